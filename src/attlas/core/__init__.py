@@ -1,0 +1,1 @@
+"""The nouns and contracts: texts, batches, attention, measures, states, errors."""

@@ -1,0 +1,230 @@
+"""Attention of one layer over one batch, dense or banded, behind the same methods.
+
+Axes are `text head query key` (a row is a query and sums to one). A query *sees* a key if the model lets it attend there:
+causal models, sliding windows and global tokens all say so through `visible`, `keys_seen` and `queries_seeing`, and
+`uniform` is the control every measure uses: the same attention pattern with each row spread evenly over the keys it sees.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attlas.core import kernels
+from attlas.core.batch import Batch
+from attlas.core.errors import CaptureError
+from attlas.core.words import Words
+
+Top: TypeAlias = tuple[Tensor, Tensor]
+
+
+def row_entropy(weights: Tensor) -> Tensor:
+    """Entropy of each row in nats: [..., key] -> [...].
+
+    >>> row_entropy(torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
+    tensor([0.6931, 0.0000])
+    """
+    if weights.device.type == "cpu" and weights.dtype == torch.float32 and not weights.requires_grad and weights.numel():
+        rows = weights.reshape(-1, weights.shape[-1]).contiguous()
+        return torch.from_numpy(kernels.row_entropy(rows.numpy())).reshape(weights.shape[:-1])
+    return torch.special.entr(weights).sum(-1)
+
+
+class Attention(ABC):
+    """One layer of one batch. Everything a measure asks is here, so that measures never see how the weights are kept."""
+
+    index: int  # the layer
+    batch: Batch
+    gradient_source: Callable[[], Attention] | None = None
+
+    def gradient(self) -> Attention:
+        """The gradient of a loss with respect to each weight, in the same form, after a backward pass."""
+        if self.gradient_source is None:
+            raise CaptureError("this attention was captured without gradients; observe with gradients=True")
+        return self.gradient_source()
+
+    @property
+    @abstractmethod
+    def n_heads(self) -> int: ...
+
+    @property
+    def n_tokens(self) -> int:
+        return self.batch.n_tokens
+
+    @property
+    def n_texts(self) -> int:
+        return self.batch.n_texts
+
+    @property
+    @abstractmethod
+    def keys_seen(self) -> Tensor:
+        """How many keys each query can attend to: [text or 1, query]."""
+
+    @property
+    @abstractmethod
+    def queries_seeing(self) -> Tensor:
+        """How many queries can attend to each key: [text or 1, key]."""
+
+    @property
+    @abstractmethod
+    def uniform(self) -> Attention:
+        """The same layer with one head that spreads every row evenly over the keys it sees ([text or 1, 1, ...])."""
+
+    @property
+    @abstractmethod
+    def received(self) -> Tensor:
+        """Attention received: column sums, [text, head, key]."""
+
+    @abstractmethod
+    def row_entropy(self) -> Tensor:
+        """Entropy of each row in nats, [text, head, query]."""
+
+    @abstractmethod
+    def mass_to(self, keys: Tensor) -> Tensor:
+        """How much of each row goes to the marked keys ([text, key], bool): [text, head, query]."""
+
+    @abstractmethod
+    def by_offset(self, reach: int = 8) -> Tensor:
+        """Mean mass a row puts at each offset (key - query) from -reach to +reach, and beyond: [text, head, 2 reach + 3].
+
+        The first entry is all that lies further left, the last all that lies further right; the entries sum to one.
+        """
+
+    @abstractmethod
+    def top_keys(self, k: int) -> Top:
+        """For each query the k keys it attends to most: weights and positions, [text, head, query, k].
+
+        Only keys the query sees; lowest position first among equals; where there are fewer than k, weight 0 at position -1.
+        """
+
+    @abstractmethod
+    def top_queries(self, k: int) -> Top:
+        """For each key the k queries that attend to it most: [text, head, key, k], as `top_keys`."""
+
+    @abstractmethod
+    def to_words(self) -> Sequence[Attention]:
+        """Word-level attention, one text at a time: *to* a word is the sum over its tokens, *from* a word the mean."""
+
+    @abstractmethod
+    def dense(self) -> DenseAttention:
+        """The square form; costs text x head x query x key."""
+
+
+class DenseAttention(Attention):
+    """Attention kept as the square matrix: `weights` [text, head, query, key].
+
+    `visible` [text or 1, query, key] says which keys a query sees; None means all.
+    """
+
+    def __init__(self, weights: Tensor, batch: Batch, index: int = 0, visible: Tensor | None = None) -> None:
+        self.weights, self.batch, self.index, self.visible = weights, batch, index, visible
+
+    @property
+    def n_heads(self) -> int:
+        return int(self.weights.shape[1])
+
+    @property
+    def n_tokens(self) -> int:
+        return int(self.weights.shape[-1])
+
+    @cached_property
+    def keys_seen(self) -> Tensor:
+        return self._all_see() if self.visible is None else self.visible.sum(-1)
+
+    @cached_property
+    def queries_seeing(self) -> Tensor:
+        return self._all_see() if self.visible is None else self.visible.sum(-2)
+
+    def _all_see(self) -> Tensor:
+        return torch.full((1, self.n_tokens), self.n_tokens, device=self.weights.device)
+
+    @cached_property
+    def uniform(self) -> DenseAttention:
+        visible = torch.ones(1, self.n_tokens, self.n_tokens, device=self.weights.device) if self.visible is None else self.visible.float()
+        weights = visible / visible.sum(-1, keepdim=True).clamp_min(1)
+        return DenseAttention(weights.unsqueeze(1), self.batch, self.index, self.visible)
+
+    @cached_property
+    def received(self) -> Tensor:
+        return self.weights.sum(-2)
+
+    def row_entropy(self) -> Tensor:
+        return row_entropy(self.weights)
+
+    def mass_to(self, keys: Tensor) -> Tensor:
+        return torch.matmul(self.weights, keys.to(self.weights.dtype)[:, None, :, None]).squeeze(-1)
+
+    def by_offset(self, reach: int = 8) -> Tensor:
+        n = self.n_tokens
+        out = self.weights.new_zeros(*self.weights.shape[:2], 2 * reach + 3)
+        for offset in range(max(-reach, 1 - n), min(reach, n - 1) + 1):
+            out[..., offset + reach + 1] = self.weights.diagonal(offset, -2, -1).sum(-1)
+        if n > reach + 1:
+            out[..., 0] = self.weights.flatten(2) @ _further_left(n, reach).to(self.weights)
+            out[..., -1] = (self.received.sum(-1) - out[..., :-1].sum(-1)).clamp_min(0)
+        return out / n
+
+    def top_keys(self, k: int) -> Top:
+        return _top(self.weights, self._positions(self.visible), k)
+
+    def top_queries(self, k: int) -> Top:
+        return _top(self.weights.transpose(-1, -2), self._positions(None if self.visible is None else self.visible.transpose(-1, -2)), k)
+
+    def _positions(self, visible: Tensor | None) -> Tensor:
+        positions = torch.arange(self.n_tokens, device=self.weights.device).expand(1, 1, -1)
+        return positions if visible is None else torch.where(visible, positions, -1)
+
+    def to_words(self) -> list[DenseAttention]:
+        return [
+            DenseAttention(words_from_tokens(self.weights[text], words)[None], self.batch[text : text + 1], self.index, self._visible_words(text, words))
+            for text, words in enumerate(self.batch.words)
+        ]
+
+    def _visible_words(self, text: int, words: Words) -> Tensor | None:
+        if self.visible is None:
+            return None
+        return words_from_tokens(self.visible[text if len(self.visible) > 1 else 0].float()[None], words) > 0
+
+    def dense(self) -> DenseAttention:
+        return self
+
+
+def words_from_tokens(weights: Tensor, words: Words) -> Tensor:
+    """Attention between words from attention between tokens: [head, query, key] -> [head, word, word]; rows still sum to one.
+
+    Attention *to* a word is the sum over its tokens, attention *from* a word the mean (Clark et al. 2019, section 4.1).
+    """
+    of = torch.from_numpy(words.of).to(weights.device)
+    pieces = torch.bincount(of, minlength=len(words)).to(weights.dtype)
+    heads, n = weights.shape[0], weights.shape[-1]
+    rows = weights.new_zeros(heads, len(words), n).index_add_(1, of, weights / pieces[of][:, None])
+    return weights.new_zeros(heads, len(words), len(words)).index_add_(1, of, rows.transpose(1, 2)).transpose(1, 2)
+
+
+@lru_cache(maxsize=64)
+def _further_left(n: int, reach: int) -> Tensor:
+    """Marks the cells more than `reach` left of the diagonal, as a flat vector of n x n."""
+    return torch.ones(n, n).tril(-reach - 1).flatten()
+
+
+def _top(values: Tensor, positions: Tensor, k: int) -> Top:
+    """The k largest cells a row: values [text, head, row, cell], positions [text or 1, row or 1, cell]."""
+    texts, heads = values.shape[:2]
+    flat = values.detach().float().reshape(texts * heads, *values.shape[2:]).cpu().numpy()
+    place = positions.cpu().numpy()
+    if len(place) > 1:
+        place = np.repeat(place, heads, axis=0)
+    best, where = kernels.top_cells(np.ascontiguousarray(flat), np.ascontiguousarray(place), k)
+    shape = (texts, heads, -1, k)
+    return torch.from_numpy(best).reshape(shape).to(values.device), torch.from_numpy(where).reshape(shape).to(values.device)
+
+
+def same_visible(left: Tensor | None, right: Tensor | None) -> bool:
+    """Whether two layers let the same keys be seen."""
+    return left is right or (left is not None and right is not None and left.shape == right.shape and bool(torch.equal(left, right)))

@@ -1,0 +1,186 @@
+"""BandedAttention: a sliding window and a few global tokens, never the square matrix.
+
+Everything said of columns is said of rows of the transposed band, which is a view; so each question is answered once.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from attlas.core.attention import Attention, DenseAttention, Top, _top, row_entropy
+from attlas.core.batch import Batch
+from attlas.core.words import Words
+
+
+class BandedAttention(Attention):
+    """Attention kept as a band and global rows and columns.
+
+    A query sees the keys at most `reach` away and the global tokens; a global token sees and is seen by every token.
+      band     [text, head, query, 2 reach + 1]   weight on key query + offset; 0 outside the text, for global keys and in rows of global queries
+      columns  [text, head, query, global]        weight on each global token; 0 in rows of global queries
+      rows     [text, head, global, key]          the whole rows of the global queries
+      places   [text, global]                     where the global tokens stand
+    """
+
+    def __init__(self, band: Tensor, columns: Tensor, rows: Tensor, places: Tensor, batch: Batch, index: int = 0) -> None:
+        self.band, self.columns, self.rows, self.places, self.batch, self.index = band, columns, rows, places, batch, index
+        self.reach = band.shape[-1] // 2
+
+    @property
+    def n_heads(self) -> int:
+        return int(self.band.shape[1])
+
+    @property
+    def n_tokens(self) -> int:
+        return int(self.band.shape[2])
+
+    @cached_property
+    def is_global(self) -> Tensor:
+        """Which tokens are global: [text, token]."""
+        out = torch.zeros(self.places.shape[0], self.n_tokens, dtype=torch.bool, device=self.band.device)
+        return out.scatter_(1, self.places, True)
+
+    @cached_property
+    def keys(self) -> Tensor:
+        """The key of each cell of the band, -1 where it does not count (outside the text, or a global key): [text, query, cell]."""
+        n = self.n_tokens
+        key = torch.arange(n, device=self.band.device)[:, None] + torch.arange(-self.reach, self.reach + 1, device=self.band.device)
+        inside = (key >= 0) & (key < n)
+        counts = inside & ~self.is_global[:, key.clamp(0, n - 1)]
+        return torch.where(counts, key, -1)
+
+    @cached_property
+    def keys_seen(self) -> Tensor:
+        seen = (self.keys >= 0).sum(-1) + self.places.shape[1]
+        return torch.where(self.is_global, self.n_tokens, seen)
+
+    @property
+    def queries_seeing(self) -> Tensor:
+        return self.keys_seen  # the pattern is symmetric
+
+    @cached_property
+    def uniform(self) -> BandedAttention:
+        share = torch.where(self.is_global, 0.0, 1.0 / self.keys_seen)  # text query
+        band = (self.keys >= 0) * share[..., None]
+        columns = share[..., None].expand(-1, -1, self.places.shape[1])
+        rows = torch.full((*self.places.shape, self.n_tokens), 1.0 / self.n_tokens, device=self.band.device)
+        return BandedAttention(band[:, None], columns[:, None], rows[:, None], self.places, self.batch, self.index)
+
+    @cached_property
+    def transposed(self) -> BandedAttention:
+        """Keys as rows and queries as columns; its band is a view of this one."""
+        texts, heads, n, width = self.band.shape
+        padded = torch.nn.functional.pad(self.band, (0, 0, self.reach, self.reach))
+        size, first = (n + 2 * self.reach) * width, self.reach * width + self.reach
+        band = padded.as_strided((texts, heads, n, width), (heads * size, size, width, width - 1), first - self.reach * (width - 1))
+        per_head = self.places[:, None, :].expand(-1, heads, -1)  # text head global
+        columns = self.rows.transpose(-1, -2) * ~self.is_global[:, None, :, None]
+        between = self.rows.gather(-1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1))  # text head global(query) global(key)
+        rows = self.columns.transpose(-1, -2).contiguous()
+        rows.scatter_(-1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1), between.transpose(-1, -2))
+        return BandedAttention(band, columns, rows, self.places, self.batch, self.index)
+
+    def _with_rows(self, local: Tensor, whole: Tensor) -> Tensor:
+        """Values of all rows from those of local rows [text, head, query] and of global rows [text, head, global]."""
+        return local.scatter(-1, self.places[:, None, :].expand(-1, local.shape[1], -1), whole)
+
+    @cached_property
+    def received(self) -> Tensor:
+        keys = self.transposed
+        return keys._with_rows(keys.band.sum(-1) + keys.columns.sum(-1), keys.rows.sum(-1))
+
+    def row_entropy(self) -> Tensor:
+        return self._with_rows(row_entropy(self.band) + row_entropy(self.columns), row_entropy(self.rows))
+
+    def mass_to(self, keys: Tensor) -> Tensor:
+        marked = keys.to(self.band.dtype)
+        window = torch.nn.functional.pad(marked, (self.reach, self.reach)).unfold(-1, self.band.shape[-1], 1)  # text query cell
+        local = torch.einsum("thqc,tqc->thq", self.band, window.expand(self.band.shape[0], -1, -1))
+        local = local + torch.einsum("thqg,tg->thq", self.columns, marked.gather(1, self.places))
+        return self._with_rows(local, torch.einsum("thgk,tk->thg", self.rows, marked))
+
+    def by_offset(self, reach: int = 8) -> Tensor:
+        n, half = self.n_tokens, self.reach
+        out = self.band.new_zeros(*self.band.shape[:2], 2 * reach + 3)
+        offsets = torch.arange(-half, half + 1, device=self.band.device)
+        out.index_add_(-1, offsets.clamp(-reach - 1, reach + 1) + reach + 1, self.band.sum(-2))
+        tokens = torch.arange(n, device=self.band.device)
+        to_global = (self.places[:, None, :] - tokens[:, None]).clamp(-reach - 1, reach + 1) + reach + 1  # text query global
+        from_global = (tokens - self.places[..., None]).clamp(-reach - 1, reach + 1) + reach + 1  # text global key
+        for bins, weights in ((to_global, self.columns), (from_global, self.rows)):
+            flat = bins.flatten(1)[:, None].expand(-1, weights.shape[1], -1)
+            out.scatter_add_(-1, flat, weights.flatten(2))
+        return out / n
+
+    def top_keys(self, k: int) -> Top:
+        cells = torch.cat([self.columns, self.band], -1)
+        places = torch.cat([self.places[:, None, :].expand(-1, self.n_tokens, -1), self.keys], -1)
+        weights, positions = _top(cells, places, k)
+        if self.places.shape[1]:
+            tokens = torch.arange(self.n_tokens, device=self.band.device).expand(1, 1, -1)
+            whole = _top(self.rows, tokens, k)
+            where = self.places[:, None, :, None].expand(*self.rows.shape[:3], k)
+            weights, positions = weights.scatter(2, where, whole[0]), positions.scatter(2, where, whole[1])
+        return weights, positions
+
+    def top_queries(self, k: int) -> Top:
+        return self.transposed.top_keys(k)
+
+    def to_words(self) -> list[BandedAttention]:
+        return [self._to_words(text, words) for text, words in enumerate(self.batch.words)]
+
+    def _to_words(self, text: int, words: Words) -> BandedAttention:
+        """One text between words: the same reach in words as in tokens; a word with a global token is global."""
+        of = torch.from_numpy(words.of).to(self.band.device)
+        count, heads, half, width = len(words), self.n_heads, self.reach, self.band.shape[-1]
+        share = 1.0 / torch.bincount(of, minlength=count).to(self.band.dtype)[of]  # token
+        places = torch.unique(of[self.places[text]])
+        order = torch.full((count,), -1, device=of.device).scatter_(0, places, torch.arange(len(places), device=of.device))
+        band = self.band.new_zeros(heads, count * width)
+        columns = self.band.new_zeros(heads, count * len(places))
+        rows = self.band.new_zeros(heads, len(places) * count)
+
+        def add(query: Tensor, key: Tensor, weights: Tensor) -> None:
+            """Spread cells (token query, token key, [head, cell]) over the word band, columns and rows."""
+            source, target = of[query], of[key]
+            value = weights * share[query]
+            from_global, to_global = order[source] >= 0, order[target] >= 0
+            for out, chosen, place in (
+                (rows, from_global, order[source] * count + target),
+                (columns, ~from_global & to_global, source * len(places) + order[target]),
+                (band, ~from_global & ~to_global, source * width + target - source + half),
+            ):
+                out.index_add_(1, place[chosen], value[:, chosen])
+
+        keys = self.keys[text]
+        query, cell = torch.nonzero(keys >= 0, as_tuple=True)
+        add(query, keys[query, cell], self.band[text][:, query, cell])
+        tokens = torch.arange(self.n_tokens, device=of.device)
+        for number, place in enumerate(self.places[text]):
+            add(tokens, place.expand(self.n_tokens), self.columns[text, :, :, number])
+            add(place.expand(self.n_tokens), tokens, self.rows[text, :, number])
+        shape = (1, heads, count)
+        return BandedAttention(band.reshape(*shape, width), columns.reshape(*shape, -1), rows.reshape(1, heads, -1, count), places[None], self.batch[text : text + 1], self.index)
+
+    def dense(self) -> DenseAttention:
+        weights = _square(self.band, self.columns, self.rows, self.places)
+        seen = _square((self.keys >= 0).float()[:, None], self.columns.new_ones(len(self.places), 1, self.n_tokens, self.places.shape[1]),
+                       self.rows.new_ones(len(self.places), 1, *self.rows.shape[2:]), self.places)  # fmt: skip
+        return DenseAttention(weights, self.batch, self.index, seen[:, 0] > 0)
+
+
+def _square(band: Tensor, columns: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+    """The square form of a band with its global columns and rows: [text, head, query, key]."""
+    texts, heads, n, width = band.shape
+    reach = width // 2
+    wide = band.new_zeros(texts, heads, n, n + 2 * reach)
+    line = n + 2 * reach
+    wide.as_strided((texts, heads, n, width), (heads * n * line, n * line, line + 1, 1)).copy_(band)
+    out = wide[..., reach : reach + n].contiguous()
+    across = places[:, None, None, :].expand(texts, heads, n, -1)
+    out.scatter_(-1, across, columns)
+    down = places[:, None, :, None].expand(texts, heads, -1, n)
+    return out.scatter_(2, down, rows.expand(texts, heads, -1, -1))

@@ -1,0 +1,76 @@
+"""Batch: texts of one token length, encoded. There is no padding anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from attlas.core.text import Text
+from attlas.core.words import Words, align, given_spans, word_spans
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Encoded texts that all have the same number of tokens.
+
+    `places` are the texts' places in the corpus; `cut` is how many tokens truncation took from each.
+    """
+
+    texts: tuple[Text, ...]
+    places: tuple[int, ...]  # text
+    ids: Tensor  # text token
+    tokens: tuple[tuple[str, ...], ...]  # text token: the tokenizer's own strings
+    offsets: npt.NDArray[np.int64]  # text token 2: characters from, to
+    special: npt.NDArray[np.bool_]  # text token
+    cls: Tensor  # text token, bool
+    sep: Tensor  # text token, bool
+    cut: tuple[int, ...]  # text
+    inputs: Mapping[str, Tensor] = field(default_factory=dict)  # what the model wants beside the ids
+
+    @property
+    def n_texts(self) -> int:
+        return int(self.ids.shape[0])
+
+    @property
+    def n_tokens(self) -> int:
+        return int(self.ids.shape[1])
+
+    @cached_property
+    def surfaces(self) -> tuple[tuple[str, ...], ...]:
+        """What a reader sees of each token: its characters in the text, or the tokenizer's string for a special token."""
+        return tuple(
+            tuple(text.text[start:stop].strip() or token if not special else token for token, (start, stop), special in zip(tokens, offsets.tolist(), specials.tolist(), strict=True))
+            for text, tokens, offsets, specials in zip(self.texts, self.tokens, self.offsets, self.special, strict=True)
+        )
+
+    @cached_property
+    def words(self) -> tuple[Words, ...]:
+        """The words of each text and which token belongs to which."""
+        return tuple(
+            align(text.text, word_spans(text.text) if text.words is None else given_spans(text.words), offsets.tolist(), special.tolist(), tokens, given=text.words is not None)
+            for text, offsets, special, tokens in zip(self.texts, self.offsets, self.special, self.tokens, strict=True)
+        )
+
+    @cached_property
+    def _masks(self) -> dict[frozenset[str], Tensor]:
+        return {}
+
+    def mask(self, strings: frozenset[str]) -> Tensor:
+        """Which tokens are one of these strings (and not special): text token, on the ids' device."""
+        if strings not in self._masks:
+            found = [[surface in strings for surface in surfaces] for surfaces in self.surfaces]
+            self._masks[strings] = torch.tensor(np.array(found, dtype=bool).reshape(self.ids.shape) & ~self.special, device=self.ids.device)
+        return self._masks[strings]
+
+    def __getitem__(self, texts: slice) -> Batch:
+        """Some of the texts as a batch of their own."""
+        return Batch(
+            self.texts[texts], self.places[texts], self.ids[texts], self.tokens[texts], self.offsets[texts], self.special[texts],
+            self.cls[texts], self.sep[texts], self.cut[texts], {name: tensor[texts] for name, tensor in self.inputs.items()},
+        )  # fmt: skip

@@ -1,0 +1,254 @@
+"""States that merge: records of arrays that start empty, take in batches, and add up in any grouping.
+
+A measure's state is a `State`, a record of accumulators. Sums, Moments, Histogram and TopList are bounded; Rows grows with the
+corpus and is for tables with a row for each text or token: a study writes those out shard by shard and never holds them all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from torch import Tensor
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+
+def floats(values: Any) -> Floats:
+    """An array or tensor as float64 on the CPU."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
+    return np.asarray(values, dtype=np.float64)
+
+
+class Accumulator(ABC):
+    """Arrays that merge; `arrays` and `restored` carry them to and from a file."""
+
+    @abstractmethod
+    def merge(self, other: Self) -> Self: ...
+
+    @abstractmethod
+    def arrays(self) -> dict[str, Array]: ...
+
+    @abstractmethod
+    def restored(self, arrays: Mapping[str, Array]) -> Self:
+        """An accumulator of this form with these arrays."""
+
+
+@dataclass
+class Sums(Accumulator):
+    """Totals and counts."""
+
+    total: Floats
+    count: Floats
+
+    @classmethod
+    def zeros(cls, *shape: int) -> Sums:
+        return cls(np.zeros(shape), np.zeros(shape))
+
+    def add(self, where: Any, values: Any) -> None:
+        """Add [text, ...] values at an index of the leading axes; NaN counts as absent."""
+        values = floats(values)
+        self.total[where] += np.nansum(values, axis=0)
+        self.count[where] += np.isfinite(values).sum(axis=0)
+
+    def mean(self) -> Floats:
+        """Total over count; NaN where nothing was counted."""
+        return np.divide(self.total, self.count, out=np.full(self.total.shape, np.nan), where=self.count > 0)
+
+    def merge(self, other: Sums) -> Sums:
+        return Sums(self.total + other.total, self.count + other.count)
+
+    def arrays(self) -> dict[str, Array]:
+        return {"total": self.total, "count": self.count}
+
+    def restored(self, arrays: Mapping[str, Array]) -> Sums:
+        return Sums(arrays["total"], arrays["count"])
+
+
+@dataclass
+class Moments(Accumulator):
+    """Count, mean and sum of squared deviations, merged by Chan, Golub and LeVeque (1979): no cancellation."""
+
+    count: Floats
+    mean: Floats
+    squares: Floats
+
+    @classmethod
+    def zeros(cls, *shape: int) -> Moments:
+        return cls(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+
+    def add(self, where: Any, values: Any) -> None:
+        """Add [text, ...] values at an index of the leading axes; NaN counts as absent."""
+        values = floats(values)
+        there = np.isfinite(values)
+        count = there.sum(axis=0).astype(np.float64)
+        mean = np.divide(np.where(there, values, 0).sum(axis=0), count, out=np.zeros(count.shape), where=count > 0)
+        squares = np.where(there, (values - mean) ** 2, 0).sum(axis=0)
+        merged = Moments(self.count[where], self.mean[where], self.squares[where]).merge(Moments(count, mean, squares))
+        self.count[where], self.mean[where], self.squares[where] = merged.count, merged.mean, merged.squares
+
+    def merge(self, other: Moments) -> Moments:
+        count = self.count + other.count
+        share = np.divide(other.count, count, out=np.zeros(np.shape(count)), where=count > 0)
+        delta = other.mean - self.mean
+        return Moments(count, self.mean + delta * share, self.squares + other.squares + delta**2 * self.count * share)
+
+    def average(self) -> Floats:
+        """The mean; NaN where nothing was counted."""
+        return np.where(self.count > 0, self.mean, np.nan)
+
+    def error(self) -> Floats:
+        """Standard error of the mean over texts; NaN below two."""
+        variance = np.divide(self.squares, self.count - 1, out=np.full(self.count.shape, np.nan), where=self.count > 1)
+        return np.sqrt(np.divide(variance, self.count, out=variance, where=self.count > 1))
+
+    def arrays(self) -> dict[str, Array]:
+        return {"count": self.count, "mean": self.mean, "squares": self.squares}
+
+    def restored(self, arrays: Mapping[str, Array]) -> Moments:
+        return Moments(arrays["count"], arrays["mean"], arrays["squares"])
+
+
+@dataclass
+class Histogram(Accumulator):
+    """Counts in equal bins of [low, high]; a value on or past an end goes into the end bin."""
+
+    counts: npt.NDArray[np.int64]  # ..., bin
+    low: float = 0.0
+    high: float = 1.0
+
+    @classmethod
+    def zeros(cls, *shape: int, bins: int, low: float = 0.0, high: float = 1.0) -> Histogram:
+        return cls(np.zeros((*shape, bins), dtype=np.int64), low, high)
+
+    def add(self, where: int, values: Any) -> None:
+        """Add [head, value] values to the heads of layer `where`; NaN counts as absent."""
+        values = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+        heads, bins = values.shape[0], self.counts.shape[-1]
+        scaled = (values - np.float32(self.low)) * np.float32(bins / (self.high - self.low))
+        there = np.isfinite(scaled)
+        cell = np.clip(np.where(there, scaled, 0).astype(np.int64), 0, bins - 1) + bins * np.arange(heads)[:, None]
+        self.counts[where] += np.bincount(cell[there], minlength=heads * bins).reshape(heads, bins)
+
+    def edges(self) -> Floats:
+        return np.linspace(self.low, self.high, self.counts.shape[-1] + 1)
+
+    def merge(self, other: Histogram) -> Histogram:
+        return Histogram(self.counts + other.counts, self.low, self.high)
+
+    def arrays(self) -> dict[str, Array]:
+        return {"counts": self.counts}
+
+    def restored(self, arrays: Mapping[str, Array]) -> Histogram:
+        return Histogram(arrays["counts"], self.low, self.high)
+
+
+@dataclass
+class TopList(Accumulator):
+    """For each cell of a grid (a head, say) the few entries with the highest scores: a score and the place of its text.
+
+    Among equal scores the earlier text wins, so the list does not depend on the order of arrival. An empty slot is -inf at -1.
+    """
+
+    scores: Floats  # ..., rank
+    places: npt.NDArray[np.int64]  # ..., rank
+
+    @classmethod
+    def empty(cls, *shape: int, size: int) -> TopList:
+        return cls(np.full((*shape, size), -np.inf), np.full((*shape, size), -1, dtype=np.int64))
+
+    def add(self, where: Any, scores: Any, places: Any) -> None:
+        """Offer one entry a text at an index of the leading axes: scores [text, ...], places [text]; NaN counts as absent."""
+        offered = np.moveaxis(floats(scores), 0, -1)
+        offered = np.where(np.isfinite(offered), offered, -np.inf)
+        kept = TopList(self.scores[where], self.places[where]).merge(TopList(offered, np.broadcast_to(np.asarray(places, dtype=np.int64), offered.shape)))
+        self.scores[where], self.places[where] = kept.scores, kept.places
+
+    def merge(self, other: TopList) -> TopList:
+        scores = np.concatenate([self.scores, other.scores], axis=-1)
+        places = np.concatenate([self.places, other.places], axis=-1)
+        places = np.where(np.isneginf(scores), -1, places)
+        order = np.lexsort([places, -scores], axis=-1)[..., : self.scores.shape[-1]]
+        return TopList(np.take_along_axis(scores, order, -1), np.take_along_axis(places, order, -1))
+
+    def arrays(self) -> dict[str, Array]:
+        return {"scores": self.scores, "places": self.places}
+
+    def restored(self, arrays: Mapping[str, Array]) -> TopList:
+        return TopList(arrays["scores"], arrays["places"])
+
+
+@dataclass
+class Rows(Accumulator):
+    """Rows of a table with a row for each text or token; merging joins them, reading sorts them in corpus order.
+
+    Each block is the rows of one batch: `place` (the text's place in the corpus) and the columns, all of one length.
+    A study streams them to disk as tables, so `arrays` is empty.
+    """
+
+    blocks: list[dict[str, Array]]
+
+    @classmethod
+    def empty(cls) -> Rows:
+        return cls([])
+
+    def add(self, places: Array, columns: Mapping[str, Array]) -> None:
+        """Add rows: the place of the text of each row, and the columns."""
+        self.blocks.append({"place": np.asarray(places, dtype=np.int64), **columns})
+
+    def merge(self, other: Rows) -> Rows:
+        return Rows(self.blocks + other.blocks)
+
+    def frame(self) -> pd.DataFrame:
+        """All rows in corpus order, without `place`."""
+        if not self.blocks:
+            return pd.DataFrame()
+        order = np.argsort(np.concatenate([block["place"] for block in self.blocks]), kind="stable")
+        names = [name for name in self.blocks[0] if name != "place"]
+        return pd.DataFrame({name: np.concatenate([block[name] for block in self.blocks])[order] for name in names})
+
+    def arrays(self) -> dict[str, Array]:
+        return {}
+
+    def restored(self, arrays: Mapping[str, Array]) -> Rows:
+        return Rows.empty()
+
+
+@dataclass
+class State:
+    """A measure's state: a record whose fields are accumulators; subclass it as a dataclass.
+
+    A field of kind Rows is streamed: its rows become the table of that name. A field with `metadata={"parameter": True}` is no
+    accumulator but something the state was started with, or the batch that is under way.
+    """
+
+    def parts(self) -> dict[str, Accumulator]:
+        return {part.name: getattr(self, part.name) for part in fields(self) if not part.metadata.get("parameter")}
+
+    def merge(self, other: Self) -> Self:
+        """This state and another one, as if their texts had come one after the other."""
+        theirs = other.parts()
+        return replace(self, **{name: mine.merge(theirs[name]) for name, mine in self.parts().items()})
+
+    def arrays(self) -> dict[str, Array]:
+        """Everything bounded, by `field.array`."""
+        return {f"{name}.{key}": array for name, part in self.parts().items() for key, array in part.arrays().items()}
+
+    def restored(self, arrays: Mapping[str, Array]) -> Self:
+        """A state of this form with the arrays that `arrays` gave; Rows come back empty."""
+
+        def own(name: str) -> dict[str, Array]:
+            return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
+
+        return replace(self, **{name: part.restored(own(name)) for name, part in self.parts().items()})
+
+    def streamed(self) -> dict[str, Rows]:
+        """The parts that grow with the corpus."""
+        return {name: part for name, part in self.parts().items() if isinstance(part, Rows)}

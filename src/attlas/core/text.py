@@ -1,0 +1,49 @@
+"""Text: the unit of a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from attlas.core.errors import CorpusError
+
+_NO_ANNOTATIONS: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Text:
+    """One text of a corpus: an id, its text (or its words), perhaps a label and annotations.
+
+    With `words`, the text is the words joined by single blanks and the words are kept as given.
+
+    >>> Text("a", words=("The", "cat", "sat"), label="cats").text
+    'The cat sat'
+    """
+
+    id: str
+    text: str = ""
+    label: str | None = None
+    words: tuple[str, ...] | None = None
+    annotations: Mapping[str, Any] = field(default_factory=lambda: _NO_ANNOTATIONS, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.words is not None:
+            words = tuple(self.words)
+            joined = " ".join(words)
+            if self.text and self.text != joined:
+                raise CorpusError(f"text {self.id!r} has both text and words, and the words joined by blanks are not the text; give one of them")
+            object.__setattr__(self, "words", words)
+            object.__setattr__(self, "text", joined)
+
+    def defect(self) -> str | None:
+        """Why this text cannot be analysed, or None if it can."""
+        if not self.text.strip():
+            return "the text is empty"
+        if "\0" in self.text:
+            return "the text has a NUL byte; remove it"
+        if any("\ud800" <= character <= "\udfff" for character in self.text):
+            return "the text is not valid UTF-8; convert the file to UTF-8"
+        if self.words is not None and any(not word.strip() for word in self.words):
+            return "one of its words is empty"
+        return None

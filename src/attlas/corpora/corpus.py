@@ -1,0 +1,49 @@
+"""Corpus: a lazy source of texts in a fixed order, that says which rows it could not read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from attlas.core.errors import CorpusError
+from attlas.core.text import Text
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that is no text: where it stands, why, and perhaps its id."""
+
+    where: str
+    reason: str
+    id: str | None = None
+
+    def error(self) -> CorpusError:
+        return CorpusError(f"{self.where}: {self.reason}")
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Texts that can be read again and again. `rows` yields bad rows too; iterating raises at the first one."""
+
+    name: str
+    source: Callable[[], Iterable[Text | BadRow]]
+
+    def rows(self) -> Iterator[Text | BadRow]:
+        """Every row in order: a text, or why it is none. An id that comes twice is a bad row."""
+        seen: set[str] = set()
+        for row in self.source():
+            if isinstance(row, BadRow):
+                yield row
+                continue
+            where = f"{self.name}, text {row.id!r}"
+            defect = row.defect()
+            if defect is None and row.id in seen:
+                defect = "an earlier text has the same id; name another column with id=... (--id)"
+            seen.add(row.id)
+            yield row if defect is None else BadRow(row.annotations.get("where", where), defect, row.id)
+
+    def __iter__(self) -> Iterator[Text]:
+        for row in self.rows():
+            if isinstance(row, BadRow):
+                raise row.error()
+            yield row

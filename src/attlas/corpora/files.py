@@ -1,0 +1,146 @@
+"""Rows from files: csv, tsv, jsonl, parquet, plain text; gzip'ed too; read lazily and as bytes, so that a bad row is one bad row."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from attlas.core.errors import CorpusError
+from attlas.corpora.corpus import BadRow
+
+Row = tuple[str, Mapping[str, Any] | BadRow]  # where it stands; its fields, or why it has none
+
+csv.field_size_limit(sys.maxsize)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file's bytes, unpacked if its name ends in .gz; what goes wrong is one clear line."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield file  # type: ignore[misc]
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise CorpusError(f"{path} is not a whole gzip file: {error}") from error
+    except OSError as error:
+        raise CorpusError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def csv_rows(path: Path, delimiter: str = ",", header: bool = True) -> Iterator[Row]:
+    """Rows of a table in text; rows are numbered from 1, the header not counted."""
+    with opened(path) as file:
+        lines = (line.decode("utf-8", "surrogateescape") for line in file)
+        quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+        reader = csv.reader(_without_mark(lines), delimiter=delimiter, quoting=quoting)
+        names: list[str] | None = None
+        number = 0
+        try:
+            for cells in reader:
+                if names is None:
+                    names = [cell.strip() for cell in cells] if header else [str(index) for index in range(len(cells))]
+                    _distinct(path, names)
+                    if header:
+                        continue
+                if not cells:
+                    continue
+                number += 1
+                where = f"{path}, row {number} (line {reader.line_num})"
+                if len(cells) != len(names):
+                    yield where, BadRow(where, f"it has {len(cells)} cells, but the header has {len(names)}; quote cells that hold the delimiter")
+                else:
+                    yield where, dict(zip(names, cells, strict=True))
+        except csv.Error as error:
+            raise CorpusError(f"{path}, line {reader.line_num}: {error}") from error
+
+
+def jsonl_rows(path: Path) -> Iterator[Row]:
+    """One JSON object a line."""
+    with opened(path) as file:
+        for number, line in enumerate(file, 1):
+            where = f"{path}, line {number}"
+            text = line.decode("utf-8", "surrogateescape")
+            if number == 1:
+                text = text.removeprefix("\ufeff")
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text)
+            except (json.JSONDecodeError, RecursionError) as error:
+                yield where, BadRow(where, f"it is not JSON ({str(error) or type(error).__name__}); each line must be one JSON object")
+                continue
+            if not isinstance(row, dict):
+                yield where, BadRow(where, f"it is a JSON {type(row).__name__}, not an object; each line must be like {{\"text\": ...}}")
+                continue
+            yield where, row
+
+
+def parquet_rows(path: Path) -> Iterator[Row]:
+    """Rows of a Parquet file, a batch at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(batch_size=1024):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield f"{path}, row {number}", row
+    except (pa.ArrowInvalid, OSError) as error:
+        raise CorpusError(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def line_rows(path: Path) -> Iterator[Row]:
+    """A line, a text; empty lines are skipped."""
+    with opened(path) as file:
+        for number, line in enumerate(file, 1):
+            text = line.decode("utf-8", "surrogateescape")
+            text = (text.removeprefix("\ufeff") if number == 1 else text).rstrip("\r\n")
+            if text.strip():
+                yield f"{path}, line {number}", {"text": text}
+
+
+def folder_rows(path: Path) -> Iterator[Row]:
+    """A file, a text: every .txt or .txt.gz below the folder, in order of name."""
+    for file in sorted(path.rglob("*.txt")) + sorted(path.rglob("*.txt.gz")):
+        with opened(file) as content:
+            text = content.read().decode("utf-8", "surrogateescape").removeprefix("\ufeff").strip()
+        yield str(file), {"text": text, "id": file.relative_to(path).as_posix()}
+
+
+READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
+    ".csv": csv_rows,
+    ".tsv": lambda path: csv_rows(path, "\t"),
+    ".jsonl": jsonl_rows,
+    ".ndjson": jsonl_rows,
+    ".parquet": parquet_rows,
+    ".txt": line_rows,
+    ".text": line_rows,
+}
+
+
+def rows_of(path: Path) -> Iterator[Row]:
+    """Rows of a file or folder, by how its name ends."""
+    if path.is_dir():
+        return folder_rows(path)
+    name = path.with_suffix("") if path.suffix == ".gz" else path
+    if name.suffix.lower() not in READERS:
+        raise CorpusError(f"{path} ends in {name.suffix or 'nothing'!r}; a corpus is one of {', '.join(READERS)} (also .gz), or a folder of .txt files")
+    return READERS[name.suffix.lower()](path)
+
+
+def _without_mark(lines: Iterator[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        yield line.removeprefix("\ufeff") if number == 0 else line
+
+
+def _distinct(path: Path, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise CorpusError(f"{path} has more than one column named {', '.join(twice)}; rename them")

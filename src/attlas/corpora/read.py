@@ -1,0 +1,169 @@
+"""read: texts from a file, a folder, a DataFrame, a list, a data set of the hub, or the embedded corpora."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
+from importlib.resources import files as package_files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attlas.core.errors import CorpusError
+from attlas.core.text import Text
+from attlas.corpora.corpus import BadRow, Corpus
+from attlas.corpora.files import Row, jsonl_rows, rows_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TEXT_COLUMNS = ("text", "sentence", "content", "review", "message", "document")
+EMBEDDED = ("acceptability", "messages", "reviews")
+
+
+def read(source: str | Path | Iterable[Any] | pd.DataFrame | Corpus, *, text: str | None = None, label: str | None = None, id: str | None = None, split: str = "train") -> Corpus:
+    """Texts from almost anything, read lazily and again each time they are iterated.
+
+    `source` is a path (csv, tsv, jsonl, parquet, txt, each also .gz; or a folder of .txt files), a DataFrame, a list of strings, of Texts
+    or of mappings, a `datasets` data set, `"hub:NAME"` for one of the hub's (with `split`), or `"embedded:NAME"` for one of ours.
+    `text`, `label` and `id` name the columns; without `text` the first of a few usual names is taken.
+    """
+    if isinstance(source, Corpus):
+        return source
+    columns = _Columns(text, label, id)
+    if isinstance(source, str) and source.startswith("embedded:"):
+        return embedded(source.removeprefix("embedded:"))
+    if isinstance(source, str) and source.startswith("hub:"):
+        return _hub(source.removeprefix("hub:"), split, columns)
+    if isinstance(source, str | Path):
+        return _path(Path(source).expanduser(), columns)
+    if hasattr(source, "iterrows") and hasattr(source, "columns"):
+        return Corpus("DataFrame", lambda: columns.texts("DataFrame", _frame_rows(source)))
+    if isinstance(source, Iterator):
+        raise CorpusError("the texts are an iterator, which can be read only once; pass a list, or a file's path")
+    return _iterable(source, columns)
+
+
+def embedded(name: str) -> Corpus:
+    """One of the embedded corpora, or `all` of them; labels of `all` are as in each.
+
+    >>> next(iter(embedded("reviews"))).label in ("positive", "negative")
+    True
+    """
+    if name not in (*EMBEDDED, "all"):
+        raise CorpusError(f"there is no embedded corpus {name!r}; they are {', '.join(EMBEDDED)} and all")
+    folder = Path(str(package_files("attlas.corpora") / "embedded"))
+    columns = _Columns("text", "label", "id")
+
+    def texts() -> Iterator[Text | BadRow]:
+        for part in EMBEDDED if name == "all" else (name,):
+            yield from columns.texts(f"embedded:{part}", jsonl_rows(folder / f"{part}.jsonl"))
+
+    return Corpus(f"embedded:{name}", texts)
+
+
+class _Columns:
+    """Which columns hold text, label and id; the text's is guessed once from the first row."""
+
+    def __init__(self, text: str | None, label: str | None, id: str | None) -> None:
+        self.text, self.label, self.id = text, label, id
+
+    def texts(self, name: str, rows: Iterable[Row]) -> Iterator[Text | BadRow]:
+        """Texts from rows of fields; the first row must have the columns."""
+        text: str | None = None
+        for number, (where, row) in enumerate(rows):
+            if isinstance(row, BadRow):
+                yield row
+                continue
+            if text is None:
+                text = self._text_column(name, row)
+            yield self._one(where, number, row, text)
+
+    def _text_column(self, name: str, row: Mapping[str, Any]) -> str:
+        have = ", ".join(map(str, row)) or "none"
+        for kind in (self.text, self.label, self.id):
+            if kind is not None and kind not in row:
+                raise CorpusError(f"{name} has no column {kind!r}; its columns are {have}")
+        if self.text is not None:
+            return self.text
+        guess = next((column for column in TEXT_COLUMNS if column in row), None)
+        if guess is None:
+            raise CorpusError(f"{name} has no column named {', '.join(TEXT_COLUMNS)}; say which holds the text with text=... (--text); its columns are {have}")
+        return guess
+
+    def _one(self, where: str, number: int, row: Mapping[str, Any], column: str) -> Text | BadRow:
+        own_id = row.get(self.id or "id")
+        id_ = str(number) if own_id is None or own_id == "" else str(own_id)
+        content = row.get(column)
+        if content is None:
+            return BadRow(where, f"it has no {column!r}", id_)
+        if not isinstance(content, str):
+            return BadRow(where, f"its {column!r} is a {type(content).__name__}, not a string", id_)
+        label = None
+        if self.label is not None:
+            value = row.get(self.label)
+            if value is None or value != value or str(value).strip() == "":
+                return BadRow(where, f"it has no label in {self.label!r}", id_)
+            label = str(value)
+        return Text(id_, content, label, annotations={"where": where})
+
+
+def _path(path: Path, columns: _Columns) -> Corpus:
+    if not path.exists():
+        raise CorpusError(f"there is no file {path}")
+    rows_of(path)  # an unknown ending is said at once
+
+    def texts() -> Iterator[Text | BadRow]:
+        empty = True
+        for row in columns.texts(str(path), rows_of(path)):
+            empty = False
+            yield row
+        if empty:
+            raise CorpusError(f"{path} holds no texts; it is empty")
+
+    return Corpus(str(path), texts)
+
+
+def _frame_rows(frame: Any) -> Iterator[Row]:
+    names = [str(name) for name in frame.columns]
+    for number, values in enumerate(frame.itertuples(index=False, name=None)):
+        yield f"DataFrame, row {number}", {name: (None if value is None or value != value else value) for name, value in zip(names, values, strict=True)}
+
+
+def _iterable(source: Iterable[Any], columns: _Columns) -> Corpus:
+    def rows() -> Iterator[Row]:
+        for number, item in enumerate(source):
+            where = f"list, item {number}"
+            if isinstance(item, str):
+                yield where, {"text": item}
+            elif isinstance(item, Mapping):
+                yield where, item
+            else:
+                yield where, BadRow(where, f"it is a {type(item).__name__}; a corpus is made of strings, Texts or mappings")
+
+    def texts() -> Iterator[Text | BadRow]:
+        if all(isinstance(item, Text) for item in source):
+            yield from source
+        else:
+            yield from columns.texts("list", rows())
+
+    return Corpus("list", texts)
+
+
+def _hub(name: str, split: str, columns: _Columns) -> Corpus:
+    try:
+        from datasets import load_dataset
+    except ImportError as error:
+        raise CorpusError("data sets of the hub need an extra; install it with: pip install 'attlas[hub]'") from error
+    fetch: Callable[[], Iterable[Mapping[str, Any]]] = cache(partial(load_dataset, name, split=split))
+
+    def rows() -> Iterator[Row]:
+        try:
+            for number, row in enumerate(fetch()):
+                yield f"hub:{name}, row {number}", row
+        except CorpusError:
+            raise
+        except Exception as error:  # datasets raises many kinds; all mean that this data set cannot be had
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise CorpusError(f"hub:{name} cannot be fetched ({reason[:200]}); check the name and the network, or download it and give the file") from error
+
+    return Corpus(f"hub:{name}", lambda: columns.texts(f"hub:{name}", rows()))

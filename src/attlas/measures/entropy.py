@@ -1,0 +1,81 @@
+"""Does each head attend to few tokens or to many?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from attlas.core.attention import Attention
+from attlas.core.measure import Measure, Shape, head_frame
+from attlas.core.states import Histogram, Moments, State, TopList
+
+BINS = 20
+EXAMPLES = 3
+
+
+def cls_rows(values: Tensor, cls: Tensor) -> Tensor:
+    """Mean over the [CLS] rows of each text: [text, head, query] -> [text, head]; NaN where a text has none."""
+    rows = cls[:, None].to(values.dtype)
+    return (values * rows).sum(-1) / rows.sum(-1).where(rows.sum(-1) > 0, torch.nan)
+
+
+@dataclass
+class EntropyState(State):
+    rows: Moments  # layer head
+    cls: Moments  # layer head
+    rows_uniform: Moments  # layer
+    cls_uniform: Moments  # layer
+    spread: Histogram  # layer head bin
+    focused: TopList  # layer head rank
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entropy(Measure[EntropyState]):
+    """Mean entropy of the rows of each head in nats, and of the [CLS] row alone, beside ln of the number of tokens a row can see.
+
+    Clark et al. 2019, section 3.3; they smooth the weights because theirs are half precision, which these are not. Every text
+    weighs the same. `entropy_histogram` counts rows by entropy over its largest possible value; `entropy_examples` are the texts (by
+    place in the corpus) in which a head is furthest below uniform.
+    """
+
+    name: ClassVar[str] = "entropy"
+
+    def start(self, model: Shape) -> EntropyState:
+        layers, heads = model.n_layers, model.n_heads
+        return EntropyState(
+            Moments.zeros(layers, heads), Moments.zeros(layers, heads), Moments.zeros(layers), Moments.zeros(layers),
+            Histogram.zeros(layers, heads, bins=BINS), TopList.empty(layers, heads, size=EXAMPLES),
+        )  # fmt: skip
+
+    def update(self, state: EntropyState, layer: Attention) -> None:
+        entropy = layer.row_entropy()  # text head query
+        most = layer.keys_seen.to(entropy.dtype).log()[:, None].expand(layer.n_texts, 1, -1)  # text 1 query
+        mean, mean_most = entropy.mean(-1), most.mean(-1)
+        state.rows.add(layer.index, mean)
+        state.cls.add(layer.index, cls_rows(entropy, layer.batch.cls))
+        state.rows_uniform.add(layer.index, mean_most[:, 0])
+        state.cls_uniform.add(layer.index, cls_rows(most, layer.batch.cls)[:, 0])
+        state.spread.add(layer.index, (entropy / most.where(most > 0, torch.nan)).transpose(0, 1).flatten(1))
+        state.focused.add(layer.index, mean_most - mean, layer.batch.places)
+
+    def result(self, state: EntropyState) -> dict[str, pd.DataFrame]:
+        layers, heads = state.rows.mean.shape
+
+        def per_head(values: np.ndarray) -> np.ndarray:
+            return values[:, None].repeat(heads, axis=1)
+
+        table = head_frame(layers, heads, {
+            "entropy": state.rows.average(), "entropy_uniform": per_head(state.rows_uniform.average()), "entropy_error": state.rows.error(),
+            "cls_entropy": state.cls.average(), "cls_entropy_uniform": per_head(state.cls_uniform.average()), "cls_entropy_error": state.cls.error(),
+        })  # fmt: skip
+        edges = state.spread.edges()
+        layer, head, cell = np.indices(state.spread.counts.shape).reshape(3, -1)
+        histogram = pd.DataFrame({"layer": layer, "head": head, "from": edges[cell], "to": edges[cell + 1], "rows": state.spread.counts.reshape(-1)})
+        layer, head, rank = np.indices(state.focused.places.shape).reshape(3, -1)
+        examples = pd.DataFrame({"layer": layer, "head": head, "rank": rank, "place": state.focused.places.reshape(-1), "below_uniform": state.focused.scores.reshape(-1)})
+        return {"entropy": table, "entropy_histogram": histogram, "entropy_examples": examples[examples["place"] >= 0].reset_index(drop=True)}

@@ -1,0 +1,79 @@
+"""How much attention does each token of each text receive?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from attlas.core.attention import Attention
+from attlas.core.measure import Measure, Shape
+from attlas.core.states import Rows, State
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass
+class Pending:
+    """The layers of the batch that is under way: received and uniform, each [text, token]."""
+
+    received: list[Floats] = field(default_factory=list)
+    uniform: list[Floats] = field(default_factory=list)
+    seeing: list[Floats] = field(default_factory=list)
+
+
+@dataclass
+class TotalsState(State):
+    totals: Rows
+    n_layers: int = field(default=0, metadata={"parameter": True})
+    pending: Pending = field(default_factory=Pending, metadata={"parameter": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals(Measure[TotalsState]):
+    """A row for each token: attention received (column sum, mean over heads) in every layer and over all layers.
+
+    `all` is the mean of the layers `L0`, `L1`, ...; `uniform` is what `all` would be if every row were spread evenly, which is 1 for a model that
+    sees everything. The `_per_query` columns divide by how many queries can see the token: in a causal model early tokens
+    are seen by more, near the ends of a window by fewer.
+    """
+
+    name: ClassVar[str] = "totals"
+
+    def start(self, model: Shape) -> TotalsState:
+        return TotalsState(Rows.empty(), model.n_layers)
+
+    def update(self, state: TotalsState, layer: Attention) -> None:
+        if layer.index == 0:
+            state.pending = Pending()
+        shape = (layer.n_texts, layer.n_tokens)
+        pending = state.pending
+        pending.received.append(layer.received.mean(1).float().cpu().numpy())
+        pending.uniform.append(np.broadcast_to(layer.uniform.received[:, 0].float().cpu().numpy(), shape))
+        pending.seeing.append(np.broadcast_to(layer.queries_seeing.cpu().numpy().astype(np.float32), shape))
+        if layer.index == state.n_layers - 1:
+            self._finish(state, layer)
+
+    def _finish(self, state: TotalsState, layer: Attention) -> None:
+        batch, pending = layer.batch, state.pending
+        received, seeing = np.stack(pending.received), np.stack(pending.seeing)  # layer text token
+        per_query = received / seeing
+        n = layer.n_tokens
+        columns = {
+            "text": np.repeat(np.array([text.id for text in batch.texts], dtype=object), n),
+            "token": np.tile(np.arange(n, dtype=np.int32), layer.n_texts),
+            "string": np.array([surface for surfaces in batch.surfaces for surface in surfaces], dtype=object),
+            "all": received.mean(0).reshape(-1),
+            "uniform": np.stack(pending.uniform).mean(0).reshape(-1),
+            "all_per_query": per_query.mean(0).reshape(-1),
+        }
+        columns |= {f"L{number}": values.reshape(-1) for number, values in enumerate(received)}
+        columns |= {f"L{number}_per_query": values.reshape(-1) for number, values in enumerate(per_query)}
+        state.totals.add(np.repeat(np.array(batch.places), n), columns)
+        state.pending = Pending()
+
+    def result(self, state: TotalsState) -> dict[str, pd.DataFrame]:
+        return {"totals": state.totals.frame()}

@@ -1,0 +1,205 @@
+"""Capture: see the attention of a model a layer at a time, without keeping it, and gate its heads.
+
+One function is registered with transformers' AttentionInterface. It calls the model's own eager attention, so weights and output
+are bit for bit those of the library, hands the weights to whoever observes in this thread, and forgets them. Models with
+attention code of their own are observed by hooks (adapters.py). Everything put on a model is taken off again when the last
+observer leaves, also after an exception; observers nest, and several threads may observe one model at a time.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, PretrainedConfig
+from transformers.masking_utils import AttentionMaskInterface, eager_mask
+
+from attlas.core.attention import Attention, same_visible
+from attlas.core.batch import Batch
+from attlas.core.errors import CaptureError
+from attlas.models.adapters import DenseSeen, Seen, adapter_of
+
+IMPLEMENTATION = "attlas"
+Sink = Callable[[Attention], None]
+
+
+@dataclass(eq=False)
+class Observer:
+    """One open `observe`: what it watches, where layers go, and the layer it is at."""
+
+    modules: frozenset[int]
+    sink: Sink | None
+    gates: Tensor | None
+    gradients: bool
+    batch: Batch | None = None
+    layer: int = 0
+    patterns: list[Tensor | None] = field(default_factory=list)
+
+    def watch(self, batch: Batch) -> None:
+        """Say which batch the next forward pass is of."""
+        self.batch, self.layer, self.patterns = batch, 0, []
+
+    @property
+    def n_heads(self) -> int:
+        return 0 if self.gates is None else int(self.gates.shape[-1])
+
+    def gated(self, heads: Tensor) -> Tensor:
+        """The heads' output [text, token, head, dimension], each multiplied by its gate."""
+        if self.gates is None:
+            return heads
+        if self.layer >= len(self.gates) or self.gates.shape[-1] != heads.shape[2]:
+            raise CaptureError(f"gates have the shape {list(self.gates.shape)}, but the model has {heads.shape[2]} heads and at least {self.layer + 1} layers; give gates of shape [layer, head]")
+        return heads * self.gates[self.layer].to(heads)[:, None]
+
+    def see(self, seen: Seen) -> None:
+        """Take one layer's attention."""
+        index, self.layer = self.layer, self.layer + 1
+        if self.sink is None:
+            return
+        if self.batch is None:
+            raise CaptureError("attention came before the batch was named; call watch(batch) on the observer, or run the model by Model.forward")
+        if self.gradients:
+            seen.keep_gradient()
+        self.sink(seen.attention(self.batch, index))
+
+    def pattern(self, visible: Tensor | None) -> Tensor | None:
+        """The same object for the same pattern of visible keys, so that layers share it."""
+        known = next((known for known in self.patterns if same_visible(known, visible)), None)
+        if known is None and visible is not None:
+            self.patterns.append(visible)
+            return visible
+        return known
+
+
+class _Open(threading.local):
+    """The observers open in this thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.observers: list[Observer] = []
+
+    def of(self, module: nn.Module) -> list[Observer]:
+        return [observer for observer in self.observers if id(module) in observer.modules]
+
+
+_open = _Open()
+
+
+@dataclass
+class _Fitted:
+    """What was put on a network and how often it is in use."""
+
+    undo: list[Callable[[], None]]
+    users: int = 0
+
+
+_fitted: WeakKeyDictionary[nn.Module, _Fitted] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def attention_function(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+    """The registered attention function: the model's own eager attention, seen and gated."""
+    output, weights = _eager_of(module)(module, query, key, value, attention_mask, **kwargs)
+    observers = _open.of(module)
+    if not observers:
+        return output, weights
+    for observer in observers:
+        output = observer.gated(output)
+    visible = _visible(attention_mask, weights.shape[-1])
+    for observer in observers:
+        observer.see(DenseSeen(weights, observer.pattern(visible)))
+    return output, weights if _wants_weights(kwargs, module) else None
+
+
+def _wants_weights(kwargs: dict[str, Any], module: nn.Module) -> bool:
+    config = getattr(module, "config", None)
+    return bool(kwargs.get("output_attentions") or getattr(config, "output_attentions", False))
+
+
+def _eager_of(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The eager attention of the file that defines the module's class (or a class it derives from)."""
+    for kind in type(module).__mro__:
+        function = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
+        if function is not None:
+            return function  # type: ignore[no-any-return]
+    raise CaptureError(f"{type(module).__name__} has no eager attention to observe; pass a model of a class that transformers supports with attn_implementation='eager'")
+
+
+def _visible(mask: Tensor | None, keys: int) -> Tensor | None:
+    """Which keys each query sees, from the additive mask; None if all. Texts of a batch have one length, so one serves all."""
+    if mask is None:
+        return None
+    visible = mask[0, 0, :, :keys] == 0 if mask.dtype != torch.bool else mask[0, 0, :, :keys]
+    return None if bool(visible.all()) else visible[None]
+
+
+@contextmanager
+def observe(network: nn.Module, sink: Sink | None = None, *, gates: Tensor | None = None, gradients: bool = False, scope: nn.Module | None = None) -> Iterator[Observer]:
+    """While open, hand each layer's attention of `network` to `sink`, and multiply each head's output by its gate.
+
+    `gates` is [layer, head]: 0 switches a head off, 1 leaves it; it may require a gradient. With `gradients` the layer's weights keep
+    their graph, and after a backward pass their `grad`. `scope` is the part of the network to watch (an encoder).
+    """
+    scope = network if scope is None else scope
+    _fit(network, scope)
+    observer = Observer(frozenset(map(id, scope.modules())), sink, gates, gradients)
+    _open.observers.append(observer)
+    try:
+        yield observer
+    finally:
+        _open.observers.remove(observer)
+        _release(network)
+
+
+def _fit(network: nn.Module, scope: nn.Module) -> None:
+    with _lock:
+        if network not in _fitted:
+            adapter = adapter_of(scope)
+            undo = adapter.fit(scope, _open.of) if adapter else _use_function(network)
+            _fitted[network] = _Fitted(undo)
+        _fitted[network].users += 1
+
+
+def _release(network: nn.Module) -> None:
+    with _lock:
+        fitted = _fitted[network]
+        fitted.users -= 1
+        if fitted.users == 0:
+            del _fitted[network]
+            for step in reversed(fitted.undo):
+                step()
+
+
+def _use_function(network: nn.Module) -> list[Callable[[], None]]:
+    """Switch every config of the network to the registered function; how to undo it."""
+    AttentionInterface.register(IMPLEMENTATION, attention_function)
+    AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
+    undo: list[Callable[[], None]] = []
+    for config in _configs(network):
+        before = config.__dict__.get("_attn_implementation_internal")
+
+        def restore(config: PretrainedConfig = config, before: str | None = before) -> None:
+            config._attn_implementation_internal = before
+
+        undo.append(restore)
+        config._attn_implementation_internal = IMPLEMENTATION
+    return undo
+
+
+def _configs(network: nn.Module) -> list[PretrainedConfig]:
+    """Every configuration that a part of the network reads, each once."""
+    found: dict[int, PretrainedConfig] = {}
+    waiting = [module.config for module in network.modules() if isinstance(getattr(module, "config", None), PretrainedConfig)]
+    while waiting:
+        config = waiting.pop()
+        if id(config) in found:
+            continue
+        found[id(config)] = config
+        waiting += [part for name in config.sub_configs if isinstance(part := getattr(config, name, None), PretrainedConfig)]
+    return list(found.values())

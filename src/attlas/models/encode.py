@@ -1,0 +1,115 @@
+"""Texts to batches: tokenise, truncate and count it, group by length."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from attlas.core.batch import Batch
+from attlas.core.errors import ModelError
+from attlas.core.text import Text
+
+BUDGET_TOKENS = 2048
+BUDGET_CELLS = 2**18  # query x key cells a head, over the texts of a batch
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One tokenised text."""
+
+    text: Text
+    place: int
+    ids: list[int]
+    tokens: tuple[str, ...]
+    offsets: list[tuple[int, int]]
+    special: list[bool]
+    extra: Mapping[str, list[int]]
+    cut: int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A tokenizer set up for analysis: offsets always, padding never, truncation counted."""
+
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int | None
+    wants: frozenset[str]  # what the model's forward takes beside the ids
+    banded: bool = False
+
+    def encode(self, texts: Sequence[tuple[int, Text]]) -> list[Encoded]:
+        """Tokenise texts, each with its place in the corpus."""
+        if not texts:
+            return []
+        whole = self._call([text.text for _, text in texts], truncation=False)
+        lengths = [len(ids) for ids in whole["input_ids"]]
+        over = [index for index, length in enumerate(lengths) if self.max_length is not None and length > self.max_length]
+        cut = dict(zip(over, self._rows(self._call([texts[index][1].text for index in over], truncation=True, max_length=self.max_length)), strict=True)) if over else {}
+        out = []
+        for index, ((place, text), row) in enumerate(zip(texts, self._rows(whole), strict=True)):
+            row = cut.get(index, row)
+            ids = row.pop("input_ids")
+            special = [bool(flag) or id_ in self._marks for flag, id_ in zip(row.pop("special_tokens_mask"), ids, strict=True)]
+            offsets = [tuple(span) for span in row.pop("offset_mapping")]
+            tokens = tuple(self.tokenizer.convert_ids_to_tokens(ids))
+            out.append(Encoded(text, place, ids, tokens, offsets, special, {name: values for name, values in row.items() if name in self.wants}, lengths[index] - len(ids)))  # type: ignore[arg-type]
+        return out
+
+    @property
+    def _marks(self) -> frozenset[int]:
+        names = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
+        return frozenset(id_ for name in names if (id_ := getattr(self.tokenizer, name, None)) is not None)
+
+    def _call(self, strings: list[str], **options: Any) -> Mapping[str, Any]:
+        if not self.tokenizer.is_fast:
+            raise ModelError(f"{type(self.tokenizer).__name__} gives no character offsets; load the fast tokenizer of this model")
+        return self.tokenizer(strings, add_special_tokens=True, return_offsets_mapping=True, return_special_tokens_mask=True, return_attention_mask=False, verbose=False, **options)  # type: ignore[no-any-return, operator]
+
+    @staticmethod
+    def _rows(encoding: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        names = list(encoding)
+        for values in zip(*(encoding[name] for name in names), strict=True):
+            yield dict(zip(names, values, strict=True))
+
+    def batches(self, encoded: Iterable[Encoded], device: torch.device, tokens: int = BUDGET_TOKENS, cells: int = BUDGET_CELLS) -> Iterator[Batch]:
+        """Texts of one length together, short ones first, as many as the budgets allow; texts keep their order."""
+        by_length: dict[int, list[Encoded]] = defaultdict(list)
+        for text in encoded:
+            by_length[len(text)].append(text)
+        for length in sorted(by_length):
+            size = max(1, min(tokens // length, tokens if self.banded else cells // length**2))
+            same = by_length[length]
+            for start in range(0, len(same), size):
+                yield self.batch(same[start : start + size], device)
+
+    def batch(self, encoded: Sequence[Encoded], device: torch.device) -> Batch:
+        """One batch of texts that have one length."""
+        ids = torch.tensor([text.ids for text in encoded], device=device)
+        inputs = {name: torch.tensor([list(text.extra[name]) for text in encoded], device=device) for name in encoded[0].extra}
+        if self.banded:  # the first token is global, as Longformer's classifiers have it
+            inputs["global_attention_mask"] = torch.zeros_like(ids)
+            inputs["global_attention_mask"][:, 0] = 1
+        return Batch(
+            texts=tuple(text.text for text in encoded),
+            places=tuple(text.place for text in encoded),
+            ids=ids,
+            tokens=tuple(text.tokens for text in encoded),
+            offsets=np.array([text.offsets for text in encoded], dtype=np.int64).reshape(*ids.shape, 2),
+            special=np.array([text.special for text in encoded], dtype=bool).reshape(ids.shape),
+            cls=self._is(ids, "cls_token_id"),
+            sep=self._is(ids, "sep_token_id"),
+            cut=tuple(text.cut for text in encoded),
+            inputs=inputs,
+        )
+
+    def _is(self, ids: torch.Tensor, name: str) -> torch.Tensor:
+        wanted = getattr(self.tokenizer, name, None)
+        return torch.zeros_like(ids, dtype=torch.bool) if wanted is None else ids == wanted

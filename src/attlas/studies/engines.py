@@ -1,0 +1,83 @@
+"""Engines run shards. What a shard gives does not depend on the engine or on how many workers there are.
+
+The local engine has worker threads that share the model. Each computes with one thread of its own, always: how many threads multiply
+a matrix can change the last bit of the result, so parallelism goes over shards, where it changes nothing (and is as fast).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Protocol
+
+import torch
+
+from attlas.core.errors import StudyError
+from attlas.studies.shards import Shard
+
+RunShard = Callable[[Shard, threading.Event], None]
+
+
+class Engine(Protocol):
+    """Runs every shard once, each wholly in one place."""
+
+    def run(self, shards: Iterable[Shard], run_shard: RunShard) -> None: ...
+
+
+def default_workers(device: torch.device) -> int:
+    """As many as this process may use cores; one for a GPU."""
+    return max(1, len(os.sched_getaffinity(0))) if device.type == "cpu" else 1
+
+
+class LocalEngine:
+    """Worker threads in this process. Shards are read as workers come free, so few are in memory at a time."""
+
+    def __init__(self, workers: int) -> None:
+        if workers < 1:
+            raise StudyError(f"workers is {workers}; it must be at least 1")
+        self.workers = workers
+
+    def run(self, shards: Iterable[Shard], run_shard: RunShard) -> None:
+        stop = threading.Event()
+        with one_thread_each(), ThreadPoolExecutor(self.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            waiting: set[Future[None]] = set()
+            try:
+                for shard in shards:
+                    waiting.add(pool.submit(run_shard, shard, stop))
+                    if len(waiting) > self.workers:
+                        waiting = self._settle(waiting)
+                while waiting:
+                    waiting = self._settle(waiting)
+            except BaseException:
+                stop.set()
+                for future in waiting:
+                    future.cancel()
+                raise
+
+    @staticmethod
+    def _settle(waiting: set[Future[None]]) -> set[Future[None]]:
+        done, rest = wait(waiting, return_when=FIRST_COMPLETED)
+        for future in done:
+            future.result()
+        return rest
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """One computing thread for each worker while open; as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def engine_of(name: str, workers: int | None, device: torch.device) -> Engine:
+    """An engine by name."""
+    if name != "local":
+        raise StudyError(f"there is no engine {name!r}; the engine is local")
+    return LocalEngine(default_workers(device) if workers is None else workers)

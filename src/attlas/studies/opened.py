@@ -1,0 +1,101 @@
+"""Study: a finished pass on disk, opened."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from attlas.core.errors import StudyError
+from attlas.studies import store
+
+
+@dataclass
+class Study:
+    """The tables and the manifest of a complete study."""
+
+    folder: Path
+    manifest: dict[str, Any] = field(repr=False)
+    temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Study:
+        """Open a study folder."""
+        folder = Path(folder).expanduser()
+        if not folder.is_dir():
+            raise StudyError(f"there is no study folder {folder}")
+        manifest = store.read_manifest(folder)
+        if manifest is None:
+            raise StudyError(f"{folder} holds no study; make one with attlas study --out {folder}")
+        if manifest.get("status") != "complete":
+            raise StudyError(f"the study in {folder} is not complete; run the same attlas study command again: it goes on where it stopped")
+        return cls(folder, manifest)
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables."""
+        return list(self.manifest["tables"])
+
+    def has(self, name: str) -> bool:
+        return name in self.manifest["tables"]
+
+    def table(self, name: str, columns: list[str] | None = None, text: str | None = None) -> pd.DataFrame:
+        """A table by name; only some columns, or only the rows of one text, where that is all that is wanted."""
+        if not self.has(name):
+            raise StudyError(f"this study has no table {name!r}; its tables are {', '.join(self.tables)}")
+        filters = None if text is None else [("text", "==", text)]
+        frame: pd.DataFrame = pq.read_table(self.folder / store.TABLES / f"{name}.parquet", columns=columns, filters=filters).to_pandas()
+        return frame
+
+    @property
+    def n_layers(self) -> int:
+        return int(self.manifest["model"]["n_layers"])
+
+    @property
+    def n_heads(self) -> int:
+        return int(self.manifest["model"]["n_heads"])
+
+    @property
+    def quarantine(self) -> Path:
+        return self.folder / store.QUARANTINE
+
+    @cached_property
+    def _atlas(self) -> pd.DataFrame:
+        out: pd.DataFrame | None = None
+        for name, about in self.manifest["tables"].items():
+            if about["kind"] != "head":
+                continue
+            frame = self.table(name)
+            frame = frame.rename(columns={column: column if column == name or column.startswith(f"{name}_") else f"{name}.{column}" for column in frame.columns if column not in ("layer", "head")})
+            out = frame if out is None else out.merge(frame, on=["layer", "head"], validate="one_to_one")
+        if out is None:
+            raise StudyError(f"this study has no head-level table; its tables are {', '.join(self.tables)}")
+        return out
+
+    def atlas(self) -> pd.DataFrame:
+        """One row a head, a column for every head-level number: `surface.previous`, `entropy`, `positions.offset_-1`, ..."""
+        return self._atlas.copy()
+
+    def report(self, path: str | Path = "report.html") -> Path:
+        """Write the report: one HTML file that opens offline."""
+        from attlas.views.report import write_report
+
+        return write_report(self, Path(path).expanduser())
+
+    def to_frame(self) -> pd.DataFrame:
+        """The atlas."""
+        return self.atlas()
+
+    def __repr__(self) -> str:
+        counts = self.manifest["counts"]
+        return f"Study({str(self.folder)!r}: {self.manifest['model']['name']}, {counts['analysed']} texts, tables {', '.join(self.tables)})"
+
+    def _repr_html_(self) -> str:
+        from attlas.views.report import study_html
+
+        return study_html(self)

@@ -1,0 +1,80 @@
+"""Shards: a corpus cut in pieces of fixed size, the same pieces whoever runs them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from attlas.core.errors import CorpusError
+from attlas.core.text import Text
+from attlas.corpora import BadRow, Corpus
+
+SHARD_TEXTS = 256
+SHARD_CHARACTERS = 2**18
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some consecutive rows of a corpus: texts with their places, and rows that are none."""
+
+    index: int
+    texts: tuple[tuple[int, Text], ...]
+    bad: tuple[tuple[int, BadRow], ...]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.texts) + len(self.bad)
+
+
+def shards(corpus: Corpus, n_texts: int = SHARD_TEXTS, n_characters: int = SHARD_CHARACTERS) -> Iterator[Shard]:
+    """Cut a corpus: a shard ends when it has so many rows or so many characters."""
+    index, characters = 0, 0
+    texts: list[tuple[int, Text]] = []
+    bad: list[tuple[int, BadRow]] = []
+    for place, row in enumerate(corpus.rows()):
+        if isinstance(row, BadRow):
+            bad.append((place, row))
+        else:
+            texts.append((place, row))
+            characters += len(row.text)
+        if len(texts) + len(bad) >= n_texts or characters >= n_characters:
+            yield Shard(index, tuple(texts), tuple(bad))
+            index, characters, texts, bad = index + 1, 0, [], []
+    if texts or bad:
+        yield Shard(index, tuple(texts), tuple(bad))
+
+
+@dataclass
+class Survey:
+    """What one reading of the corpus shows before anything is written: how many rows, and a digest of all of them."""
+
+    rows: int = 0
+    bad: int = 0
+    first_bad: BadRow | None = None
+    digest: str = ""
+    labels: dict[str, int] = field(default_factory=dict)
+
+
+def survey(corpus: Corpus, bad: str = "quarantine") -> Survey:
+    """Read a corpus once; a corpus without a single good text is an error."""
+    found, digest = Survey(), hashlib.sha256()
+    for row in corpus.rows():
+        found.rows += 1
+        if isinstance(row, BadRow):
+            if bad == "error":
+                raise row.error()
+            found.bad += 1
+            found.first_bad = found.first_bad or row
+            digest.update(json.dumps(["bad", row.id, row.reason]).encode())
+        else:
+            digest.update(json.dumps([row.id, row.text, row.label, row.words]).encode())
+            if row.label is not None and (row.label in found.labels or len(found.labels) < 100):
+                found.labels[row.label] = found.labels.get(row.label, 0) + 1
+        digest.update(b"\n")
+    if found.rows == found.bad:
+        reason = f"; the first row: {found.first_bad.where}: {found.first_bad.reason}" if found.first_bad else ""
+        raise CorpusError(f"{corpus.name} holds no text that can be analysed ({found.rows} rows read){reason}")
+    found.digest = digest.hexdigest()
+    return found

@@ -1,0 +1,174 @@
+"""The files of a study: every one is written beside its place and then moved there, so that none is ever half written."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from attlas.core.errors import StudyError
+from attlas.core.states import Array
+
+MANIFEST, TABLES, STATES, QUARANTINE, LOCK = "manifest.json", "tables", "states", "quarantine.jsonl", ".lock"
+OWN = (MANIFEST, TABLES, STATES, QUARANTINE, LOCK)
+
+
+@contextmanager
+def writing(what: Path) -> Iterator[None]:
+    """A full disk or a folder that cannot be written is one clear line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise StudyError(f"no space is left to write {what} ({os.strerror(error.errno)}); free some and run the same command again: it goes on where it stopped") from error
+        raise StudyError(f"{what} cannot be written: {error.strerror or error}") from error
+    except SafetensorError as error:
+        raise StudyError(f"{what} cannot be written: {error}") from error
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    beside = path.with_name(f"{path.name}.tmp")
+    with writing(path):
+        try:
+            with beside.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def arrow(frame: pd.DataFrame) -> pa.Table:
+    """A frame as an Arrow table whose column types do not depend on the values in it."""
+    columns = {}
+    for name in frame.columns:
+        values = frame[name].to_numpy()
+        columns[str(name)] = pa.array(values, from_pandas=True) if values.dtype.kind in "iufb" else pa.array(values.astype(object), pa.string(), from_pandas=True)
+    return pa.table(columns)
+
+
+def write_parquet(path: Path, parts: Iterable[pa.Table]) -> int:
+    """Write a table from its parts, one after the other; how many rows it has."""
+    writer, rows = None, 0
+    with writing(path):
+        try:
+            for part in parts:
+                if writer is None:
+                    writer = pq.ParquetWriter(path, part.schema, compression="zstd")
+                writer.write_table(part, row_group_size=max(1, part.num_rows))
+                rows += part.num_rows
+        finally:
+            if writer is not None:
+                writer.close()
+    return rows
+
+
+class ShardStore:
+    """The results of finished shards: DIR/states/00012/ with a record, the states of all measures and the rows of streamed tables."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def place(self, index: int) -> Path:
+        return self.folder / f"{index:06d}"
+
+    def has(self, index: int) -> bool:
+        return self.place(index).is_dir()
+
+    def clear_unfinished(self) -> None:
+        """Remove what a run that was stopped left half done."""
+        for path in self.folder.glob("*.tmp"):
+            shutil.rmtree(path)
+
+    def write(self, index: int, record: Mapping[str, Any], arrays: Mapping[str, Array], rows: Mapping[str, pd.DataFrame]) -> None:
+        """Write a shard's folder beside its place, then move it there."""
+        place = self.place(index)
+        beside = place.with_name(f"{place.name}.tmp")
+        with writing(place):
+            try:
+                shutil.rmtree(beside, ignore_errors=True)
+                beside.mkdir(parents=True)
+                write_bytes(beside / "state.safetensors", save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+                for name, frame in rows.items():
+                    if len(frame):
+                        write_parquet(beside / f"{name}.parquet", [arrow(frame)])
+                write_json(beside / "record.json", record)
+                beside.rename(place)
+            except BaseException:
+                shutil.rmtree(beside, ignore_errors=True)
+                raise
+
+    def record(self, index: int) -> dict[str, Any]:
+        return json.loads((self.place(index) / "record.json").read_text())  # type: ignore[no-any-return]
+
+    def arrays(self, index: int) -> dict[str, Array]:
+        return load_file(self.place(index) / "state.safetensors")  # type: ignore[no-any-return]
+
+    def parts(self, count: int, table: str) -> Iterator[pa.Table]:
+        """The rows of a streamed table, shard by shard."""
+        for index in range(count):
+            path = self.place(index) / f"{table}.parquet"
+            if path.is_file():
+                with pq.ParquetFile(path) as file:
+                    yield file.read()
+
+    def tables(self, count: int) -> list[str]:
+        """The streamed tables that any shard has rows of."""
+        return sorted({path.stem for index in range(count) for path in self.place(index).glob("*.parquet")})
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold a study folder; a second process that wants to write it is refused."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("w")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StudyError(f"another process is writing the study in {folder}; wait for it, or choose another folder") from error
+        yield
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a study folder; None where there is no folder or an empty one."""
+    if folder.exists() and not folder.is_dir():
+        raise StudyError(f"{folder} is a file; give a folder for the study")
+    path = folder / MANIFEST
+    if path.is_file():
+        try:
+            return json.loads(path.read_text())  # type: ignore[no-any-return]
+        except json.JSONDecodeError as error:
+            raise StudyError(f"{path} is not a manifest: {error}") from error
+    if folder.is_dir() and any(entry.name not in OWN for entry in folder.iterdir()):
+        raise StudyError(f"{folder} is not empty and holds no study; choose another folder")
+    return None
+
+
+def clear(folder: Path) -> None:
+    """Remove a study's own files and nothing else."""
+    for name in (TABLES, STATES, f"{TABLES}.tmp"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in (MANIFEST, QUARANTINE):
+        (folder / name).unlink(missing_ok=True)

@@ -1,0 +1,148 @@
+"""For those who write measures or test with Attlas: tiny models of every family, streams of attention, and the measure contract.
+
+>>> model = tiny("bert")
+>>> check_measure(MEASURES["entropy"](), stream(model, ["a cat sat", "a dog", "the cat saw a dog"]), model)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from attlas.core.attention import Attention
+from attlas.core.measure import Measure, Shape
+from attlas.core.states import State
+from attlas.core.text import Text
+from attlas.measures import MEASURES
+from attlas.models import Model, load
+
+__all__ = ["FAMILIES", "MEASURES", "assert_same", "check_measure", "fold", "stream", "tiny", "tiny_tokenizer"]
+
+_WORDS = "the a an cat dog sat saw on mat and with , . ! ? ' it was not very good bad film in of to is i you we they he she".split()
+_MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def tiny_tokenizer(marks: bool = True) -> PreTrainedTokenizerFast:
+    """A WordPiece tokenizer that knows a few words and every ASCII letter and digit; `[CLS] ... [SEP]` around a text if `marks`."""
+    letters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
+    pieces = list(dict.fromkeys([*_MARKS, *_WORDS, *letters, *(f"##{letter}" for letter in letters), "##ing", "##ed"]))
+    tokenizer = Tokenizer(models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
+    tokenizer.decoder = decoders.WordPiece()  # type: ignore[assignment]
+    if marks:
+        tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])  # type: ignore[assignment]
+    named: dict[str, Any] = {"pad_token": "[PAD]", "unk_token": "[UNK]"}
+    if marks:
+        named |= {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **named)
+
+
+_BERT = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 37, "max_position_embeddings": 520}
+_LLAMA = _BERT | {"num_key_value_heads": 2, "head_dim": 8, "tie_word_embeddings": False}
+
+# name -> (config class, its options, model class by task, whether the tokenizer puts marks around a text)
+FAMILIES: dict[str, tuple[str, dict[str, Any], dict[str, str], bool]] = {
+    "bert": ("BertConfig", _BERT, {"base": "BertModel", "classify": "BertForSequenceClassification", "mlm": "BertForMaskedLM"}, True),
+    "roberta": ("RobertaConfig", _BERT, {"base": "RobertaModel", "classify": "RobertaForSequenceClassification"}, True),
+    "distilbert": ("DistilBertConfig", {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 37}, {"base": "DistilBertModel", "classify": "DistilBertForSequenceClassification"}, True),
+    "electra": ("ElectraConfig", _BERT | {"embedding_size": 16}, {"base": "ElectraModel"}, True),
+    "albert": ("AlbertConfig", _BERT | {"embedding_size": 16}, {"base": "AlbertModel"}, True),
+    "modernbert": ("ModernBertConfig", _BERT | {"global_attn_every_n_layers": 3, "local_attention": 4, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}, {"base": "ModernBertModel"}, True),
+    "gpt2": ("GPT2Config", {"n_embd": 32, "n_layer": 3, "n_head": 4, "bos_token_id": 0, "eos_token_id": 0}, {"base": "GPT2Model", "lm": "GPT2LMHeadModel"}, False),
+    "gpt_neox": ("GPTNeoXConfig", _BERT | {"bos_token_id": 0, "eos_token_id": 0}, {"base": "GPTNeoXModel"}, False),
+    "llama": ("LlamaConfig", _LLAMA, {"base": "LlamaModel", "lm": "LlamaForCausalLM"}, False),
+    "qwen3": ("Qwen3Config", _LLAMA, {"base": "Qwen3Model", "lm": "Qwen3ForCausalLM"}, False),
+    "gemma2": ("Gemma2Config", _LLAMA | {"sliding_window": 4, "query_pre_attn_scalar": 8}, {"base": "Gemma2Model"}, False),
+    "t5": ("T5Config", {"d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 3, "num_heads": 4, "decoder_start_token_id": 0}, {"base": "T5Model"}, True),
+    "bart": ("BartConfig", {"d_model": 32, "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 37, "decoder_ffn_dim": 37, "eos_token_id": 3, "bos_token_id": 2}, {"base": "BartModel", "classify": "BartForSequenceClassification"}, True),
+    "longformer": ("LongformerConfig", _BERT | {"attention_window": [4, 8, 4], "sep_token_id": 3}, {"base": "LongformerModel", "classify": "LongformerForSequenceClassification"}, True),
+    "mpnet": ("MPNetConfig", _BERT, {"base": "MPNetModel"}, True),
+    "deberta_v2": ("DebertaV2Config", _BERT | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 16, "norm_rel_ebd": "layer_norm", "share_att_key": True}, {"base": "DebertaV2Model"}, True),
+    "big_bird": ("BigBirdConfig", _BERT | {"block_size": 4, "num_random_blocks": 1}, {"base": "BigBirdModel"}, True),
+}  # fmt: skip
+
+
+def tiny(family: str = "bert", task: str = "base", seed: int = 0, **options: Any) -> Model:
+    """A tiny model with random weights of one of FAMILIES: 3 layers x 4 heads, quick and small.
+
+    Its weights are drawn wider than usual, so that its attention is far from uniform.
+    """
+    config_class, defaults, classes, marks = FAMILIES[family]
+    tokenizer = tiny_tokenizer(marks)
+    config = getattr(transformers, config_class)(**{"vocab_size": len(tokenizer), "pad_token_id": 0, **defaults, **options})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = getattr(transformers, classes[task])(config)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                if parameter.dim() > 1:
+                    parameter.normal_(0, 0.3)
+    return load((network.eval(), tokenizer), task=task)
+
+
+def stream(model: Model, texts: Iterable[str | Text]) -> list[list[Attention]]:
+    """The attention of texts, a batch each: a list of all its layers."""
+    out = []
+    for place, text in enumerate(texts):
+        encoded = model.encode([(place, text if isinstance(text, Text) else Text(str(place), text))])
+        for batch in model.batches(encoded):
+            layers: list[Attention] = []
+            model.forward(batch, layers.append)
+            out.append(layers)
+    return out
+
+
+def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: Shape) -> State:
+    """A state that has taken in all layers of these batches."""
+    state: State = measure.start(model)
+    for layer in itertools.chain.from_iterable(batches):
+        measure.update(state, layer)
+    return state
+
+
+def check_measure(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: Shape, tolerance: float = 1e-9) -> None:
+    """Prove the laws of a measure on a stream of batches.
+
+    Cutting the stream anywhere and merging gives the whole (the ends prove that `start` is neutral); merging is associative; a state
+    goes through a file unharmed; `result` does not change the state; streamed tables are the parts' rows joined;
+    and the tables are plain: flat columns, a head-level one begins with `layer head`, a per-text one with `text`.
+    """
+    run: Callable[[Sequence[Sequence[Attention]]], State] = lambda part: fold(measure, part, model)  # noqa: E731
+    whole = measure.result(run(batches))
+    assert whole, f"{measure!r} has no tables"
+    for cut in range(len(batches) + 1):
+        assert_same(measure.result(measure.merge(run(batches[:cut]), run(batches[cut:]))), whole, tolerance)
+    singles = [run([batch]) for batch in batches]
+    assert_same(measure.result(reduce(measure.merge, singles)), whole, tolerance)
+    assert_same(measure.result(reduce(lambda right, left: measure.merge(left, right), reversed(singles))), whole, tolerance)
+    state = run(batches)
+    first, again = measure.result(state), measure.result(state)
+    assert_same(again, first, 0)
+    restored = measure.start(model).restored({name: np.array(array) for name, array in state.arrays().items()})
+    streamed = state.streamed()
+    assert_same({name: table for name, table in measure.result(restored).items() if name not in streamed}, {name: table for name, table in first.items() if name not in streamed}, 0)
+    for name, table in whole.items():
+        assert isinstance(table.columns, pd.Index), f"table {name} has nested columns"
+        assert not isinstance(table.columns, pd.MultiIndex), f"table {name} has nested columns"
+        assert table.columns.is_unique, f"table {name} has a column twice"
+        assert table.columns[0] == "text" if name in streamed else list(table.columns[:2]) == ["layer", "head"], f"table {name} begins with {list(table.columns[:2])}"
+
+
+def assert_same(left: dict[str, pd.DataFrame], right: dict[str, pd.DataFrame], tolerance: float = 1e-9) -> None:
+    """Two results are equal: the same tables, columns and rows, numbers to a tolerance (0: exactly)."""
+    assert list(left) == list(right), f"tables {list(left)} and {list(right)}"
+    for name in left:
+        if tolerance:
+            pd.testing.assert_frame_equal(left[name], right[name], check_exact=False, rtol=tolerance, atol=tolerance, obj=f"table {name}")
+        else:
+            pd.testing.assert_frame_equal(left[name], right[name], check_exact=True, obj=f"table {name}")
