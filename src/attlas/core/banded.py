@@ -79,7 +79,7 @@ class BandedAttention(Attention):
         per_head = self.places[:, None, :].expand(-1, heads, -1)  # text head global
         columns = self.rows.transpose(-1, -2) * ~self.is_global[:, None, :, None]
         between = self.rows.gather(-1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1))  # text head global(query) global(key)
-        rows = self.columns.transpose(-1, -2).contiguous()
+        rows = self.columns.transpose(-1, -2).clone()
         rows.scatter_(-1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1), between.transpose(-1, -2))
         return BandedAttention(band, columns, rows, self.places, self.batch, self.index)
 
