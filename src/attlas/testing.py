@@ -27,7 +27,41 @@ from attlas.models import Model, load
 
 __all__ = ["FAMILIES", "MEASURES", "assert_same", "check_measure", "fold", "stream", "tiny", "tiny_tokenizer"]
 
-_WORDS = "the a an cat dog sat saw on mat and with , . ! ? ' it was not very good bad film in of to is i you we they he she".split()
+_WORDS = [
+    "the",
+    "a",
+    "an",
+    "cat",
+    "dog",
+    "sat",
+    "saw",
+    "on",
+    "mat",
+    "and",
+    "with",
+    ",",
+    ".",
+    "!",
+    "?",
+    "'",
+    "it",
+    "was",
+    "not",
+    "very",
+    "good",
+    "bad",
+    "film",
+    "in",
+    "of",
+    "to",
+    "is",
+    "i",
+    "you",
+    "we",
+    "they",
+    "he",
+    "she",
+]
 _MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -36,18 +70,26 @@ def tiny_tokenizer(marks: bool = True) -> PreTrainedTokenizerFast:
     letters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
     pieces = list(dict.fromkeys([*_MARKS, *_WORDS, *letters, *(f"##{letter}" for letter in letters), "##ing", "##ed"]))
     tokenizer = Tokenizer(models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()  # type: ignore[assignment]
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[assignment]
-    tokenizer.decoder = decoders.WordPiece()  # type: ignore[assignment]
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
     if marks:
-        tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])  # type: ignore[assignment]
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        )
     named: dict[str, Any] = {"pad_token": "[PAD]", "unk_token": "[UNK]"}
     if marks:
         named |= {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **named)
 
 
-_BERT = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 37, "max_position_embeddings": 520}
+_BERT = {
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 37,
+    "max_position_embeddings": 520,
+}
 _LLAMA = _BERT | {"num_key_value_heads": 2, "head_dim": 8, "tie_word_embeddings": False}
 
 # name -> (config class, its options, model class by task, whether the tokenizer puts marks around a text)
@@ -79,7 +121,9 @@ def tiny(family: str = "bert", task: str = "base", seed: int = 0, **options: Any
     """
     config_class, defaults, classes, marks = FAMILIES[family]
     tokenizer = tiny_tokenizer(marks)
-    config = getattr(transformers, config_class)(**{"vocab_size": len(tokenizer), "pad_token_id": 0, **defaults, **options})
+    config = getattr(transformers, config_class)(
+        **{"vocab_size": len(tokenizer), "pad_token_id": 0, **defaults, **options}
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = getattr(transformers, classes[task])(config)
@@ -110,7 +154,9 @@ def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: S
     return state
 
 
-def check_measure(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: Shape, tolerance: float = 1e-9) -> None:
+def check_measure(
+    measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: Shape, tolerance: float = 1e-9
+) -> None:
     """Prove the laws of a measure on a stream of batches.
 
     Cutting the stream anywhere and merging gives the whole (the ends prove that `start` is neutral); merging is associative; a state
@@ -124,18 +170,26 @@ def check_measure(measure: Measure[Any], batches: Sequence[Sequence[Attention]],
         assert_same(measure.result(measure.merge(run(batches[:cut]), run(batches[cut:]))), whole, tolerance)
     singles = [run([batch]) for batch in batches]
     assert_same(measure.result(reduce(measure.merge, singles)), whole, tolerance)
-    assert_same(measure.result(reduce(lambda right, left: measure.merge(left, right), reversed(singles))), whole, tolerance)
+    assert_same(
+        measure.result(reduce(lambda right, left: measure.merge(left, right), reversed(singles))), whole, tolerance
+    )
     state = run(batches)
     first, again = measure.result(state), measure.result(state)
     assert_same(again, first, 0)
     restored = measure.start(model).restored({name: np.array(array) for name, array in state.arrays().items()})
     streamed = state.streamed()
-    assert_same({name: table for name, table in measure.result(restored).items() if name not in streamed}, {name: table for name, table in first.items() if name not in streamed}, 0)
+    assert_same(
+        {name: table for name, table in measure.result(restored).items() if name not in streamed},
+        {name: table for name, table in first.items() if name not in streamed},
+        0,
+    )
     for name, table in whole.items():
         assert isinstance(table.columns, pd.Index), f"table {name} has nested columns"
         assert not isinstance(table.columns, pd.MultiIndex), f"table {name} has nested columns"
         assert table.columns.is_unique, f"table {name} has a column twice"
-        assert table.columns[0] == "text" if name in streamed else list(table.columns[:2]) == ["layer", "head"], f"table {name} begins with {list(table.columns[:2])}"
+        assert table.columns[0] == "text" if name in streamed else list(table.columns[:2]) == ["layer", "head"], (
+            f"table {name} begins with {list(table.columns[:2])}"
+        )
 
 
 def assert_same(left: dict[str, pd.DataFrame], right: dict[str, pd.DataFrame], tolerance: float = 1e-9) -> None:
@@ -143,6 +197,8 @@ def assert_same(left: dict[str, pd.DataFrame], right: dict[str, pd.DataFrame], t
     assert list(left) == list(right), f"tables {list(left)} and {list(right)}"
     for name in left:
         if tolerance:
-            pd.testing.assert_frame_equal(left[name], right[name], check_exact=False, rtol=tolerance, atol=tolerance, obj=f"table {name}")
+            pd.testing.assert_frame_equal(
+                left[name], right[name], check_exact=False, rtol=tolerance, atol=tolerance, obj=f"table {name}"
+            )
         else:
             pd.testing.assert_frame_equal(left[name], right[name], check_exact=True, obj=f"table {name}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -30,10 +30,14 @@ def row_entropy(weights: Tensor) -> Tensor:
     >>> row_entropy(torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
     tensor([0.6931, 0.0000])
     """
-    if weights.device.type == "cpu" and weights.dtype == torch.float32 and not weights.requires_grad and weights.numel():
+    if _kernels_serve(weights):
         rows = weights.reshape(-1, weights.shape[-1]).contiguous()
         return torch.from_numpy(kernels.row_entropy(rows.numpy())).reshape(weights.shape[:-1])
     return torch.special.entr(weights).sum(-1)
+
+
+def _kernels_serve(weights: Tensor) -> bool:
+    return weights.device.type == "cpu" and weights.dtype == torch.float32 and not weights.requires_grad and weights.numel() > 0
 
 
 class Attention(ABC):
@@ -162,12 +166,13 @@ class DenseAttention(Attention):
 
     def by_offset(self, reach: int = 8) -> Tensor:
         n = self.n_tokens
+        if _kernels_serve(self.weights):
+            return torch.from_numpy(kernels.by_offset(self.weights.flatten(0, 1).contiguous().numpy(), reach)).unflatten(0, self.weights.shape[:2])
         out = self.weights.new_zeros(*self.weights.shape[:2], 2 * reach + 3)
         for offset in range(max(-reach, 1 - n), min(reach, n - 1) + 1):
             out[..., offset + reach + 1] = self.weights.diagonal(offset, -2, -1).sum(-1)
-        if n > reach + 1:
-            out[..., 0] = self.weights.flatten(2) @ _further_left(n, reach).to(self.weights)
-            out[..., -1] = (self.received.sum(-1) - out[..., :-1].sum(-1)).clamp_min(0)
+        out[..., 0] = self.weights.tril(-reach - 1).sum((-1, -2))
+        out[..., -1] = self.weights.triu(reach + 1).sum((-1, -2))
         return out / n
 
     def top_keys(self, k: int) -> Top:
@@ -182,7 +187,7 @@ class DenseAttention(Attention):
 
     def to_words(self) -> list[DenseAttention]:
         return [
-            DenseAttention(words_from_tokens(self.weights[text], words)[None], self.batch[text : text + 1], self.index, self._visible_words(text, words))
+            DenseAttention(words_from_tokens(self.weights[text if len(self.weights) > 1 else 0], words)[None], self.batch[text : text + 1], self.index, self._visible_words(text, words))
             for text, words in enumerate(self.batch.words)
         ]
 
@@ -205,12 +210,6 @@ def words_from_tokens(weights: Tensor, words: Words) -> Tensor:
     heads, n = weights.shape[0], weights.shape[-1]
     rows = weights.new_zeros(heads, len(words), n).index_add_(1, of, weights / pieces[of][:, None])
     return weights.new_zeros(heads, len(words), len(words)).index_add_(1, of, rows.transpose(1, 2)).transpose(1, 2)
-
-
-@lru_cache(maxsize=64)
-def _further_left(n: int, reach: int) -> Tensor:
-    """Marks the cells more than `reach` left of the diagonal, as a flat vector of n x n."""
-    return torch.ones(n, n).tril(-reach - 1).flatten()
 
 
 def _top(values: Tensor, positions: Tensor, k: int) -> Top:

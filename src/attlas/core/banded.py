@@ -23,10 +23,11 @@ class BandedAttention(Attention):
       columns  [text, head, query, global]        weight on each global token; 0 in rows of global queries
       rows     [text, head, global, key]          the whole rows of the global queries
       places   [text, global]                     where the global tokens stand
+    Words see less than that: `seen` [text, query, 2 reach + 1] marks the cells that count, None means all.
     """
 
-    def __init__(self, band: Tensor, columns: Tensor, rows: Tensor, places: Tensor, batch: Batch, index: int = 0) -> None:
-        self.band, self.columns, self.rows, self.places, self.batch, self.index = band, columns, rows, places, batch, index
+    def __init__(self, band: Tensor, columns: Tensor, rows: Tensor, places: Tensor, batch: Batch, index: int = 0, seen: Tensor | None = None) -> None:
+        self.band, self.columns, self.rows, self.places, self.batch, self.index, self.seen = band, columns, rows, places, batch, index, seen
         self.reach = band.shape[-1] // 2
 
     @property
@@ -50,7 +51,7 @@ class BandedAttention(Attention):
         key = torch.arange(n, device=self.band.device)[:, None] + torch.arange(-self.reach, self.reach + 1, device=self.band.device)
         inside = (key >= 0) & (key < n)
         counts = inside & ~self.is_global[:, key.clamp(0, n - 1)]
-        return torch.where(counts, key, -1)
+        return torch.where(counts if self.seen is None else counts & self.seen, key, -1)
 
     @cached_property
     def keys_seen(self) -> Tensor:
@@ -67,7 +68,7 @@ class BandedAttention(Attention):
         band = (self.keys >= 0) * share[..., None]
         columns = share[..., None].expand(-1, -1, self.places.shape[1])
         rows = torch.full((*self.places.shape, self.n_tokens), 1.0 / self.n_tokens, device=self.band.device)
-        return BandedAttention(band[:, None], columns[:, None], rows[:, None], self.places, self.batch, self.index)
+        return BandedAttention(band[:, None], columns[:, None], rows[:, None], self.places, self.batch, self.index, self.seen)
 
     @cached_property
     def transposed(self) -> BandedAttention:
@@ -81,7 +82,7 @@ class BandedAttention(Attention):
         between = self.rows.gather(-1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1))  # text head global(query) global(key)
         rows = self.columns.transpose(-1, -2).clone()
         rows.scatter_(-1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1), between.transpose(-1, -2))
-        return BandedAttention(band, columns, rows, self.places, self.batch, self.index)
+        return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
 
     def _with_rows(self, local: Tensor, whole: Tensor) -> Tensor:
         """Values of all rows from those of local rows [text, head, query] and of global rows [text, head, global]."""
@@ -133,9 +134,13 @@ class BandedAttention(Attention):
         return [self._to_words(text, words) for text, words in enumerate(self.batch.words)]
 
     def _to_words(self, text: int, words: Words) -> BandedAttention:
-        """One text between words: the same reach in words as in tokens; a word with a global token is global."""
+        """One text between words: a word sees the words that one of its tokens sees; a word with a global token is global."""
         of = torch.from_numpy(words.of).to(self.band.device)
-        count, heads, half, width = len(words), self.n_heads, self.reach, self.band.shape[-1]
+        keys = self.keys[text]
+        query, cell = torch.nonzero(keys >= 0, as_tuple=True)
+        key = keys[query, cell]
+        half = int((of[key] - of[query]).abs().max()) if len(key) else 0  # how far a token sees, in words
+        count, heads, width = len(words), self.n_heads, 2 * half + 1
         share = 1.0 / torch.bincount(of, minlength=count).to(self.band.dtype)[of]  # token
         places = torch.unique(of[self.places[text]])
         order = torch.full((count,), -1, device=of.device).scatter_(0, places, torch.arange(len(places), device=of.device))
@@ -155,15 +160,16 @@ class BandedAttention(Attention):
             ):
                 out.index_add_(1, place[chosen], value[:, chosen])
 
-        keys = self.keys[text]
-        query, cell = torch.nonzero(keys >= 0, as_tuple=True)
-        add(query, keys[query, cell], self.band[text][:, query, cell])
+        add(query, key, self.band[text][:, query, cell])
+        seen = torch.zeros(1, count, width, dtype=torch.bool, device=of.device)
+        seen[0, of[query], of[key] - of[query] + half] = True
         tokens = torch.arange(self.n_tokens, device=of.device)
         for number, place in enumerate(self.places[text]):
             add(tokens, place.expand(self.n_tokens), self.columns[text, :, :, number])
             add(place.expand(self.n_tokens), tokens, self.rows[text, :, number])
         shape = (1, heads, count)
-        return BandedAttention(band.reshape(*shape, width), columns.reshape(*shape, -1), rows.reshape(1, heads, -1, count), places[None], self.batch[text : text + 1], self.index)
+        band, columns, rows = band.reshape(*shape, width), columns.reshape(*shape, len(places)), rows.reshape(1, heads, len(places), count)
+        return BandedAttention(band, columns, rows, places[None], self.batch[text : text + 1], self.index, seen)
 
     def dense(self) -> DenseAttention:
         weights = _square(self.band, self.columns, self.rows, self.places)

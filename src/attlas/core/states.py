@@ -55,8 +55,9 @@ class Sums(Accumulator):
     def add(self, where: Any, values: Any) -> None:
         """Add [text, ...] values at an index of the leading axes; NaN counts as absent."""
         values = floats(values)
-        self.total[where] += np.nansum(values, axis=0)
-        self.count[where] += np.isfinite(values).sum(axis=0)
+        there = np.isfinite(values)
+        self.total[where] += np.where(there, values, 0).sum(axis=0)
+        self.count[where] += there.sum(axis=0)
 
     def mean(self) -> Floats:
         """Total over count; NaN where nothing was counted."""
@@ -134,7 +135,7 @@ class Histogram(Accumulator):
         heads, bins = values.shape[0], self.counts.shape[-1]
         scaled = (values - np.float32(self.low)) * np.float32(bins / (self.high - self.low))
         there = np.isfinite(scaled)
-        cell = np.clip(np.where(there, scaled, 0).astype(np.int64), 0, bins - 1) + bins * np.arange(heads)[:, None]
+        cell = np.clip(np.where(there, scaled, 0), 0, bins - 1).astype(np.int64) + bins * np.arange(heads)[:, None]
         self.counts[where] += np.bincount(cell[there], minlength=heads * bins).reshape(heads, bins)
 
     def edges(self) -> Floats:

@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-# a CJK or kana character by itself; letters, marks and digits together, with inner apostrophes; any other visible character by itself
-_WORD = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]|[\p{L}\p{M}\p{N}_]+(?:['’][\p{L}\p{M}]+)*|\S")
+# a CJK or kana character by itself; other letters, marks, joiners and digits together, with inner apostrophes; anything else that a reader sees as one
+_CJK = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰﾞﾟ"
+_LETTERS = rf"[[\p{{L}}\p{{M}}\p{{Join_Control}}]--[{_CJK}]]"
+_WORD = regex.compile(rf"(?V1)[{_CJK}]\p{{M}}*|(?:{_LETTERS}|[[\p{{N}}_]--[{_CJK}]])+(?:['’]{_LETTERS}+)*|(?!\s)\X")
 
 Span = tuple[int, int]
 

@@ -26,6 +26,8 @@ def cls_rows(values: Tensor, cls: Tensor) -> Tensor:
 
 @dataclass
 class EntropyState(State):
+    """Means, spread and examples over texts."""
+
     rows: Moments  # layer head
     cls: Moments  # layer head
     rows_uniform: Moments  # layer

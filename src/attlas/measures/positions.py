@@ -24,6 +24,8 @@ def offset_names(reach: int) -> list[str]:
 
 @dataclass
 class PositionsState(State):
+    """Means over texts."""
+
     mass: Moments  # layer head offset
     uniform: Moments  # layer offset
 

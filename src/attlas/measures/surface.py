@@ -49,6 +49,8 @@ def surface(layer: Attention, punctuation: frozenset[str] = frozenset(".,")) -> 
 
 @dataclass
 class SurfaceState(State):
+    """Means over texts."""
+
     mean: Moments  # layer head column
     uniform: Moments  # layer column
 

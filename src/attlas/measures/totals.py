@@ -27,6 +27,8 @@ class Pending:
 
 @dataclass
 class TotalsState(State):
+    """A row a token, and the batch that is under way."""
+
     totals: Rows
     n_layers: int = field(default=0, metadata={"parameter": True})
     pending: Pending = field(default_factory=Pending, metadata={"parameter": True})
@@ -36,6 +38,7 @@ class TotalsState(State):
 class Totals(Measure[TotalsState]):
     """A row for each token: attention received (column sum, mean over heads) in every layer and over all layers.
 
+    `start` and `stop` are its characters in the text (-1 for a special token).
     `all` is the mean of the layers `L0`, `L1`, ...; `uniform` is what `all` would be if every row were spread evenly, which is 1 for a model that
     sees everything. The `_per_query` columns divide by how many queries can see the token: in a causal model early tokens
     are seen by more, near the ends of a window by fewer.
@@ -65,6 +68,8 @@ class Totals(Measure[TotalsState]):
         columns = {
             "text": np.repeat(np.array([text.id for text in batch.texts], dtype=object), n),
             "token": np.tile(np.arange(n, dtype=np.int32), layer.n_texts),
+            "start": np.where(batch.special, -1, batch.offsets[..., 0]).astype(np.int32).reshape(-1),
+            "stop": np.where(batch.special, -1, batch.offsets[..., 1]).astype(np.int32).reshape(-1),
             "string": np.array([surface for surfaces in batch.surfaces for surface in surfaces], dtype=object),
             "all": received.mean(0).reshape(-1),
             "uniform": np.stack(pending.uniform).mean(0).reshape(-1),

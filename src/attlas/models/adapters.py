@@ -55,7 +55,9 @@ class DenseSeen:
     def attention(self, batch: Batch, index: int) -> Attention:
         n = batch.n_tokens
         layer = DenseAttention(_float(self.weights.detach()[..., :n, :n]), batch, index, self.visible)
-        layer.gradient_source = lambda: DenseAttention(_float(_grad(self.weights)[..., :n, :n]), batch, index, self.visible)
+        layer.gradient_source = lambda: DenseAttention(
+            _float(_grad(self.weights)[..., :n, :n]), batch, index, self.visible
+        )
         return layer
 
     def keep_gradient(self) -> None:
@@ -74,7 +76,9 @@ class BandSeen:
 
     def attention(self, batch: Batch, index: int) -> Attention:
         layer = self._band(batch, index, self.local.detach(), None if self.rows is None else self.rows.detach())
-        layer.gradient_source = lambda: self._band(batch, index, _grad(self.local), None if self.rows is None else _grad(_base(self.rows)).view_as(self.rows))
+        layer.gradient_source = lambda: self._band(
+            batch, index, _grad(self.local), None if self.rows is None else _grad(_base(self.rows)).view_as(self.rows)
+        )
         return layer
 
     def _band(self, batch: Batch, index: int, local: Tensor, rows: Tensor | None) -> BandedAttention:
@@ -88,7 +92,14 @@ class BandSeen:
         local = _float(local[:, :n]).transpose(1, 2).contiguous()  # text head query cell
         across = places[:, None, :, None].expand(-1, local.shape[1], -1, local.shape[-1])
         local = local.scatter(2, across, 0.0)
-        return BandedAttention(local[..., count:].contiguous(), local[..., :count].contiguous(), _float(rows[..., :n]).contiguous(), places, batch, index)
+        return BandedAttention(
+            local[..., count:].contiguous(),
+            local[..., :count].contiguous(),
+            _float(rows[..., :n]).contiguous(),
+            places,
+            batch,
+            index,
+        )
 
     def keep_gradient(self) -> None:
         _keep(self.local)
@@ -107,7 +118,9 @@ def _base(weights: Tensor) -> Tensor:
 
 def _keep(weights: Tensor) -> None:
     if not weights.requires_grad:
-        raise CaptureError("gradients were asked for, but nothing in this pass requires one; run it with gradients enabled and unfrozen parameters")
+        raise CaptureError(
+            "gradients were asked for, but nothing in this pass requires one; run it with gradients enabled and unfrozen parameters"
+        )
     weights.retain_grad()
 
 
@@ -124,7 +137,9 @@ class Hooked:
         """Put hooks on the modules of a network; how to take them off."""
         modules = self.modules(scope)
         if not modules:
-            raise CaptureError(f"{type(scope).__name__} has no attention that can be observed; it neither uses transformers' attention interface nor returns weights on output_attentions=True")
+            raise CaptureError(
+                f"{type(scope).__name__} has no attention that can be observed; it neither uses transformers' attention interface nor returns weights on output_attentions=True"
+            )
         undo: Undo = []
         for module in modules:
             undo += self.fit_one(module, observers_of)
@@ -134,14 +149,21 @@ class Hooked:
         known = [module for module in scope.modules() if type(module).__name__ in PROJECTION]
         if known:
             return known
-        able = [module for module in scope.modules() if "Attention" in type(module).__name__ and "output_attentions" in inspect.signature(module.forward).parameters]
+        able = [
+            module
+            for module in scope.modules()
+            if "Attention" in type(module).__name__
+            and "output_attentions" in inspect.signature(module.forward).parameters
+        ]
         return [module for module in able if not any(part in able for part in module.modules() if part is not module)]
 
     def fit_one(self, module: nn.Module, observers_of: ObserversOf) -> Undo:
         signature = inspect.signature(module.forward)
         projection = PROJECTION.get(type(module).__name__)
 
-        def ask(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        def ask(
+            module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+        ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
             if not observers_of(module) or "output_attentions" not in signature.parameters:
                 return None
             bound = signature.bind(*args, **kwargs)
@@ -153,27 +175,46 @@ class Hooked:
             if not observers:
                 return
             if projection is None and any(observer.gates is not None for observer in observers):
-                raise CaptureError(f"heads of {type(module).__name__} cannot be gated; its output projection is not known")
+                raise CaptureError(
+                    f"heads of {type(module).__name__} cannot be gated; its output projection is not known"
+                )
             seen = self.seen(module, output)
             for observer in observers:
                 observer.see(seen)
 
-        undo = [module.register_forward_pre_hook(ask, with_kwargs=True).remove, module.register_forward_hook(hand_over).remove]
+        undo = [
+            module.register_forward_pre_hook(ask, with_kwargs=True).remove,
+            module.register_forward_hook(hand_over).remove,
+        ]
         if projection is not None:
 
             def gate(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
                 heads = args[0]
                 for observer in observers_of(module):
-                    heads = observer.gated(heads.unflatten(-1, (observer.n_heads, -1))).flatten(-2) if observer.gates is not None else heads
+                    heads = (
+                        observer.gated(heads.unflatten(-1, (observer.n_heads, -1))).flatten(-2)
+                        if observer.gates is not None
+                        else heads
+                    )
                 return (heads, *args[1:])
 
             undo.append(module.get_submodule(projection).register_forward_pre_hook(gate).remove)
         return undo
 
     def seen(self, module: nn.Module, output: Any) -> Seen:
-        found = [part for part in output if isinstance(part, Tensor) and part.dim() == 4 and part.shape[-1] == part.shape[-2]] if isinstance(output, tuple) else []
+        found = (
+            [
+                part
+                for part in output
+                if isinstance(part, Tensor) and part.dim() == 4 and part.shape[-1] == part.shape[-2]
+            ]
+            if isinstance(output, tuple)
+            else []
+        )
         if len(found) != 1:
-            raise CaptureError(f"{type(module).__name__} returned no attention weights of shape [text, head, query, key]")
+            raise CaptureError(
+                f"{type(module).__name__} returned no attention weights of shape [text, head, query, key]"
+            )
         sums = found[0].detach().float().sum(-1)
         if type(module).__name__ not in PROJECTION and not torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
             raise CaptureError(f"the rows of what {type(module).__name__} returned as attention do not sum to one")
@@ -189,7 +230,10 @@ class LongformerHooked(Hooked):
     def fit_one(self, module: nn.Module, observers_of: ObserversOf) -> Undo:
         undo = super().fit_one(module, observers_of)
         inner = module.get_submodule("self")
-        undo += [_tapped(inner, name, lambda: any(observer.gradients for observer in observers_of(module))) for name in ("_compute_attn_output_with_global_indices", "_sliding_chunks_matmul_attn_probs_value")]
+        undo += [
+            _tapped(inner, name, lambda: any(observer.gradients for observer in observers_of(module)))
+            for name in ("_compute_attn_output_with_global_indices", "_sliding_chunks_matmul_attn_probs_value")
+        ]
         return undo
 
     def seen(self, module: nn.Module, output: Any) -> Seen:
@@ -224,7 +268,11 @@ def _keep_attention_type(scope: nn.Module) -> Undo:
     def back(module: Any, before: str) -> Callable[[], None]:
         return lambda: module.set_attention_type(before) if module.attention_type != before else None
 
-    return [back(module, module.attention_type) for module in scope.modules() if isinstance(module, PreTrainedModel) and hasattr(module, "set_attention_type")]
+    return [
+        back(module, module.attention_type)
+        for module in scope.modules()
+        if isinstance(module, PreTrainedModel) and hasattr(module, "set_attention_type")
+    ]
 
 
 def adapter_of(scope: nn.Module) -> Hooked | None:

@@ -55,7 +55,9 @@ class Observer:
         if self.gates is None:
             return heads
         if self.layer >= len(self.gates) or self.gates.shape[-1] != heads.shape[2]:
-            raise CaptureError(f"gates have the shape {list(self.gates.shape)}, but the model has {heads.shape[2]} heads and at least {self.layer + 1} layers; give gates of shape [layer, head]")
+            raise CaptureError(
+                f"gates have the shape {list(self.gates.shape)}, but the model has {heads.shape[2]} heads and at least {self.layer + 1} layers; give gates of shape [layer, head]"
+            )
         return heads * self.gates[self.layer].to(heads)[:, None]
 
     def see(self, seen: Seen) -> None:
@@ -64,7 +66,9 @@ class Observer:
         if self.sink is None:
             return
         if self.batch is None:
-            raise CaptureError("attention came before the batch was named; call watch(batch) on the observer, or run the model by Model.forward")
+            raise CaptureError(
+                "attention came before the batch was named; call watch(batch) on the observer, or run the model by Model.forward"
+            )
         if self.gradients:
             seen.keep_gradient()
         self.sink(seen.attention(self.batch, index))
@@ -103,7 +107,9 @@ _fitted: WeakKeyDictionary[nn.Module, _Fitted] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def attention_function(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+def attention_function(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+) -> tuple[Tensor, Tensor | None]:
     """The registered attention function: the model's own eager attention, seen and gated."""
     output, weights = _eager_of(module)(module, query, key, value, attention_mask, **kwargs)
     observers = _open.of(module)
@@ -127,8 +133,10 @@ def _eager_of(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
     for kind in type(module).__mro__:
         function = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
         if function is not None:
-            return function  # type: ignore[no-any-return]
-    raise CaptureError(f"{type(module).__name__} has no eager attention to observe; pass a model of a class that transformers supports with attn_implementation='eager'")
+            return function
+    raise CaptureError(
+        f"{type(module).__name__} has no eager attention to observe; pass a model of a class that transformers supports with attn_implementation='eager'"
+    )
 
 
 def _visible(mask: Tensor | None, keys: int) -> Tensor | None:
@@ -140,7 +148,14 @@ def _visible(mask: Tensor | None, keys: int) -> Tensor | None:
 
 
 @contextmanager
-def observe(network: nn.Module, sink: Sink | None = None, *, gates: Tensor | None = None, gradients: bool = False, scope: nn.Module | None = None) -> Iterator[Observer]:
+def observe(
+    network: nn.Module,
+    sink: Sink | None = None,
+    *,
+    gates: Tensor | None = None,
+    gradients: bool = False,
+    scope: nn.Module | None = None,
+) -> Iterator[Observer]:
     """While open, hand each layer's attention of `network` to `sink`, and multiply each head's output by its gate.
 
     `gates` is [layer, head]: 0 switches a head off, 1 leaves it; it may require a gradient. With `gradients` the layer's weights keep
@@ -195,11 +210,10 @@ def _use_function(network: nn.Module) -> list[Callable[[], None]]:
 def _configs(network: nn.Module) -> list[PretrainedConfig]:
     """Every configuration that a part of the network reads, each once."""
     found: dict[int, PretrainedConfig] = {}
-    waiting = [module.config for module in network.modules() if isinstance(getattr(module, "config", None), PretrainedConfig)]
+    waiting: list[Any] = [getattr(module, "config", None) for module in network.modules()]
     while waiting:
         config = waiting.pop()
-        if id(config) in found:
-            continue
-        found[id(config)] = config
-        waiting += [part for name in config.sub_configs if isinstance(part := getattr(config, name, None), PretrainedConfig)]
+        if isinstance(config, PretrainedConfig) and id(config) not in found:
+            found[id(config)] = config
+            waiting += [getattr(config, name, None) for name in config.sub_configs]
     return list(found.values())

@@ -51,16 +51,45 @@ class Encoder:
             return []
         whole = self._call([text.text for _, text in texts], truncation=False)
         lengths = [len(ids) for ids in whole["input_ids"]]
-        over = [index for index, length in enumerate(lengths) if self.max_length is not None and length > self.max_length]
-        cut = dict(zip(over, self._rows(self._call([texts[index][1].text for index in over], truncation=True, max_length=self.max_length)), strict=True)) if over else {}
+        over = [
+            index for index, length in enumerate(lengths) if self.max_length is not None and length > self.max_length
+        ]
+        cut = (
+            dict(
+                zip(
+                    over,
+                    self._rows(
+                        self._call(
+                            [texts[index][1].text for index in over], truncation=True, max_length=self.max_length
+                        )
+                    ),
+                    strict=True,
+                )
+            )
+            if over
+            else {}
+        )
         out = []
         for index, ((place, text), row) in enumerate(zip(texts, self._rows(whole), strict=True)):
             row = cut.get(index, row)
             ids = row.pop("input_ids")
-            special = [bool(flag) or id_ in self._marks for flag, id_ in zip(row.pop("special_tokens_mask"), ids, strict=True)]
+            special = [
+                bool(flag) or id_ in self._marks for flag, id_ in zip(row.pop("special_tokens_mask"), ids, strict=True)
+            ]
             offsets = [tuple(span) for span in row.pop("offset_mapping")]
             tokens = tuple(self.tokenizer.convert_ids_to_tokens(ids))
-            out.append(Encoded(text, place, ids, tokens, offsets, special, {name: values for name, values in row.items() if name in self.wants}, lengths[index] - len(ids)))  # type: ignore[arg-type]
+            out.append(
+                Encoded(
+                    text,
+                    place,
+                    ids,
+                    tokens,
+                    offsets,
+                    special,
+                    {name: values for name, values in row.items() if name in self.wants},
+                    lengths[index] - len(ids),
+                )
+            )
         return out
 
     @property
@@ -70,8 +99,18 @@ class Encoder:
 
     def _call(self, strings: list[str], **options: Any) -> Mapping[str, Any]:
         if not self.tokenizer.is_fast:
-            raise ModelError(f"{type(self.tokenizer).__name__} gives no character offsets; load the fast tokenizer of this model")
-        return self.tokenizer(strings, add_special_tokens=True, return_offsets_mapping=True, return_special_tokens_mask=True, return_attention_mask=False, verbose=False, **options)  # type: ignore[no-any-return, operator]
+            raise ModelError(
+                f"{type(self.tokenizer).__name__} gives no character offsets; load the fast tokenizer of this model"
+            )
+        return self.tokenizer(
+            strings,
+            add_special_tokens=True,
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+            return_attention_mask=False,
+            verbose=False,
+            **options,
+        )
 
     @staticmethod
     def _rows(encoding: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -79,7 +118,9 @@ class Encoder:
         for values in zip(*(encoding[name] for name in names), strict=True):
             yield dict(zip(names, values, strict=True))
 
-    def batches(self, encoded: Iterable[Encoded], device: torch.device, tokens: int = BUDGET_TOKENS, cells: int = BUDGET_CELLS) -> Iterator[Batch]:
+    def batches(
+        self, encoded: Iterable[Encoded], device: torch.device, tokens: int = BUDGET_TOKENS, cells: int = BUDGET_CELLS
+    ) -> Iterator[Batch]:
         """Texts of one length together, short ones first, as many as the budgets allow; texts keep their order."""
         by_length: dict[int, list[Encoded]] = defaultdict(list)
         for text in encoded:
@@ -93,7 +134,9 @@ class Encoder:
     def batch(self, encoded: Sequence[Encoded], device: torch.device) -> Batch:
         """One batch of texts that have one length."""
         ids = torch.tensor([text.ids for text in encoded], device=device)
-        inputs = {name: torch.tensor([list(text.extra[name]) for text in encoded], device=device) for name in encoded[0].extra}
+        inputs = {
+            name: torch.tensor([list(text.extra[name]) for text in encoded], device=device) for name in encoded[0].extra
+        }
         if self.banded:  # the first token is global, as Longformer's classifiers have it
             inputs["global_attention_mask"] = torch.zeros_like(ids)
             inputs["global_attention_mask"][:, 0] = 1

@@ -57,7 +57,9 @@ def load(
         check_parts(network, tokenizer)
         name, sha256 = getattr(network.config, "_name_or_path", "") or type(network).__name__, None
     else:
-        source, name = (embedded_folder(), EMBEDDED) if model is None or str(model) == EMBEDDED else (_source(model), str(model))
+        source, name = (
+            (embedded_folder(), EMBEDDED) if model is None or str(model) == EMBEDDED else (_source(model), str(model))
+        )
         network, tokenizer = _from(source, name, task, allow_pickle)
         sha256 = _file_sha256(source)
     if device is not None:
@@ -93,12 +95,16 @@ def _source(model: str | Path) -> str | Path:
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
-            raise ModelError(f"{path} is not a model folder: it has no config.json; save one with model.save_pretrained and tokenizer.save_pretrained")
+            raise ModelError(
+                f"{path} is not a model folder: it has no config.json; save one with model.save_pretrained and tokenizer.save_pretrained"
+            )
         return path
     if path.exists():
         raise ModelError(f"{path} is a file; give the folder that holds config.json and model.safetensors")
     if isinstance(model, Path) or str(model).startswith((".", "/", "~")) or str(model).count("/") > 1:
-        raise ModelError(f"there is no folder {path}; give a folder with config.json, or a hub id such as bert-base-uncased")
+        raise ModelError(
+            f"there is no folder {path}; give a folder with config.json, or a hub id such as bert-base-uncased"
+        )
     return str(model)
 
 
@@ -106,7 +112,9 @@ def _from(source: str | Path, name: str, task: str, allow_pickle: bool) -> tuple
     if isinstance(source, Path) and not allow_pickle and not any(source.glob("*.safetensors")):
         pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in source.glob(pattern))
         if pickled:
-            raise ModelError(f"{source} has only pickled weights ({', '.join(pickled)}), which can run code when opened; convert them to safetensors, or pass allow_pickle=True (--allow-pickle) if you trust them")
+            raise ModelError(
+                f"{source} has only pickled weights ({', '.join(pickled)}), which can run code when opened; convert them to safetensors, or pass allow_pickle=True (--allow-pickle) if you trust them"
+            )
         raise ModelError(f"{source} has no weights; it needs model.safetensors")
     with _quiet():
         config = _try(name, lambda: AutoConfig.from_pretrained(source, trust_remote_code=False))
@@ -130,11 +138,25 @@ def _try(name: str, step: Callable[[], Any]) -> Any:
 
 def _reason(name: str, error: Exception) -> str:
     text = str(error)
-    if isinstance(error, OSError) and any(sign in text for sign in ("couldn't connect", "connect to", "not a valid model identifier", "offline", "not a local folder", "resolve")):
+    if isinstance(error, OSError) and any(
+        sign in text
+        for sign in (
+            "couldn't connect",
+            "connect to",
+            "not a valid model identifier",
+            "offline",
+            "not a local folder",
+            "resolve",
+        )
+    ):
         return f"{name!r} is neither a folder here nor a model that could be fetched from the hub; check the name and the network, or give a local folder"
     if "trust_remote_code" in text:
         return f"{name!r} needs code that comes with the model, and Attlas never runs such code; use a model of a class that transformers has"
-    if "Unrecognized configuration class" in text or "does not recognize this architecture" in text or "Unrecognized model" in text:
+    if (
+        "Unrecognized configuration class" in text
+        or "does not recognize this architecture" in text
+        or "Unrecognized model" in text
+    ):
         return f"{name!r} is not a transformer of this task that transformers knows: {_first_line(text)}"
     if "safetensors" in text:
         return f"{name!r} has no safetensors weights; convert them, or pass allow_pickle=True (--allow-pickle) if you trust them: {_first_line(text)}"

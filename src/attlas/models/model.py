@@ -43,10 +43,8 @@ class Model:
     @cached_property
     def part(self) -> nn.Module:
         """The part whose attention is read: the encoder of an encoder-decoder, else the model without its head."""
-        base = getattr(self.network, self.network.base_model_prefix, self.network) if self.network.base_model_prefix else self.network
-        if self.network.config.is_encoder_decoder:
-            return base.get_encoder() if hasattr(base, "get_encoder") else base.encoder  # type: ignore[no-any-return, union-attr]
-        return base  # type: ignore[no-any-return]
+        base: Any = self.network.base_model
+        return base.get_encoder() if self.network.config.is_encoder_decoder else base
 
     @cached_property
     def _shape(self) -> tuple[int, int]:
@@ -55,9 +53,13 @@ class Model:
         batch = self.batches([self.encode([(0, Text("probe", "a"))])[0]])
         self._run(next(iter(batch)), lambda layer: heads.append(layer.n_heads))
         if not heads:
-            raise CaptureError(f"{type(self.network).__name__} yielded no attention weights; Attlas needs a transformer whose attention goes through transformers' attention interface or that returns weights on output_attentions=True")
+            raise CaptureError(
+                f"{type(self.network).__name__} yielded no attention weights; Attlas needs a transformer whose attention goes through transformers' attention interface or that returns weights on output_attentions=True"
+            )
         if len(set(heads)) > 1:
-            raise CaptureError(f"{type(self.network).__name__} has layers of {sorted(set(heads))} heads; Attlas needs the same number in every layer")
+            raise CaptureError(
+                f"{type(self.network).__name__} has layers of {sorted(set(heads))} heads; Attlas needs the same number in every layer"
+            )
         return len(heads), heads[0]
 
     @property
@@ -80,18 +82,25 @@ class Model:
     @cached_property
     def max_length(self) -> int | None:
         """The most tokens a text may have, special tokens included; None if there is no limit."""
-        limits = [limit for limit in (self._positions(), getattr(self.tokenizer, "model_max_length", None), self.limit) if limit and limit < LONGEST]
+        limits = [
+            limit
+            for limit in (self._positions(), getattr(self.tokenizer, "model_max_length", None), self.limit)
+            if limit and limit < LONGEST
+        ]
         return min(limits) if limits else None
 
     def _positions(self) -> int | None:
         """How many positions the network has; RoBERTa's kind begins to count after the padding id."""
         for name, module in self.part.named_modules():
-            if name.endswith("position_embeddings") and isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            if (
+                name.endswith("position_embeddings")
+                and isinstance(module, nn.Embedding)
+                and module.padding_idx is not None
+            ):
                 return module.num_embeddings - module.padding_idx - 1
-        config = self.part.config if isinstance(getattr(self.part, "config", None), object) else self.network.config
-        if config.model_type in ("t5", "mt5", "umt5", "deberta-v2", "deberta"):  # relative positions: no hard limit
-            return None
-        return getattr(config, "max_position_embeddings", None)
+        config = self.network.config.get_text_config()
+        relative = config.model_type in ("t5", "mt5", "umt5") or getattr(config, "position_biased_input", True) is False
+        return None if relative else getattr(config, "max_position_embeddings", None)
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -106,11 +115,21 @@ class Model:
         """Encoded texts in batches of one length."""
         return self.encoder.batches(encoded, self.device)
 
-    def observe(self, sink: Sink | None = None, *, gates: Tensor | None = None, gradients: bool = False) -> AbstractContextManager[Observer]:
+    def observe(
+        self, sink: Sink | None = None, *, gates: Tensor | None = None, gradients: bool = False
+    ) -> AbstractContextManager[Observer]:
         """While open, hand each layer's attention to `sink` and multiply each head's output by its gate ([layer, head])."""
         return observe(self.network, sink, gates=gates, gradients=gradients, scope=self.part)
 
-    def forward(self, batch: Batch, sink: Sink | None = None, *, gates: Tensor | None = None, gradients: bool = False, whole: bool = False) -> Any:
+    def forward(
+        self,
+        batch: Batch,
+        sink: Sink | None = None,
+        *,
+        gates: Tensor | None = None,
+        gradients: bool = False,
+        whole: bool = False,
+    ) -> Any:
         """Run a batch, each layer's attention going to `sink`; with `whole`, the head and decoder too. Returns transformers' output."""
         seen = 0
 
@@ -122,14 +141,18 @@ class Model:
 
         output = self._run(batch, count, gates=gates, gradients=gradients, whole=whole)
         if seen != self.n_layers:
-            raise CaptureError(f"{type(self.network).__name__} showed the attention of {seen} layers instead of {self.n_layers}; nothing was measured")
+            raise CaptureError(
+                f"{type(self.network).__name__} showed the attention of {seen} layers instead of {self.n_layers}; nothing was measured"
+            )
         return output
 
-    def _run(self, batch: Batch, sink: Sink, *, gates: Tensor | None = None, gradients: bool = False, whole: bool = False) -> Any:
+    def _run(
+        self, batch: Batch, sink: Sink, *, gates: Tensor | None = None, gradients: bool = False, whole: bool = False
+    ) -> Any:
         network = self.network if whole else self.part
-        inputs = {"input_ids": batch.ids, **batch.inputs}
+        inputs: dict[str, Any] = {"input_ids": batch.ids, **batch.inputs}
         if "use_cache" in inspect.signature(network.forward).parameters:
-            inputs["use_cache"] = False  # type: ignore[assignment]
+            inputs["use_cache"] = False
         wanted = gradients or (gates is not None and gates.requires_grad)
         with self.observe(sink, gates=gates, gradients=gradients) as observer, torch.set_grad_enabled(wanted):
             observer.watch(batch)
@@ -158,6 +181,10 @@ class Model:
 def check_parts(network: Any, tokenizer: Any) -> None:
     """Refuse a pair that is not a transformers model and tokenizer."""
     if not isinstance(network, PreTrainedModel):
-        raise ModelError(f"the model is a {type(network).__name__}, not a transformers model; pass (model, tokenizer) with a transformers PreTrainedModel")
+        raise ModelError(
+            f"the model is a {type(network).__name__}, not a transformers model; pass (model, tokenizer) with a transformers PreTrainedModel"
+        )
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
-        raise ModelError(f"the tokenizer is a {type(tokenizer).__name__}, not a transformers tokenizer; pass (model, tokenizer)")
+        raise ModelError(
+            f"the tokenizer is a {type(tokenizer).__name__}, not a transformers tokenizer; pass (model, tokenizer)"
+        )

@@ -42,7 +42,10 @@ class LocalEngine:
 
     def run(self, shards: Iterable[Shard], run_shard: RunShard) -> None:
         stop = threading.Event()
-        with one_thread_each(), ThreadPoolExecutor(self.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        with (
+            one_thread_each(),
+            ThreadPoolExecutor(self.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+        ):
             waiting: set[Future[None]] = set()
             try:
                 for shard in shards:

@@ -33,7 +33,9 @@ class Study:
         if manifest is None:
             raise StudyError(f"{folder} holds no study; make one with attlas study --out {folder}")
         if manifest.get("status") != "complete":
-            raise StudyError(f"the study in {folder} is not complete; run the same attlas study command again: it goes on where it stopped")
+            raise StudyError(
+                f"the study in {folder} is not complete; run the same attlas study command again: it goes on where it stopped"
+            )
         return cls(folder, manifest)
 
     @property
@@ -49,7 +51,9 @@ class Study:
         if not self.has(name):
             raise StudyError(f"this study has no table {name!r}; its tables are {', '.join(self.tables)}")
         filters = None if text is None else [("text", "==", text)]
-        frame: pd.DataFrame = pq.read_table(self.folder / store.TABLES / f"{name}.parquet", columns=columns, filters=filters).to_pandas()
+        frame: pd.DataFrame = pq.read_table(
+            self.folder / store.TABLES / f"{name}.parquet", columns=columns, filters=filters
+        ).to_pandas()
         return frame
 
     @property
@@ -71,7 +75,13 @@ class Study:
             if about["kind"] != "head":
                 continue
             frame = self.table(name)
-            frame = frame.rename(columns={column: column if column == name or column.startswith(f"{name}_") else f"{name}.{column}" for column in frame.columns if column not in ("layer", "head")})
+            frame = frame.rename(
+                columns={
+                    column: column if column == name or column.startswith(f"{name}_") else f"{name}.{column}"
+                    for column in frame.columns
+                    if column not in ("layer", "head")
+                }
+            )
             out = frame if out is None else out.merge(frame, on=["layer", "head"], validate="one_to_one")
         if out is None:
             raise StudyError(f"this study has no head-level table; its tables are {', '.join(self.tables)}")

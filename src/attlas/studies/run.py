@@ -28,8 +28,8 @@ from attlas.measures import measures_of
 from attlas.models import Model, load
 from attlas.studies import store
 from attlas.studies.engines import engine_of
-from attlas.studies.shards import SHARD_CHARACTERS, SHARD_TEXTS, Shard, Survey, shards, survey
 from attlas.studies.opened import Study
+from attlas.studies.shards import SHARD_CHARACTERS, SHARD_TEXTS, Shard, Survey, shards, survey
 
 Report = Callable[[int, int], None]  # texts done, texts in all
 
@@ -66,10 +66,13 @@ def study(
     model = load(model)
     if long == "error":
         _refuse_long(model, corpus)
-    temporary = tempfile.TemporaryDirectory(prefix="attlas-") if out is None else None
-    folder = Path(temporary.name if temporary else out).expanduser()  # type: ignore[arg-type]
+    temporary = None
+    if out is None:
+        temporary = tempfile.TemporaryDirectory(prefix="attlas-")
+        out = temporary.name
+    folder = Path(out).expanduser()
     run = _Run(model, corpus, chosen, folder, found, seed, keep_states)
-    with _progress_bar(progress) as report:
+    with _ProgressBar(progress) as report:
         done = run.go(engine_of(engine, workers, model.device), fresh, report)
     done.temporary = temporary
     return done
@@ -124,7 +127,11 @@ class _Run:
             "measures": {measure.name: repr(measure) for measure in self.measures},
             "shard": [SHARD_TEXTS, SHARD_CHARACTERS],
             "seed": self.seed,
-            "versions": {"attlas": version("attlas"), "torch": torch.__version__, "transformers": version("transformers")},
+            "versions": {
+                "attlas": version("attlas"),
+                "torch": torch.__version__,
+                "transformers": version("transformers"),
+            },
         }
 
     def describe(self, identity: dict[str, Any]) -> dict[str, Any]:
@@ -170,10 +177,20 @@ class _Run:
     def run_shard(self, shard: Shard, stop: threading.Event, tell: Callable[[int], None]) -> None:
         """One shard through the model: states of all measures, rows of streamed tables, and what was left out."""
         states = {measure.name: measure.start(self.model) for measure in self.measures}
-        quarantine = [{"place": place, "id": row.id, "where": row.where, "reason": row.reason} for place, row in shard.bad]
+        quarantine = [
+            {"place": place, "id": row.id, "where": row.where, "reason": row.reason} for place, row in shard.bad
+        ]
         encoded = self.model.encode(shard.texts)
         empty = [text for text in encoded if not len(text)]
-        quarantine += [{"place": text.place, "id": text.text.id, "where": text.text.annotations.get("where", ""), "reason": "the tokenizer makes no token of it"} for text in empty]
+        quarantine += [
+            {
+                "place": text.place,
+                "id": text.text.id,
+                "where": text.text.annotations.get("where", ""),
+                "reason": "the tokenizer makes no token of it",
+            }
+            for text in empty
+        ]
         tell(len(quarantine))
         for batch in self.model.batches(text for text in encoded if len(text)):
             if stop.is_set():
@@ -191,10 +208,22 @@ class _Run:
                 "content": [text.text.text for text in kept],
             }
         )
-        counts = {"read": shard.n_rows, "analysed": len(kept), "quarantined": len(quarantine), "truncated": sum(text.cut > 0 for text in kept), "tokens": sum(map(len, kept)), "tokens_cut": sum(text.cut for text in kept)}
+        counts = {
+            "read": shard.n_rows,
+            "analysed": len(kept),
+            "quarantined": len(quarantine),
+            "truncated": sum(text.cut > 0 for text in kept),
+            "tokens": sum(map(len, kept)),
+            "tokens_cut": sum(text.cut for text in kept),
+        }
         arrays = {f"{name}/{key}": array for name, state in states.items() for key, array in state.arrays().items()}
         rows = {name: part.frame() for state in states.values() for name, part in state.streamed().items()}
-        self.shards.write(shard.index, {"counts": counts, "quarantine": sorted(quarantine, key=lambda row: row["place"])}, arrays, {"texts": texts, **rows})
+        self.shards.write(
+            shard.index,
+            {"counts": counts, "quarantine": sorted(quarantine, key=lambda row: row["place"])},
+            arrays,
+            {"texts": texts, **rows},
+        )
 
     def _run_batch(self, batch: Batch, states: dict[str, State]) -> None:
         def take(layer: Attention) -> None:
@@ -206,7 +235,9 @@ class _Run:
         try:
             self.model.forward(batch, take)
         except AttlasError as error:
-            raise type(error)(f"{error} (texts {', '.join(text.id for text in batch.texts[:3])}{' ...' if batch.n_texts > 3 else ''})") from error
+            raise type(error)(
+                f"{error} (texts {', '.join(text.id for text in batch.texts[:3])}{' ...' if batch.n_texts > 3 else ''})"
+            ) from error
 
     def finish(self, count: int, content: dict[str, Any], began: float, before: float) -> None:
         """Merge the shards in order, write the tables, then say that the study is complete."""
@@ -218,19 +249,33 @@ class _Run:
             about = {}
             streamed = self.shards.tables(count)
             for name in streamed:
-                about[name] = {"rows": store.write_parquet(beside / f"{name}.parquet", self.shards.parts(count, name)), "kind": "text"}
+                about[name] = {
+                    "rows": store.write_parquet(beside / f"{name}.parquet", self.shards.parts(count, name)),
+                    "kind": "text",
+                }
             for measure in self.measures:
                 for name, frame in measure.result(self._merged(measure, count)).items():
                     if name not in streamed:
-                        about[name] = {"rows": store.write_parquet(beside / f"{name}.parquet", [store.arrow(frame)]), "kind": _kind(frame, self.model)}
+                        about[name] = {
+                            "rows": store.write_parquet(beside / f"{name}.parquet", [store.arrow(frame)]),
+                            "kind": _kind(frame, self.model),
+                        }
                         about[name]["measure"] = measure.name
             shutil.rmtree(place, ignore_errors=True)
             beside.rename(place)
         quarantine = [row for record in records for row in record["quarantine"]]
-        store.write_bytes(self.folder / store.QUARANTINE, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in quarantine).encode("utf-8", "backslashreplace"))
+        store.write_bytes(
+            self.folder / store.QUARANTINE,
+            "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in quarantine).encode(
+                "utf-8", "backslashreplace"
+            ),
+        )
         counts = {name: sum(record["counts"][name] for record in records) for name in records[0]["counts"]}
         seconds = before + time.perf_counter() - began
-        store.write_json(self.folder / store.MANIFEST, {"status": "complete", **content, "counts": counts, "tables": about, "seconds": round(seconds, 3)})
+        store.write_json(
+            self.folder / store.MANIFEST,
+            {"status": "complete", **content, "counts": counts, "tables": about, "seconds": round(seconds, 3)},
+        )
         if not self.keep_states:
             shutil.rmtree(self.shards.folder)
 
@@ -238,14 +283,22 @@ class _Run:
         merged = measure.start(self.model)
         start = f"{measure.name}/"
         for index in range(count):
-            arrays = {name.removeprefix(start): array for name, array in self.shards.arrays(index).items() if name.startswith(start)}
+            arrays = {
+                name.removeprefix(start): array
+                for name, array in self.shards.arrays(index).items()
+                if name.startswith(start)
+            }
             merged = measure.merge(merged, measure.start(self.model).restored(arrays))
-        return merged  # type: ignore[no-any-return]
+        return merged
 
 
 def _kind(frame: pd.DataFrame, model: Model) -> str:
     """`head` for a table with one row for each head, else `other`."""
-    heads = list(frame.columns[:2]) == ["layer", "head"] and len(frame) == model.n_layers * model.n_heads and not frame.duplicated(["layer", "head"]).any()
+    heads = (
+        list(frame.columns[:2]) == ["layer", "head"]
+        and len(frame) == model.n_layers * model.n_heads
+        and not frame.duplicated(["layer", "head"]).any()
+    )
     return "head" if heads else "other"
 
 
@@ -258,7 +311,9 @@ def _own_or_empty(folder: Path) -> None:
 def _same_study(folder: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
     differ = [name for name in ours if theirs.get(name) != ours[name]]
     if differ:
-        raise StudyError(f"{folder} belongs to another study (its {', '.join(differ)} differ); choose another folder, or pass fresh=True (--fresh) to throw it away")
+        raise StudyError(
+            f"{folder} belongs to another study (its {', '.join(differ)} differ); choose another folder, or pass fresh=True (--fresh) to throw it away"
+        )
 
 
 def _refuse_long(model: Model, corpus: Corpus) -> None:
@@ -266,10 +321,12 @@ def _refuse_long(model: Model, corpus: Corpus) -> None:
         for encoded in model.encode(shard.texts):
             if encoded.cut:
                 where = encoded.text.annotations.get("where", f"text {encoded.text.id}")
-                raise StudyError(f"{where}: it has {len(encoded) + encoded.cut} tokens, but the model takes {model.max_length}; shorten it, or let it be cut with long='truncate' (--long truncate)")
+                raise StudyError(
+                    f"{where}: it has {len(encoded) + encoded.cut} tokens, but the model takes {model.max_length}; shorten it, or let it be cut with long='truncate' (--long truncate)"
+                )
 
 
-class _progress_bar:
+class _ProgressBar:
     """A bar with texts a second and time left; nothing where there is no terminal."""
 
     def __init__(self, wanted: bool | None) -> None:
@@ -277,7 +334,15 @@ class _progress_bar:
 
     def __enter__(self) -> Report:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            ProgressColumn,
+            Task,
+            TextColumn,
+            TimeRemainingColumn,
+        )
         from rich.text import Text as RichText
 
         class Speed(ProgressColumn):
@@ -285,7 +350,15 @@ class _progress_bar:
                 return RichText(f"{task.speed:.0f} texts/s" if task.speed else "", style="dim")
 
         console = Console(stderr=True)
-        self.bar = Progress(TextColumn("reading attention"), BarColumn(), MofNCompleteColumn(), Speed(), TimeRemainingColumn(), console=console, disable=not (console.is_terminal if self.wanted is None else self.wanted))
+        self.bar = Progress(
+            TextColumn("reading attention"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            Speed(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not (console.is_terminal if self.wanted is None else self.wanted),
+        )
         self.bar.start()
         task = self.bar.add_task("texts", total=None)
         return lambda done, total: self.bar.update(task, completed=done, total=total)

@@ -33,7 +33,9 @@ def writing(what: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise StudyError(f"no space is left to write {what} ({os.strerror(error.errno)}); free some and run the same command again: it goes on where it stopped") from error
+            raise StudyError(
+                f"no space is left to write {what} ({os.strerror(error.errno)}); free some and run the same command again: it goes on where it stopped"
+            ) from error
         raise StudyError(f"{what} cannot be written: {error.strerror or error}") from error
     except SafetensorError as error:
         raise StudyError(f"{what} cannot be written: {error}") from error
@@ -55,6 +57,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file whole or not at all."""
     write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
 
@@ -63,7 +66,11 @@ def arrow(frame: pd.DataFrame) -> pa.Table:
     columns = {}
     for name in frame.columns:
         values = frame[name].to_numpy()
-        columns[str(name)] = pa.array(values, from_pandas=True) if values.dtype.kind in "iufb" else pa.array(values.astype(object), pa.string(), from_pandas=True)
+        columns[str(name)] = (
+            pa.array(values, from_pandas=True)
+            if values.dtype.kind in "iufb"
+            else pa.array(values.astype(object), pa.string(), from_pandas=True)
+        )
     return pa.table(columns)
 
 
@@ -100,7 +107,9 @@ class ShardStore:
         for path in self.folder.glob("*.tmp"):
             shutil.rmtree(path)
 
-    def write(self, index: int, record: Mapping[str, Any], arrays: Mapping[str, Array], rows: Mapping[str, pd.DataFrame]) -> None:
+    def write(
+        self, index: int, record: Mapping[str, Any], arrays: Mapping[str, Array], rows: Mapping[str, pd.DataFrame]
+    ) -> None:
         """Write a shard's folder beside its place, then move it there."""
         place = self.place(index)
         beside = place.with_name(f"{place.name}.tmp")
@@ -108,7 +117,10 @@ class ShardStore:
             try:
                 shutil.rmtree(beside, ignore_errors=True)
                 beside.mkdir(parents=True)
-                write_bytes(beside / "state.safetensors", save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+                write_bytes(
+                    beside / "state.safetensors",
+                    save({name: np.ascontiguousarray(array) for name, array in arrays.items()}),
+                )
                 for name, frame in rows.items():
                     if len(frame):
                         write_parquet(beside / f"{name}.parquet", [arrow(frame)])
@@ -119,10 +131,10 @@ class ShardStore:
                 raise
 
     def record(self, index: int) -> dict[str, Any]:
-        return json.loads((self.place(index) / "record.json").read_text())  # type: ignore[no-any-return]
+        return json.loads((self.place(index) / "record.json").read_text())
 
     def arrays(self, index: int) -> dict[str, Array]:
-        return load_file(self.place(index) / "state.safetensors")  # type: ignore[no-any-return]
+        return load_file(self.place(index) / "state.safetensors")
 
     def parts(self, count: int, table: str) -> Iterator[pa.Table]:
         """The rows of a streamed table, shard by shard."""
@@ -147,7 +159,9 @@ def claimed(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise StudyError(f"another process is writing the study in {folder}; wait for it, or choose another folder") from error
+            raise StudyError(
+                f"another process is writing the study in {folder}; wait for it, or choose another folder"
+            ) from error
         yield
 
 
@@ -158,7 +172,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     path = folder / MANIFEST
     if path.is_file():
         try:
-            return json.loads(path.read_text())  # type: ignore[no-any-return]
+            return json.loads(path.read_text())
         except json.JSONDecodeError as error:
             raise StudyError(f"{path} is not a manifest: {error}") from error
     if folder.is_dir() and any(entry.name not in OWN for entry in folder.iterdir()):

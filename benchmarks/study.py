@@ -1,0 +1,116 @@
+"""A study with the four measures beside a bare eager forward pass, and beside the usual way."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModel
+
+import attlas
+from attlas.core.text import Text
+from attlas.models.load import embedded_folder
+from attlas.studies.engines import LocalEngine, default_workers
+from attlas.studies.shards import Shard, shards
+from benchmarks.corpus import mixed
+from benchmarks.table import Row, best_of
+
+MEASURES = ["surface", "entropy", "positions", "totals"]
+
+
+def bare_pass(model: Any, eager: Any, texts: list[str]) -> Callable[[], None]:
+    """Reference: tokenise and run the eager model over the very batches of the study, with all cores in each product; keep nothing."""
+    corpus = attlas.read(texts)
+
+    def run() -> None:
+        with torch.no_grad():
+            for shard in shards(corpus):
+                for batch in model.batches(model.encode(shard.texts)):
+                    eager(batch.ids)
+
+    return run
+
+
+def bare_pass_in_workers(model: Any, eager: Any, texts: list[str]) -> Callable[[], None]:
+    """Reference: the same, a shard a worker, as the study does it."""
+    corpus = attlas.read(texts)
+
+    def one(shard: Shard, _: Any) -> None:
+        with torch.no_grad():
+            for batch in model.batches(model.encode(shard.texts)):
+                eager(batch.ids)
+
+    return lambda: LocalEngine(default_workers(model.device)).run(shards(corpus), one)
+
+
+def usual_way(eager: Any, tokenizer: Any, texts: list[str], batch_size: int = 32) -> Callable[[], None]:
+    """Reference: padded batches in the order of the corpus, output_attentions=True, numpy afterwards; the same four measures."""
+
+    def run() -> None:
+        surface: list[Any] = []
+        for start in range(0, len(texts), batch_size):
+            encoding = tokenizer(texts[start : start + batch_size], padding=True, truncation=True, max_length=512, return_tensors="pt")
+            with torch.no_grad():
+                attentions = eager(**encoding, output_attentions=True).attentions
+            weights = np.stack([layer.numpy() for layer in attentions], 1)  # text layer head query key
+            for text, length in enumerate(encoding["attention_mask"].sum(1).tolist()):
+                one = weights[text, :, :, :length, :length]
+                ids = encoding["input_ids"][text, :length].numpy()
+                surface.append(_numpy_measures(one, ids, tokenizer))
+
+    return run
+
+
+def _numpy_measures(weights: Any, ids: Any, tokenizer: Any) -> tuple[Any, ...]:
+    n = weights.shape[-1]
+    query, key = np.indices((n, n))
+    sep, cls = ids == tokenizer.sep_token_id, ids == tokenizer.cls_token_id
+    punctuation = np.isin(ids, tokenizer.convert_tokens_to_ids([".", ","]))
+    masks = [query == key, key == query - 1, key == query + 1, key == 0, cls[key], sep[key], sep[key] & sep[query], sep[key] & ~sep[query], punctuation[key]]
+    surface = [(weights * mask).sum((-1, -2)) / n for mask in masks]
+    entropy = -(weights * np.log(weights + 1e-12)).sum(-1)
+    offsets = np.clip(key - query, -9, 9)
+    positions = [(weights * (offsets == offset)).sum((-1, -2)) / n for offset in range(-9, 10)]
+    received = weights.sum(-2).mean(1)
+    return surface, entropy.mean(-1), entropy[..., 0], positions, received, received / n
+
+
+def rows() -> list[Row]:
+    model = attlas.load()
+    eager = AutoModel.from_pretrained(embedded_folder(), attn_implementation="eager").eval()
+    out = []
+    for name, texts in (
+        ("300 texts of mixed lengths", mixed(300)),
+        ("400 short texts (about 13 tokens)", [text.text for text in attlas.read("embedded:acceptability")] * 2),
+        ("10 texts of 512 tokens", [" ".join(mixed(60, seed)) for seed in range(10)]),
+    ):
+        corpus = [Text(str(number), text) for number, text in enumerate(texts)]
+
+        def ours(corpus: list[Text] = corpus) -> None:
+            with tempfile.TemporaryDirectory() as folder:
+                attlas.study(model, corpus, MEASURES, out=f"{folder}/study", progress=False)
+
+        seconds, bare, workers = best_of(ours, bare_pass(model, eager, texts), bare_pass_in_workers(model, eager, texts))
+        out.append(Row(f"study, {name}", seconds, "bare eager forward, same batches", bare, aim="at most 1.3", ours_over_reference=True))
+        out.append(Row(f"study, {name}", seconds, "the same by our workers", workers, aim="at most 1.3", ours_over_reference=True))
+    texts = mixed(200)
+    corpus = [Text(str(number), text) for number, text in enumerate(texts)]
+
+    def ours_again() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            attlas.study(model, corpus, MEASURES, out=f"{folder}/study", progress=False)
+
+    seconds, usual = best_of(ours_again, usual_way(eager, model.tokenizer, texts), repeats=2)
+    out.append(Row("study, 200 texts of mixed lengths", seconds, "padded, output_attentions=True, numpy", usual, aim="below 1", ours_over_reference=True))
+    return out
+
+
+if __name__ == "__main__":
+    began = time.perf_counter()
+    for row in rows():
+        print(row)
+    print(f"{time.perf_counter() - began:.0f} s")

@@ -1,0 +1,294 @@
+"""attlas: study, look, report, tour, measures."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from attlas import __version__
+from attlas.core.errors import AttlasError
+
+if TYPE_CHECKING:
+    from attlas.studies import Study
+
+app = typer.Typer(
+    name="attlas",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="An atlas of attention: what the heads of a transformer do over a corpus, always with a control beside the number.",
+)
+
+INTERRUPTED = 130
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", help="A folder, a hub id, or nothing for the embedded model.")
+]
+Out = Annotated[Path | None, typer.Option("--out", help="The folder for the study.")]
+Pickle = Annotated[
+    bool, typer.Option("--allow-pickle", help="Also read pickled weights, which can run code: only if you trust them.")
+]
+Workers = Annotated[int | None, typer.Option("--workers", help="How many workers; as many as cores if not given.")]
+
+
+def main() -> None:
+    """Run the command line: 0 on success, 2 on a user's mistake with one clear line, 130 if interrupted."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    try:
+        code = app(standalone_mode=False)
+    except AttlasError as error:
+        _fail(str(error))
+    except typer.TyperException as error:
+        _fail(error.format_message())
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    if code == INTERRUPTED:
+        print("attlas: stopped; run the same command again to go on", file=sys.stderr)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> NoReturn:
+    print("attlas: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(2)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _app(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def study(
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data",
+            help="A .csv, .tsv, .jsonl, .parquet or .txt file (also .gz), a folder of .txt files, hub:NAME, or embedded:all.",
+        ),
+    ],
+    model: ModelOption = None,
+    measures: Annotated[str, typer.Option("--measures", help="Names with commas, or all.")] = "all",
+    out: Out = None,
+    text: Annotated[str | None, typer.Option("--text", help="The column of the text.")] = None,
+    label: Annotated[str | None, typer.Option("--label", help="The column of the label.")] = None,
+    id: Annotated[
+        str | None, typer.Option("--id", help="The column of the id; the row number if there is none.")
+    ] = None,
+    split: Annotated[str, typer.Option("--split", help="The split of a data set of the hub.")] = "train",
+    engine: Annotated[str, typer.Option("--engine", help="local")] = "local",
+    workers: Workers = None,
+    max_length: Annotated[int | None, typer.Option("--max-length", help="Cut texts at so many tokens.")] = None,
+    long: Annotated[
+        str, typer.Option("--long", help="truncate: cut a text longer than the model and count it; error: refuse it.")
+    ] = "truncate",
+    bad: Annotated[
+        str, typer.Option("--bad", help="quarantine: leave out a row that is no text and say why; error: refuse it.")
+    ] = "quarantine",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away what another study left in the folder.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Also write report.html into the folder.")
+    ] = True,
+    allow_pickle: Pickle = False,
+    as_json: Json = False,
+) -> None:
+    """Run measures over a corpus: tables, a manifest and a report. Stopped half way, the same command goes on."""
+    from attlas.corpora import read
+    from attlas.measures import MEASURES
+
+    for name in [] if measures.strip() == "all" else measures.split(","):
+        MEASURES.question(name.strip())
+    texts = read(data, text=text, label=label, id=id, split=split)
+    folder = out or Path("runs") / Path(data.split(":")[-1]).name.split(".")[0]
+    _run(
+        model,
+        texts,
+        measures,
+        folder,
+        report,
+        as_json,
+        max_length=max_length,
+        allow_pickle=allow_pickle,
+        engine=engine,
+        workers=workers,
+        long=long,
+        bad=bad,
+        fresh=fresh,
+    )
+
+
+def _run(
+    model: str | None,
+    texts: Any,
+    measures: str,
+    out: Path,
+    report: bool,
+    as_json: bool,
+    *,
+    max_length: int | None = None,
+    allow_pickle: bool = False,
+    **options: Any,
+) -> Study:
+    with _status("loading the model"):
+        from attlas.models import load
+        from attlas.studies import study as run
+
+        loaded = load(model, max_length=max_length, allow_pickle=allow_pickle)
+    done = run(loaded, texts, measures, out, **options)
+    page = None
+    if report:
+        with _status("writing the report"):
+            page = done.report(out / "report.html")
+    _say(done, page, as_json)
+    return done
+
+
+def _status(what: str) -> Any:
+    """A line that says what is going on while it goes on; nothing where there is no terminal."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(what)
+
+
+def _say(done: Study, page: Path | None, as_json: bool) -> None:
+    from attlas.views.findings import facts, findings
+
+    if as_json:
+        _print_json(
+            {
+                "study": str(done.folder),
+                "report": str(page) if page else None,
+                "counts": done.manifest["counts"],
+                "tables": done.manifest["tables"],
+                "seconds": done.manifest["seconds"],
+                "model": done.manifest["model"],
+                "findings": findings(done),
+            }
+        )
+        return
+    for name, value in facts(done):
+        print(f"{name:9} {value}")
+    print()
+    for line in findings(done):
+        print(f"- {line}")
+    print()
+    print(f"tables    {done.folder / 'tables'} ({', '.join(done.tables)})")
+    if page:
+        print(f"report    {page}")
+    quarantined = done.manifest["counts"]["quarantined"]
+    if quarantined:
+        print(f"attlas: {quarantined} rows were left out; see {done.quarantine}", file=sys.stderr)
+
+
+def _print_json(content: Any) -> None:
+    print(json.dumps(content, ensure_ascii=False, indent=2))
+
+
+@app.command()
+def look(
+    text: Annotated[str, typer.Argument(help="The text to look at.")],
+    model: ModelOption = None,
+    layer: Annotated[
+        int | None, typer.Option("--layer", help="One layer, from 0; the mean of all if not given.")
+    ] = None,
+    head: Annotated[int | None, typer.Option("--head", help="One head, from 0; the mean of all if not given.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Also write a page where tokens can be clicked.")] = None,
+    allow_pickle: Pickle = False,
+    as_json: Json = False,
+) -> None:
+    """Look at the attention of one text: tokens tinted by the attention they receive."""
+    with _status("loading the model"):
+        from attlas.models import load
+        from attlas.views.look import attention
+        from attlas.views.terminal import print_look
+
+        seen = attention(load(model, allow_pickle=allow_pickle), text)
+    for name, chosen, size in (("layer", layer, seen.weights.shape[0]), ("head", head, seen.weights.shape[1])):
+        if chosen is not None and not 0 <= chosen < size:
+            raise AttlasError(f"there is no {name} {chosen}; the model has {name}s 0 to {size - 1}")
+    if html is not None:
+        seen.write(html)
+    if as_json:
+        _print_json({**seen.to_dict(), "html": str(html) if html else None})
+        return
+    print_look(seen, layer, head)
+    if html is not None:
+        print(f"page      {html}")
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A study folder.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where to write the page; DIR/report.html if not given.")
+    ] = None,
+    charts: Annotated[Path | None, typer.Option("--charts", help="Also write every chart into this folder.")] = None,
+    kind: Annotated[str, typer.Option("--format", help="svg, pdf, png, html or json, for --charts.")] = "svg",
+    as_json: Json = False,
+) -> None:
+    """Write the report of a study: one page that opens offline; and its charts as pictures."""
+    with _status("writing the report"):
+        from attlas.studies import Study
+        from attlas.views.report import write_charts
+
+        opened = Study.open(folder)
+        page = opened.report(out or folder / "report.html")
+        pictures = write_charts(opened, charts, kind) if charts else []
+    if as_json:
+        _print_json({"report": str(page), "charts": [str(path) for path in pictures]})
+        return
+    for path in [page, *pictures]:
+        print(path)
+
+
+@app.command()
+def tour(
+    out: Annotated[Path, typer.Option("--out", help="The folder for the study.")] = Path("runs/tour"),
+    model: ModelOption = None,
+    workers: Workers = None,
+    serve: Annotated[
+        bool, typer.Option("--serve/--no-serve", help="Serve the report on this machine until interrupted.")
+    ] = False,
+    port: Annotated[int, typer.Option("--port", help="The port for --serve; 0 for any.")] = 8765,
+    as_json: Json = False,
+) -> None:
+    """Everything on the embedded model and corpora: a study, a summary and a report."""
+    from attlas.corpora import read
+
+    _run(model, read("embedded:all"), "all", out, True, as_json, workers=workers)
+    if serve:
+        from attlas.cli.serve import serve_folder
+
+        serve_folder(out, port)
+
+
+@app.command()
+def measures(as_json: Json = False) -> None:
+    """List the measures and what each answers."""
+    from attlas.measures import MEASURES
+
+    if as_json:
+        _print_json([{"name": name, "question": MEASURES.question(name)} for name in MEASURES])
+        return
+    width = max(map(len, MEASURES))
+    for name in MEASURES:
+        print(f"{name:{width}}  {MEASURES.question(name)}")

@@ -1,0 +1,1 @@
+"""Tables to charts, tinted texts and a self-contained report. Nothing is computed here."""

@@ -1,0 +1,173 @@
+"""Tables to charts (Altair). A chart computes nothing; it exports with `save(path)` to .svg, .pdf, .png, .html or .json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import altair as alt
+import pandas as pd
+
+from attlas.core.errors import AttlasError
+
+GREY = "#8a8f98"
+ACCENT = "#2b5fa8"
+FORMATS = ("svg", "pdf", "png", "html", "json")
+
+alt.data_transformers.disable_max_rows()
+
+
+def choices(frame: pd.DataFrame) -> list[str]:
+    """The columns of a head-level table that a reader may colour by: those that are not a control of another."""
+    controls = ("_uniform", "_error")
+    return [
+        str(name)
+        for name in frame.columns
+        if name not in ("layer", "head") and not str(name).endswith(controls) and frame[name].notna().any()
+    ]
+
+
+def _control(frame: pd.DataFrame, column: str) -> pd.Series[float]:
+    name = f"{column}_uniform"
+    return frame[name] if name in frame else pd.Series(float("nan"), index=frame.index)
+
+
+def _long(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """A row for each head and column: layer, head, name, column, value, uniform."""
+    parts = [
+        pd.DataFrame(
+            {
+                "layer": frame["layer"],
+                "head": frame["head"],
+                "column": column,
+                "value": frame[column],
+                "uniform": _control(frame, column),
+            }
+        )
+        for column in columns
+    ]
+    out = pd.concat(parts, ignore_index=True)
+    return out.assign(name="L" + out["layer"].astype(str) + ".H" + out["head"].astype(str)).round(4)
+
+
+def head_grid(frame: pd.DataFrame, columns: Sequence[str] | None = None, title: str = "") -> alt.HConcatChart:
+    """A grid of heads coloured by a column the reader chooses, and beside it the same values by layer with uniform attention in grey."""
+    columns = list(columns or choices(frame))
+    data = _long(frame, columns)
+    layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
+    chosen = alt.param(name="shown", value=columns[0], bind=alt.binding_select(options=columns, name="show "))
+    cell = max(8, min(26, 620 // max(heads, 1)))
+    tooltip = [
+        alt.Tooltip("name:N", title="head"),
+        alt.Tooltip("column:N", title="what"),
+        alt.Tooltip("value:Q", format=".3f"),
+        alt.Tooltip("uniform:Q", format=".3f", title="uniform would be"),
+    ]
+    base = alt.Chart(data).transform_filter("datum.column == shown")
+    grid = (
+        base.mark_rect(stroke="#c9ced6", strokeWidth=0.4)
+        .encode(
+            x=alt.X("head:O", axis=alt.Axis(orient="top", labelAngle=0), title="head"),
+            y=alt.Y("layer:O", title="layer"),
+            color=alt.Color(
+                "value:Q",
+                title=None,
+                legend=alt.Legend(gradientLength=110),
+                scale=alt.Scale(zero=True, interpolate="rgb"),
+            ),
+            tooltip=tooltip,
+        )
+        .properties(width=cell * heads, height=cell * layers, title=title)
+    )
+    by_layer = alt.layer(
+        base.mark_tick(color=GREY, thickness=2, size=max(10, cell - 6)).encode(
+            x=alt.X("layer:O", axis=alt.Axis(labelAngle=0)), y=alt.Y("uniform:Q"), tooltip=tooltip
+        ),
+        base.mark_circle(size=42, opacity=0.65, color=ACCENT).encode(
+            x=alt.X("layer:O"), y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=True)), tooltip=tooltip
+        ),
+    ).properties(
+        width=max(200, min(360, 34 * layers)),
+        height=max(140, cell * layers),
+        title="by layer (a dot a head; grey: uniform)",
+    )
+    return alt.hconcat(grid, by_layer, spacing=36).add_params(chosen)
+
+
+def offset_profiles(frame: pd.DataFrame, columns: int = 3) -> alt.ConcatChart:
+    """For each layer a strip of heads by offset: how much of a row's attention goes how far to the left or right."""
+    offsets = [
+        name
+        for name in frame.columns
+        if name in ("before", "after") or (str(name).startswith("offset_") and not str(name).endswith("_uniform"))
+    ]
+    labels = {
+        name: {"before": "further left", "after": "further right"}.get(name, name.removeprefix("offset_"))
+        for name in offsets
+    }
+    data = _long(frame, offsets).assign(offset=lambda rows: rows["column"].map(labels))
+    heads = int(frame["head"].max()) + 1
+    top = float(data["value"].max())
+    step = 15 if heads <= 16 else 8
+    strips = [
+        alt.Chart(data[data["layer"] == layer])
+        .mark_rect()
+        .encode(
+            x=alt.X(
+                "offset:O",
+                sort=list(labels.values()),
+                title=None,
+                axis=alt.Axis(labelAngle=-90, labelOverlap=False, labelFontSize=9),
+            ),
+            y=alt.Y("head:O", title=None),
+            color=alt.Color("value:Q", title="share", scale=alt.Scale(domain=[0, top], interpolate="rgb")),
+            tooltip=[
+                alt.Tooltip("name:N", title="head"),
+                alt.Tooltip("offset:N"),
+                alt.Tooltip("value:Q", format=".3f"),
+                alt.Tooltip("uniform:Q", format=".3f", title="uniform would be"),
+            ],
+        )
+        .properties(width=13 * len(offsets), height=step * heads, title=f"layer {layer}")
+        for layer in range(int(frame["layer"].max()) + 1)
+    ]
+    return alt.concat(*strips, columns=columns, spacing=18).resolve_scale(color="shared")
+
+
+def spread_by_layer(frame: pd.DataFrame) -> alt.Chart:
+    """How spread out rows are, by layer: share of rows by entropy over its largest possible value (1 is uniform)."""
+    data = frame.groupby(["layer", "from", "to"], as_index=False)["rows"].sum()
+    data["share"] = (data["rows"] / data.groupby("layer")["rows"].transform("sum").clip(lower=1)).round(4)
+    return (
+        alt.Chart(data)
+        .mark_rect()
+        .encode(
+            x=alt.X(
+                "from:Q",
+                bin="binned",
+                title="entropy of a row / largest possible",
+                axis=alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2f"),
+            ),
+            x2="to:Q",
+            y=alt.Y("layer:O", title="layer"),
+            color=alt.Color("share:Q", title="share of rows", scale=alt.Scale(interpolate="rgb")),
+            tooltip=[
+                alt.Tooltip("layer:O"),
+                alt.Tooltip("from:Q", format=".2f"),
+                alt.Tooltip("to:Q", format=".2f"),
+                alt.Tooltip("rows:Q", format=","),
+                alt.Tooltip("share:Q", format=".3f"),
+            ],
+        )
+        .properties(width=460, height=max(60, 22 * int(frame["layer"].nunique())))
+    )
+
+
+def export(chart: alt.TopLevelMixin, path: Path) -> Path:
+    """Write a chart as the format its name ends in."""
+    if path.suffix.removeprefix(".") not in FORMATS:
+        raise AttlasError(
+            f"a chart is written as {', '.join(FORMATS)}, not as {path.suffix or 'a file without an ending'!r}"
+        )
+    chart.save(str(path), inline=True) if path.suffix == ".html" else chart.save(str(path))
+    return path

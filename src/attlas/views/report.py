@@ -1,0 +1,233 @@
+"""The report: one HTML file that opens offline. Sections are registered; each draws the tables it needs or is left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from pathlib import Path
+
+import altair as alt
+import jinja2
+import vl_convert
+from markupsafe import Markup
+
+from attlas import __version__
+from attlas.core.errors import AttlasError
+from attlas.core.registry import Registry
+from attlas.studies import Study
+from attlas.studies.store import write_bytes, writing
+from attlas.views import charts
+from attlas.views.findings import facts, findings
+from attlas.views.overlay import tinted
+
+EXAMPLE_TEXTS = 6
+EXAMPLE_CHARACTERS = 4000
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart or a piece of HTML with the sentence that says what it shows."""
+
+    caption: str
+    chart: alt.TopLevelMixin | None = None
+    html: str = ""
+
+    @property
+    def name(self) -> str:
+        return "".join(letter if letter.isalnum() else "-" for letter in self.caption.split(":")[0].lower())[:40].strip(
+            "-"
+        )
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: what it answers, how it was computed and what to be careful about."""
+
+    title: str
+    needs: tuple[str, ...]
+    about: str
+    figures: Callable[[Study], list[Figure]]
+
+
+SECTIONS: Registry[Section] = Registry("section")
+
+
+def _surface(study: Study) -> list[Figure]:
+    return [
+        Figure(
+            "Attention to simple targets: each cell a head, hover for its value and what uniform attention would give.",
+            charts.head_grid(study.table("surface")),
+        )
+    ]
+
+
+def _entropy(study: Study) -> list[Figure]:
+    out = [
+        Figure(
+            "Entropy: low is a head that picks few tokens, high one that spreads over many; the grey tick is uniform attention.",
+            charts.head_grid(
+                study.table("entropy"),
+                ["entropy", *(["cls_entropy"] if study.table("entropy")["cls_entropy"].notna().any() else [])],
+            ),
+        )
+    ]
+    if study.has("entropy_histogram"):
+        out.append(
+            Figure(
+                "Rows by how spread out they are: each layer's rows from all on one token (0) to uniform (1).",
+                charts.spread_by_layer(study.table("entropy_histogram")),
+            )
+        )
+    return out
+
+
+def _positions(study: Study) -> list[Figure]:
+    return [
+        Figure(
+            "How far heads look: each row a head, each column an offset from the token (negative is to the left).",
+            charts.offset_profiles(study.table("positions")),
+        )
+    ]
+
+
+def example_texts(study: Study, count: int = EXAMPLE_TEXTS) -> list[tuple[str, str | None, str]]:
+    """A few texts to show: id, label, content; from all over the corpus."""
+    texts = study.table("texts", columns=["text", "label", "content"])
+    texts = (
+        texts[texts["content"].str.len() <= EXAMPLE_CHARACTERS]
+        if (texts["content"].str.len() <= EXAMPLE_CHARACTERS).any()
+        else texts.head(1)
+    )
+    step = max(1, len(texts) // count)
+    return [(row.text, row.label, row.content) for row in texts.iloc[::step].head(count).itertuples()]
+
+
+def _totals(study: Study) -> list[Figure]:
+    views = ["all", *(f"L{layer}" for layer in range(study.n_layers))]
+    options = "".join(
+        f'<option value="{number}">{"all layers" if view == "all" else f"layer {view[1:]}"}</option>'
+        for number, view in enumerate(views)
+    )
+    blocks = []
+    for text, label, content in example_texts(study):
+        overlay = tinted(content, study.table("totals", text=text), views)
+        blocks.append(
+            f'<div class="text"><div class="id">{escape(text)}{f" · {escape(label)}" if label else ""}</div><p dir="auto">{overlay.html}</p></div>'
+        )
+    control = f'<label class="tints">tint by <select data-tints>{options}</select></label>'
+    return [
+        Figure(
+            "Attention received: darker tokens receive more (sum over queries, mean over heads); hover for numbers.",
+            html=control + "".join(blocks),
+        )
+    ]
+
+
+SECTIONS.register("surface", Section(
+    "Where heads look", ("surface",),
+    "The mean share of a row's attention that goes to the token itself, its neighbours, the first token, [CLS], [SEP], and full stops and commas, after Clark et al. 2019 "
+    "(section 3.1); every text weighs the same. The grey number is the control: uniform attention over the tokens a query can see. A head that gives much to [SEP] may be doing "
+    "nothing at all: attention there often changes the output little.", _surface), "Where do heads look?")  # fmt: skip
+SECTIONS.register("entropy", Section(
+    "Focus and breadth", ("entropy",),
+    "The entropy of a row of attention in nats, averaged over rows and texts (Clark et al. 2019, section 3.3), and of the [CLS] row alone. The control is ln of the number of tokens "
+    "a row can see. Longer texts allow more entropy: compare heads, not corpora.", _entropy), "Do heads attend to few tokens or many?")  # fmt: skip
+SECTIONS.register("positions", Section(
+    "Near and far", ("positions",),
+    "The mean share of a row's attention at each offset, key minus query. Short texts have few far tokens, so the control on hover is uniform attention over the same texts.", _positions), "How far do heads look?")  # fmt: skip
+SECTIONS.register("totals", Section(
+    "Which tokens receive attention", ("totals", "texts"),
+    "Column sums of attention, averaged over heads; uniform attention would give every token 1 in a model that sees the whole text. The darkest tint is the text's largest value among "
+    "ordinary tokens; special tokens often exceed it. Attention received is not importance for the model's output.", _totals), "Which tokens receive attention?")  # fmt: skip
+
+
+def sections(study: Study) -> list[tuple[str, Section]]:
+    """The sections this study has tables for."""
+    return [(name, SECTIONS[name]) for name in SECTIONS if all(study.has(table) for table in SECTIONS[name].needs)]
+
+
+@cache
+def templates() -> jinja2.Environment:
+    """The page templates; everything put into them is escaped."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("attlas.views"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def _bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script, without a network; its own closing tags made harmless."""
+    return str(
+        vl_convert.javascript_bundle(
+            "window.vegaEmbed = vegaEmbed;", vl_version=".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+        )
+    ).replace("</script", "<\\/script")
+
+
+def _inline_json(content: object) -> Markup:
+    """JSON that can stand inside a script element."""
+    return Markup(
+        json.dumps(content, ensure_ascii=False)
+        .replace("<", "\\u003c")
+        .replace("\u2028", "\\u2028")
+        .replace("\u2029", "\\u2029")
+    )
+
+
+def render(study: Study) -> str:
+    """The report as HTML."""
+    specs: list[dict[str, object]] = []
+    parts = []
+    for name, section in sections(study):
+        figures = []
+        for figure in section.figures(study):
+            chart = None
+            if figure.chart is not None:
+                chart = len(specs)
+                specs.append(figure.chart.to_dict())
+            figures.append({"caption": figure.caption, "chart": chart, "html": Markup(figure.html)})
+        parts.append({"name": name, "title": section.title, "about": section.about, "figures": figures})
+    return templates().get_template("report.html").render(
+        title=f"{study.manifest['model']['name']} on {study.manifest['corpus']['name']}",
+        facts=facts(study), findings=findings(study), parts=parts, specs=_inline_json(specs), bundle=Markup(_bundle()), version=__version__, manifest=study.manifest,
+    )  # fmt: skip
+
+
+def write_report(study: Study, path: Path) -> Path:
+    """Write the report to a file, whole or not at all."""
+    if path.is_dir():
+        path = path / "report.html"
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, render(study).encode("utf-8", "replace"))
+    return path
+
+
+def write_charts(study: Study, folder: Path, kind: str = "svg") -> list[Path]:
+    """Write every chart of the report as a file of its own."""
+    if kind not in charts.FORMATS:
+        raise AttlasError(f"a chart is written as {', '.join(charts.FORMATS)}, not as {kind!r}")
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return [
+        charts.export(figure.chart, folder / f"{name}-{figure.name}.{kind}")
+        for name, section in sections(study)
+        for figure in section.figures(study)
+        if figure.chart is not None
+    ]
+
+
+def study_html(study: Study) -> str:
+    """A study in a notebook: what was read and what stands out."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(value)}</td></tr>"
+        for name, value in facts(study)
+    )
+    return f"<table>{rows}</table><ul>{''.join(f'<li>{escape(line)}</li>' for line in findings(study))}</ul>"

@@ -1,0 +1,116 @@
+"""Hypothesis strategies for texts, batches and layers of attention; sizes are drawn, cells come from a drawn seed, so that examples are cheap."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+
+from attlas.core.attention import DenseAttention
+from attlas.core.banded import BandedAttention
+from attlas.core.batch import Batch
+from attlas.core.text import Text
+
+SCRIPTS = ("a cat's naïve café 3rd x_y", "世界カタカナ・한국어", "क्षि हिन्दी شَمْس می‌خواهم", "👩‍👩‍👧 ❤️ 👍🏽 🇩🇪", ".,!? \t\u00a0\u3000", "e\u0301o\u0308\u200d\u200c\ufe0f")
+generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+
+
+class Layer(NamedTuple):
+    """A layer and what it was made of: weights [text, head, query, key] and visible [text, query, key] as arrays."""
+
+    layer: Any
+    weights: np.ndarray
+    visible: np.ndarray
+
+
+def texts(max_size: int = 30) -> st.SearchStrategy[str]:
+    """Texts of several scripts, of whole words and of loose characters, and of any characters at all."""
+    letters = st.sampled_from(sorted({character for script in SCRIPTS for character in script}))
+    words = st.lists(st.sampled_from([word for script in SCRIPTS for word in script.split()]), max_size=6).map(" ".join)
+    return st.one_of(words, st.text(letters, max_size=max_size), st.text(st.characters(exclude_categories=("Cs",)), max_size=max_size))
+
+
+def make_batch(rng: np.random.Generator, n_texts: int, n: int, marks: bool = True) -> Batch:
+    """Texts of n tokens: words, further pieces of words, lone blanks, "." and "," and (with `marks`) [CLS] and [SEP] anywhere; some with given words."""
+    kinds = ["word", "piece", "blank", ".", ",", *(["[CLS]", "[SEP]"] if marks else [])]
+    made = [_text_of(str(number), rng.choice(kinds, n).tolist(), bool(rng.integers(2))) for number in range(n_texts)]
+    tokens = tuple(tuple(tokens) for _, tokens, _ in made)
+    strings = np.array(tokens, dtype=object).reshape(n_texts, n)
+    return Batch(
+        texts=tuple(text for text, _, _ in made), places=tuple(rng.permutation(n_texts).tolist()), ids=torch.from_numpy(rng.integers(0, 99, (n_texts, n))), tokens=tokens,
+        offsets=np.array([offsets for _, _, offsets in made], dtype=np.int64).reshape(n_texts, n, 2), special=(strings == "[CLS]") | (strings == "[SEP]"),
+        cls=torch.from_numpy(strings == "[CLS]"), sep=torch.from_numpy(strings == "[SEP]"), cut=(0,) * n_texts,
+    )  # fmt: skip
+
+
+def _text_of(id: str, kinds: list[str], given: bool) -> tuple[Text, list[str], list[tuple[int, int]]]:
+    text, tokens, offsets = "", [], []
+    for kind in kinds:
+        if kind.startswith("["):
+            tokens.append(kind)
+            offsets.append((0, 0))
+            continue
+        if kind == "word" and text and not text.endswith(" "):
+            text += " "
+        piece = {"word": "ab", "piece": "cd", "blank": " "}.get(kind, kind)
+        tokens.append(piece)
+        offsets.append((len(text), len(text) + len(piece)))
+        text += piece
+    words = tuple(text.split())
+    return Text(id, text, words=words if given and " ".join(words) == text else None), tokens, offsets
+
+
+def stochastic(rng: np.random.Generator, n_heads: int, visible: np.ndarray) -> np.ndarray:
+    """Rows that sum to one over the visible keys, with zeros and ties: [text, query, key] -> [text, head, query, key], float32."""
+    shape = (len(visible), n_heads, *visible.shape[1:])
+    cells = rng.integers(0, 4, shape) if rng.integers(2) else rng.random(shape) ** 6 * (rng.random(shape) < 0.8)
+    cells = cells * visible[:, None]
+    empty = cells.sum(-1, keepdims=True) == 0
+    cells = np.where(empty, visible[:, None], cells)
+    return (cells / cells.sum(-1, keepdims=True)).astype(np.float32)
+
+
+@st.composite
+def matrices(draw: st.DrawFn, causal: bool = False, max_tokens: int = 9) -> np.ndarray:
+    """Row-stochastic [text, head, n, n] with zeros and ties, causal if asked."""
+    n_texts, n_heads, n, rng = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, max_tokens)), draw(generators)
+    visible = np.ones((n_texts, n, n), dtype=bool)
+    return stochastic(rng, n_heads, np.tril(visible) if causal else visible)
+
+
+@st.composite
+def dense_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
+    """Dense layers in which all is visible, or what is before, or any keys (at least the query itself) for all texts or for each."""
+    n_texts, n_heads, n, rng = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, max_tokens)), draw(generators)
+    pattern = draw(st.sampled_from(["all", "causal", "one", "each"]))
+    full = np.ones((n_texts if pattern == "each" else 1, n, n), dtype=bool)
+    visible = {"all": full, "causal": np.tril(full)}.get(pattern, (rng.random(full.shape) < 0.5) | np.eye(n, dtype=bool))
+    everywhere = np.broadcast_to(visible, (n_texts, n, n))
+    weights = stochastic(rng, n_heads, everywhere)
+    layer = DenseAttention(torch.from_numpy(weights), make_batch(rng, n_texts, n), 0, None if pattern == "all" else torch.from_numpy(visible))
+    return Layer(layer, weights, everywhere)
+
+
+@st.composite
+def banded_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
+    """Bands of any reach, also past the text's ends, with none to three global tokens anywhere; kept apart cell by cell from a square matrix."""
+    n_texts, n_heads, n, reach, rng = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, max_tokens)), draw(st.integers(0, 5)), draw(generators)
+    n_global = draw(st.integers(0, min(3, n)))
+    places = np.array([rng.permutation(n)[:n_global] for _ in range(n_texts)], dtype=np.int64).reshape(n_texts, n_global)
+    visible = np.array([[[abs(key - query) <= reach or query in own or key in own for key in range(n)] for query in range(n)] for own in places])
+    weights = stochastic(rng, n_heads, visible)
+    band, columns = np.zeros((n_texts, n_heads, n, 2 * reach + 1), np.float32), np.zeros((n_texts, n_heads, n, n_global), np.float32)
+    rows = np.zeros((n_texts, n_heads, n_global, n), np.float32)
+    for text, own in enumerate(places.tolist()):
+        for query in range(n):
+            for key in range(n):
+                if query in own:
+                    rows[text, :, own.index(query), key] = weights[text, :, query, key]
+                elif key in own:
+                    columns[text, :, query, own.index(key)] = weights[text, :, query, key]
+                elif abs(key - query) <= reach:
+                    band[text, :, query, key - query + reach] = weights[text, :, query, key]
+    parts = [torch.from_numpy(part) for part in (band, columns, rows, places)]
+    return Layer(BandedAttention(*parts, make_batch(rng, n_texts, n)), weights, visible)

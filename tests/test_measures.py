@@ -1,0 +1,245 @@
+"""Measures: the contract on every one of them, their numbers against twins on transformers' own weights, and a contract that catches what is broken."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import twins
+
+from attlas.core.errors import MeasureError
+from attlas.measures import MEASURES, measures_of
+from attlas.measures.entropy import BINS, EXAMPLES, Entropy
+from attlas.measures.positions import Positions, offset_names
+from attlas.measures.surface import COLUMNS, Surface
+from attlas.measures.totals import Totals
+from attlas.testing import assert_same, check_measure, fold, stream, tiny
+
+TEXTS = ("a cat sat, on a mat.", "the dog", "it was not very good. the film, a bad film", "cat", "a cat [SEP] the dog.", "he saw it, it saw her and the mat", "the cat", "they, not we!")
+torch.set_num_threads(1)  # for models as small as these, threads cost far more than they give
+FAMILIES = ("bert", "gpt2", "gemma2", "longformer")
+
+
+class Raw(NamedTuple):
+    """One text as transformers gives it: weights [layer, head, query, key]; what each layer lets be seen [layer, query, key]; tokens."""
+
+    weights: np.ndarray
+    visible: np.ndarray
+    tokens: list[str]
+
+
+@cache
+def seen(family):
+    """A tiny model, its stream of attention over TEXTS, and the raw weights that transformers itself returns."""
+    model = tiny(family)
+    batches = stream(model, TEXTS)
+    if family != "longformer":  # whose own output is a band
+        model.network.set_attn_implementation("eager")
+    raw = []
+    for layers in batches:
+        ids = layers[0].batch.ids
+        with torch.no_grad():
+            weights = torch.cat([layer.dense().weights for layer in layers] if family == "longformer" else model.network(input_ids=ids, output_attentions=True).attentions).double().numpy()
+        visible = np.array([pattern(family, model.network.config, layer, ids.shape[1]) for layer in range(3)])
+        raw.append(Raw(weights, visible, model.tokenizer.convert_ids_to_tokens(ids[0].tolist())))
+    return model, batches, raw
+
+
+@cache
+def together(family):
+    """The same stream with the texts of one length in one batch."""
+    model, batches, _ = seen(family)
+    out = []
+    for batch in model.batches([model.encode([(place, layers[0].batch.texts[0])])[0] for place, layers in enumerate(batches)]):
+        out.append([])
+        model.forward(batch, out[-1].append)
+    assert len(out) < len(batches)
+    return out
+
+
+def pattern(family, config, layer, n):
+    """Which key each query sees, from what the architecture says."""
+    query, key = np.indices((n, n))
+    if family == "bert":
+        return key < n
+    if family == "longformer":
+        return (abs(key - query) <= config.attention_window[layer] // 2) | (query == 0) | (key == 0)
+    sliding = family == "gemma2" and config.layer_types[layer] == "sliding_attention"
+    return (key <= query) & (query - key < (config.sliding_window if sliding else n))
+
+
+def heads_of(values):
+    """The mean and standard error over texts (equal weight each, NaN absent) of values [text, layer, head, ...], a row a head."""
+    table = np.array(values).reshape(len(values), -1)
+    frame = pd.DataFrame(table)
+    shape = (-1, *np.shape(values)[3:])
+    return frame.mean().to_numpy().reshape(shape), frame.sem().to_numpy().reshape(shape)
+
+
+def by_head(twin, raw, *arguments):
+    """A twin on each text, layer and head, and on the uniform pattern in place of each head."""
+    given = [[argument(one) for argument in arguments] for one in raw]
+    real = [[[twin(head, *own) for head in heads] for heads in one.weights.tolist()] for one, own in zip(raw, given, strict=True)]
+    even = [[[twin(twins.uniform(visible), *own)] * 4 for visible in one.visible.tolist()] for one, own in zip(raw, given, strict=True)]
+    return real, even
+
+
+def compare(table, columns, values):
+    assert table["layer"].tolist() == [layer for layer in range(3) for _ in range(4)]
+    assert table["head"].tolist() == [0, 1, 2, 3] * 3
+    for number, name in enumerate(columns):
+        np.testing.assert_allclose(table[name], values[:, number], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_captured_weights_are_transformers_own(family):
+    _, batches, raw = seen(family)
+    for layers, one in zip(batches, raw, strict=True):
+        for layer, weights, visible in zip(layers, one.weights, one.visible, strict=True):
+            np.testing.assert_allclose(layer.dense().weights[0], weights, rtol=0, atol=1e-7)
+            assert np.array_equal(np.ones_like(visible) if layer.dense().visible is None else layer.dense().visible[0], visible)
+            assert not weights[:, ~visible].any()
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("family", ["bert", "gpt2", "longformer"])
+def test_every_measure_keeps_the_contract(name, family):
+    model, batches, _ = seen(family)
+    check_measure(MEASURES[name](), batches, model)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_band_turned_dense_gives_the_same_tables(name):
+    model, batches, _ = seen("longformer")
+    measure = MEASURES[name]()
+    dense = [[layer.dense() for layer in layers] for layers in batches]
+    check_measure(measure, dense, model)
+    assert_same(measure.result(fold(measure, dense, model)), measure.result(fold(measure, batches, model)), 1e-6)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("family", ["bert", "gpt2", "longformer"])
+def test_texts_in_one_batch_give_the_same_as_texts_alone(name, family):
+    model, batches, _ = seen(family)
+    measure = MEASURES[name]()
+    assert_same(measure.result(fold(measure, together(family), model)), measure.result(fold(measure, batches, model)), 1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_surface_is_its_twin(family):
+    model, batches, raw = seen(family)
+    table = Surface().result(fold(Surface(), batches, model))["surface"]
+    marks = [lambda one, mark=mark: [token in mark for token in one.tokens] for mark in (("[CLS]",), ("[SEP]",), (".", ","))]
+    real, even = by_head(twins.surface, raw, *marks)
+    mean, error = heads_of(real)
+    compare(table, COLUMNS, mean)
+    compare(table, [f"{name}_error" for name in COLUMNS], error)
+    compare(table, [f"{name}_uniform" for name in COLUMNS], heads_of(even)[0])
+    has_marks = family in ("bert", "longformer")
+    assert table[["cls", "sep", "sep_from_sep", "sep_from_rest"]].notna().all(None) == has_marks
+    assert list(table.columns) == ["layer", "head", *(f"{name}{kind}" for name in COLUMNS for kind in ("", "_uniform", "_error"))]
+
+
+def test_surface_counts_the_punctuation_it_is_given():
+    model, batches, raw = seen("bert")
+    table = Surface(punctuation="!").result(fold(Surface(punctuation="!"), batches, model))["surface"]
+    real, _ = by_head(twins.mass_to, raw, lambda one: [token == "!" for token in one.tokens])
+    expected = [[[np.mean(head) for head in heads] for heads in layers] for layers in real]
+    np.testing.assert_allclose(table["punctuation"], heads_of(expected)[0], rtol=1e-5, atol=1e-6)
+    assert (table["punctuation"] > 0).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_positions_are_their_twin(family):
+    model, batches, raw = seen(family)
+    for reach in (2, 8):
+        table = Positions(reach=reach).result(fold(Positions(reach=reach), batches, model))["positions"]
+        real, even = by_head(twins.by_offset, raw, lambda one, reach=reach: reach)
+        compare(table, offset_names(reach), heads_of(real)[0])
+        compare(table, [f"{name}_uniform" for name in offset_names(reach)], heads_of(even)[0])
+        np.testing.assert_allclose(table[offset_names(reach)].sum(axis=1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_entropy_is_its_twin(family):
+    model, batches, raw = seen(family)
+    tables = Entropy().result(fold(Entropy(), batches, model))
+    rows, most = by_head(twins.row_entropy, raw)
+
+    def of_cls(entropies, one):
+        return np.mean([entropy for entropy, token in zip(entropies, one.tokens, strict=True) if token == "[CLS]"] or [np.nan])
+
+    def summed(values):
+        return heads_of([[[(np.mean(head), of_cls(head, one)) for head in heads] for heads in layers] for layers, one in zip(values, raw, strict=True)])
+
+    mean, error = summed(rows)
+    compare(tables["entropy"], ["entropy", "cls_entropy"], mean)
+    compare(tables["entropy"], ["entropy_error", "cls_entropy_error"], error)
+    compare(tables["entropy"], ["entropy_uniform", "cls_entropy_uniform"], summed(most)[0])
+    below, shares = np.empty((3, 4, len(raw))), [[[] for _ in range(4)] for _ in range(3)]
+    for text, (layers, tops) in enumerate(zip(rows, most, strict=True)):
+        for layer in range(3):
+            for head in range(4):
+                below[layer, head, text] = np.mean(tops[layer][head]) - np.mean(layers[layer][head])
+                shares[layer][head] += [row / top for row, top in zip(layers[layer][head], tops[layer][head], strict=True) if top > 0]
+    counts = [np.histogram(np.clip(head, 0, 1), BINS, (0, 1))[0] for heads in shares for head in heads]
+    assert tables["entropy_histogram"]["rows"].tolist() == np.concatenate(counts).tolist()
+    examples = tables["entropy_examples"]
+    assert examples["place"].tolist() == np.argsort(-below, kind="stable")[..., :EXAMPLES].reshape(-1).tolist()
+    np.testing.assert_allclose(examples["below_uniform"], -np.sort(-below)[..., :EXAMPLES].reshape(-1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_totals_are_their_twin(family):
+    model, batches, raw = seen(family)
+    table = Totals().result(fold(Totals(), batches[::-1], model))["totals"]  # whatever the order of batches
+    expected = np.concatenate([twins.totals(one.weights.tolist(), one.visible.tolist()) for one in raw])
+    numbers = ["all", "uniform", "all_per_query", *(f"L{layer}" for layer in range(3)), *(f"L{layer}_per_query" for layer in range(3))]
+    np.testing.assert_allclose(table[numbers], expected, rtol=1e-5, atol=1e-6)
+    assert table["text"].tolist() == [str(place) for place, one in enumerate(raw) for _ in one.tokens]
+    assert table["token"].tolist() == [token for one in raw for token in range(len(one.tokens))]
+    for row in table.itertuples():
+        assert row.string == (TEXTS[int(row.text)][row.start : row.stop] if row.start >= 0 else raw[int(row.text)].tokens[row.token])
+
+
+class ForgetsTheRight(Entropy):
+    def merge(self, left, right):
+        return left
+
+
+class StartsWithAText(Surface):
+    def start(self, model):
+        state = super().start(model)
+        state.mean.count += 1
+        return state
+
+
+class DoublesWhatItReports(Positions):
+    def result(self, state):
+        tables = super().result(state)
+        state.mass.mean *= 2
+        return tables
+
+
+@pytest.mark.parametrize("broken", [ForgetsTheRight, StartsWithAText, DoublesWhatItReports])
+def test_the_contract_catches_a_broken_measure(broken):
+    model, batches, _ = seen("bert")
+    check_measure(broken.__base__(), batches, model)
+    with pytest.raises(AssertionError, match=f"table {broken.name}.* are different"):
+        check_measure(broken(), batches, model)
+
+
+def test_measures_are_asked_for_by_name_or_made():
+    assert [measure.name for measure in measures_of("all")] == list(MEASURES)
+    assert measures_of("entropy, positions") == [Entropy(), Positions()]
+    assert measures_of([Positions(reach=3), "surface"]) == [Positions(reach=3), Surface()]
+    assert measures_of(Entropy()) == [Entropy()]
+    for wanted, message in {"entropi": "no measure 'entropi'; the measures are surface, entropy", " ,": "no measure was asked for", "entropy,entropy": "asked for twice: entropy"}.items():
+        with pytest.raises(MeasureError, match=message):
+            measures_of(wanted)
+    with pytest.raises(MeasureError, match="reach is 0; it must be at least 1"):
+        Positions(reach=0)
