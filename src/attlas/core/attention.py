@@ -167,7 +167,7 @@ class DenseAttention(Attention):
     def by_offset(self, reach: int = 8) -> Tensor:
         n = self.n_tokens
         if _kernels_serve(self.weights):
-            return torch.from_numpy(kernels.by_offset(self.weights.flatten(0, 1).contiguous().numpy(), reach)).unflatten(0, self.weights.shape[:2])
+            return torch.from_numpy(kernels.by_offset(self.weights.flatten(0, 1).contiguous().numpy(), reach)).reshape(*self.weights.shape[:2], -1)
         out = self.weights.new_zeros(*self.weights.shape[:2], 2 * reach + 3)
         for offset in range(max(-reach, 1 - n), min(reach, n - 1) + 1):
             out[..., offset + reach + 1] = self.weights.diagonal(offset, -2, -1).sum(-1)

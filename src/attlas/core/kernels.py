@@ -19,7 +19,7 @@ _SQRT_HALF_BITS = np.int32(np.float32(np.sqrt(0.5)).view(np.int32))
 _THIRD, _FIFTH, _SEVENTH, _NINTH = (np.float32(1 / n) for n in (3, 5, 7, 9))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _bits(_context: Any, _value: Any) -> Any:
     """The bits of a float32 as an int32."""
 
@@ -29,7 +29,7 @@ def _bits(_context: Any, _value: Any) -> Any:
     return types.int32(types.float32), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _float(_context: Any, _value: Any) -> Any:
     """The float32 that has the bits of an int32."""
 
@@ -39,7 +39,7 @@ def _float(_context: Any, _value: Any) -> Any:
     return types.float32(types.int32), code
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})
 def row_entropy(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Entropy of each row in nats: [row, key] -> [row].
 
@@ -61,12 +61,12 @@ def row_entropy(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
                 s = (mantissa - one) / (mantissa + one)
                 q = s * s
                 total -= weight * (np.float32(exponent) * _LN2 + np.float32(2) * s * (one + q * (_THIRD + q * (_FIFTH + q * (_SEVENTH + q * _NINTH)))))
-            entropy += total
+            entropy += float(total)
         out[row] = max(entropy, 0.0)
     return out
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def by_offset(weights: npt.NDArray[np.float32], reach: int) -> npt.NDArray[np.float32]:
     """Mean mass of a row at each offset from -reach to reach, all further left before and all further right after: [group, query, key] -> [group, 2 reach + 3]."""
     groups, n, _ = weights.shape
@@ -86,7 +86,7 @@ def by_offset(weights: npt.NDArray[np.float32], reach: int) -> npt.NDArray[np.fl
     return (out / n).astype(np.float32)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True)
 def top_cells(values: npt.NDArray[np.float32], positions: npt.NDArray[np.int64], k: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """The k largest cells of each row, largest first and lowest position first among equals.
 

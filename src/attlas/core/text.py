@@ -42,8 +42,9 @@ class Text:
             return "the text is empty"
         if "\0" in self.text:
             return "the text has a NUL byte; remove it"
-        if any("\ud800" <= character <= "\udfff" for character in self.text):
-            return "the text is not valid UTF-8; convert the file to UTF-8"
+        for name, part in (("the text", self.text), ("its id", self.id), ("its label", self.label or "")):
+            if any("\ud800" <= character <= "\udfff" for character in part):
+                return f"{name} is not valid UTF-8; convert the file to UTF-8"
         if self.words is not None and any(not word.strip() for word in self.words):
             return "one of its words is empty"
         return None

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from attlas.core.errors import CorpusError
+from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow
 
-Row = tuple[str, Mapping[str, Any] | BadRow]  # where it stands; its fields, or why it has none
+Row = tuple[str, Mapping[str, Any] | Text | BadRow]  # where it stands; its fields, or a whole text, or why it is none
 
 csv.field_size_limit(sys.maxsize)
 
@@ -40,23 +41,35 @@ def csv_rows(path: Path, delimiter: str = ",", header: bool = True) -> Iterator[
         reader = csv.reader(_without_mark(lines), delimiter=delimiter, quoting=quoting)
         names: list[str] | None = None
         number = 0
-        try:
-            for cells in reader:
-                if names is None:
-                    names = [cell.strip() for cell in cells] if header else [str(index) for index in range(len(cells))]
-                    _distinct(path, names)
-                    if header:
-                        continue
-                if not cells:
+        for cells in _cells(reader):
+            if not cells:
+                continue
+            if names is None:
+                if isinstance(cells, str):
+                    raise CorpusError(f"{path}, line {reader.line_num}: {cells}")
+                names = [cell.strip() for cell in cells] if header else [str(index) for index in range(len(cells))]
+                _distinct(path, names)
+                if header:
                     continue
-                number += 1
-                where = f"{path}, row {number} (line {reader.line_num})"
-                if len(cells) != len(names):
-                    yield where, BadRow(where, f"it has {len(cells)} cells, but the header has {len(names)}; quote cells that hold the delimiter")
-                else:
-                    yield where, dict(zip(names, cells, strict=True))
+            number += 1
+            where = f"{path}, row {number} (line {reader.line_num})"
+            if isinstance(cells, str):
+                yield where, BadRow(where, cells)
+            elif len(cells) != len(names):
+                yield where, BadRow(where, f"it has {len(cells)} cells, but the header has {len(names)}; quote cells that hold the delimiter")
+            else:
+                yield where, dict(zip(names, cells, strict=True))
+
+
+def _cells(reader: Iterator[list[str]]) -> Iterator[list[str] | str]:
+    """The cells of each row, or what is wrong with it; the rows after it are read all the same."""
+    while True:
+        try:
+            yield next(reader)
+        except StopIteration:
+            return
         except csv.Error as error:
-            raise CorpusError(f"{path}, line {reader.line_num}: {error}") from error
+            yield f"it cannot be cut into cells ({str(error).partition(' - ')[0]}); quote cells that hold line breaks, and end lines with \\n"
 
 
 def jsonl_rows(path: Path) -> Iterator[Row]:
@@ -71,7 +84,7 @@ def jsonl_rows(path: Path) -> Iterator[Row]:
                 continue
             try:
                 row = json.loads(text)
-            except (json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 yield where, BadRow(where, f"it is not JSON ({str(error) or type(error).__name__}); each line must be one JSON object")
                 continue
             if not isinstance(row, dict):
@@ -89,11 +102,20 @@ def parquet_rows(path: Path) -> Iterator[Row]:
         with pq.ParquetFile(path) as file:
             number = 0
             for batch in file.iter_batches(batch_size=1024):
-                for row in batch.to_pylist():
+                for row in _records(batch):
                     number += 1
-                    yield f"{path}, row {number}", row
-    except (pa.ArrowInvalid, OSError) as error:
+                    where = f"{path}, row {number}"
+                    yield where, BadRow(where, "it is not valid UTF-8; convert the file to UTF-8") if row is None else row
+    except (pa.ArrowException, OSError) as error:
         raise CorpusError(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def _records(batch: Any) -> list[dict[str, Any] | None]:
+    """The rows of an Arrow batch, None for one that is not valid UTF-8."""
+    try:
+        return batch.to_pylist()
+    except UnicodeDecodeError:
+        return [row for index in range(len(batch)) for row in _records(batch.slice(index, 1))] if len(batch) > 1 else [None]
 
 
 def line_rows(path: Path) -> Iterator[Row]:
@@ -109,6 +131,8 @@ def line_rows(path: Path) -> Iterator[Row]:
 def folder_rows(path: Path) -> Iterator[Row]:
     """A file, a text: every .txt or .txt.gz below the folder, in order of name."""
     for file in sorted(path.rglob("*.txt")) + sorted(path.rglob("*.txt.gz")):
+        if not file.is_file():
+            continue
         with opened(file) as content:
             text = content.read().decode("utf-8", "surrogateescape").removeprefix("\ufeff").strip()
         yield str(file), {"text": text, "id": file.relative_to(path).as_posix()}

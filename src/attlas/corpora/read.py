@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from importlib.resources import files as package_files
@@ -35,11 +36,17 @@ def read(source: str | Path | Iterable[Any] | pd.DataFrame | Corpus, *, text: st
     if isinstance(source, str) and source.startswith("hub:"):
         return _hub(source.removeprefix("hub:"), split, columns)
     if isinstance(source, str | Path):
+        if not str(source).strip():
+            raise CorpusError("there is no file without a name; give the path of a corpus")
         return _path(Path(source).expanduser(), columns)
     if hasattr(source, "iterrows") and hasattr(source, "columns"):
         return Corpus("DataFrame", lambda: columns.texts("DataFrame", _frame_rows(source)))
     if isinstance(source, Iterator):
         raise CorpusError("the texts are an iterator, which can be read only once; pass a list, or a file's path")
+    if isinstance(source, Mapping):
+        raise CorpusError(f"a mapping of {', '.join(map(str, source))} is not a corpus; pass one of its values, or a list of mappings")
+    if not isinstance(source, Iterable):
+        raise CorpusError(f"a corpus cannot be made of a {type(source).__name__}; pass a list, a DataFrame, or a file's path")
     return _iterable(source, columns)
 
 
@@ -71,7 +78,7 @@ class _Columns:
         """Texts from rows of fields; the first row must have the columns."""
         text: str | None = None
         for number, (where, row) in enumerate(rows):
-            if isinstance(row, BadRow):
+            if isinstance(row, BadRow | Text):
                 yield row
                 continue
             if text is None:
@@ -101,15 +108,15 @@ class _Columns:
         label = None
         if self.label is not None:
             value = row.get(self.label)
-            if value is None or value != value or str(value).strip() == "":
+            if value is None or (isinstance(value, float) and value != value) or not str(value).strip():
                 return BadRow(where, f"it has no label in {self.label!r}", id_)
             label = str(value)
         return Text(id_, content, label, annotations={"where": where})
 
 
 def _path(path: Path, columns: _Columns) -> Corpus:
-    if not path.exists():
-        raise CorpusError(f"there is no file {path}")
+    if not os.path.exists(path):  # unlike Path.exists, no error if a whole text was given
+        raise CorpusError(f"there is no file {str(path)[:200]}")
     rows_of(path)  # an unknown ending is said at once
 
     def texts() -> Iterator[Text | BadRow]:
@@ -124,9 +131,11 @@ def _path(path: Path, columns: _Columns) -> Corpus:
 
 
 def _frame_rows(frame: Any) -> Iterator[Row]:
+    import pandas as pd
+
     names = [str(name) for name in frame.columns]
     for number, values in enumerate(frame.itertuples(index=False, name=None)):
-        yield f"DataFrame, row {number}", {name: (None if value is None or value != value else value) for name, value in zip(names, values, strict=True)}
+        yield f"DataFrame, row {number}", {name: (None if pd.isna(value) is True else value) for name, value in zip(names, values, strict=True)}
 
 
 def _iterable(source: Iterable[Any], columns: _Columns) -> Corpus:
@@ -135,18 +144,12 @@ def _iterable(source: Iterable[Any], columns: _Columns) -> Corpus:
             where = f"list, item {number}"
             if isinstance(item, str):
                 yield where, {"text": item}
-            elif isinstance(item, Mapping):
+            elif isinstance(item, Text | Mapping):
                 yield where, item
             else:
                 yield where, BadRow(where, f"it is a {type(item).__name__}; a corpus is made of strings, Texts or mappings")
 
-    def texts() -> Iterator[Text | BadRow]:
-        if all(isinstance(item, Text) for item in source):
-            yield from source
-        else:
-            yield from columns.texts("list", rows())
-
-    return Corpus("list", texts)
+    return Corpus("list", lambda: columns.texts("list", rows()))
 
 
 def _hub(name: str, split: str, columns: _Columns) -> Corpus:

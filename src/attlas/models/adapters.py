@@ -216,8 +216,10 @@ class Hooked:
                 f"{type(module).__name__} returned no attention weights of shape [text, head, query, key]"
             )
         sums = found[0].detach().float().sum(-1)
-        if type(module).__name__ not in PROJECTION and not torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
-            raise CaptureError(f"the rows of what {type(module).__name__} returned as attention do not sum to one")
+        if not torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
+            name = type(module).__name__
+            hint = "; load it with attention_type='original_full'" if name == "BigBirdAttention" else ""
+            raise CaptureError(f"the rows that {name} returns as its attention do not sum to one{hint}")
         return DenseSeen(found[0])
 
 

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import attlas
+from attlas.testing import tiny
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Two test processes share two cores."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever a test, a docstring or a page writes, it writes there."""
+    monkeypatch.chdir(tmp_path)
+    yield
+
+
+@pytest.fixture(scope="session")
+def minilm() -> attlas.Model:
+    return attlas.load()
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT saved as a folder, as a user's own model would be."""
+    folder = tmp_path_factory.mktemp("models") / "tiny-bert"
+    model = tiny("bert")
+    model.network.save_pretrained(folder)
+    model.tokenizer.save_pretrained(folder)
+    return folder
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def attlas_command(tmp_path: Path) -> Run:
+    """Run the real command line in a process of its own."""
+
+    def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "attlas", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=tmp_path, env={**os.environ, "HF_HUB_OFFLINE": "1", **environment})
+
+    return run

@@ -1,0 +1,302 @@
+"""Capture against the library's own eager weights, and nothing left behind."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import weakref
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+import attlas
+from attlas.core.attention import Attention, DenseAttention
+from attlas.core.banded import BandedAttention
+from attlas.core.batch import Batch
+from attlas.core.errors import CaptureError
+from attlas.core.text import Text
+from attlas.models.capture import observe
+from attlas.testing import FAMILIES, tiny, tiny_tokenizer
+
+TEXT = "the cat sat on the mat and saw a dog , not very good . it was in the mat"
+OWN_CODE = ("mpnet", "deberta_v2", "big_bird", "longformer")
+
+
+def batch_of(model: attlas.Model, *texts: str) -> Batch:
+    return next(iter(model.batches(model.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)]))))
+
+
+def layers_of(model: attlas.Model, batch: Batch, **options: Any) -> tuple[list[Attention], Any]:
+    layers: list[Attention] = []
+    return layers, model.forward(batch, layers.append, **options)
+
+
+def eager(model: attlas.Model, batch: Batch) -> Any:
+    """The library's own way, on a copy: eager attention with weights and hidden states returned."""
+    part = copy.deepcopy(model.part)
+    if hasattr(part, "set_attention_type"):  # BigBird turns to full attention by itself on short texts, but then shows no weights
+        config = copy.deepcopy(part.config)
+        config.attention_type = "original_full"
+        full = type(part)(config).eval()
+        full.load_state_dict(part.state_dict())
+        part = full
+    if type(part).__name__ != "LongformerModel" and part._can_set_attn_implementation():
+        part.set_attn_implementation("eager")
+    with torch.no_grad():
+        return part(batch.ids, output_attentions=True, output_hidden_states=True, **batch.inputs)
+
+
+def traces(model: attlas.Model) -> list[Any]:
+    """Everything that capture could leave on a network."""
+    return [
+        (name, id(module), sorted(module.__dict__), len(module._forward_hooks), len(module._forward_pre_hooks),
+         getattr(getattr(module, "config", None), "_attn_implementation", None), getattr(module, "attention_type", None))
+        for name, module in model.network.named_modules() if not name.endswith("attention.self")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "longformer"])
+def test_weights_and_hidden_states_are_bit_for_bit_those_of_eager(family: str) -> None:
+    model = tiny(family)
+    batch = batch_of(model, TEXT, TEXT.replace("cat", "dog"))
+    layers: list[Attention] = []
+    with model.observe(layers.append) as observer, torch.no_grad():
+        observer.watch(batch)
+        output = model.part(batch.ids, output_hidden_states=True, **batch.inputs)
+    reference = eager(model, batch)
+    assert [layer.index for layer in layers] == list(range(model.n_layers)) == [0, 1, 2]
+    for layer, weights in zip(layers, reference.attentions, strict=True):
+        assert torch.equal(layer.dense().weights, weights)
+    assert torch.equal(output.last_hidden_state, reference.last_hidden_state)
+    assert len(output.hidden_states) == 4
+    assert all(torch.equal(left, right) for left, right in zip(output.hidden_states, reference.hidden_states, strict=True))
+
+
+def test_rows_that_are_not_whole_are_an_error() -> None:
+    """BigBird in blocks returns rows that lack what its random blocks share with the window; it is refused, not measured."""
+    model = tiny("big_bird")
+    with pytest.raises(CaptureError, match="original_full"):
+        model.forward(batch_of(model, "a cat " * 19))
+    assert model.network.attention_type == "block_sparse"
+
+
+@pytest.mark.parametrize("n", [3, 9, 21, 40])
+@pytest.mark.parametrize("places", [(0,), (0, 2), ()])
+def test_longformer_band_is_the_librarys_band_read_by_plain_loops(n: int, places: tuple[int, ...]) -> None:
+    model = tiny("longformer")
+    batch = batch_of(model, "a " * (n - 2))
+    assert batch.n_tokens == n
+    batch.inputs["global_attention_mask"].zero_()
+    batch.inputs["global_attention_mask"][:, list(places)] = 1
+    layers, output = layers_of(model, batch)
+    reference = eager(model, batch)
+    assert torch.equal(output.last_hidden_state, reference.last_hidden_state)
+    for layer, local, window in zip(layers, reference.attentions, (4, 8, 4), strict=True):
+        assert isinstance(layer, BandedAttention)
+        square, count = layer.dense().weights, len(places)
+        for query in range(n):
+            expected = torch.zeros(4, n)
+            if query in places:
+                expected = reference.global_attentions[layer.index][0, :, :n, places.index(query)]
+            else:
+                for number, place in enumerate(places):
+                    expected[:, place] = local[0, :, query, number]
+                for offset in range(-window // 2, window // 2 + 1):
+                    if 0 <= query + offset < n and query + offset not in places:
+                        expected[:, query + offset] = local[0, :, query, count + window // 2 + offset]
+            assert torch.equal(square[0, :, query], expected)
+        torch.testing.assert_close(square.sum(-1), torch.ones(1, 4, n))
+
+
+def test_every_text_of_a_batch_is_as_it_is_alone(minilm: attlas.Model) -> None:
+    texts = ["The cat sat down.", "A dog ran off.", "Who was it then?"]
+    together, _ = layers_of(minilm, batch_of(minilm, *texts))
+    assert together[0].n_texts == 3
+    for place, text in enumerate(texts):
+        alone, _ = layers_of(minilm, batch_of(minilm, text))
+        for left, right in zip(together, alone, strict=True):
+            torch.testing.assert_close(left.dense().weights[place], right.dense().weights[0], atol=2e-6, rtol=0)
+
+
+def test_embedded_model_matches_eager(minilm: attlas.Model) -> None:
+    batch = batch_of(minilm, "The letter that she wrote to her brothers never arrived.")
+    layers, output = layers_of(minilm, batch)
+    reference = eager(minilm, batch)
+    assert all(torch.equal(layer.dense().weights, weights) for layer, weights in zip(layers, reference.attentions, strict=True))
+    assert torch.equal(output.last_hidden_state, reference.last_hidden_state)
+    assert minilm.network.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "t5", "bart", *OWN_CODE])
+def test_nothing_is_left_on_the_model(family: str) -> None:
+    model = tiny(family)
+    batch = batch_of(model, TEXT)
+    before, weights = traces(model), model.weights_sha256()
+
+    def fail(layer: Attention) -> None:
+        raise ValueError("sink")
+
+    model.forward(batch)
+    assert traces(model) == before
+    with pytest.raises(ValueError, match="sink"):
+        model.forward(batch, fail)
+    assert traces(model) == before
+    broken = next(module for name, module in model.part.named_modules() if ("norm" in name.lower() or "ln_" in name) and not list(module.children()))
+    hook = broken.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(RuntimeError("module")))
+    with pytest.raises(RuntimeError, match="module"):
+        model.forward(batch)
+    hook.remove()
+    assert traces(model) == before
+    outer: list[Attention] = []
+    inner: list[Attention] = []
+    with model.observe(outer.append) as first:
+        first.watch(batch)
+        with model.observe(inner.append) as second:
+            second.watch(batch)
+            model.part(batch.ids, **batch.inputs)
+        assert len(outer) == len(inner) == 3
+        first.watch(batch)
+        model.part(batch.ids, **batch.inputs)
+    assert len(outer) == 6
+    assert len(inner) == 3
+    assert traces(model) == before
+    assert model.weights_sha256() == weights
+
+
+@pytest.mark.parametrize("family", ["bert", "t5", "longformer", "mpnet"])
+def test_nested_observers_see_the_same(family: str) -> None:
+    model = tiny(family)
+    batch = batch_of(model, TEXT)
+    seen: list[list[Tensor]] = [[], []]
+    with model.observe(lambda layer: seen[0].append(layer.dense().weights)) as first, model.observe(lambda layer: seen[1].append(layer.dense().weights)) as second:
+        first.watch(batch)
+        second.watch(batch)
+        model.part(batch.ids, **batch.inputs)
+    assert all(torch.equal(left, right) for left, right in zip(*seen, strict=True))
+
+
+def test_threads_observe_one_model_side_by_side(minilm: attlas.Model) -> None:
+    texts = ["The cat sat on the mat.", "Nobody knows why the committee has not met since Monday."]
+    expected = [[layer.dense().weights for layer in layers_of(minilm, batch_of(minilm, text))[0]] for text in texts]
+    wrong: list[str] = []
+
+    def work(text: str, weights: list[Tensor]) -> None:
+        torch.set_num_threads(1)
+        for _ in range(8):
+            layers, _ = layers_of(minilm, batch_of(minilm, text))
+            if not all(torch.equal(layer.dense().weights, one) for layer, one in zip(layers, weights, strict=True)):
+                wrong.append(text)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(texts, expected, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert minilm.network.config._attn_implementation == "sdpa"
+
+
+def test_only_one_layer_is_in_memory_at_a_time(minilm: attlas.Model) -> None:
+    batch = batch_of(minilm, "word " * 300)
+    alive: list[weakref.ref[Tensor]] = []
+
+    def look(layer: Attention) -> None:
+        assert isinstance(layer, DenseAttention)
+        assert all(earlier() is None for earlier in alive)
+        alive.append(weakref.ref(layer.weights.untyped_storage()))
+
+    minilm.forward(batch, look)
+    assert len(alive) == 6
+
+
+@pytest.mark.parametrize(("family", "projection"), [("bert", "attention.output.dense"), ("mpnet", "attention.attn.o"), ("longformer", "attention.output.dense"), ("deberta_v2", "attention.output.dense"), ("big_bird", "attention.output.dense"), ("t5", "SelfAttention.o"), ("llama", "self_attn.o_proj")])
+def test_a_closed_gate_is_a_head_cut_out_of_the_output_projection(family: str, projection: str) -> None:
+    model = tiny(family)
+    batch = batch_of(model, TEXT)
+    gates = torch.ones(3, 4)
+    gates[1, 2] = 0
+    gated = model.forward(batch, gates=gates).last_hidden_state
+    cut = copy.deepcopy(model.part)
+    layer = [module for name, module in cut.named_modules() if name.endswith(projection)][1]
+    with torch.no_grad():
+        layer.weight[:, 2 * 8 : 3 * 8] = 0
+        expected = cut(batch.ids, **batch.inputs).last_hidden_state
+    torch.testing.assert_close(gated, expected, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(gated, model.forward(batch).last_hidden_state, atol=1e-3)
+    assert torch.equal(model.forward(batch, gates=torch.ones(3, 4)).last_hidden_state, model.forward(batch).last_hidden_state)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "gemma2", "t5", "bart", "modernbert", *OWN_CODE])
+def test_gradients_of_weights_and_gates_agree(family: str) -> None:
+    """A head's output is linear in its weights, so d loss / d gate is the sum of weight times d loss / d weight."""
+    model = tiny(family)
+    batch = batch_of(model, TEXT)
+    gates = torch.ones(3, 4, requires_grad=True)
+    layers, output = layers_of(model, batch, gates=gates, gradients=True)
+    output.last_hidden_state.pow(2).mean().backward()
+    assert gates.grad is not None
+    for layer in layers:
+        gradient = layer.gradient().dense().weights
+        torch.testing.assert_close((layer.dense().weights * gradient).sum((0, 2, 3)), gates.grad[layer.index], atol=1e-6, rtol=1e-3)
+    assert float(gates.grad.abs().min()) > 0
+    model.network.zero_grad()
+
+
+def test_gates_of_a_wrong_shape_are_an_error() -> None:
+    for family in ("bert", "mpnet"):
+        model = tiny(family)
+        with pytest.raises(CaptureError, match=r"give gates of shape \[layer, head\]"):
+            model.forward(batch_of(model, TEXT), gates=torch.ones(2, 4))
+
+
+def test_causal_rows_see_only_what_is_before() -> None:
+    for family in ("gpt2", "gpt_neox", "llama", "qwen3", "gemma2"):
+        model = tiny(family)
+        layers, _ = layers_of(model, batch_of(model, TEXT))
+        n = layers[0].n_tokens
+        for layer in layers:
+            square = layer.dense()
+            assert square.visible is not None
+            assert not square.visible[0].triu(1).any()
+            assert float(square.weights.triu(1).abs().max()) == 0
+        if family == "gemma2":  # every other layer looks through a window of 4
+            windowed = [min(query + 1, 4) for query in range(n)]
+            assert [windowed == layer.keys_seen[0].tolist() for layer in layers] == [True, False, True]
+
+
+def test_windows_of_modernbert_are_seen() -> None:
+    model = tiny("modernbert")
+    layers, _ = layers_of(model, batch_of(model, TEXT))
+    kinds = [layer.dense().visible is None for layer in layers]
+    assert kinds == [True, False, False]
+    for layer in layers:
+        visible = layer.dense().visible
+        if visible is not None:
+            assert float((layer.dense().weights * ~visible).abs().max()) == 0
+            assert int(layer.keys_seen.max()) == 5
+
+
+def test_a_model_without_attention_is_named() -> None:
+    network = transformers.MambaModel(transformers.MambaConfig(vocab_size=400, hidden_size=16, num_hidden_layers=2, state_size=4)).eval()
+    with pytest.raises(CaptureError, match="MambaModel"):
+        attlas.load((network, tiny_tokenizer())).n_layers  # noqa: B018
+
+
+def test_observing_without_naming_the_batch_is_an_error() -> None:
+    model = tiny("bert")
+    with pytest.raises(CaptureError, match="watch"), observe(model.network, lambda layer: None):
+        model.part(batch_of(model, TEXT).ids)
+
+
+def test_a_gradient_must_have_been_asked_for() -> None:
+    model = tiny("bert")
+    layers, _ = layers_of(model, batch_of(model, TEXT))
+    with pytest.raises(CaptureError, match="backward"):
+        layers[0].gradient()
+    frozen = tiny("bert")
+    frozen.network.requires_grad_(False)
+    with pytest.raises(CaptureError, match="requires one"):
+        frozen.forward(batch_of(frozen, TEXT), lambda layer: None, gradients=True)
