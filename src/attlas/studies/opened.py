@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +14,12 @@ from attlas.core.errors import StudyError
 from attlas.studies import store
 
 
-@dataclass
+@dataclass(eq=False)
 class Study:
     """The tables and the manifest of a complete study."""
 
     folder: Path
     manifest: dict[str, Any] = field(repr=False)
-    temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
     @classmethod
     def open(cls, folder: str | Path) -> Study:

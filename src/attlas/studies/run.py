@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -66,15 +67,14 @@ def study(
     model = load(model)
     if long == "error":
         _refuse_long(model, corpus)
-    temporary = None
-    if out is None:
-        temporary = tempfile.TemporaryDirectory(prefix="attlas-")
-        out = temporary.name
+    temporary = out is None
+    out = tempfile.mkdtemp(prefix="attlas-") if out is None else out
     folder = Path(out).expanduser()
     run = _Run(model, corpus, chosen, folder, found, seed, keep_states)
     with _ProgressBar(progress) as report:
         done = run.go(engine_of(engine, workers, model.device), fresh, report)
-    done.temporary = temporary
+    if temporary:
+        weakref.finalize(done, shutil.rmtree, folder, ignore_errors=True)
     return done
 
 

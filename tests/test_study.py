@@ -1,0 +1,330 @@
+"""Studies: the same bytes whoever runs them and however often they are killed; honest about what was left out."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import attlas
+from attlas.core.errors import AttlasError, CaptureError, CorpusError, MeasureError, StudyError
+from attlas.core.measure import Measure
+from attlas.measures.surface import Surface
+from attlas.studies import Study, engines
+from attlas.studies.shards import shards, survey
+from attlas.testing import fold, stream, tiny
+
+WORDS = "the a cat dog sat saw on mat and with it was not very good bad film in of to is".split()
+
+
+def sentences(count: int, seed: int = 0, longest: int = 12) -> list[str]:
+    draw = np.random.default_rng(seed)
+    return [" ".join(draw.choice(WORDS, draw.integers(1, longest))) + " ." for _ in range(count)]
+
+
+def table_bytes(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((folder / "tables").iterdir())}
+
+
+@pytest.fixture(scope="module")
+def corpus_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "texts.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["review", "stars"])
+        writer.writerows([text, number % 5] for number, text in enumerate(sentences(1800)))
+    return path
+
+
+def test_one_worker_two_and_four_write_the_same_bytes(tmp_path: Path) -> None:
+    model, texts = tiny("bert"), sentences(900)
+    for workers in (1, 2, 4):
+        attlas.study(model, texts, out=tmp_path / str(workers), workers=workers)
+    assert table_bytes(tmp_path / "1") == table_bytes(tmp_path / "2") == table_bytes(tmp_path / "4")
+
+
+def test_the_embedded_model_writes_the_same_bytes_with_one_worker_and_two(tmp_path: Path, minilm: attlas.Model) -> None:
+    texts = [text for number, text in enumerate(attlas.read("embedded:all")) if number % 4 == 0]
+    texts += [attlas.Text(f"again {text.id}", text.text) for text in texts] + [attlas.Text(f"third {text.id}", text.text) for text in texts]
+    assert len(list(shards(attlas.read(texts)))) > 1
+    for workers in (1, 2):
+        attlas.study(minilm, texts, out=tmp_path / str(workers), workers=workers)
+    assert table_bytes(tmp_path / "1") == table_bytes(tmp_path / "2")
+
+
+def start(folder: Path, data: Path, model: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "attlas", "study", "--data", data, "--text", "review", "--label", "stars", "--model", model, "--out", folder, "--no-report"]
+    return subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+
+
+def kill_when(process: subprocess.Popen[bytes], moment: Callable[[], bool]) -> bool:
+    """Kill a process at a moment; whether it was still running then."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if moment():
+            process.send_signal(signal.SIGKILL)
+            break
+        time.sleep(0.002)
+    process.wait(30)
+    assert process.stderr is not None
+    process.stderr.close()
+    return process.returncode == -signal.SIGKILL
+
+
+def test_killed_at_several_moments_it_goes_on_to_the_same_bytes(tmp_path: Path, corpus_file: Path, tiny_folder: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    attlas.study(tiny_folder, corpus_file, out=whole, text="review", label="stars")
+    states = broken / "states"
+    moments: list[Callable[[], bool]] = [
+        lambda: (broken / "manifest.json").exists(),
+        lambda: any(states.glob("*.tmp")),
+        lambda: len(list(states.glob("[0-9]*[0-9]"))) >= 3,
+        lambda: (broken / "tables.tmp").exists(),
+    ]
+    killed = [kill_when(start(broken, corpus_file, tiny_folder), moment) for moment in moments]
+    assert killed[:3] == [True, True, True]
+    if killed[3]:
+        with pytest.raises(StudyError, match="not complete"):
+            Study.open(broken)
+    last = start(broken, corpus_file, tiny_folder)
+    _, problem = last.communicate(timeout=120)
+    assert last.returncode == 0, problem
+    assert table_bytes(broken) == table_bytes(whole)
+    assert not (broken / "states").exists()
+    assert Study.open(broken).manifest["counts"] == Study.open(whole).manifest["counts"]
+
+
+def test_finished_shards_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, texts, runs = tiny("bert"), sentences(900), []
+    forward = type(model).forward
+
+    def failing(self: attlas.Model, batch: object, *args: object, **kwargs: object) -> object:
+        runs.append(batch)
+        if len(runs) == 40:
+            raise OSError("the machine goes down")
+        return forward(self, batch, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(model), "forward", failing)
+    with pytest.raises(OSError, match="goes down"):
+        attlas.study(model, texts, out=tmp_path / "study", workers=1)
+    done = len(list((tmp_path / "study" / "states").glob("[0-9]*[0-9]")))
+    assert done >= 1
+    runs.extend([None] * 100)
+    before = len(runs)
+    study = attlas.study(model, texts, out=tmp_path / "study", workers=1)
+    needed = sum(1 for shard in list(shards(attlas.read(texts)))[done:] for _ in model.batches(model.encode(shard.texts)))
+    assert len(runs) - before == needed
+    attlas.study(model, texts, out=tmp_path / "whole", workers=1)
+    assert table_bytes(study.folder) == table_bytes(tmp_path / "whole")
+
+
+def test_a_complete_study_is_opened_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny("bert")
+    attlas.study(model, sentences(5), out=tmp_path / "study")
+    monkeypatch.setattr(type(model), "_run", lambda *_, **__: pytest.fail("it ran again"))
+    model.__dict__["_shape"] = (3, 4)
+    assert attlas.study(model, sentences(5), out=tmp_path / "study").has("surface")
+
+
+def test_tables_are_what_a_plain_fold_gives(tmp_path: Path) -> None:
+    model, texts = tiny("gpt2"), sentences(300, longest=6)
+    study = attlas.study(model, texts, ["surface", "totals"], out=tmp_path / "study")
+    measure = Surface()
+    whole = measure.result(fold(measure, stream(model, texts), model))["surface"]
+    pd.testing.assert_frame_equal(study.table("surface"), whole, rtol=1e-5, atol=1e-6)
+    totals = study.table("totals")
+    assert totals["text"].drop_duplicates().tolist() == [str(number) for number in range(300)]
+    one = attlas.attention(model, texts[7]).received().mean(1).numpy()
+    mine = totals[totals["text"] == "7"]
+    np.testing.assert_allclose(mine[["L0", "L1", "L2"]].to_numpy().T, one, rtol=1e-5)
+    np.testing.assert_allclose(mine["all"], one.mean(0), rtol=1e-5)
+    assert study.table("totals", text="7").equals(mine.reset_index(drop=True))
+
+
+def test_atlas_has_one_row_a_head_and_every_head_level_number(tmp_path: Path) -> None:
+    study = attlas.study(tiny("bert"), sentences(20), out=tmp_path / "study")
+    atlas = study.atlas()
+    assert atlas[["layer", "head"]].to_numpy().tolist() == [[layer, head] for layer in range(3) for head in range(4)]
+    assert {"surface.previous", "surface.previous_uniform", "entropy", "entropy_uniform", "positions.offset_-1"} <= set(atlas.columns)
+    assert atlas["entropy"].equals(study.table("entropy")["entropy"])
+    with pytest.raises(StudyError, match="its tables are texts, totals, surface"):
+        study.table("nothing")
+
+
+def test_manifest_says_what_was_run(tmp_path: Path, corpus_file: Path, tiny_folder: Path) -> None:
+    study = attlas.study(tiny_folder, corpus_file, [Surface(punctuation=".")], out=tmp_path / "study", text="review", label="stars", seed=3)
+    manifest = json.loads((tmp_path / "study" / "manifest.json").read_text())
+    model = attlas.load(tiny_folder)
+    assert manifest["model"]["sha256"] == model.file_sha256
+    assert manifest["model"]["state_sha256"] == model.weights_sha256()
+    assert manifest["corpus"]["fingerprint"] == survey(attlas.read(corpus_file, text="review", label="stars")).digest
+    assert manifest["measures"] == {"surface": "Surface(punctuation='.')"}
+    assert manifest["seed"] == 3
+    assert manifest["counts"]["read"] == manifest["counts"]["analysed"] == 1800
+    assert set(manifest["versions"]) == {"attlas", "torch", "transformers", "python", "numpy"}
+    assert study.table("texts")["label"].tolist()[:6] == ["0", "1", "2", "3", "4", "0"]
+
+
+def test_bad_rows_are_left_out_counted_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.jsonl"
+    path.write_bytes(b'{"id": "a", "text": "a cat"}\n{"id": "b", "text": ""}\nnot json\n{"id": "c", "text": "a \xff dog"}\n{"id": "d", "text": "nul \\u0000"}\n{"id": "a", "text": "again"}\n{"id": "e", "text": "the end"}\n')
+    study = attlas.study(tiny("bert"), path, out=tmp_path / "study")
+    counts = study.manifest["counts"]
+    assert (counts["read"], counts["analysed"], counts["quarantined"]) == (7, 2, 5)
+    rows = [json.loads(line) for line in study.quarantine.read_text().splitlines()]
+    assert [row["where"].split(", ")[1] for row in rows] == ["line 2", "line 3", "line 4", "line 5", "line 6"]
+    assert [next(word for word in ("empty", "JSON", "UTF-8", "NUL", "same id") if word in row["reason"]) for row in rows] == ["empty", "JSON", "UTF-8", "NUL", "same id"]
+    assert study.table("texts")[["text", "place"]].to_numpy().tolist() == [["a", 0], ["e", 6]]
+    with pytest.raises(CorpusError, match="line 2.*empty"):
+        attlas.study(tiny("bert"), path, out=tmp_path / "other", bad="error")
+    assert not (tmp_path / "other").exists()
+
+
+def test_long_texts_are_cut_and_counted_or_refused(tmp_path: Path) -> None:
+    model = attlas.load((tiny("bert").network, tiny("bert").tokenizer), max_length=8)
+    texts = ["a cat", "a cat sat on the mat and saw a dog", "the dog was not very good in it"]
+    study = attlas.study(model, texts, out=tmp_path / "study")
+    counts = study.manifest["counts"]
+    assert (counts["truncated"], counts["tokens_cut"]) == (2, 12 - 8 + 10 - 8)
+    assert study.table("texts")["cut"].tolist() == [0, 4, 2]
+    with pytest.raises(StudyError, match="item 1.*12 tokens.*takes 8"):
+        attlas.study(model, texts, out=tmp_path / "other", long="error")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_folder_of_another_study_is_refused_unless_fresh(tmp_path: Path) -> None:
+    model, folder = tiny("bert"), tmp_path / "study"
+    attlas.study(model, sentences(5), "entropy", out=folder)
+    for change in ({"texts": sentences(6)}, {"measures": "surface"}, {"model": tiny("bert", seed=1)}, {"seed": 1}):
+        with pytest.raises(StudyError, match=r"belongs to another study.*--fresh"):
+            attlas.study(**{"model": model, "texts": sentences(5), "measures": "entropy", "out": folder, **change})  # type: ignore[arg-type]
+    assert Study.open(folder).has("entropy")
+    assert not attlas.study(model, sentences(5), "surface", out=folder, fresh=True).has("entropy")
+
+
+def test_a_folder_that_is_no_study_is_never_cleared(tmp_path: Path) -> None:
+    folder = tmp_path / "thesis"
+    folder.mkdir()
+    (folder / "chapter.tex").write_text("years of work")
+    for fresh in (False, True):
+        with pytest.raises(StudyError, match="not empty and holds no study"):
+            attlas.study(tiny("bert"), sentences(3), out=folder, fresh=fresh)
+    assert [path.name for path in folder.iterdir()] == ["chapter.tex"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StudyError, match="is a file"):
+        attlas.study(tiny("bert"), sentences(3), out=tmp_path / "file")
+
+
+def test_two_processes_do_not_write_one_folder(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    with (tmp_path / "study" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StudyError, match="another process"):
+            attlas.study(tiny("bert"), sentences(3), out=tmp_path / "study")
+
+
+def test_a_full_disk_is_one_clear_line_and_the_study_goes_on_later(tmp_path: Path) -> None:
+    model, texts = tiny("bert"), sentences(600)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, limits[1]))  # the kernel refuses larger files, as it does on a full disk
+    try:
+        with pytest.raises(StudyError, match=r"no space.*run the same command again"):
+            attlas.study(model, texts, out=tmp_path / "study", workers=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not (tmp_path / "study" / "tables").exists()
+    assert not list((tmp_path / "study" / "states").glob("*.tmp"))
+    attlas.study(model, texts, out=tmp_path / "study")
+    attlas.study(model, texts, out=tmp_path / "whole")
+    assert table_bytes(tmp_path / "study") == table_bytes(tmp_path / "whole")
+
+
+def test_attention_that_is_not_a_number_names_the_text(tmp_path: Path) -> None:
+    model = tiny("bert")
+    model.network.embeddings.word_embeddings.weight.data[model.tokenizer.convert_tokens_to_ids("dog")] = float("nan")
+    with pytest.raises(CaptureError, match=r"layer 0 is not a number \(texts 2"):
+        attlas.study(model, ["a cat", "the cat sat on it", "a dog sat"], out=tmp_path / "study")
+    assert not (tmp_path / "study" / "tables").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"measures": "nothing"}, MeasureError, "the measures are surface, entropy"),
+        ({"measures": "surface,surface"}, MeasureError, "twice"),
+        ({"measures": []}, MeasureError, "no measure"),
+        ({"engine": "nothing"}, StudyError, "there is no engine"),
+        ({"workers": 0}, StudyError, "at least 1"),
+        ({"long": "maybe"}, StudyError, "truncate or error"),
+        ({"texts": []}, CorpusError, "holds no text"),
+        ({"texts": ["", " "]}, CorpusError, "holds no text.*empty"),
+    ],
+)
+def test_wrong_calls(tmp_path: Path, wrong: dict[str, object], error: type[AttlasError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        attlas.study(**{"model": tiny("bert"), "texts": ["a cat"], "out": tmp_path / "study", **wrong})  # type: ignore[arg-type]
+    assert not (tmp_path / "study").exists()
+
+
+def test_without_a_folder_the_study_lives_as_long_as_its_result() -> None:
+    study = attlas.study(tiny("bert"), ["a cat", "a dog"])
+    folder = study.folder
+    assert len(study.table("entropy")) == 12
+    del study
+    assert not folder.exists()
+
+
+def test_the_computing_threads_are_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    torch.set_num_threads(2)
+    try:
+        attlas.study(tiny("bert"), ["a cat"], out=tmp_path / "study")
+        assert torch.get_num_threads() == 2
+        with pytest.raises(RuntimeError, match="in a worker"):
+            engines.LocalEngine(2).run(shards(attlas.read(["a cat"])), lambda *_: (_ for _ in ()).throw(RuntimeError("in a worker")))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_shards_do_not_depend_on_who_asks() -> None:
+    corpus = attlas.read(sentences(700))
+    cut = list(shards(corpus))
+    assert [shard.n_rows for shard in cut] == [256, 256, 188]
+    assert [place for shard in cut for place, _ in shard.texts] == list(range(700))
+    long = attlas.read(["word " * 30_000] * 5)
+    assert [shard.n_rows for shard in shards(long)] == [2, 2, 1]
+
+
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, tiny_folder: Path) -> None:
+    """Ten times the texts, within a tenth of the memory; the benchmark does the same with the embedded model."""
+    peaks = []
+    for count in (800, 8000):
+        path = tmp_path / f"{count}.txt"
+        path.write_text("\n".join(sentences(count)))
+        code = f"import resource, attlas; attlas.study({str(tiny_folder)!r}, {str(path)!r}, out={str(tmp_path / f'study-{count}')!r}); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240)
+        peaks.append(int(done.stdout))
+    assert peaks[1] < 1.1 * peaks[0], peaks
+
+
+def test_a_measure_of_ones_own_runs_in_a_study(tmp_path: Path) -> None:
+    from examples.own_measure import Farthest
+
+    study = attlas.study(tiny("bert"), sentences(30), ["surface", Farthest()], out=tmp_path / "study")
+    assert isinstance(Farthest(), Measure)
+    assert list(study.table("farthest").columns) == ["layer", "head", "farthest", "farthest_uniform"]
+    assert "farthest" in study.atlas()
