@@ -53,7 +53,9 @@ def usual_way(eager: Any, tokenizer: Any, texts: list[str], batch_size: int = 32
     def run() -> None:
         surface: list[Any] = []
         for start in range(0, len(texts), batch_size):
-            encoding = tokenizer(texts[start : start + batch_size], padding=True, truncation=True, max_length=512, return_tensors="pt")
+            encoding = tokenizer(
+                texts[start : start + batch_size], padding=True, truncation=True, max_length=512, return_tensors="pt"
+            )
             with torch.no_grad():
                 attentions = eager(**encoding, output_attentions=True).attentions
             weights = np.stack([layer.numpy() for layer in attentions], 1)  # text layer head query key
@@ -70,7 +72,17 @@ def _numpy_measures(weights: Any, ids: Any, tokenizer: Any) -> tuple[Any, ...]:
     query, key = np.indices((n, n))
     sep, cls = ids == tokenizer.sep_token_id, ids == tokenizer.cls_token_id
     punctuation = np.isin(ids, tokenizer.convert_tokens_to_ids([".", ","]))
-    masks = [query == key, key == query - 1, key == query + 1, key == 0, cls[key], sep[key], sep[key] & sep[query], sep[key] & ~sep[query], punctuation[key]]
+    masks = [
+        query == key,
+        key == query - 1,
+        key == query + 1,
+        key == 0,
+        cls[key],
+        sep[key],
+        sep[key] & sep[query],
+        sep[key] & ~sep[query],
+        punctuation[key],
+    ]
     surface = [(weights * mask).sum((-1, -2)) / n for mask in masks]
     entropy = -(weights * np.log(weights + 1e-12)).sum(-1)
     offsets = np.clip(key - query, -9, 9)
@@ -94,9 +106,29 @@ def rows() -> list[Row]:
             with tempfile.TemporaryDirectory() as folder:
                 attlas.study(model, corpus, MEASURES, out=f"{folder}/study", progress=False)
 
-        seconds, bare, workers = best_of(ours, bare_pass(model, eager, texts), bare_pass_in_workers(model, eager, texts))
-        out.append(Row(f"study, {name}", seconds, "bare eager forward, same batches", bare, aim="at most 1.3", ours_over_reference=True))
-        out.append(Row(f"study, {name}", seconds, "the same by our workers", workers, aim="at most 1.3", ours_over_reference=True))
+        seconds, bare, workers = best_of(
+            ours, bare_pass(model, eager, texts), bare_pass_in_workers(model, eager, texts)
+        )
+        out.append(
+            Row(
+                f"study, {name}",
+                seconds,
+                "bare eager forward, same batches",
+                bare,
+                aim="at most 1.3",
+                ours_over_reference=True,
+            )
+        )
+        out.append(
+            Row(
+                f"study, {name}",
+                seconds,
+                "the same by our workers",
+                workers,
+                aim="at most 1.3",
+                ours_over_reference=True,
+            )
+        )
     texts = mixed(200)
     corpus = [Text(str(number), text) for number, text in enumerate(texts)]
 
@@ -105,7 +137,16 @@ def rows() -> list[Row]:
             attlas.study(model, corpus, MEASURES, out=f"{folder}/study", progress=False)
 
     seconds, usual = best_of(ours_again, usual_way(eager, model.tokenizer, texts), repeats=2)
-    out.append(Row("study, 200 texts of mixed lengths", seconds, "padded, output_attentions=True, numpy", usual, aim="below 1", ours_over_reference=True))
+    out.append(
+        Row(
+            "study, 200 texts of mixed lengths",
+            seconds,
+            "padded, output_attentions=True, numpy",
+            usual,
+            aim="below 1",
+            ours_over_reference=True,
+        )
+    )
     return out
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,10 +20,9 @@ def _one_thread() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a test, a docstring or a page writes, it writes there."""
     monkeypatch.chdir(tmp_path)
-    yield
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +49,13 @@ def attlas_command(tmp_path: Path) -> Run:
 
     def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "attlas", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=tmp_path, env={**os.environ, "HF_HUB_OFFLINE": "1", **environment})
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            cwd=tmp_path,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
+        )
 
     return run

@@ -13,7 +13,14 @@ from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
 from attlas.core.text import Text
 
-SCRIPTS = ("a cat's naïve café 3rd x_y", "世界カタカナ・한국어", "क्षि हिन्दी شَمْس می‌خواهم", "👩‍👩‍👧 ❤️ 👍🏽 🇩🇪", ".,!? \t\u00a0\u3000", "e\u0301o\u0308\u200d\u200c\ufe0f")
+SCRIPTS = (
+    "a cat's naïve café 3rd x_y",
+    "世界カタカナ・한국어",
+    "क्षि हिन्दी شَمْس می‌خواهم",
+    "👩‍👩‍👧 ❤️ 👍🏽 🇩🇪",
+    ".,!? \t\u00a0\u3000",
+    "e\u0301o\u0308\u200d\u200c\ufe0f",
+)
 generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
@@ -29,7 +36,11 @@ def texts(max_size: int = 30) -> st.SearchStrategy[str]:
     """Texts of several scripts, of whole words and of loose characters, and of any characters at all."""
     letters = st.sampled_from(sorted({character for script in SCRIPTS for character in script}))
     words = st.lists(st.sampled_from([word for script in SCRIPTS for word in script.split()]), max_size=6).map(" ".join)
-    return st.one_of(words, st.text(letters, max_size=max_size), st.text(st.characters(exclude_categories=("Cs",)), max_size=max_size))
+    return st.one_of(
+        words,
+        st.text(letters, max_size=max_size),
+        st.text(st.characters(exclude_categories=("Cs",)), max_size=max_size),
+    )
 
 
 def make_batch(rng: np.random.Generator, n_texts: int, n: int, marks: bool = True) -> Batch:
@@ -75,7 +86,12 @@ def stochastic(rng: np.random.Generator, n_heads: int, visible: np.ndarray) -> n
 @st.composite
 def matrices(draw: st.DrawFn, causal: bool = False, max_tokens: int = 9) -> np.ndarray:
     """Row-stochastic [text, head, n, n] with zeros and ties, causal if asked."""
-    n_texts, n_heads, n, rng = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, max_tokens)), draw(generators)
+    n_texts, n_heads, n, rng = (
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, max_tokens)),
+        draw(generators),
+    )
     visible = np.ones((n_texts, n, n), dtype=bool)
     return stochastic(rng, n_heads, np.tril(visible) if causal else visible)
 
@@ -83,25 +99,53 @@ def matrices(draw: st.DrawFn, causal: bool = False, max_tokens: int = 9) -> np.n
 @st.composite
 def dense_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
     """Dense layers in which all is visible, or what is before, or any keys (at least the query itself) for all texts or for each."""
-    n_texts, n_heads, n, rng = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, max_tokens)), draw(generators)
+    n_texts, n_heads, n, rng = (
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, max_tokens)),
+        draw(generators),
+    )
     pattern = draw(st.sampled_from(["all", "causal", "one", "each"]))
     full = np.ones((n_texts if pattern == "each" else 1, n, n), dtype=bool)
-    visible = {"all": full, "causal": np.tril(full)}.get(pattern, (rng.random(full.shape) < 0.5) | np.eye(n, dtype=bool))
+    visible = {"all": full, "causal": np.tril(full)}.get(
+        pattern, (rng.random(full.shape) < 0.5) | np.eye(n, dtype=bool)
+    )
     everywhere = np.broadcast_to(visible, (n_texts, n, n))
     weights = stochastic(rng, n_heads, everywhere)
-    layer = DenseAttention(torch.from_numpy(weights), make_batch(rng, n_texts, n), 0, None if pattern == "all" else torch.from_numpy(visible))
+    layer = DenseAttention(
+        torch.from_numpy(weights),
+        make_batch(rng, n_texts, n),
+        0,
+        None if pattern == "all" else torch.from_numpy(visible),
+    )
     return Layer(layer, weights, everywhere)
 
 
 @st.composite
 def banded_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
     """Bands of any reach, also past the text's ends, with none to three global tokens anywhere; kept apart cell by cell from a square matrix."""
-    n_texts, n_heads, n, reach, rng = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, max_tokens)), draw(st.integers(0, 5)), draw(generators)
+    n_texts, n_heads, n, reach, rng = (
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, max_tokens)),
+        draw(st.integers(0, 5)),
+        draw(generators),
+    )
     n_global = draw(st.integers(0, min(3, n)))
-    places = np.array([rng.permutation(n)[:n_global] for _ in range(n_texts)], dtype=np.int64).reshape(n_texts, n_global)
-    visible = np.array([[[abs(key - query) <= reach or query in own or key in own for key in range(n)] for query in range(n)] for own in places])
+    places = np.array([rng.permutation(n)[:n_global] for _ in range(n_texts)], dtype=np.int64).reshape(
+        n_texts, n_global
+    )
+    visible = np.array(
+        [
+            [[abs(key - query) <= reach or query in own or key in own for key in range(n)] for query in range(n)]
+            for own in places
+        ]
+    )
     weights = stochastic(rng, n_heads, visible)
-    band, columns = np.zeros((n_texts, n_heads, n, 2 * reach + 1), np.float32), np.zeros((n_texts, n_heads, n, n_global), np.float32)
+    band, columns = (
+        np.zeros((n_texts, n_heads, n, 2 * reach + 1), np.float32),
+        np.zeros((n_texts, n_heads, n, n_global), np.float32),
+    )
     rows = np.zeros((n_texts, n_heads, n_global, n), np.float32)
     for text, own in enumerate(places.tolist()):
         for query in range(n):

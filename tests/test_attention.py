@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import strategies
 import torch
-import twins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attlas.core.attention import DenseAttention, row_entropy
 from attlas.core.banded import BandedAttention
 from attlas.core.errors import CaptureError
+from tests import strategies, twins
 
 near = {"rtol": 1e-6, "atol": 1e-6}
 few = settings(max_examples=100, deadline=None)
@@ -80,7 +79,10 @@ def test_a_band_turned_dense_gives_the_same(layer, seed):
 @few
 @given(strategies.matrices(), st.integers(0, 99))
 def test_float64_goes_without_kernels_and_gives_the_same(weights, seed):
-    layer = DenseAttention(torch.from_numpy(weights).double(), strategies.make_batch(np.random.default_rng(seed), len(weights), weights.shape[-1]))
+    layer = DenseAttention(
+        torch.from_numpy(weights).double(),
+        strategies.make_batch(np.random.default_rng(seed), len(weights), weights.shape[-1]),
+    )
     agrees(layer, weights, np.ones((len(weights), *weights.shape[-2:]), dtype=bool), seed)
 
 
@@ -100,7 +102,12 @@ def test_uniform_spreads_each_row_over_the_keys_it_sees(layer):
 @given(strategies.matrices(causal=True))
 def test_causal_rows_put_nothing_after_themselves(weights):
     visible = np.tril(np.ones(weights.shape[-2:], dtype=bool))[None]
-    layer = DenseAttention(torch.from_numpy(weights), strategies.make_batch(np.random.default_rng(0), len(weights), weights.shape[-1]), 0, torch.from_numpy(visible))
+    layer = DenseAttention(
+        torch.from_numpy(weights),
+        strategies.make_batch(np.random.default_rng(0), len(weights), weights.shape[-1]),
+        0,
+        torch.from_numpy(visible),
+    )
     assert layer.by_offset(2)[..., 3 + 1 :].abs().max() < 1e-6
     assert layer.top_keys(weights.shape[-1])[1][:, :, 0, 1:].eq(-1).all()
 
@@ -111,7 +118,10 @@ def test_permuting_tokens_permutes_the_answers_and_leaves_entropy_between_0_and_
     n = weights.shape[-1]
     order = np.random.default_rng(seed).permutation(n)
     batch = strategies.make_batch(np.random.default_rng(0), len(weights), n)
-    layer, other = DenseAttention(torch.from_numpy(weights), batch), DenseAttention(torch.from_numpy(weights[..., order, :][..., order]), batch)
+    layer, other = (
+        DenseAttention(torch.from_numpy(weights), batch),
+        DenseAttention(torch.from_numpy(weights[..., order, :][..., order]), batch),
+    )
     np.testing.assert_allclose(other.received, layer.received[..., order], **near)
     np.testing.assert_allclose(other.row_entropy(), layer.row_entropy()[..., order], **near)
     np.testing.assert_allclose(other.top_keys(n)[0], layer.top_keys(n)[0][:, :, order], **near)
@@ -127,7 +137,9 @@ def test_a_text_of_one_token_attends_to_itself(reach, n_global):
     band = torch.zeros(1, 2, 1, 2 * reach + 1)
     if not n_global:
         band[..., reach] = 1
-    banded = BandedAttention(band, torch.zeros(1, 2, 1, n_global), one[:, :, :n_global], torch.zeros(1, n_global, dtype=torch.long), batch)
+    banded = BandedAttention(
+        band, torch.zeros(1, 2, 1, n_global), one[:, :, :n_global], torch.zeros(1, n_global, dtype=torch.long), batch
+    )
     for layer in (banded, DenseAttention(one, batch)):
         agrees(layer, one.numpy(), np.ones((1, 1, 1), dtype=bool))
         agrees_if_uniform(layer, one.numpy(), np.ones((1, 1, 1), dtype=bool))
@@ -136,7 +148,9 @@ def test_a_text_of_one_token_attends_to_itself(reach, n_global):
 def test_offsets_of_a_long_causal_text_lose_nothing():
     rng, visible = np.random.default_rng(0), np.tril(np.ones((1, 512, 512), dtype=bool))
     weights = strategies.stochastic(rng, 2, visible)
-    found = DenseAttention(torch.from_numpy(weights), strategies.make_batch(rng, 1, 512), 0, torch.from_numpy(visible)).by_offset(8)
+    found = DenseAttention(
+        torch.from_numpy(weights), strategies.make_batch(rng, 1, 512), 0, torch.from_numpy(visible)
+    ).by_offset(8)
     np.testing.assert_allclose(found, twins.each_head(twins.by_offset, weights, reach=8), rtol=0, atol=1e-6)
 
 

@@ -26,7 +26,9 @@ OWN_CODE = ("mpnet", "deberta_v2", "big_bird", "longformer")
 
 
 def batch_of(model: attlas.Model, *texts: str) -> Batch:
-    return next(iter(model.batches(model.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)]))))
+    return next(
+        iter(model.batches(model.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)])))
+    )
 
 
 def layers_of(model: attlas.Model, batch: Batch, **options: Any) -> tuple[list[Attention], Any]:
@@ -37,7 +39,9 @@ def layers_of(model: attlas.Model, batch: Batch, **options: Any) -> tuple[list[A
 def eager(model: attlas.Model, batch: Batch) -> Any:
     """The library's own way, on a copy: eager attention with weights and hidden states returned."""
     part = copy.deepcopy(model.part)
-    if hasattr(part, "set_attention_type"):  # BigBird turns to full attention by itself on short texts, but then shows no weights
+    if hasattr(
+        part, "set_attention_type"
+    ):  # BigBird turns to full attention by itself on short texts, but then shows no weights
         config = copy.deepcopy(part.config)
         config.attention_type = "original_full"
         full = type(part)(config).eval()
@@ -72,7 +76,9 @@ def test_weights_and_hidden_states_are_bit_for_bit_those_of_eager(family: str) -
         assert torch.equal(layer.dense().weights, weights)
     assert torch.equal(output.last_hidden_state, reference.last_hidden_state)
     assert len(output.hidden_states) == 4
-    assert all(torch.equal(left, right) for left, right in zip(output.hidden_states, reference.hidden_states, strict=True))
+    assert all(
+        torch.equal(left, right) for left, right in zip(output.hidden_states, reference.hidden_states, strict=True)
+    )
 
 
 def test_rows_that_are_not_whole_are_an_error() -> None:
@@ -125,7 +131,9 @@ def test_embedded_model_matches_eager(minilm: attlas.Model) -> None:
     batch = batch_of(minilm, "The letter that she wrote to her brothers never arrived.")
     layers, output = layers_of(minilm, batch)
     reference = eager(minilm, batch)
-    assert all(torch.equal(layer.dense().weights, weights) for layer, weights in zip(layers, reference.attentions, strict=True))
+    assert all(
+        torch.equal(layer.dense().weights, weights) for layer, weights in zip(layers, reference.attentions, strict=True)
+    )
     assert torch.equal(output.last_hidden_state, reference.last_hidden_state)
     assert minilm.network.config._attn_implementation == "sdpa"
 
@@ -144,7 +152,11 @@ def test_nothing_is_left_on_the_model(family: str) -> None:
     with pytest.raises(ValueError, match="sink"):
         model.forward(batch, fail)
     assert traces(model) == before
-    broken = next(module for name, module in model.part.named_modules() if ("norm" in name.lower() or "ln_" in name) and not list(module.children()))
+    broken = next(
+        module
+        for name, module in model.part.named_modules()
+        if ("norm" in name.lower() or "ln_" in name) and not list(module.children())
+    )
     hook = broken.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(RuntimeError("module")))
     with pytest.raises(RuntimeError, match="module"):
         model.forward(batch)
@@ -171,7 +183,10 @@ def test_nested_observers_see_the_same(family: str) -> None:
     model = tiny(family)
     batch = batch_of(model, TEXT)
     seen: list[list[Tensor]] = [[], []]
-    with model.observe(lambda layer: seen[0].append(layer.dense().weights)) as first, model.observe(lambda layer: seen[1].append(layer.dense().weights)) as second:
+    with (
+        model.observe(lambda layer: seen[0].append(layer.dense().weights)) as first,
+        model.observe(lambda layer: seen[1].append(layer.dense().weights)) as second,
+    ):
         first.watch(batch)
         second.watch(batch)
         model.part(batch.ids, **batch.inputs)
@@ -212,7 +227,18 @@ def test_only_one_layer_is_in_memory_at_a_time(minilm: attlas.Model) -> None:
     assert len(alive) == 6
 
 
-@pytest.mark.parametrize(("family", "projection"), [("bert", "attention.output.dense"), ("mpnet", "attention.attn.o"), ("longformer", "attention.output.dense"), ("deberta_v2", "attention.output.dense"), ("big_bird", "attention.output.dense"), ("t5", "SelfAttention.o"), ("llama", "self_attn.o_proj")])
+@pytest.mark.parametrize(
+    ("family", "projection"),
+    [
+        ("bert", "attention.output.dense"),
+        ("mpnet", "attention.attn.o"),
+        ("longformer", "attention.output.dense"),
+        ("deberta_v2", "attention.output.dense"),
+        ("big_bird", "attention.output.dense"),
+        ("t5", "SelfAttention.o"),
+        ("llama", "self_attn.o_proj"),
+    ],
+)
 def test_a_closed_gate_is_a_head_cut_out_of_the_output_projection(family: str, projection: str) -> None:
     model = tiny(family)
     batch = batch_of(model, TEXT)
@@ -226,7 +252,9 @@ def test_a_closed_gate_is_a_head_cut_out_of_the_output_projection(family: str, p
         expected = cut(batch.ids, **batch.inputs).last_hidden_state
     torch.testing.assert_close(gated, expected, atol=1e-5, rtol=1e-5)
     assert not torch.allclose(gated, model.forward(batch).last_hidden_state, atol=1e-3)
-    assert torch.equal(model.forward(batch, gates=torch.ones(3, 4)).last_hidden_state, model.forward(batch).last_hidden_state)
+    assert torch.equal(
+        model.forward(batch, gates=torch.ones(3, 4)).last_hidden_state, model.forward(batch).last_hidden_state
+    )
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "gemma2", "t5", "bart", "modernbert", *OWN_CODE])
@@ -240,7 +268,9 @@ def test_gradients_of_weights_and_gates_agree(family: str) -> None:
     assert gates.grad is not None
     for layer in layers:
         gradient = layer.gradient().dense().weights
-        torch.testing.assert_close((layer.dense().weights * gradient).sum((0, 2, 3)), gates.grad[layer.index], atol=1e-6, rtol=1e-3)
+        torch.testing.assert_close(
+            (layer.dense().weights * gradient).sum((0, 2, 3)), gates.grad[layer.index], atol=1e-6, rtol=1e-3
+        )
     assert float(gates.grad.abs().min()) > 0
     model.network.zero_grad()
 
@@ -280,7 +310,9 @@ def test_windows_of_modernbert_are_seen() -> None:
 
 
 def test_a_model_without_attention_is_named() -> None:
-    network = transformers.MambaModel(transformers.MambaConfig(vocab_size=400, hidden_size=16, num_hidden_layers=2, state_size=4)).eval()
+    network = transformers.MambaModel(
+        transformers.MambaConfig(vocab_size=400, hidden_size=16, num_hidden_layers=2, state_size=4)
+    ).eval()
     with pytest.raises(CaptureError, match="MambaModel"):
         attlas.load((network, tiny_tokenizer())).n_layers  # noqa: B018
 

@@ -40,7 +40,9 @@ def test_randomized_is_the_same_shape_with_other_weights(family: str) -> None:
     assert torch.equal(state, torch.random.get_rng_state())
 
 
-@pytest.mark.parametrize(("family", "longest"), [("bert", 30), ("roberta", 29), ("longformer", 29), ("mpnet", 28), ("gpt2", 30), ("t5", 24)])
+@pytest.mark.parametrize(
+    ("family", "longest"), [("bert", 30), ("roberta", 29), ("longformer", 29), ("mpnet", 28), ("gpt2", 30), ("t5", 24)]
+)
 def test_max_length_is_the_longest_text_that_runs(family: str, longest: int) -> None:
     model = tiny(family, **({} if family == "t5" else {"max_position_embeddings": 30}))
     model.tokenizer.model_max_length = 24 if family == "t5" else 10**30  # T5 has no limit of its own
@@ -49,7 +51,12 @@ def test_max_length_is_the_longest_text_that_runs(family: str, longest: int) -> 
 
 
 def test_a_shorter_max_length_can_be_asked_for(tiny_folder: Path) -> None:
-    assert attlas.attention(load(tiny_folder, max_length=7), "a cat sat on the mat and saw").weights.shape == (3, 4, 7, 7)
+    assert attlas.attention(load(tiny_folder, max_length=7), "a cat sat on the mat and saw").weights.shape == (
+        3,
+        4,
+        7,
+        7,
+    )
 
 
 @pytest.mark.parametrize("task", ["classify", "mlm"])
@@ -78,10 +85,28 @@ def _pickled(folder: Path) -> None:
     [
         (lambda folder: None, "no config.json"),
         (lambda folder: (folder / "config.json").write_text('{"model_type": "bert"}'), "has no weights"),
-        (lambda folder: ((folder / "config.json").write_text('{"model_type": "bert"}'), _pickled(folder)), "only pickled weights.*pytorch_model.bin.*--allow-pickle"),
-        (lambda folder: ((folder / "config.json").write_text('{"model_type": "nothing-known"}'), (folder / "model.safetensors").write_bytes(b"")), "not a transformer"),
-        (lambda folder: ((folder / "config.json").write_text("{"), (folder / "model.safetensors").write_bytes(b"")), "cannot be loaded|not a"),
-        (lambda folder: ((folder / "config.json").write_text('{"model_type": "bert"}'), (folder / "model.safetensors").write_bytes(b"junk")), "cannot be loaded|safetensors"),
+        (
+            lambda folder: ((folder / "config.json").write_text('{"model_type": "bert"}'), _pickled(folder)),
+            "only pickled weights.*pytorch_model.bin.*--allow-pickle",
+        ),
+        (
+            lambda folder: (
+                (folder / "config.json").write_text('{"model_type": "nothing-known"}'),
+                (folder / "model.safetensors").write_bytes(b""),
+            ),
+            "not a transformer",
+        ),
+        (
+            lambda folder: ((folder / "config.json").write_text("{"), (folder / "model.safetensors").write_bytes(b"")),
+            "cannot be loaded|not a",
+        ),
+        (
+            lambda folder: (
+                (folder / "config.json").write_text('{"model_type": "bert"}'),
+                (folder / "model.safetensors").write_bytes(b"junk"),
+            ),
+            "cannot be loaded|safetensors",
+        ),
     ],
 )
 def test_a_folder_that_is_no_model(tmp_path: Path, content: object, message: str) -> None:

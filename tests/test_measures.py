@@ -9,18 +9,27 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import twins
 
 from attlas.core.errors import MeasureError
+from attlas.core.text import Text
 from attlas.measures import MEASURES, measures_of
 from attlas.measures.entropy import BINS, EXAMPLES, Entropy
 from attlas.measures.positions import Positions, offset_names
-from attlas.measures.surface import COLUMNS, Surface
+from attlas.measures.surface import COLUMNS, Surface, surface
 from attlas.measures.totals import Totals
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
+from tests import twins
 
-TEXTS = ("a cat sat, on a mat.", "the dog", "it was not very good. the film, a bad film", "cat", "a cat [SEP] the dog.", "he saw it, it saw her and the mat", "the cat", "they, not we!")
-torch.set_num_threads(1)  # for models as small as these, threads cost far more than they give
+TEXTS = (
+    "a cat sat, on a mat.",
+    "the dog",
+    "it was not very good. the film, a bad film",
+    "cat",
+    "a cat [SEP] the dog.",
+    "he saw it, it saw her and the mat",
+    "the cat",
+    "we!",
+)
 FAMILIES = ("bert", "gpt2", "gemma2", "longformer")
 
 
@@ -43,9 +52,15 @@ def seen(family):
     for layers in batches:
         ids = layers[0].batch.ids
         with torch.no_grad():
-            weights = torch.cat([layer.dense().weights for layer in layers] if family == "longformer" else model.network(input_ids=ids, output_attentions=True).attentions).double().numpy()
+            own = (
+                [layer.dense().weights for layer in layers]
+                if family == "longformer"
+                else model.network(input_ids=ids, output_attentions=True).attentions
+            )
         visible = np.array([pattern(family, model.network.config, layer, ids.shape[1]) for layer in range(3)])
-        raw.append(Raw(weights, visible, model.tokenizer.convert_ids_to_tokens(ids[0].tolist())))
+        raw.append(
+            Raw(torch.cat(list(own)).double().numpy(), visible, model.tokenizer.convert_ids_to_tokens(ids[0].tolist()))
+        )
     return model, batches, raw
 
 
@@ -54,7 +69,9 @@ def together(family):
     """The same stream with the texts of one length in one batch."""
     model, batches, _ = seen(family)
     out = []
-    for batch in model.batches([model.encode([(place, layers[0].batch.texts[0])])[0] for place, layers in enumerate(batches)]):
+    for batch in model.batches(
+        [model.encode([(place, layers[0].batch.texts[0])])[0] for place, layers in enumerate(batches)]
+    ):
         out.append([])
         model.forward(batch, out[-1].append)
     assert len(out) < len(batches)
@@ -83,8 +100,14 @@ def heads_of(values):
 def by_head(twin, raw, *arguments):
     """A twin on each text, layer and head, and on the uniform pattern in place of each head."""
     given = [[argument(one) for argument in arguments] for one in raw]
-    real = [[[twin(head, *own) for head in heads] for heads in one.weights.tolist()] for one, own in zip(raw, given, strict=True)]
-    even = [[[twin(twins.uniform(visible), *own)] * 4 for visible in one.visible.tolist()] for one, own in zip(raw, given, strict=True)]
+    real = [
+        [[twin(head, *own) for head in heads] for heads in one.weights.tolist()]
+        for one, own in zip(raw, given, strict=True)
+    ]
+    even = [
+        [[twin(twins.uniform(visible), *own)] * 4 for visible in one.visible.tolist()]
+        for one, own in zip(raw, given, strict=True)
+    ]
     return real, even
 
 
@@ -101,7 +124,9 @@ def test_captured_weights_are_transformers_own(family):
     for layers, one in zip(batches, raw, strict=True):
         for layer, weights, visible in zip(layers, one.weights, one.visible, strict=True):
             np.testing.assert_allclose(layer.dense().weights[0], weights, rtol=0, atol=1e-7)
-            assert np.array_equal(np.ones_like(visible) if layer.dense().visible is None else layer.dense().visible[0], visible)
+            assert np.array_equal(
+                np.ones_like(visible) if layer.dense().visible is None else layer.dense().visible[0], visible
+            )
             assert not weights[:, ~visible].any()
 
 
@@ -126,14 +151,18 @@ def test_a_band_turned_dense_gives_the_same_tables(name):
 def test_texts_in_one_batch_give_the_same_as_texts_alone(name, family):
     model, batches, _ = seen(family)
     measure = MEASURES[name]()
-    assert_same(measure.result(fold(measure, together(family), model)), measure.result(fold(measure, batches, model)), 1e-5)
+    assert_same(
+        measure.result(fold(measure, together(family), model)), measure.result(fold(measure, batches, model)), 1e-5
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_surface_is_its_twin(family):
     model, batches, raw = seen(family)
     table = Surface().result(fold(Surface(), batches, model))["surface"]
-    marks = [lambda one, mark=mark: [token in mark for token in one.tokens] for mark in (("[CLS]",), ("[SEP]",), (".", ","))]
+    marks = [
+        lambda one, mark=mark: [token in mark for token in one.tokens] for mark in (("[CLS]",), ("[SEP]",), (".", ","))
+    ]
     real, even = by_head(twins.surface, raw, *marks)
     mean, error = heads_of(real)
     compare(table, COLUMNS, mean)
@@ -141,7 +170,11 @@ def test_surface_is_its_twin(family):
     compare(table, [f"{name}_uniform" for name in COLUMNS], heads_of(even)[0])
     has_marks = family in ("bert", "longformer")
     assert table[["cls", "sep", "sep_from_sep", "sep_from_rest"]].notna().all(None) == has_marks
-    assert list(table.columns) == ["layer", "head", *(f"{name}{kind}" for name in COLUMNS for kind in ("", "_uniform", "_error"))]
+    assert list(table.columns) == [
+        "layer",
+        "head",
+        *(f"{name}{kind}" for name in COLUMNS for kind in ("", "_uniform", "_error")),
+    ]
 
 
 def test_surface_counts_the_punctuation_it_is_given():
@@ -171,10 +204,17 @@ def test_entropy_is_its_twin(family):
     rows, most = by_head(twins.row_entropy, raw)
 
     def of_cls(entropies, one):
-        return np.mean([entropy for entropy, token in zip(entropies, one.tokens, strict=True) if token == "[CLS]"] or [np.nan])
+        return np.mean(
+            [entropy for entropy, token in zip(entropies, one.tokens, strict=True) if token == "[CLS]"] or [np.nan]
+        )
 
     def summed(values):
-        return heads_of([[[(np.mean(head), of_cls(head, one)) for head in heads] for heads in layers] for layers, one in zip(values, raw, strict=True)])
+        return heads_of(
+            [
+                [[(np.mean(head), of_cls(head, one)) for head in heads] for heads in layers]
+                for layers, one in zip(values, raw, strict=True)
+            ]
+        )
 
     mean, error = summed(rows)
     compare(tables["entropy"], ["entropy", "cls_entropy"], mean)
@@ -185,12 +225,16 @@ def test_entropy_is_its_twin(family):
         for layer in range(3):
             for head in range(4):
                 below[layer, head, text] = np.mean(tops[layer][head]) - np.mean(layers[layer][head])
-                shares[layer][head] += [row / top for row, top in zip(layers[layer][head], tops[layer][head], strict=True) if top > 0]
+                shares[layer][head] += [
+                    row / top for row, top in zip(layers[layer][head], tops[layer][head], strict=True) if top > 0
+                ]
     counts = [np.histogram(np.clip(head, 0, 1), BINS, (0, 1))[0] for heads in shares for head in heads]
     assert tables["entropy_histogram"]["rows"].tolist() == np.concatenate(counts).tolist()
     examples = tables["entropy_examples"]
     assert examples["place"].tolist() == np.argsort(-below, kind="stable")[..., :EXAMPLES].reshape(-1).tolist()
-    np.testing.assert_allclose(examples["below_uniform"], -np.sort(-below)[..., :EXAMPLES].reshape(-1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        examples["below_uniform"], -np.sort(-below)[..., :EXAMPLES].reshape(-1), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -198,12 +242,20 @@ def test_totals_are_their_twin(family):
     model, batches, raw = seen(family)
     table = Totals().result(fold(Totals(), batches[::-1], model))["totals"]  # whatever the order of batches
     expected = np.concatenate([twins.totals(one.weights.tolist(), one.visible.tolist()) for one in raw])
-    numbers = ["all", "uniform", "all_per_query", *(f"L{layer}" for layer in range(3)), *(f"L{layer}_per_query" for layer in range(3))]
+    numbers = [
+        "all",
+        "uniform",
+        "all_per_query",
+        *(f"L{layer}" for layer in range(3)),
+        *(f"L{layer}_per_query" for layer in range(3)),
+    ]
     np.testing.assert_allclose(table[numbers], expected, rtol=1e-5, atol=1e-6)
     assert table["text"].tolist() == [str(place) for place, one in enumerate(raw) for _ in one.tokens]
     assert table["token"].tolist() == [token for one in raw for token in range(len(one.tokens))]
     for row in table.itertuples():
-        assert row.string == (TEXTS[int(row.text)][row.start : row.stop] if row.start >= 0 else raw[int(row.text)].tokens[row.token])
+        assert row.string == (
+            TEXTS[int(row.text)][row.start : row.stop] if row.start >= 0 else raw[int(row.text)].tokens[row.token]
+        )
 
 
 class ForgetsTheRight(Entropy):
@@ -238,8 +290,25 @@ def test_measures_are_asked_for_by_name_or_made():
     assert measures_of("entropy, positions") == [Entropy(), Positions()]
     assert measures_of([Positions(reach=3), "surface"]) == [Positions(reach=3), Surface()]
     assert measures_of(Entropy()) == [Entropy()]
-    for wanted, message in {"entropi": "no measure 'entropi'; the measures are surface, entropy", " ,": "no measure was asked for", "entropy,entropy": "asked for twice: entropy"}.items():
+    wrong = {
+        "entropi": "no measure 'entropi'; the measures are surface, entropy",
+        " ,": "no measure was asked for",
+        "entropy,entropy": "asked for twice: entropy",
+    }
+    for wanted, message in wrong.items():
         with pytest.raises(MeasureError, match=message):
             measures_of(wanted)
     with pytest.raises(MeasureError, match="reach is 0; it must be at least 1"):
         Positions(reach=0)
+
+
+def test_measures_of_word_level_attention_know_its_marks() -> None:
+    model = tiny("bert")
+    layer = stream(model, [Text("0", "sitting , unfathomable .")])[0][0]
+    words = layer.to_words()[0]
+    assert words.batch.surfaces[0] == ("[CLS]", "sitting", ",", "unfathomable", ".", "[SEP]")
+    named = dict(zip(COLUMNS, surface(words)[0].mean(0).tolist(), strict=True))
+    square = words.dense().weights[0].mean(0)
+    assert named["cls"] == pytest.approx(float(square[:, 0].mean()), abs=1e-6)
+    assert named["sep"] == pytest.approx(float(square[:, 5].mean()), abs=1e-6)
+    assert named["punctuation"] == pytest.approx(float(square[:, [2, 4]].sum(1).mean()), abs=1e-6)

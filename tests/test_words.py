@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import strategies
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -14,6 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from attlas.core.words import align, given_spans, word_spans
 from attlas.models.load import embedded_folder
 from attlas.testing import tiny_tokenizer
+from tests import strategies
 
 
 @cache
@@ -27,7 +27,9 @@ def tokenizer(name: str) -> Tokenizer:
     if name == "tiny":
         return tiny_tokenizer().backend_tokenizer
     if name == "bytes":
-        plain = Tokenizer(models.BPE({letter: index for index, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, []))
+        plain = Tokenizer(
+            models.BPE({letter: index for index, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, [])
+        )
         plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         return plain
     pairs = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
@@ -39,7 +41,10 @@ def encoded(text, name, given=None, keep=None):
     """Words and tokens; with `keep`, only the first tokens and the last, as truncation leaves them."""
     found = tokenizer(name).encode(text)
     kept = list(range(len(found.tokens))) if keep is None else [*range(keep - 1), len(found.tokens) - 1]
-    tokens, offsets, special = ([part[index] for index in kept] for part in (found.tokens, found.offsets, [bool(flag) for flag in found.special_tokens_mask]))
+    tokens, offsets, special = (
+        [part[index] for index in kept]
+        for part in (found.tokens, found.offsets, [bool(flag) for flag in found.special_tokens_mask])
+    )
     spans = word_spans(text) if given is None else given_spans(given)
     return align(text, spans, offsets, special, tokens, given=given is not None), spans, offsets, special
 
@@ -148,8 +153,14 @@ def test_every_token_has_a_word_that_holds_it_and_words_stand_in_text_order(text
     assert np.all(np.diff(words.of) >= 0)
     sources = [source for source in words.source if source >= 0]
     assert sources == sorted(set(sources))
-    ranges = [(spans[source][0], spans[source][0] + len(string)) for source, string in zip(words.source, words.strings, strict=True) if source >= 0]
-    assert words.missing == tuple(index for index, (start, _) in enumerate(spans) if not any(begin <= start < end for begin, end in ranges))
+    ranges = [
+        (spans[source][0], spans[source][0] + len(string))
+        for source, string in zip(words.source, words.strings, strict=True)
+        if source >= 0
+    ]
+    assert words.missing == tuple(
+        index for index, (start, _) in enumerate(spans) if not any(begin <= start < end for begin, end in ranges)
+    )
     for token, (start, stop) in enumerate(offsets):
         word = words.of[token]
         if special[token]:

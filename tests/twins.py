@@ -11,7 +11,13 @@ import numpy as np
 
 def each_head(twin: Callable[..., Any], weights: np.ndarray, *per_text: Sequence[Any], **options: Any) -> np.ndarray:
     """A twin on every head of every text: weights [text, head, query, key], further arguments by text."""
-    return np.array([[twin(head.tolist(), *(argument[text] for argument in per_text), **options) for head in heads] for text, heads in enumerate(np.asarray(weights, dtype=np.float64))])
+    lists = np.asarray(weights, dtype=np.float64).tolist()
+    return np.array(
+        [
+            [twin(head, *(argument[text] for argument in per_text), **options) for head in heads]
+            for text, heads in enumerate(lists)
+        ]
+    )
 
 
 def received(head):

@@ -174,9 +174,12 @@ def check_measure(
         measure.result(reduce(lambda right, left: measure.merge(left, right), reversed(singles))), whole, tolerance
     )
     state = run(batches)
+    kept = {name: np.array(array) for name, array in state.arrays().items()}
     first, again = measure.result(state), measure.result(state)
     assert_same(again, first, 0)
-    restored = measure.start(model).restored({name: np.array(array) for name, array in state.arrays().items()})
+    for name, array in state.arrays().items():
+        np.testing.assert_array_equal(array, kept[name], err_msg=f"result changed {name} of the state")
+    restored = measure.start(model).restored(kept)
     streamed = state.streamed()
     assert_same(
         {name: table for name, table in measure.result(restored).items() if name not in streamed},

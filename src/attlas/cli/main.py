@@ -247,7 +247,7 @@ def report(
 ) -> None:
     """Write the report of a study: one page that opens offline; and its charts as pictures."""
     with _status("writing the report"):
-        from attlas.studies import Study
+        from attlas.studies.opened import Study
         from attlas.views.report import write_charts
 
         opened = Study.open(folder)

@@ -37,7 +37,12 @@ def row_entropy(weights: Tensor) -> Tensor:
 
 
 def _kernels_serve(weights: Tensor) -> bool:
-    return weights.device.type == "cpu" and weights.dtype == torch.float32 and not weights.requires_grad and weights.numel() > 0
+    return (
+        weights.device.type == "cpu"
+        and weights.dtype == torch.float32
+        and not weights.requires_grad
+        and weights.numel() > 0
+    )
 
 
 class Attention(ABC):
@@ -150,7 +155,11 @@ class DenseAttention(Attention):
 
     @cached_property
     def uniform(self) -> DenseAttention:
-        visible = torch.ones(1, self.n_tokens, self.n_tokens, device=self.weights.device) if self.visible is None else self.visible.float()
+        visible = (
+            torch.ones(1, self.n_tokens, self.n_tokens, device=self.weights.device)
+            if self.visible is None
+            else self.visible.float()
+        )
         weights = visible / visible.sum(-1, keepdim=True).clamp_min(1)
         return DenseAttention(weights.unsqueeze(1), self.batch, self.index, self.visible)
 
@@ -167,7 +176,9 @@ class DenseAttention(Attention):
     def by_offset(self, reach: int = 8) -> Tensor:
         n = self.n_tokens
         if _kernels_serve(self.weights):
-            return torch.from_numpy(kernels.by_offset(self.weights.flatten(0, 1).contiguous().numpy(), reach)).reshape(*self.weights.shape[:2], -1)
+            return torch.from_numpy(kernels.by_offset(self.weights.flatten(0, 1).contiguous().numpy(), reach)).reshape(
+                *self.weights.shape[:2], -1
+            )
         out = self.weights.new_zeros(*self.weights.shape[:2], 2 * reach + 3)
         for offset in range(max(-reach, 1 - n), min(reach, n - 1) + 1):
             out[..., offset + reach + 1] = self.weights.diagonal(offset, -2, -1).sum(-1)
@@ -179,15 +190,25 @@ class DenseAttention(Attention):
         return _top(self.weights, self._positions(self.visible), k)
 
     def top_queries(self, k: int) -> Top:
-        return _top(self.weights.transpose(-1, -2), self._positions(None if self.visible is None else self.visible.transpose(-1, -2)), k)
+        return _top(
+            self.weights.transpose(-1, -2),
+            self._positions(None if self.visible is None else self.visible.transpose(-1, -2)),
+            k,
+        )
 
     def _positions(self, visible: Tensor | None) -> Tensor:
         positions = torch.arange(self.n_tokens, device=self.weights.device).expand(1, 1, -1)
         return positions if visible is None else torch.where(visible, positions, -1)
 
     def to_words(self) -> list[DenseAttention]:
+        weights = self.weights.expand(self.n_texts, -1, -1, -1)  # uniform keeps one for all texts
         return [
-            DenseAttention(words_from_tokens(self.weights[text if len(self.weights) > 1 else 0], words)[None], self.batch[text : text + 1], self.index, self._visible_words(text, words))
+            DenseAttention(
+                words_from_tokens(weights[text], words)[None],
+                self.batch.by_word(text),
+                self.index,
+                self._visible_words(text, words),
+            )
             for text, words in enumerate(self.batch.words)
         ]
 
@@ -221,9 +242,13 @@ def _top(values: Tensor, positions: Tensor, k: int) -> Top:
         place = np.repeat(place, heads, axis=0)
     best, where = kernels.top_cells(np.ascontiguousarray(flat), np.ascontiguousarray(place), k)
     shape = (texts, heads, -1, k)
-    return torch.from_numpy(best).reshape(shape).to(values.device), torch.from_numpy(where).reshape(shape).to(values.device)
+    return torch.from_numpy(best).reshape(shape).to(values.device), torch.from_numpy(where).reshape(shape).to(
+        values.device
+    )
 
 
 def same_visible(left: Tensor | None, right: Tensor | None) -> bool:
     """Whether two layers let the same keys be seen."""
-    return left is right or (left is not None and right is not None and left.shape == right.shape and bool(torch.equal(left, right)))
+    return left is right or (
+        left is not None and right is not None and left.shape == right.shape and bool(torch.equal(left, right))
+    )

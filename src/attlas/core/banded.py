@@ -26,8 +26,25 @@ class BandedAttention(Attention):
     Words see less than that: `seen` [text, query, 2 reach + 1] marks the cells that count, None means all.
     """
 
-    def __init__(self, band: Tensor, columns: Tensor, rows: Tensor, places: Tensor, batch: Batch, index: int = 0, seen: Tensor | None = None) -> None:
-        self.band, self.columns, self.rows, self.places, self.batch, self.index, self.seen = band, columns, rows, places, batch, index, seen
+    def __init__(
+        self,
+        band: Tensor,
+        columns: Tensor,
+        rows: Tensor,
+        places: Tensor,
+        batch: Batch,
+        index: int = 0,
+        seen: Tensor | None = None,
+    ) -> None:
+        self.band, self.columns, self.rows, self.places, self.batch, self.index, self.seen = (
+            band,
+            columns,
+            rows,
+            places,
+            batch,
+            index,
+            seen,
+        )
         self.reach = band.shape[-1] // 2
 
     @property
@@ -48,7 +65,9 @@ class BandedAttention(Attention):
     def keys(self) -> Tensor:
         """The key of each cell of the band, -1 where it does not count (outside the text, or a global key): [text, query, cell]."""
         n = self.n_tokens
-        key = torch.arange(n, device=self.band.device)[:, None] + torch.arange(-self.reach, self.reach + 1, device=self.band.device)
+        key = torch.arange(n, device=self.band.device)[:, None] + torch.arange(
+            -self.reach, self.reach + 1, device=self.band.device
+        )
         inside = (key >= 0) & (key < n)
         counts = inside & ~self.is_global[:, key.clamp(0, n - 1)]
         return torch.where(counts if self.seen is None else counts & self.seen, key, -1)
@@ -68,7 +87,9 @@ class BandedAttention(Attention):
         band = (self.keys >= 0) * share[..., None]
         columns = share[..., None].expand(-1, -1, self.places.shape[1])
         rows = torch.full((*self.places.shape, self.n_tokens), 1.0 / self.n_tokens, device=self.band.device)
-        return BandedAttention(band[:, None], columns[:, None], rows[:, None], self.places, self.batch, self.index, self.seen)
+        return BandedAttention(
+            band[:, None], columns[:, None], rows[:, None], self.places, self.batch, self.index, self.seen
+        )
 
     @cached_property
     def transposed(self) -> BandedAttention:
@@ -76,10 +97,14 @@ class BandedAttention(Attention):
         texts, heads, n, width = self.band.shape
         padded = torch.nn.functional.pad(self.band, (0, 0, self.reach, self.reach))
         size, first = (n + 2 * self.reach) * width, self.reach * width + self.reach
-        band = padded.as_strided((texts, heads, n, width), (heads * size, size, width, width - 1), first - self.reach * (width - 1))
+        band = padded.as_strided(
+            (texts, heads, n, width), (heads * size, size, width, width - 1), first - self.reach * (width - 1)
+        )
         per_head = self.places[:, None, :].expand(-1, heads, -1)  # text head global
         columns = self.rows.transpose(-1, -2) * ~self.is_global[:, None, :, None]
-        between = self.rows.gather(-1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1))  # text head global(query) global(key)
+        between = self.rows.gather(
+            -1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1)
+        )  # text head global(query) global(key)
         rows = self.columns.transpose(-1, -2).clone()
         rows.scatter_(-1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1), between.transpose(-1, -2))
         return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
@@ -98,7 +123,9 @@ class BandedAttention(Attention):
 
     def mass_to(self, keys: Tensor) -> Tensor:
         marked = keys.to(self.band.dtype)
-        window = torch.nn.functional.pad(marked, (self.reach, self.reach)).unfold(-1, self.band.shape[-1], 1)  # text query cell
+        window = torch.nn.functional.pad(marked, (self.reach, self.reach)).unfold(
+            -1, self.band.shape[-1], 1
+        )  # text query cell
         local = torch.einsum("thqc,tqc->thq", self.band, window.expand(self.band.shape[0], -1, -1))
         local = local + torch.einsum("thqg,tg->thq", self.columns, marked.gather(1, self.places))
         return self._with_rows(local, torch.einsum("thgk,tk->thg", self.rows, marked))
@@ -109,7 +136,9 @@ class BandedAttention(Attention):
         offsets = torch.arange(-half, half + 1, device=self.band.device)
         out.index_add_(-1, offsets.clamp(-reach - 1, reach + 1) + reach + 1, self.band.sum(-2))
         tokens = torch.arange(n, device=self.band.device)
-        to_global = (self.places[:, None, :] - tokens[:, None]).clamp(-reach - 1, reach + 1) + reach + 1  # text query global
+        to_global = (
+            (self.places[:, None, :] - tokens[:, None]).clamp(-reach - 1, reach + 1) + reach + 1
+        )  # text query global
         from_global = (tokens - self.places[..., None]).clamp(-reach - 1, reach + 1) + reach + 1  # text global key
         for bins, weights in ((to_global, self.columns), (from_global, self.rows)):
             flat = bins.flatten(1)[:, None].expand(-1, weights.shape[1], -1)
@@ -143,7 +172,9 @@ class BandedAttention(Attention):
         count, heads, width = len(words), self.n_heads, 2 * half + 1
         share = 1.0 / torch.bincount(of, minlength=count).to(self.band.dtype)[of]  # token
         places = torch.unique(of[self.places[text]])
-        order = torch.full((count,), -1, device=of.device).scatter_(0, places, torch.arange(len(places), device=of.device))
+        order = torch.full((count,), -1, device=of.device).scatter_(
+            0, places, torch.arange(len(places), device=of.device)
+        )
         band = self.band.new_zeros(heads, count * width)
         columns = self.band.new_zeros(heads, count * len(places))
         rows = self.band.new_zeros(heads, len(places) * count)
@@ -168,8 +199,12 @@ class BandedAttention(Attention):
             add(tokens, place.expand(self.n_tokens), self.columns[text, :, :, number])
             add(place.expand(self.n_tokens), tokens, self.rows[text, :, number])
         shape = (1, heads, count)
-        band, columns, rows = band.reshape(*shape, width), columns.reshape(*shape, len(places)), rows.reshape(1, heads, len(places), count)
-        return BandedAttention(band, columns, rows, places[None], self.batch[text : text + 1], self.index, seen)
+        band, columns, rows = (
+            band.reshape(*shape, width),
+            columns.reshape(*shape, len(places)),
+            rows.reshape(1, heads, len(places), count),
+        )
+        return BandedAttention(band, columns, rows, places[None], self.batch.by_word(text), self.index, seen)
 
     def dense(self) -> DenseAttention:
         weights = _square(self.band, self.columns, self.rows, self.places)

@@ -45,7 +45,10 @@ class Batch:
     def surfaces(self) -> tuple[tuple[str, ...], ...]:
         """What a reader sees of each token: its characters in the text, or the tokenizer's string for a special token."""
         return tuple(
-            tuple(text.text[start:stop].strip() or token if not special else token for token, (start, stop), special in zip(tokens, offsets.tolist(), specials.tolist(), strict=True))
+            tuple(
+                text.text[start:stop].strip() or token if not special else token
+                for token, (start, stop), special in zip(tokens, offsets.tolist(), specials.tolist(), strict=True)
+            )
             for text, tokens, offsets, specials in zip(self.texts, self.tokens, self.offsets, self.special, strict=True)
         )
 
@@ -53,7 +56,14 @@ class Batch:
     def words(self) -> tuple[Words, ...]:
         """The words of each text and which token belongs to which."""
         return tuple(
-            align(text.text, word_spans(text.text) if text.words is None else given_spans(text.words), offsets.tolist(), special.tolist(), tokens, given=text.words is not None)
+            align(
+                text.text,
+                word_spans(text.text) if text.words is None else given_spans(text.words),
+                offsets.tolist(),
+                special.tolist(),
+                tokens,
+                given=text.words is not None,
+            )
             for text, offsets, special, tokens in zip(self.texts, self.offsets, self.special, self.tokens, strict=True)
         )
 
@@ -65,7 +75,9 @@ class Batch:
         """Which tokens are one of these strings (and not special): text token, on the ids' device."""
         if strings not in self._masks:
             found = [[surface in strings for surface in surfaces] for surfaces in self.surfaces]
-            self._masks[strings] = torch.tensor(np.array(found, dtype=bool).reshape(self.ids.shape) & ~self.special, device=self.ids.device)
+            self._masks[strings] = torch.tensor(
+                np.array(found, dtype=bool).reshape(self.ids.shape) & ~self.special, device=self.ids.device
+            )
         return self._masks[strings]
 
     def __getitem__(self, texts: slice) -> Batch:
@@ -73,4 +85,16 @@ class Batch:
         return Batch(
             self.texts[texts], self.places[texts], self.ids[texts], self.tokens[texts], self.offsets[texts], self.special[texts],
             self.cls[texts], self.sep[texts], self.cut[texts], {name: tensor[texts] for name, tensor in self.inputs.items()},
+        )  # fmt: skip
+
+    def by_word(self, text: int) -> Batch:
+        """One text with its words in the place of tokens, for attention between words; a word's id is that of its first token."""
+        words = self.words[text]
+        first = np.unique(words.of, return_index=True)[1]  # word -> its first token
+        last = len(words.of) - 1 - np.unique(words.of[::-1], return_index=True)[1]
+        pick = torch.from_numpy(first).to(self.ids.device)
+        offsets = np.stack([self.offsets[text, first, 0], self.offsets[text, last, 1]], -1)
+        return Batch(
+            self.texts[text : text + 1], self.places[text : text + 1], self.ids[text : text + 1, pick], (words.strings,), offsets[None], self.special[text : text + 1, first],
+            self.cls[text : text + 1, pick], self.sep[text : text + 1, pick], self.cut[text : text + 1],
         )  # fmt: skip

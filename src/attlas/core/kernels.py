@@ -60,7 +60,10 @@ def row_entropy(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
                 mantissa = _float(np.int32(bits - np.int32(exponent << np.int32(23))))
                 s = (mantissa - one) / (mantissa + one)
                 q = s * s
-                total -= weight * (np.float32(exponent) * _LN2 + np.float32(2) * s * (one + q * (_THIRD + q * (_FIFTH + q * (_SEVENTH + q * _NINTH)))))
+                total -= weight * (
+                    np.float32(exponent) * _LN2
+                    + np.float32(2) * s * (one + q * (_THIRD + q * (_FIFTH + q * (_SEVENTH + q * _NINTH))))
+                )
             entropy += float(total)
         out[row] = max(entropy, 0.0)
     return out
@@ -87,7 +90,9 @@ def by_offset(weights: npt.NDArray[np.float32], reach: int) -> npt.NDArray[np.fl
 
 
 @numba.njit(nogil=True, cache=True)
-def top_cells(values: npt.NDArray[np.float32], positions: npt.NDArray[np.int64], k: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+def top_cells(
+    values: npt.NDArray[np.float32], positions: npt.NDArray[np.int64], k: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """The k largest cells of each row, largest first and lowest position first among equals.
 
     `values` is [group, row, cell]; `positions` [group or 1, row or 1, cell] says which key each cell is, -1 for a cell that does
@@ -105,10 +110,16 @@ def top_cells(values: npt.NDArray[np.float32], positions: npt.NDArray[np.int64],
                 if position < 0:
                     continue
                 value = values[group, row, cell]
-                if found == k and (value < best[group, row, k - 1] or (value == best[group, row, k - 1] and position > where[group, row, k - 1])):
+                if found == k and (
+                    value < best[group, row, k - 1]
+                    or (value == best[group, row, k - 1] and position > where[group, row, k - 1])
+                ):
                     continue
                 slot = found if found < k else k - 1
-                while slot > 0 and (value > best[group, row, slot - 1] or (value == best[group, row, slot - 1] and position < where[group, row, slot - 1])):
+                while slot > 0 and (
+                    value > best[group, row, slot - 1]
+                    or (value == best[group, row, slot - 1] and position < where[group, row, slot - 1])
+                ):
                     best[group, row, slot] = best[group, row, slot - 1]
                     where[group, row, slot] = where[group, row, slot - 1]
                     slot -= 1

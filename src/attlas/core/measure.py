@@ -60,4 +60,10 @@ def head_frame(n_layers: int, n_heads: int, columns: Mapping[str, Any]) -> pd.Da
     1      0     1      1.5
     """
     layer, head = np.divmod(np.arange(n_layers * n_heads), n_heads)
-    return pd.DataFrame({"layer": layer, "head": head, **{name: np.asarray(values, dtype=np.float64).reshape(-1) for name, values in columns.items()}})
+    return pd.DataFrame(
+        {
+            "layer": layer,
+            "head": head,
+            **{name: np.asarray(values, dtype=np.float64).reshape(-1) for name, values in columns.items()},
+        }
+    )

@@ -169,7 +169,9 @@ class TopList(Accumulator):
         """Offer one entry a text at an index of the leading axes: scores [text, ...], places [text]; NaN counts as absent."""
         offered = np.moveaxis(floats(scores), 0, -1)
         offered = np.where(np.isfinite(offered), offered, -np.inf)
-        kept = TopList(self.scores[where], self.places[where]).merge(TopList(offered, np.broadcast_to(np.asarray(places, dtype=np.int64), offered.shape)))
+        kept = TopList(self.scores[where], self.places[where]).merge(
+            TopList(offered, np.broadcast_to(np.asarray(places, dtype=np.int64), offered.shape))
+        )
         self.scores[where], self.places[where] = kept.scores, kept.places
 
     def merge(self, other: TopList) -> TopList:

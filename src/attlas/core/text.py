@@ -32,7 +32,9 @@ class Text:
             words = tuple(self.words)
             joined = " ".join(words)
             if self.text and self.text != joined:
-                raise CorpusError(f"text {self.id!r} has both text and words, and the words joined by blanks are not the text; give one of them")
+                raise CorpusError(
+                    f"text {self.id!r} has both text and words, and the words joined by blanks are not the text; give one of them"
+                )
             object.__setattr__(self, "words", words)
             object.__setattr__(self, "text", joined)
 

@@ -52,7 +52,14 @@ def given_spans(words: Sequence[str]) -> list[Span]:
     return spans
 
 
-def align(text: str, spans: Sequence[Span], offsets: Sequence[Span], special: Sequence[bool], tokens: Sequence[str], given: bool = False) -> Words:
+def align(
+    text: str,
+    spans: Sequence[Span],
+    offsets: Sequence[Span],
+    special: Sequence[bool],
+    tokens: Sequence[str],
+    given: bool = False,
+) -> Words:
     """Give each token its word by characters.
 
     A token belongs to the word that holds its first visible character; a token without one (a lone blank marker) to the

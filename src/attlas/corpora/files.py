@@ -37,39 +37,52 @@ def csv_rows(path: Path, delimiter: str = ",", header: bool = True) -> Iterator[
     """Rows of a table in text; rows are numbered from 1, the header not counted."""
     with opened(path) as file:
         lines = (line.decode("utf-8", "surrogateescape") for line in file)
-        quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-        reader = csv.reader(_without_mark(lines), delimiter=delimiter, quoting=quoting)
+        if delimiter == ",":
+            reader = csv.reader(_without_mark(lines), strict=True)
+        else:
+            reader = csv.reader(_without_mark(lines), delimiter=delimiter, quoting=csv.QUOTE_NONE)
         names: list[str] | None = None
         number = 0
-        for cells in _cells(reader):
+        for line, cells in _cells(reader):
             if not cells:
                 continue
             if names is None:
                 if isinstance(cells, str):
-                    raise CorpusError(f"{path}, line {reader.line_num}: {cells}")
+                    raise CorpusError(f"{path}, line {line}: {cells}")
                 names = [cell.strip() for cell in cells] if header else [str(index) for index in range(len(cells))]
                 _distinct(path, names)
                 if header:
                     continue
             number += 1
-            where = f"{path}, row {number} (line {reader.line_num})"
+            where = f"{path}, row {number} (line {line})"
             if isinstance(cells, str):
                 yield where, BadRow(where, cells)
             elif len(cells) != len(names):
-                yield where, BadRow(where, f"it has {len(cells)} cells, but the header has {len(names)}; quote cells that hold the delimiter")
+                yield (
+                    where,
+                    BadRow(
+                        where,
+                        f"it has {len(cells)} cells, but the header has {len(names)}; quote cells that hold the delimiter",
+                    ),
+                )
             else:
                 yield where, dict(zip(names, cells, strict=True))
 
 
-def _cells(reader: Iterator[list[str]]) -> Iterator[list[str] | str]:
-    """The cells of each row, or what is wrong with it; the rows after it are read all the same."""
+def _cells(reader: Any) -> Iterator[tuple[int, list[str] | str]]:
+    """The line a row begins at and its cells, or what is wrong with it; the rows after it are read all the same."""
     while True:
+        line = reader.line_num + 1
         try:
-            yield next(reader)
+            yield line, next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            yield f"it cannot be cut into cells ({str(error).partition(' - ')[0]}); quote cells that hold line breaks, and end lines with \\n"
+            problem = "a quote is never closed" if "end of data" in str(error) else str(error).partition(" - ")[0]
+            yield (
+                line,
+                f"it cannot be cut into cells ({problem}); quote cells that hold quotes, commas or line breaks, and double the quotes in them",
+            )
 
 
 def jsonl_rows(path: Path) -> Iterator[Row]:
@@ -85,10 +98,22 @@ def jsonl_rows(path: Path) -> Iterator[Row]:
             try:
                 row = json.loads(text)
             except (ValueError, RecursionError) as error:
-                yield where, BadRow(where, f"it is not JSON ({str(error) or type(error).__name__}); each line must be one JSON object")
+                yield (
+                    where,
+                    BadRow(
+                        where,
+                        f"it is not JSON ({str(error) or type(error).__name__}); each line must be one JSON object",
+                    ),
+                )
                 continue
             if not isinstance(row, dict):
-                yield where, BadRow(where, f"it is a JSON {type(row).__name__}, not an object; each line must be like {{\"text\": ...}}")
+                yield (
+                    where,
+                    BadRow(
+                        where,
+                        f'it is a JSON {type(row).__name__}, not an object; each line must be like {{"text": ...}}',
+                    ),
+                )
                 continue
             yield where, row
 
@@ -105,7 +130,10 @@ def parquet_rows(path: Path) -> Iterator[Row]:
                 for row in _records(batch):
                     number += 1
                     where = f"{path}, row {number}"
-                    yield where, BadRow(where, "it is not valid UTF-8; convert the file to UTF-8") if row is None else row
+                    yield (
+                        where,
+                        BadRow(where, "it is not valid UTF-8; convert the file to UTF-8") if row is None else row,
+                    )
     except (pa.ArrowException, OSError) as error:
         raise CorpusError(f"{path} cannot be read as Parquet: {error}") from error
 
@@ -115,7 +143,11 @@ def _records(batch: Any) -> list[dict[str, Any] | None]:
     try:
         return batch.to_pylist()
     except UnicodeDecodeError:
-        return [row for index in range(len(batch)) for row in _records(batch.slice(index, 1))] if len(batch) > 1 else [None]
+        return (
+            [row for index in range(len(batch)) for row in _records(batch.slice(index, 1))]
+            if len(batch) > 1
+            else [None]
+        )
 
 
 def line_rows(path: Path) -> Iterator[Row]:
@@ -155,7 +187,9 @@ def rows_of(path: Path) -> Iterator[Row]:
         return folder_rows(path)
     name = path.with_suffix("") if path.suffix == ".gz" else path
     if name.suffix.lower() not in READERS:
-        raise CorpusError(f"{path} ends in {name.suffix or 'nothing'!r}; a corpus is one of {', '.join(READERS)} (also .gz), or a folder of .txt files")
+        raise CorpusError(
+            f"{path} ends in {name.suffix or 'nothing'!r}; a corpus is one of {', '.join(READERS)} (also .gz), or a folder of .txt files"
+        )
     return READERS[name.suffix.lower()](path)
 
 

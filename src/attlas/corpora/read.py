@@ -21,7 +21,14 @@ TEXT_COLUMNS = ("text", "sentence", "content", "review", "message", "document")
 EMBEDDED = ("acceptability", "messages", "reviews")
 
 
-def read(source: str | Path | Iterable[Any] | pd.DataFrame | Corpus, *, text: str | None = None, label: str | None = None, id: str | None = None, split: str = "train") -> Corpus:
+def read(
+    source: str | Path | Iterable[Any] | pd.DataFrame | Corpus,
+    *,
+    text: str | None = None,
+    label: str | None = None,
+    id: str | None = None,
+    split: str = "train",
+) -> Corpus:
     """Texts from almost anything, read lazily and again each time they are iterated.
 
     `source` is a path (csv, tsv, jsonl, parquet, txt, each also .gz; or a folder of .txt files), a DataFrame, a list of strings, of Texts
@@ -44,9 +51,13 @@ def read(source: str | Path | Iterable[Any] | pd.DataFrame | Corpus, *, text: st
     if isinstance(source, Iterator):
         raise CorpusError("the texts are an iterator, which can be read only once; pass a list, or a file's path")
     if isinstance(source, Mapping):
-        raise CorpusError(f"a mapping of {', '.join(map(str, source))} is not a corpus; pass one of its values, or a list of mappings")
+        raise CorpusError(
+            f"a mapping of {', '.join(map(str, source))} is not a corpus; pass one of its values, or a list of mappings"
+        )
     if not isinstance(source, Iterable):
-        raise CorpusError(f"a corpus cannot be made of a {type(source).__name__}; pass a list, a DataFrame, or a file's path")
+        raise CorpusError(
+            f"a corpus cannot be made of a {type(source).__name__}; pass a list, a DataFrame, or a file's path"
+        )
     return _iterable(source, columns)
 
 
@@ -94,7 +105,9 @@ class _Columns:
             return self.text
         guess = next((column for column in TEXT_COLUMNS if column in row), None)
         if guess is None:
-            raise CorpusError(f"{name} has no column named {', '.join(TEXT_COLUMNS)}; say which holds the text with text=... (--text); its columns are {have}")
+            raise CorpusError(
+                f"{name} has no column named {', '.join(TEXT_COLUMNS)}; say which holds the text with text=... (--text); its columns are {have}"
+            )
         return guess
 
     def _one(self, where: str, number: int, row: Mapping[str, Any], column: str) -> Text | BadRow:
@@ -135,7 +148,10 @@ def _frame_rows(frame: Any) -> Iterator[Row]:
 
     names = [str(name) for name in frame.columns]
     for number, values in enumerate(frame.itertuples(index=False, name=None)):
-        yield f"DataFrame, row {number}", {name: (None if pd.isna(value) is True else value) for name, value in zip(names, values, strict=True)}
+        yield (
+            f"DataFrame, row {number}",
+            {name: (None if pd.isna(value) is True else value) for name, value in zip(names, values, strict=True)},
+        )
 
 
 def _iterable(source: Iterable[Any], columns: _Columns) -> Corpus:
@@ -147,7 +163,10 @@ def _iterable(source: Iterable[Any], columns: _Columns) -> Corpus:
             elif isinstance(item, Text | Mapping):
                 yield where, item
             else:
-                yield where, BadRow(where, f"it is a {type(item).__name__}; a corpus is made of strings, Texts or mappings")
+                yield (
+                    where,
+                    BadRow(where, f"it is a {type(item).__name__}; a corpus is made of strings, Texts or mappings"),
+                )
 
     return Corpus("list", lambda: columns.texts("list", rows()))
 
@@ -167,6 +186,8 @@ def _hub(name: str, split: str, columns: _Columns) -> Corpus:
             raise
         except Exception as error:  # datasets raises many kinds; all mean that this data set cannot be had
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise CorpusError(f"hub:{name} cannot be fetched ({reason[:200]}); check the name and the network, or download it and give the file") from error
+            raise CorpusError(
+                f"hub:{name} cannot be fetched ({reason[:200]}); check the name and the network, or download it and give the file"
+            ) from error
 
     return Corpus(f"hub:{name}", lambda: columns.texts(f"hub:{name}", rows()))

@@ -12,16 +12,24 @@ if TYPE_CHECKING:
     from attlas.core.measure import Measure
 
 MEASURES: Registry[type[Measure[Any]]] = Registry("measure", MeasureError)
-MEASURES.register("surface", "attlas.measures.surface:Surface", "How much does each head attend to itself, its neighbours, [CLS], [SEP] and punctuation?")
+MEASURES.register(
+    "surface",
+    "attlas.measures.surface:Surface",
+    "How much does each head attend to itself, its neighbours, [CLS], [SEP] and punctuation?",
+)
 MEASURES.register("entropy", "attlas.measures.entropy:Entropy", "Does each head attend to few tokens or to many?")
-MEASURES.register("positions", "attlas.measures.positions:Positions", "How far away, and on which side, does each head look?")
+MEASURES.register(
+    "positions", "attlas.measures.positions:Positions", "How far away, and on which side, does each head look?"
+)
 MEASURES.register("totals", "attlas.measures.totals:Totals", "How much attention does each token of each text receive?")
 
 
 def measures_of(wanted: str | Measure[Any] | Iterable[str | Measure[Any]] = "all") -> list[Measure[Any]]:
     """Measures from names, measures or both; `"all"` for every registered one; a string may list names with commas."""
     if isinstance(wanted, str):
-        wanted = list(MEASURES) if wanted.strip() == "all" else [name.strip() for name in wanted.split(",") if name.strip()]
+        wanted = (
+            list(MEASURES) if wanted.strip() == "all" else [name.strip() for name in wanted.split(",") if name.strip()]
+        )
     elif not isinstance(wanted, Iterable):
         wanted = [wanted]
     chosen = [MEASURES[measure]() if isinstance(measure, str) else measure for measure in wanted]
@@ -29,5 +37,7 @@ def measures_of(wanted: str | Measure[Any] | Iterable[str | Measure[Any]] = "all
     if not chosen:
         raise MeasureError(f"no measure was asked for; the measures are {', '.join(MEASURES)}")
     if len(set(names)) < len(names):
-        raise MeasureError(f"a measure was asked for twice: {', '.join(sorted({name for name in names if names.count(name) > 1}))}")
+        raise MeasureError(
+            f"a measure was asked for twice: {', '.join(sorted({name for name in names if names.count(name) > 1}))}"
+        )
     return chosen

@@ -77,7 +77,27 @@ class Entropy(Measure[EntropyState]):
         })  # fmt: skip
         edges = state.spread.edges()
         layer, head, cell = np.indices(state.spread.counts.shape).reshape(3, -1)
-        histogram = pd.DataFrame({"layer": layer, "head": head, "from": edges[cell], "to": edges[cell + 1], "rows": state.spread.counts.reshape(-1)})
+        histogram = pd.DataFrame(
+            {
+                "layer": layer,
+                "head": head,
+                "from": edges[cell],
+                "to": edges[cell + 1],
+                "rows": state.spread.counts.reshape(-1),
+            }
+        )
         layer, head, rank = np.indices(state.focused.places.shape).reshape(3, -1)
-        examples = pd.DataFrame({"layer": layer, "head": head, "rank": rank, "place": state.focused.places.reshape(-1), "below_uniform": state.focused.scores.reshape(-1)})
-        return {"entropy": table, "entropy_histogram": histogram, "entropy_examples": examples[examples["place"] >= 0].reset_index(drop=True)}
+        examples = pd.DataFrame(
+            {
+                "layer": layer,
+                "head": head,
+                "rank": rank,
+                "place": state.focused.places.reshape(-1),
+                "below_uniform": state.focused.scores.reshape(-1),
+            }
+        )
+        return {
+            "entropy": table,
+            "entropy_histogram": histogram,
+            "entropy_examples": examples[examples["place"] >= 0].reset_index(drop=True),
+        }

@@ -19,7 +19,11 @@ def offset_names(reach: int) -> list[str]:
     >>> offset_names(1)
     ['before', 'offset_-1', 'offset_0', 'offset_+1', 'after']
     """
-    return ["before", *(f"offset_{offset:+d}" if offset else "offset_0" for offset in range(-reach, reach + 1)), "after"]
+    return [
+        "before",
+        *(f"offset_{offset:+d}" if offset else "offset_0" for offset in range(-reach, reach + 1)),
+        "after",
+    ]
 
 
 @dataclass

@@ -66,7 +66,9 @@ class Surface(Measure[SurfaceState]):
     punctuation: str = ".,"
 
     def start(self, model: Shape) -> SurfaceState:
-        return SurfaceState(Moments.zeros(model.n_layers, model.n_heads, len(COLUMNS)), Moments.zeros(model.n_layers, len(COLUMNS)))
+        return SurfaceState(
+            Moments.zeros(model.n_layers, model.n_heads, len(COLUMNS)), Moments.zeros(model.n_layers, len(COLUMNS))
+        )
 
     def update(self, state: SurfaceState, layer: Attention) -> None:
         marks = frozenset(self.punctuation)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,7 +21,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from attlas.core.errors import StudyError
-from attlas.core.states import Array
+
+Array = npt.NDArray[Any]
 
 MANIFEST, TABLES, STATES, QUARANTINE, LOCK = "manifest.json", "tables", "states", "quarantine.jsonl", ".lock"
 OWN = (MANIFEST, TABLES, STATES, QUARANTINE, LOCK)

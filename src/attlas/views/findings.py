@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from attlas.studies import Study
+from attlas.studies.opened import Study
 
 TARGETS = {
     "previous": "the previous token",
