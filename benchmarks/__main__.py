@@ -1,0 +1,20 @@
+"""`make bench`: one table, ours beside the reference way, both measured in this run."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+
+import torch
+
+BENCHMARKS = ("study", "memory")
+
+if __name__ == "__main__":
+    began = time.perf_counter()
+    print(f"{os.cpu_count()} cores, torch {torch.__version__}; seconds are the best of several turns, noisy machines included: read the ratios")
+    for name in sys.argv[1:] or BENCHMARKS:
+        for row in importlib.import_module(f"benchmarks.{name}").rows():
+            print(row, flush=True)
+    print(f"{time.perf_counter() - began:.0f} s in all")
