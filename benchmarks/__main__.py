@@ -13,7 +13,9 @@ BENCHMARKS = ("study", "memory")
 
 if __name__ == "__main__":
     began = time.perf_counter()
-    print(f"{os.cpu_count()} cores, torch {torch.__version__}; seconds are the best of several turns, noisy machines included: read the ratios")
+    print(
+        f"{os.cpu_count()} cores, torch {torch.__version__}; seconds are the best of several turns, noisy machines included: read the ratios"
+    )
     for name in sys.argv[1:] or BENCHMARKS:
         for row in importlib.import_module(f"benchmarks.{name}").rows():
             print(row, flush=True)

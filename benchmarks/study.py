@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from transformers import AutoModel
 import attlas
 from attlas.core.text import Text
 from attlas.models.load import embedded_folder
-from attlas.studies.engines import LocalEngine, default_workers
-from attlas.studies.shards import Shard, shards
+from attlas.studies.engines import LocalEngine, Task, default_workers
+from attlas.studies.job import LANES
+from attlas.studies.shards import shards
 from benchmarks.corpus import mixed
 from benchmarks.table import Row, best_of
 
@@ -36,15 +38,20 @@ def bare_pass(model: Any, eager: Any, texts: list[str]) -> Callable[[], None]:
 
 
 def bare_pass_in_workers(model: Any, eager: Any, texts: list[str]) -> Callable[[], None]:
-    """Reference: the same, a shard a worker, as the study does it."""
+    """Reference: the same, the batches dealt to workers as the study deals them."""
     corpus = attlas.read(texts)
 
-    def one(shard: Shard, _: Any) -> None:
+    def lane(groups: list[Any], _: Any) -> None:
         with torch.no_grad():
-            for batch in model.batches(model.encode(shard.texts)):
-                eager(batch.ids)
+            for group in groups:
+                eager(model.encoder.batch(group, model.device).ids)
 
-    return lambda: LocalEngine(default_workers(model.device)).run(shards(corpus), one)
+    def tasks() -> Iterator[Task]:
+        for shard in shards(corpus):
+            groups = list(model.encoder.groups(model.encode(shard.texts)))
+            yield from (partial(lane, groups[number::LANES]) for number in range(LANES))
+
+    return lambda: LocalEngine(default_workers(model.device)).run(tasks())
 
 
 def usual_way(eager: Any, tokenizer: Any, texts: list[str], batch_size: int = 32) -> Callable[[], None]:
@@ -96,9 +103,9 @@ def rows() -> list[Row]:
     eager = AutoModel.from_pretrained(embedded_folder(), attn_implementation="eager").eval()
     out = []
     for name, texts in (
-        ("300 texts of mixed lengths", mixed(300)),
-        ("400 short texts (about 13 tokens)", [text.text for text in attlas.read("embedded:acceptability")] * 2),
-        ("10 texts of 512 tokens", [" ".join(mixed(60, seed)) for seed in range(10)]),
+        ("512 texts of mixed lengths", mixed(512)),
+        ("2,000 short texts (about 13 tokens)", [text.text for text in attlas.read("embedded:acceptability")] * 10),
+        ("24 texts of 512 tokens", [" ".join(mixed(60, seed))[:4000] for seed in range(24)]),
     ):
         corpus = [Text(str(number), text) for number, text in enumerate(texts)]
 

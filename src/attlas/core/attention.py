@@ -19,9 +19,11 @@ from torch import Tensor
 from attlas.core import kernels
 from attlas.core.batch import Batch
 from attlas.core.errors import CaptureError
+from attlas.core.memo import Memo
 from attlas.core.words import Words
 
 Top: TypeAlias = tuple[Tensor, Tensor]
+REACH = 8  # how far `by_offset` looks if not told
 
 
 def row_entropy(weights: Tensor) -> Tensor:
@@ -45,7 +47,7 @@ def _kernels_serve(weights: Tensor) -> bool:
     )
 
 
-class Attention(ABC):
+class Attention(Memo, ABC):
     """One layer of one batch. Everything a measure asks is here, so that measures never see how the weights are kept."""
 
     index: int  # the layer
@@ -98,12 +100,19 @@ class Attention(ABC):
     def mass_to(self, keys: Tensor) -> Tensor:
         """How much of each row goes to the marked keys ([text, key], bool): [text, head, query]."""
 
-    @abstractmethod
-    def by_offset(self, reach: int = 8) -> Tensor:
+    def between(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """All that the marked queries give to the marked keys (each [text, token], bool): [text, head]."""
+        return (self.mass_to(keys) * queries[:, None]).sum(-1)
+
+    def by_offset(self, reach: int = REACH) -> Tensor:
         """Mean mass a row puts at each offset (key - query) from -reach to +reach, and beyond: [text, head, 2 reach + 3].
 
         The first entry is all that lies further left, the last all that lies further right; the entries sum to one.
         """
+        return self.once(("by_offset", reach), lambda: self._by_offset(reach))
+
+    @abstractmethod
+    def _by_offset(self, reach: int) -> Tensor: ...
 
     @abstractmethod
     def top_keys(self, k: int) -> Top:
@@ -153,13 +162,15 @@ class DenseAttention(Attention):
     def _all_see(self) -> Tensor:
         return torch.full((1, self.n_tokens), self.n_tokens, device=self.weights.device)
 
-    @cached_property
+    @property
     def uniform(self) -> DenseAttention:
-        visible = (
-            torch.ones(1, self.n_tokens, self.n_tokens, device=self.weights.device)
-            if self.visible is None
-            else self.visible.float()
-        )
+        # layers that see the same share it, and what was worked out on it; `visible` goes along so that its id stays its own
+        key = ("uniform", None if self.visible is None else id(self.visible), self.n_tokens)
+        return self.batch.once(key, lambda: (self._uniform(), self.visible))[0]
+
+    def _uniform(self) -> DenseAttention:
+        n = self.n_tokens
+        visible = torch.ones(1, n, n, device=self.weights.device) if self.visible is None else self.visible.float()
         weights = visible / visible.sum(-1, keepdim=True).clamp_min(1)
         return DenseAttention(weights.unsqueeze(1), self.batch, self.index, self.visible)
 
@@ -173,7 +184,15 @@ class DenseAttention(Attention):
     def mass_to(self, keys: Tensor) -> Tensor:
         return torch.matmul(self.weights, keys.to(self.weights.dtype)[:, None, :, None]).squeeze(-1)
 
-    def by_offset(self, reach: int = 8) -> Tensor:
+    def between(self, queries: Tensor, keys: Tensor) -> Tensor:
+        text, query = queries.nonzero(as_tuple=True)  # only those rows are read
+        rows = self.weights[
+            text.clamp(max=len(self.weights) - 1), :, query
+        ]  # row head key; uniform keeps one for all texts
+        given = torch.matmul(rows, keys[text].to(rows.dtype)[..., None])[..., 0]
+        return given.new_zeros(len(queries), self.n_heads).index_add_(0, text, given)
+
+    def _by_offset(self, reach: int) -> Tensor:
         n = self.n_tokens
         if _kernels_serve(self.weights):
             return torch.from_numpy(kernels.by_offset(self.weights.flatten(0, 1).contiguous().numpy(), reach)).reshape(

@@ -81,8 +81,13 @@ class BandedAttention(Attention):
     def queries_seeing(self) -> Tensor:
         return self.keys_seen  # the pattern is symmetric
 
-    @cached_property
+    @property
     def uniform(self) -> BandedAttention:
+        # layers that see the same share it, and what was worked out on it
+        key = ("uniform", self.reach, self.places.cpu().numpy().tobytes(), None if self.seen is None else id(self.seen))
+        return self.batch.once(key, lambda: (self._uniform(), self.seen))[0]
+
+    def _uniform(self) -> BandedAttention:
         share = torch.where(self.is_global, 0.0, 1.0 / self.keys_seen)  # text query
         band = (self.keys >= 0) * share[..., None]
         columns = share[..., None].expand(-1, -1, self.places.shape[1])
@@ -130,7 +135,7 @@ class BandedAttention(Attention):
         local = local + torch.einsum("thqg,tg->thq", self.columns, marked.gather(1, self.places))
         return self._with_rows(local, torch.einsum("thgk,tk->thg", self.rows, marked))
 
-    def by_offset(self, reach: int = 8) -> Tensor:
+    def _by_offset(self, reach: int) -> Tensor:
         n, half = self.n_tokens, self.reach
         out = self.band.new_zeros(*self.band.shape[:2], 2 * reach + 3)
         offsets = torch.arange(-half, half + 1, device=self.band.device)

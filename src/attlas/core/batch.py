@@ -11,12 +11,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from attlas.core.memo import Memo
 from attlas.core.text import Text
 from attlas.core.words import Words, align, given_spans, word_spans
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class Batch(Memo):
     """Encoded texts that all have the same number of tokens.
 
     `places` are the texts' places in the corpus; `cut` is how many tokens truncation took from each.
@@ -67,18 +68,13 @@ class Batch:
             for text, offsets, special, tokens in zip(self.texts, self.offsets, self.special, self.tokens, strict=True)
         )
 
-    @cached_property
-    def _masks(self) -> dict[frozenset[str], Tensor]:
-        return {}
-
     def mask(self, strings: frozenset[str]) -> Tensor:
         """Which tokens are one of these strings (and not special): text token, on the ids' device."""
-        if strings not in self._masks:
-            found = [[surface in strings for surface in surfaces] for surfaces in self.surfaces]
-            self._masks[strings] = torch.tensor(
-                np.array(found, dtype=bool).reshape(self.ids.shape) & ~self.special, device=self.ids.device
-            )
-        return self._masks[strings]
+        return self.once(("mask", strings), lambda: self._mask(strings))
+
+    def _mask(self, strings: frozenset[str]) -> Tensor:
+        found = [[surface in strings for surface in surfaces] for surfaces in self.surfaces]
+        return torch.tensor(np.array(found, dtype=bool).reshape(self.ids.shape) & ~self.special, device=self.ids.device)
 
     def __getitem__(self, texts: slice) -> Batch:
         """Some of the texts as a batch of their own."""

@@ -127,3 +127,67 @@ def top_cells(
                 where[group, row, slot] = position
                 found = min(found + 1, k)
     return best, where
+
+
+@numba.njit(nogil=True, cache=True)
+def add_moments(
+    count: npt.NDArray[np.float64],
+    mean: npt.NDArray[np.float64],
+    squares: npt.NDArray[np.float64],
+    values: npt.NDArray[Any],
+) -> None:
+    """Take values [text, cell] into the moments of each cell, in place: their own first, then merged (Chan et al. 1979)."""
+    for cell in range(values.shape[1]):
+        number, total = 0, 0.0
+        for text in range(values.shape[0]):
+            if np.isfinite(values[text, cell]):
+                number += 1
+                total += values[text, cell]
+        if number == 0:
+            continue
+        centre, spread = total / number, 0.0
+        for text in range(values.shape[0]):
+            if np.isfinite(values[text, cell]):
+                spread += (values[text, cell] - centre) ** 2
+        share = number / (count[cell] + number)
+        delta = centre - mean[cell]
+        squares[cell] += spread + delta**2 * count[cell] * share
+        mean[cell] += delta * share
+        count[cell] += number
+
+
+@numba.njit(nogil=True, cache=True)
+def add_histogram(counts: npt.NDArray[np.int64], values: npt.NDArray[Any], low: float, high: float) -> None:
+    """Count values [row, value] in the row's equal bins of [low, high], in place; beyond an end counts into the end bin."""
+    bins = counts.shape[1]
+    scale = bins / (high - low)
+    for row in range(values.shape[0]):
+        for number in range(values.shape[1]):
+            value = values[row, number]
+            if np.isfinite(value):
+                counts[row, min(max(int(min(max((value - low) * scale, 0.0), float(bins))), 0), bins - 1)] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def add_top(
+    scores: npt.NDArray[np.float64], places: npt.NDArray[np.int64], offered: npt.NDArray[Any], at: npt.NDArray[np.int64]
+) -> None:
+    """Offer scores [text, cell] of texts at places to each cell's list, in place; among equal scores the lower place first."""
+    size = scores.shape[1]
+    for text in range(offered.shape[0]):
+        for cell in range(offered.shape[1]):
+            score = offered[text, cell]
+            if not np.isfinite(score):
+                continue
+            slot = size
+            while slot > 0 and (
+                score > scores[cell, slot - 1]
+                or (score == scores[cell, slot - 1] and at[text] < places[cell, slot - 1])
+            ):
+                slot -= 1
+            for later in range(size - 1, slot, -1):
+                scores[cell, later] = scores[cell, later - 1]
+                places[cell, later] = places[cell, later - 1]
+            if slot < size:
+                scores[cell, slot] = score
+                places[cell, slot] = at[text]

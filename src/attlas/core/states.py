@@ -16,8 +16,23 @@ import numpy.typing as npt
 import pandas as pd
 from torch import Tensor
 
+from attlas.core import kernels
+
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+
+
+def plain(values: Any) -> Array:
+    """An array or tensor as a contiguous array of floats on the CPU, its precision kept."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
+    values = np.ascontiguousarray(values)
+    return values if values.dtype.kind == "f" else values.astype(np.float64)
+
+
+def flat(values: Array) -> Array:
+    """[text, ...] as [text, cell]."""
+    return values.reshape(len(values), int(np.prod(values.shape[1:])))
 
 
 def floats(values: Any) -> Floats:
@@ -85,15 +100,16 @@ class Moments(Accumulator):
     def zeros(cls, *shape: int) -> Moments:
         return cls(np.zeros(shape), np.zeros(shape), np.zeros(shape))
 
-    def add(self, where: Any, values: Any) -> None:
-        """Add [text, ...] values at an index of the leading axes; NaN counts as absent."""
-        values = floats(values)
-        there = np.isfinite(values)
-        count = there.sum(axis=0).astype(np.float64)
-        mean = np.divide(np.where(there, values, 0).sum(axis=0), count, out=np.zeros(count.shape), where=count > 0)
-        squares = np.where(there, (values - mean) ** 2, 0).sum(axis=0)
-        merged = Moments(self.count[where], self.mean[where], self.squares[where]).merge(Moments(count, mean, squares))
-        self.count[where], self.mean[where], self.squares[where] = merged.count, merged.mean, merged.squares
+    def add(self, where: int, values: Any) -> None:
+        """Add [text, ...] values at an index of the first axis; what is not finite counts as absent."""
+        values = plain(values)
+        here = slice(where, where + 1)
+        kernels.add_moments(
+            self.count[here].reshape(-1),
+            self.mean[here].reshape(-1),
+            self.squares[here].reshape(-1),
+            flat(values),
+        )
 
     def merge(self, other: Moments) -> Moments:
         count = self.count + other.count
@@ -130,13 +146,8 @@ class Histogram(Accumulator):
         return cls(np.zeros((*shape, bins), dtype=np.int64), low, high)
 
     def add(self, where: int, values: Any) -> None:
-        """Add [head, value] values to the heads of layer `where`; NaN counts as absent."""
-        values = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
-        heads, bins = values.shape[0], self.counts.shape[-1]
-        scaled = (values - np.float32(self.low)) * np.float32(bins / (self.high - self.low))
-        there = np.isfinite(scaled)
-        cell = np.clip(np.where(there, scaled, 0), 0, bins - 1).astype(np.int64) + bins * np.arange(heads)[:, None]
-        self.counts[where] += np.bincount(cell[there], minlength=heads * bins).reshape(heads, bins)
+        """Add [head, value] values to the heads of layer `where`; what is not finite counts as absent."""
+        kernels.add_histogram(self.counts[where], plain(values), self.low, self.high)
 
     def edges(self) -> Floats:
         return np.linspace(self.low, self.high, self.counts.shape[-1] + 1)
@@ -165,14 +176,15 @@ class TopList(Accumulator):
     def empty(cls, *shape: int, size: int) -> TopList:
         return cls(np.full((*shape, size), -np.inf), np.full((*shape, size), -1, dtype=np.int64))
 
-    def add(self, where: Any, scores: Any, places: Any) -> None:
-        """Offer one entry a text at an index of the leading axes: scores [text, ...], places [text]; NaN counts as absent."""
-        offered = np.moveaxis(floats(scores), 0, -1)
-        offered = np.where(np.isfinite(offered), offered, -np.inf)
-        kept = TopList(self.scores[where], self.places[where]).merge(
-            TopList(offered, np.broadcast_to(np.asarray(places, dtype=np.int64), offered.shape))
+    def add(self, where: int, scores: Any, places: Any) -> None:
+        """Offer one entry a text at an index of the first axis: scores [text, ...], places [text]; what is not finite counts as absent."""
+        scores, size = plain(scores), self.scores.shape[-1]
+        kernels.add_top(
+            self.scores[where].reshape(-1, size),
+            self.places[where].reshape(-1, size),
+            flat(scores),
+            np.asarray(places, dtype=np.int64),
         )
-        self.scores[where], self.places[where] = kept.scores, kept.places
 
     def merge(self, other: TopList) -> TopList:
         scores = np.concatenate([self.scores, other.scores], axis=-1)

@@ -45,8 +45,17 @@ class Text:
         if "\0" in self.text:
             return "the text has a NUL byte; remove it"
         for name, part in (("the text", self.text), ("its id", self.id), ("its label", self.label or "")):
-            if any("\ud800" <= character <= "\udfff" for character in part):
+            if not _is_unicode(part):
                 return f"{name} is not valid UTF-8; convert the file to UTF-8"
         if self.words is not None and any(not word.strip() for word in self.words):
             return "one of its words is empty"
         return None
+
+
+def _is_unicode(string: str) -> bool:
+    """Whether a string has no lone surrogates, which stand for bytes that were no UTF-8."""
+    try:
+        string.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -20,8 +20,14 @@ EXAMPLES = 3
 
 def cls_rows(values: Tensor, cls: Tensor) -> Tensor:
     """Mean over the [CLS] rows of each text: [text, head, query] -> [text, head]; NaN where a text has none."""
-    rows = cls[:, None].to(values.dtype)
-    return (values * rows).sum(-1) / rows.sum(-1).where(rows.sum(-1) > 0, torch.nan)
+    rows = cls.to(values.dtype)
+    return torch.matmul(values, (rows / rows.sum(-1, keepdim=True))[..., None])[..., 0]
+
+
+def most_entropy(layer: Attention) -> tuple[Tensor, Tensor, Tensor]:
+    """The entropy of even attention: of each row (NaN where a row sees one token, [text or 1, 1, query]), mean, [CLS] rows ([text])."""
+    most = layer.keys_seen.float().log()[:, None].expand(layer.n_texts, 1, -1)
+    return most.where(most > 0, torch.nan), most.mean(-1), cls_rows(most, layer.batch.cls)[:, 0]
 
 
 @dataclass
@@ -56,13 +62,13 @@ class Entropy(Measure[EntropyState]):
 
     def update(self, state: EntropyState, layer: Attention) -> None:
         entropy = layer.row_entropy()  # text head query
-        most = layer.keys_seen.to(entropy.dtype).log()[:, None].expand(layer.n_texts, 1, -1)  # text 1 query
-        mean, mean_most = entropy.mean(-1), most.mean(-1)
+        mean = entropy.mean(-1)
+        most, mean_most, cls_most = layer.uniform.once("entropy", lambda: most_entropy(layer))
         state.rows.add(layer.index, mean)
         state.cls.add(layer.index, cls_rows(entropy, layer.batch.cls))
-        state.rows_uniform.add(layer.index, mean_most[:, 0])
-        state.cls_uniform.add(layer.index, cls_rows(most, layer.batch.cls)[:, 0])
-        state.spread.add(layer.index, (entropy / most.where(most > 0, torch.nan)).transpose(0, 1).flatten(1))
+        state.rows_uniform.add(layer.index, mean_most)
+        state.cls_uniform.add(layer.index, cls_most)
+        state.spread.add(layer.index, (entropy / most).transpose(0, 1).flatten(1))
         state.focused.add(layer.index, mean_most - mean, layer.batch.places)
 
     def result(self, state: EntropyState) -> dict[str, pd.DataFrame]:

@@ -54,8 +54,7 @@ class Positions(Measure[PositionsState]):
 
     def update(self, state: PositionsState, layer: Attention) -> None:
         state.mass.add(layer.index, layer.by_offset(self.reach))
-        uniform = layer.uniform.by_offset(self.reach)[:, 0]
-        state.uniform.add(layer.index, uniform.expand(layer.n_texts, -1))
+        state.uniform.add(layer.index, layer.uniform.by_offset(self.reach)[:, 0].expand(layer.n_texts, -1))
 
     def result(self, state: PositionsState) -> dict[str, pd.DataFrame]:
         mass, uniform = state.mass.average(), state.uniform.average()

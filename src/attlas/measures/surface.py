@@ -9,7 +9,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from attlas.core.attention import Attention
+from attlas.core.attention import REACH, Attention
+from attlas.core.batch import Batch
 from attlas.core.measure import Measure, Shape, head_frame
 from attlas.core.states import Moments, State
 
@@ -22,29 +23,33 @@ def surface(layer: Attention, punctuation: frozenset[str] = frozenset(".,")) -> 
     Of every row the attention to itself, to the token before and after, to the first token, to [CLS], to all [SEP], and to "." and ","
     (Clark et al. 2019, section 3.1); `sep_from_sep` is the mean over [SEP] rows only, `sep_from_rest` over the others.
     """
-    n, batch = layer.n_tokens, layer.batch
-    near = layer.by_offset(1)  # left of -1, -1, 0, +1, right of +1
-    received = layer.received / n  # text head key: share of all rows
-    to_sep = layer.mass_to(batch.sep)  # text head query
-    from_sep = batch.sep[:, None].to(to_sep.dtype)
-    n_sep = from_sep.sum(-1)
-    sep_total, sep_sep = to_sep.sum(-1), (to_sep * from_sep).sum(-1)
-    none = torch.full_like(sep_total, torch.nan)
+    batch, received, near = layer.batch, layer.received, layer.by_offset()
+    marks, shares = batch.once(("surface", punctuation), lambda: _marks_and_shares(batch, punctuation))
+    marked = torch.matmul(received, marks)  # text head mark: sums of columns
+    sep_from_sep = layer.between(batch.sep, batch.sep)
+    out = received.new_empty(batch.n_texts, layer.n_heads, len(COLUMNS))
+    out[..., 0], out[..., 1], out[..., 2] = near[..., REACH + 1], near[..., REACH], near[..., REACH + 2]
+    out[..., 3] = received[..., 0]
+    out[..., 4:6] = marked[..., :2]
+    out[..., 6] = sep_from_sep
+    out[..., 7] = marked[..., 1] - sep_from_sep
+    out[..., 8] = marked[..., 2]
+    return out * shares
 
-    def share(marked: Tensor) -> Tensor:
-        return (received * marked[:, None]).sum(-1)
 
-    has_cls, has_sep = batch.cls.any(-1)[:, None], n_sep > 0
-    return torch.stack(
-        [value.expand_as(none) for value in (
-            near[..., 2], near[..., 1], near[..., 3], received[..., 0],
-            torch.where(has_cls, share(batch.cls), none),
-            torch.where(has_sep, sep_total / n, none),
-            torch.where(has_sep, sep_sep / n_sep, none),
-            torch.where(has_sep & (n_sep < n), (sep_total - sep_sep) / (n - n_sep), none),
-            share(batch.mask(punctuation)),
-        )], -1,
-    )  # fmt: skip
+def _marks_and_shares(batch: Batch, punctuation: frozenset[str]) -> tuple[Tensor, Tensor]:
+    """Which tokens are [CLS], [SEP], punctuation ([text, token, mark]), and one over the rows that each column is a mean of ([text, 1, column])."""
+    marks = torch.stack([batch.cls, batch.sep, batch.mask(punctuation)], -1).float()
+    n = torch.full((batch.n_texts,), float(batch.n_tokens), device=marks.device)
+    n_sep = marks[..., 1].sum(-1)
+    there = torch.where(n_sep > 0, 1.0, torch.nan)
+    rows = torch.stack(
+        [n, n, n, n, n, n * there, n_sep * there, (n - n_sep).where(n_sep < n, torch.nan) * there, n], -1
+    )
+    shares = 1 / rows
+    shares[:, :3] = 1  # offsets are means already
+    shares[:, 4] = shares[:, 4].where(batch.cls.any(-1), torch.nan)
+    return marks, shares[:, None]
 
 
 @dataclass
@@ -71,9 +76,9 @@ class Surface(Measure[SurfaceState]):
         )
 
     def update(self, state: SurfaceState, layer: Attention) -> None:
-        marks = frozenset(self.punctuation)
+        marks, even = frozenset(self.punctuation), layer.uniform
         state.mean.add(layer.index, surface(layer, marks))
-        state.uniform.add(layer.index, surface(layer.uniform, marks)[:, 0])
+        state.uniform.add(layer.index, even.once(("surface", marks), lambda: surface(even, marks)[:, 0]))
 
     def result(self, state: SurfaceState) -> dict[str, pd.DataFrame]:
         mean, error, uniform = state.mean.average(), state.mean.error(), state.uniform.average()

@@ -52,13 +52,19 @@ class Totals(Measure[TotalsState]):
     def update(self, state: TotalsState, layer: Attention) -> None:
         if layer.index == 0:
             state.pending = Pending()
-        shape = (layer.n_texts, layer.n_tokens)
         pending = state.pending
+        uniform, seeing = layer.uniform.once("totals", lambda: self._control(layer))
         pending.received.append(layer.received.mean(1).float().cpu().numpy())
-        pending.uniform.append(np.broadcast_to(layer.uniform.received[:, 0].float().cpu().numpy(), shape))
-        pending.seeing.append(np.broadcast_to(layer.queries_seeing.cpu().numpy().astype(np.float32), shape))
+        pending.uniform.append(uniform)
+        pending.seeing.append(seeing)
         if layer.index == state.n_layers - 1:
             self._finish(state, layer)
+
+    def _control(self, layer: Attention) -> tuple[Floats, Floats]:
+        """What even attention would give each token, and how many queries see it: each [text, token]."""
+        shape = (layer.n_texts, layer.n_tokens)
+        uniform = np.broadcast_to(layer.uniform.received[:, 0].float().cpu().numpy(), shape)
+        return uniform, np.broadcast_to(layer.queries_seeing.cpu().numpy().astype(np.float32), shape)
 
     def _finish(self, state: TotalsState, layer: Attention) -> None:
         batch, pending = layer.batch, state.pending

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ class Encoder:
             )
         return out
 
-    @property
+    @cached_property
     def _marks(self) -> frozenset[int]:
         names = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
         return frozenset(id_ for name in names if (id_ := getattr(self.tokenizer, name, None)) is not None)
@@ -118,9 +119,9 @@ class Encoder:
         for values in zip(*(encoding[name] for name in names), strict=True):
             yield dict(zip(names, values, strict=True))
 
-    def batches(
-        self, encoded: Iterable[Encoded], device: torch.device, tokens: int = BUDGET_TOKENS, cells: int = BUDGET_CELLS
-    ) -> Iterator[Batch]:
+    def groups(
+        self, encoded: Iterable[Encoded], tokens: int = BUDGET_TOKENS, cells: int = BUDGET_CELLS
+    ) -> Iterator[list[Encoded]]:
         """Texts of one length together, short ones first, as many as the budgets allow; texts keep their order."""
         by_length: dict[int, list[Encoded]] = defaultdict(list)
         for text in encoded:
@@ -128,8 +129,7 @@ class Encoder:
         for length in sorted(by_length):
             size = max(1, min(tokens // length, tokens if self.banded else cells // length**2))
             same = by_length[length]
-            for start in range(0, len(same), size):
-                yield self.batch(same[start : start + size], device)
+            yield from (same[start : start + size] for start in range(0, len(same), size))
 
     def batch(self, encoded: Sequence[Encoded], device: torch.device) -> Batch:
         """One batch of texts that have one length."""

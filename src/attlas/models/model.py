@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attlas.core.attention import Attention
 from attlas.core.batch import Batch
 from attlas.core.errors import CaptureError, ModelError
 from attlas.core.text import Text
@@ -50,8 +49,9 @@ class Model:
     def _shape(self) -> tuple[int, int]:
         """Layers and heads, from what a pass over one word shows."""
         heads: list[int] = []
-        batch = self.batches([self.encode([(0, Text("probe", "a"))])[0]])
-        self._run(next(iter(batch)), lambda layer: heads.append(layer.n_heads))
+        batch = next(iter(self.batches(self.encode([(0, Text("probe", "a"))]))))
+        with self.reading(lambda layer: heads.append(layer.n_heads), layers=0) as read:
+            read(batch)
         if not heads:
             raise CaptureError(
                 f"{type(self.network).__name__} yielded no attention weights; Attlas needs a transformer whose attention goes through transformers' attention interface or that returns weights on output_attentions=True"
@@ -113,7 +113,7 @@ class Model:
 
     def batches(self, encoded: Iterable[Encoded]) -> Iterator[Batch]:
         """Encoded texts in batches of one length."""
-        return self.encoder.batches(encoded, self.device)
+        return (self.encoder.batch(group, self.device) for group in self.encoder.groups(encoded))
 
     def observe(
         self, sink: Sink | None = None, *, gates: Tensor | None = None, gradients: bool = False
@@ -131,32 +131,36 @@ class Model:
         whole: bool = False,
     ) -> Any:
         """Run a batch, each layer's attention going to `sink`; with `whole`, the head and decoder too. Returns transformers' output."""
-        seen = 0
+        with self.reading(sink, gates=gates, gradients=gradients, whole=whole) as read:
+            return read(batch)
 
-        def count(layer: Attention) -> None:
-            nonlocal seen
-            seen += 1
-            if sink is not None:
-                sink(layer)
-
-        output = self._run(batch, count, gates=gates, gradients=gradients, whole=whole)
-        if seen != self.n_layers:
-            raise CaptureError(
-                f"{type(self.network).__name__} showed the attention of {seen} layers instead of {self.n_layers}; nothing was measured"
-            )
-        return output
-
-    def _run(
-        self, batch: Batch, sink: Sink, *, gates: Tensor | None = None, gradients: bool = False, whole: bool = False
-    ) -> Any:
+    @contextmanager
+    def reading(
+        self,
+        sink: Sink | None = None,
+        *,
+        gates: Tensor | None = None,
+        gradients: bool = False,
+        whole: bool = False,
+        layers: int | None = None,
+    ) -> Iterator[Callable[[Batch], Any]]:
+        """While open, a function that runs a batch, as `forward` does: for many batches, set up once."""
         network = self.network if whole else self.part
-        inputs: dict[str, Any] = {"input_ids": batch.ids, **batch.inputs}
-        if "use_cache" in inspect.signature(network.forward).parameters:
-            inputs["use_cache"] = False
+        options = {"use_cache": False} if "use_cache" in inspect.signature(network.forward).parameters else {}
+        expected = self.n_layers if layers is None else layers
         wanted = gradients or (gates is not None and gates.requires_grad)
         with self.observe(sink, gates=gates, gradients=gradients) as observer, torch.set_grad_enabled(wanted):
-            observer.watch(batch)
-            return network(**inputs)
+
+            def read(batch: Batch) -> Any:
+                observer.watch(batch)
+                output = network(input_ids=batch.ids, **batch.inputs, **options)
+                if expected and observer.layer != expected:
+                    raise CaptureError(
+                        f"{type(self.network).__name__} showed the attention of {observer.layer} layers instead of {expected}; nothing was measured"
+                    )
+                return output
+
+            yield read
 
     def randomized(self, seed: int = 0) -> Model:
         """The control: the same architecture and tokenizer with fresh weights, as before any training."""

@@ -1,7 +1,7 @@
-"""Engines run shards. What a shard gives does not depend on the engine or on how many workers there are.
+"""Engines run the parts of shards. What a shard gives does not depend on the engine or on how many workers there are.
 
 The local engine has worker threads that share the model. Each computes with one thread of its own, always: how many threads multiply
-a matrix can change the last bit of the result, so parallelism goes over shards, where it changes nothing (and is as fast).
+a matrix can change the last bit of the result, so parallelism goes over texts, where it changes nothing (and is as fast).
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from typing import Protocol
 import torch
 
 from attlas.core.errors import StudyError
-from attlas.studies.shards import Shard
 
-RunShard = Callable[[Shard, threading.Event], None]
+Task = Callable[[threading.Event], None]  # part of a shard; it ends early when the event is set
 
 
 class Engine(Protocol):
-    """Runs every shard once, each wholly in one place."""
+    """Runs every task once; the order in which they end changes nothing."""
 
-    def run(self, shards: Iterable[Shard], run_shard: RunShard) -> None: ...
+    def run(self, tasks: Iterable[Task]) -> None: ...
 
 
 def default_workers(device: torch.device) -> int:
@@ -33,14 +32,14 @@ def default_workers(device: torch.device) -> int:
 
 
 class LocalEngine:
-    """Worker threads in this process. Shards are read as workers come free, so few are in memory at a time."""
+    """Worker threads in this process. Tasks are made as workers come free, so few shards are in memory at a time."""
 
     def __init__(self, workers: int) -> None:
         if workers < 1:
             raise StudyError(f"workers is {workers}; it must be at least 1")
         self.workers = workers
 
-    def run(self, shards: Iterable[Shard], run_shard: RunShard) -> None:
+    def run(self, tasks: Iterable[Task]) -> None:
         stop = threading.Event()
         with (
             one_thread_each(),
@@ -48,8 +47,8 @@ class LocalEngine:
         ):
             waiting: set[Future[None]] = set()
             try:
-                for shard in shards:
-                    waiting.add(pool.submit(run_shard, shard, stop))
+                for task in tasks:
+                    waiting.add(pool.submit(task, stop))
                     if len(waiting) > self.workers:
                         waiting = self._settle(waiting)
                 while waiting:

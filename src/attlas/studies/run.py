@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,20 +19,18 @@ import numpy as np
 import pandas as pd
 import torch
 
-from attlas.core.attention import Attention
-from attlas.core.batch import Batch
-from attlas.core.errors import AttlasError, CaptureError, StudyError
+from attlas.core.errors import StudyError
 from attlas.core.measure import Measure
 from attlas.core.states import State
 from attlas.corpora import Corpus, read
 from attlas.measures import measures_of
 from attlas.models import Model, load
 from attlas.studies import store
-from attlas.studies.engines import engine_of
+from attlas.studies.engines import Engine, Task, engine_of
+from attlas.studies.job import ShardJob
 from attlas.studies.opened import Study
-from attlas.studies.shards import SHARD_CHARACTERS, SHARD_TEXTS, Shard, Survey, shards, survey
-
-Report = Callable[[int, int], None]  # texts done, texts in all
+from attlas.studies.progress import Report, progress_bar
+from attlas.studies.shards import SHARD_CHARACTERS, SHARD_TEXTS, Survey, shards, survey
 
 
 def study(
@@ -71,7 +69,7 @@ def study(
     out = tempfile.mkdtemp(prefix="attlas-") if out is None else out
     folder = Path(out).expanduser()
     run = _Run(model, corpus, chosen, folder, found, seed, keep_states)
-    with _ProgressBar(progress) as report:
+    with progress_bar(progress) as report:
         done = run.go(engine_of(engine, workers, model.device), fresh, report)
     if temporary:
         weakref.finalize(done, shutil.rmtree, folder, ignore_errors=True)
@@ -93,7 +91,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.shards = store.ShardStore(self.folder / store.STATES)
 
-    def go(self, engine: Any, fresh: bool, report: Report) -> Study:
+    def go(self, engine: Engine, fresh: bool, report: Report) -> Study:
         began = time.perf_counter()
         self.model.n_layers  # noqa: B018  a model without attention is refused before anything is written
         identity = self.identity()
@@ -148,7 +146,7 @@ class _Run:
             "identity": identity,
         }  # fmt: skip
 
-    def run_shards(self, engine: Any, report: Report) -> int:
+    def run_shards(self, engine: Engine, report: Report) -> int:
         """Run what is not there yet; how many shards there are."""
         lock, done, count = threading.Lock(), 0, 0
 
@@ -158,86 +156,18 @@ class _Run:
                 done += rows
                 report(done, self.survey.rows)
 
-        def missing() -> Iterable[Shard]:
+        def tasks() -> Iterator[Task]:
             nonlocal count
             for shard in shards(self.corpus):
                 count += 1
                 if self.shards.has(shard.index):
                     tell(shard.n_rows)
                 else:
-                    yield shard
-
-        def run(shard: Shard, stop: threading.Event) -> None:
-            self.run_shard(shard, stop, tell)
+                    yield from ShardJob(self.model, self.measures, self.shards, shard, tell).tasks()
 
         tell(0)
-        engine.run(missing(), run)
+        engine.run(tasks())
         return count
-
-    def run_shard(self, shard: Shard, stop: threading.Event, tell: Callable[[int], None]) -> None:
-        """One shard through the model: states of all measures, rows of streamed tables, and what was left out."""
-        states = {measure.name: measure.start(self.model) for measure in self.measures}
-        quarantine = [
-            {"place": place, "id": row.id, "where": row.where, "reason": row.reason} for place, row in shard.bad
-        ]
-        encoded = self.model.encode(shard.texts)
-        empty = [text for text in encoded if not len(text)]
-        quarantine += [
-            {
-                "place": text.place,
-                "id": text.text.id,
-                "where": text.text.annotations.get("where", ""),
-                "reason": "the tokenizer makes no token of it",
-            }
-            for text in empty
-        ]
-        tell(len(quarantine))
-        for batch in self.model.batches(text for text in encoded if len(text)):
-            if stop.is_set():
-                return
-            self._run_batch(batch, states)
-            tell(batch.n_texts)
-        kept = [text for text in encoded if len(text)]
-        texts = pd.DataFrame(
-            {
-                "text": [text.text.id for text in kept],
-                "place": np.array([text.place for text in kept], dtype=np.int64),
-                "label": [text.text.label for text in kept],
-                "tokens": np.array([len(text) for text in kept], dtype=np.int64),
-                "cut": np.array([text.cut for text in kept], dtype=np.int64),
-                "content": [text.text.text for text in kept],
-            }
-        )
-        counts = {
-            "read": shard.n_rows,
-            "analysed": len(kept),
-            "quarantined": len(quarantine),
-            "truncated": sum(text.cut > 0 for text in kept),
-            "tokens": sum(map(len, kept)),
-            "tokens_cut": sum(text.cut for text in kept),
-        }
-        arrays = {f"{name}/{key}": array for name, state in states.items() for key, array in state.arrays().items()}
-        rows = {name: part.frame() for state in states.values() for name, part in state.streamed().items()}
-        self.shards.write(
-            shard.index,
-            {"counts": counts, "quarantine": sorted(quarantine, key=lambda row: row["place"])},
-            arrays,
-            {"texts": texts, **rows},
-        )
-
-    def _run_batch(self, batch: Batch, states: dict[str, State]) -> None:
-        def take(layer: Attention) -> None:
-            if not bool(torch.isfinite(layer.received).all()):
-                raise CaptureError(f"the attention of layer {layer.index} is not a number")
-            for measure in self.measures:
-                measure.update(states[measure.name], layer)
-
-        try:
-            self.model.forward(batch, take)
-        except AttlasError as error:
-            raise type(error)(
-                f"{error} (texts {', '.join(text.id for text in batch.texts[:3])}{' ...' if batch.n_texts > 3 else ''})"
-            ) from error
 
     def finish(self, count: int, content: dict[str, Any], began: float, before: float) -> None:
         """Merge the shards in order, write the tables, then say that the study is complete."""
@@ -324,44 +254,3 @@ def _refuse_long(model: Model, corpus: Corpus) -> None:
                 raise StudyError(
                     f"{where}: it has {len(encoded) + encoded.cut} tokens, but the model takes {model.max_length}; shorten it, or let it be cut with long='truncate' (--long truncate)"
                 )
-
-
-class _ProgressBar:
-    """A bar with texts a second and time left; nothing where there is no terminal."""
-
-    def __init__(self, wanted: bool | None) -> None:
-        self.wanted = wanted
-
-    def __enter__(self) -> Report:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            ProgressColumn,
-            Task,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-        from rich.text import Text as RichText
-
-        class Speed(ProgressColumn):
-            def render(self, task: Task) -> RichText:
-                return RichText(f"{task.speed:.0f} texts/s" if task.speed else "", style="dim")
-
-        console = Console(stderr=True)
-        self.bar = Progress(
-            TextColumn("reading attention"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            Speed(),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not (console.is_terminal if self.wanted is None else self.wanted),
-        )
-        self.bar.start()
-        task = self.bar.add_task("texts", total=None)
-        return lambda done, total: self.bar.update(task, completed=done, total=total)
-
-    def __exit__(self, *_: Any) -> None:
-        self.bar.stop()

@@ -11,7 +11,7 @@ from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora import BadRow, Corpus
 
-SHARD_TEXTS = 256
+SHARD_TEXTS = 512
 SHARD_CHARACTERS = 2**18
 
 

@@ -1,0 +1,126 @@
+"""One shard through the model: cut into lanes that any workers may run, merged in order, written whole."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from attlas.core.attention import Attention
+from attlas.core.errors import AttlasError, CaptureError
+from attlas.core.measure import Measure
+from attlas.core.states import State
+from attlas.models import Model
+from attlas.models.encode import Encoded
+from attlas.studies.engines import Task
+from attlas.studies.shards import Shard
+from attlas.studies.store import ShardStore
+
+LANES = 4  # fixed, as shards are: how work is cut must not depend on who does it
+
+
+class ShardJob:
+    """The work of one shard. Batches are dealt to lanes in turn, so that lanes take about the same time."""
+
+    def __init__(
+        self,
+        model: Model,
+        measures: Sequence[Measure[Any]],
+        store: ShardStore,
+        shard: Shard,
+        tell: Callable[[int], None],
+    ) -> None:
+        self.model, self.measures, self.store, self.shard, self.tell = model, measures, store, shard, tell
+        encoded = model.encode(shard.texts)
+        self.kept = [text for text in encoded if len(text)]
+        self.empty = [text for text in encoded if not len(text)]
+        groups = list(model.encoder.groups(self.kept))
+        self.lanes = [groups[lane::LANES] for lane in range(LANES) if groups[lane::LANES]] or [[]]
+        self.states: dict[int, dict[str, State]] = {}
+        self.lock = threading.Lock()
+
+    def tasks(self) -> list[Task]:
+        """What is to be done, a lane each; the lane that ends last finishes the shard."""
+        return [partial(self.run_lane, lane) for lane in range(len(self.lanes))]
+
+    def run_lane(self, lane: int, stop: threading.Event) -> None:
+        """Run the batches of one lane and, if it is the last, write the shard."""
+        states = {measure.name: measure.start(self.model) for measure in self.measures}
+        with self.model.reading(partial(self._take, states)) as read:
+            for group in self.lanes[lane]:
+                if stop.is_set():
+                    return
+                self._read(read, group)
+                self.tell(len(group))
+        with self.lock:
+            self.states[lane] = states
+            last = len(self.states) == len(self.lanes)
+        if last:
+            self.finish()
+
+    def _take(self, states: dict[str, State], layer: Attention) -> None:
+        if not bool(torch.isfinite(layer.received).all()):
+            raise CaptureError(f"the attention of layer {layer.index} is not a number")
+        for measure in self.measures:
+            measure.update(states[measure.name], layer)
+
+    def _read(self, read: Callable[[Any], Any], group: Sequence[Encoded]) -> None:
+        try:
+            read(self.model.encoder.batch(group, self.model.device))
+        except AttlasError as error:
+            named = ", ".join(text.text.id[:80] for text in group[:3])
+            raise type(error)(f"{error} (texts {named}{' ...' if len(group) > 3 else ''})") from error
+
+    def finish(self) -> None:
+        """Merge the lanes in order and write the shard: states, rows of streamed tables, and what was left out."""
+        states = self.states[0]
+        for lane in range(1, len(self.lanes)):
+            states = {m.name: m.merge(states[m.name], self.states[lane][m.name]) for m in self.measures}
+        quarantine: list[dict[str, Any]] = [
+            {"place": place, "id": row.id, "where": row.where, "reason": row.reason} for place, row in self.shard.bad
+        ]
+        quarantine += [
+            {
+                "place": text.place,
+                "id": text.text.id,
+                "where": _where(text),
+                "reason": "the tokenizer makes no token of it",
+            }
+            for text in self.empty
+        ]
+        counts = {
+            "read": self.shard.n_rows,
+            "analysed": len(self.kept),
+            "quarantined": len(quarantine),
+            "truncated": sum(text.cut > 0 for text in self.kept),
+            "tokens": sum(map(len, self.kept)),
+            "tokens_cut": sum(text.cut for text in self.kept),
+        }
+        arrays = {f"{name}/{key}": array for name, state in states.items() for key, array in state.arrays().items()}
+        rows = {name: part.frame() for state in states.values() for name, part in state.streamed().items()}
+        record = {"counts": counts, "quarantine": sorted(quarantine, key=lambda row: row["place"])}
+        self.store.write(self.shard.index, record, arrays, {"texts": self._texts(), **rows})
+        self.tell(len(quarantine))
+
+    def _texts(self) -> pd.DataFrame:
+        """The table `texts`: one row a text."""
+        texts = self.kept
+        return pd.DataFrame(
+            {
+                "text": [text.text.id for text in texts],
+                "place": np.array([text.place for text in texts], dtype=np.int64),
+                "label": np.array([text.text.label for text in texts], dtype=object),
+                "tokens": np.array([len(text) for text in texts], dtype=np.int64),
+                "cut": np.array([text.cut for text in texts], dtype=np.int64),
+                "content": [text.text.text for text in texts],
+            }
+        )
+
+
+def _where(text: Encoded) -> str:
+    return str(text.text.annotations.get("where", ""))
