@@ -13,7 +13,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 tour: $(READY)
-	$(BIN)/attlas tour
+	$(BIN)/attlas tour --fresh
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -28,7 +28,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 serve: $(READY)
-	$(BIN)/attlas tour --serve
+	$(BIN)/attlas tour --fresh --serve
 
 docs: $(READY)
 	$(BIN)/mkdocs build --strict --quiet

@@ -136,7 +136,7 @@ def rows() -> list[Row]:
                 ours_over_reference=True,
             )
         )
-    texts = mixed(200)
+    texts = mixed(100)
     corpus = [Text(str(number), text) for number, text in enumerate(texts)]
 
     def ours_again() -> None:
@@ -146,7 +146,7 @@ def rows() -> list[Row]:
     seconds, usual = best_of(ours_again, usual_way(eager, model.tokenizer, texts), repeats=2)
     out.append(
         Row(
-            "study, 200 texts of mixed lengths",
+            "study, 100 texts of mixed lengths",
             seconds,
             "padded, output_attentions=True, numpy",
             usual,

@@ -390,8 +390,13 @@ def test_the_hub_without_a_network_is_one_clear_error(tmp_path):
 
 def test_a_quote_that_is_never_closed_is_said(tmp_path):
     (tmp_path / "open.csv").write_text('text,label\na cat,1\n"a dog,2\nmore,3\n')
-    rows = list(read(tmp_path / "open.csv").rows())
-    assert isinstance(rows[0], Text)
-    assert isinstance(rows[1], BadRow)
-    assert "line 3" in rows[1].where
-    assert "never closed" in rows[1].reason
+    with pytest.raises(CorpusError, match=r"row 2 \(line 3\).*never closed"):
+        list(read(tmp_path / "open.csv").rows())
+
+
+def test_a_tsv_cell_quoted_as_a_whole_is_unwrapped_and_stray_quotes_are_letters(tmp_path):
+    texts = ['She said "no".', '"Yes', 'a "b" c', '"']
+    pd.DataFrame({"text": texts}).to_csv(tmp_path / "quoted.tsv", sep="\t", index=False)
+    assert [text.text for text in read(tmp_path / "quoted.tsv")] == texts
+    (tmp_path / "plain.tsv").write_text('text\nShe said "no".\n"Yes\n')
+    assert [text.text for text in read(tmp_path / "plain.tsv")] == ['She said "no".', '"Yes']

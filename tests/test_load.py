@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 import attlas
 from attlas.core.errors import ModelError
 from attlas.models.load import EMBEDDED_SHA256, load
-from attlas.testing import tiny, tiny_tokenizer
+from attlas.testing import FAMILIES, tiny, tiny_tokenizer
 
 
 def test_embedded_default(minilm: attlas.Model) -> None:
@@ -158,3 +160,50 @@ def test_a_tokenizer_without_offsets_is_refused() -> None:
 
     with pytest.raises(ModelError, match="offsets"):
         attlas.attention((model.network, Slow()), "a")
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_every_family_is_read_back_from_a_folder(family: str, tmp_path: Path) -> None:
+    model = tiny(family)
+    model.network.save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+    again = load(tmp_path)
+    assert again.weights_sha256() == load(tmp_path).weights_sha256()
+    torch.testing.assert_close(
+        attlas.attention(again, "a cat sat").weights, attlas.attention(model, "a cat sat").weights, atol=1e-6, rtol=0
+    )
+
+
+def test_what_a_file_does_not_hold_is_the_same_at_every_load(tmp_path: Path) -> None:
+    model = tiny("bert", task="mlm")  # saved without a pooler, which the base model has
+    model.network.save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+    assert load(tmp_path).weights_sha256() == load(tmp_path).weights_sha256()
+    assert load(tmp_path, task="classify").weights_sha256() == load(tmp_path, task="classify").weights_sha256()
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path: Path, tiny_folder: Path) -> None:
+    model = tiny("bert")
+    model.network.config.save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+    save_file(
+        {f"module.{name}": tensor for name, tensor in load_file(tiny_folder / "model.safetensors").items()},
+        tmp_path / "model.safetensors",
+        {"format": "pt"},
+    )
+    with pytest.raises(ModelError, match="do not fit its architecture"):
+        load(tmp_path)
+
+
+def test_threads_may_share_a_tokenizer() -> None:
+    model = attlas.load((tiny("bert").network, tiny("bert").tokenizer), max_length=6)
+    short, long = [(0, attlas.Text("0", "a cat"))], [(0, attlas.Text("0", "a cat sat on the mat and saw"))]
+    with ThreadPoolExecutor(2) as pool:
+        found = list(
+            pool.map(
+                lambda number: [(len(text), text.cut) for text in model.encode(short if number % 2 else long)],
+                range(400),
+            )
+        )
+    assert {tuple(pair) for pair in found[::2]} == {((6, 4),)}
+    assert {tuple(pair) for pair in found[1::2]} == {((4, 0),)}

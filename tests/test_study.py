@@ -201,7 +201,7 @@ def test_manifest_says_what_was_run(tmp_path: Path, corpus_file: Path, tiny_fold
     assert manifest["measures"] == {"surface": "Surface(punctuation='.')"}
     assert manifest["seed"] == 3
     assert manifest["counts"]["read"] == manifest["counts"]["analysed"] == 4000
-    assert set(manifest["versions"]) == {"attlas", "torch", "transformers", "python", "numpy"}
+    assert set(manifest["versions"]) == {"attlas", "torch", "transformers", "python", "numpy", "numba"}
     assert study.table("texts")["label"].tolist()[:6] == ["0", "1", "2", "3", "4", "0"]
 
 
@@ -365,3 +365,75 @@ def test_a_measure_of_ones_own_runs_in_a_study(tmp_path: Path) -> None:
     assert isinstance(Farthest(), Measure)
     assert list(study.table("farthest").columns) == ["layer", "head", "farthest", "farthest_uniform"]
     assert "farthest" in study.atlas()
+
+
+def test_killed_while_the_first_manifest_is_written_it_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    (folder / "states").mkdir(parents=True)
+    (folder / ".lock").touch()
+    (folder / "manifest.json.tmp").write_text('{"sta')
+    assert attlas.study(tiny("bert"), sentences(3), out=folder).has("surface")
+
+
+def test_someone_elses_manifest_is_never_touched(tmp_path: Path) -> None:
+    for number, content in enumerate(('{"name": "an extension"}', "[1, 2]", "not json")):
+        folder = tmp_path / str(number)
+        (folder / "states").mkdir(parents=True)
+        (folder / "states" / "data.txt").write_text("mine")
+        (folder / "manifest.json").write_text(content)
+        for fresh in (False, True):
+            with pytest.raises(StudyError, match="not the manifest of a study"):
+                attlas.study(tiny("bert"), sentences(3), out=folder, fresh=fresh)
+        with pytest.raises(StudyError, match="not the manifest of a study"):
+            Study.open(folder)
+        assert (folder / "states" / "data.txt").read_text() == "mine"
+
+
+def test_another_tokenizer_or_shape_is_another_study(tmp_path: Path) -> None:
+    model = tiny("bert")
+    attlas.study(model, sentences(5), "entropy", out=tmp_path / "study")
+    other = tiny("bert")
+    other.tokenizer.backend_tokenizer.normalizer = None
+    narrow = tiny("bert", num_attention_heads=2)
+    assert narrow.weights_sha256() == model.weights_sha256()
+    for changed, name in ((other, "tokenizer"), (narrow, "model")):
+        with pytest.raises(StudyError, match=f"its {name} differ"):
+            attlas.study(changed, sentences(5), "entropy", out=tmp_path / "study")
+
+
+def test_what_the_tokenizer_makes_nothing_of_is_left_out(tmp_path: Path) -> None:
+    study = attlas.study(tiny("bert"), ["a cat", "\u200b\u200d", "a dog"], out=tmp_path / "study")
+    assert study.manifest["counts"]["analysed"] == 2
+    assert "makes no token" in study.quarantine.read_text()
+
+
+def test_a_model_in_double_precision_gives_nearly_the_same(tmp_path: Path) -> None:
+    single, double = tiny("bert"), tiny("bert")
+    double.network.double()
+    tables = [
+        attlas.study(model, sentences(40), out=tmp_path / str(number)) for number, model in enumerate((single, double))
+    ]
+    for name in ("surface", "entropy", "positions"):
+        pd.testing.assert_frame_equal(tables[0].table(name), tables[1].table(name), rtol=1e-3, atol=1e-4)
+
+
+def test_texts_are_sampled_from_all_over_with_their_tokens(tmp_path: Path) -> None:
+    texts = sentences(1200)
+    study = attlas.study(tiny("bert"), texts, "totals", out=tmp_path / "study")
+    sample = study.sample(6)
+    assert [row["text"] for _, row in sample] == ["0", "200", "400", "600", "800", "1000"]
+    for group, row in sample:
+        assert row["content"] == texts[int(row["text"])]
+        pd.testing.assert_frame_equal(
+            study.tokens("totals", group, row["text"]), study.table("totals", text=row["text"])
+        )
+    assert len(attlas.study(tiny("bert"), texts[:2], "totals", out=tmp_path / "two").sample(6)) == 2
+
+
+def test_a_study_that_fails_leaves_no_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    model = tiny("bert")
+    model.network.embeddings.word_embeddings.weight.data[:] = float("nan")
+    with pytest.raises(AttlasError):
+        attlas.study(model, ["a cat"])
+    assert not list(tmp_path.glob("attlas-*"))

@@ -115,10 +115,10 @@ def study(
     from attlas.corpora import read
     from attlas.measures import MEASURES
 
-    for name in [] if measures.strip() == "all" else measures.split(","):
-        MEASURES.question(name.strip())
+    for name in [] if measures.strip() == "all" else [name.strip() for name in measures.split(",") if name.strip()]:
+        MEASURES.question(name)
     texts = read(data, text=text, label=label, id=id, split=split)
-    folder = out or Path("runs") / Path(data.split(":")[-1]).name.split(".")[0]
+    folder = out or Path("runs") / (Path(data.split(":")[-1]).name.strip(".").split(".")[0] or "study")
     _run(
         model,
         texts,
@@ -265,6 +265,7 @@ def tour(
     out: Annotated[Path, typer.Option("--out", help="The folder for the study.")] = Path("runs/tour"),
     model: ModelOption = None,
     workers: Workers = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away what an earlier tour left in the folder.")] = False,
     serve: Annotated[
         bool, typer.Option("--serve/--no-serve", help="Serve the report on this machine until interrupted.")
     ] = False,
@@ -274,7 +275,7 @@ def tour(
     """Everything on the embedded model and corpora: a study, a summary and a report."""
     from attlas.corpora import read
 
-    _run(model, read("embedded:all"), "all", out, True, as_json, workers=workers)
+    _run(model, read("embedded:all"), "all", out, True, as_json, workers=workers, fresh=fresh)
     if serve:
         from attlas.cli.serve import serve_folder
 

@@ -17,3 +17,7 @@ class Memo:
         if key not in known:
             known[key] = compute()
         return known[key]
+
+    def forget(self) -> None:
+        """Let go of everything that was worked out."""
+        self.__dict__.pop("_known", None)

@@ -56,6 +56,8 @@ def csv_rows(path: Path, delimiter: str = ",", header: bool = True) -> Iterator[
             number += 1
             where = f"{path}, row {number} (line {line})"
             if isinstance(cells, str):
+                if "never closed" in cells:  # all that follows stands inside it
+                    raise CorpusError(f"{where}: {cells}")
                 yield where, BadRow(where, cells)
             elif len(cells) != len(names):
                 yield (
@@ -66,7 +68,13 @@ def csv_rows(path: Path, delimiter: str = ",", header: bool = True) -> Iterator[
                     ),
                 )
             else:
-                yield where, dict(zip(names, cells, strict=True))
+                yield where, dict(zip(names, map(_unquoted, cells) if delimiter != "," else cells, strict=True))
+
+
+def _unquoted(cell: str) -> str:
+    """A cell of a .tsv: stray quotes are letters there, but a cell that is quoted as a whole is unwrapped."""
+    quoted = len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in cell[1:-1].replace('""', "")
+    return cell[1:-1].replace('""', '"') if quoted else cell
 
 
 def _cells(reader: Any) -> Iterator[tuple[int, list[str] | str]]:

@@ -39,7 +39,7 @@ def read(
         return source
     columns = _Columns(text, label, id)
     if isinstance(source, str) and source.startswith("embedded:"):
-        return embedded(source.removeprefix("embedded:"))
+        return embedded(source.removeprefix("embedded:"), columns)
     if isinstance(source, str) and source.startswith("hub:"):
         return _hub(source.removeprefix("hub:"), split, columns)
     if isinstance(source, str | Path):
@@ -61,7 +61,7 @@ def read(
     return _iterable(source, columns)
 
 
-def embedded(name: str) -> Corpus:
+def embedded(name: str, columns: _Columns | None = None) -> Corpus:
     """One of the embedded corpora, or `all` of them; labels of `all` are as in each.
 
     >>> next(iter(embedded("reviews"))).label in ("positive", "negative")
@@ -70,7 +70,9 @@ def embedded(name: str) -> Corpus:
     if name not in (*EMBEDDED, "all"):
         raise CorpusError(f"there is no embedded corpus {name!r}; they are {', '.join(EMBEDDED)} and all")
     folder = Path(str(package_files("attlas.corpora") / "embedded"))
-    columns = _Columns("text", "label", "id")
+    columns = _Columns(
+        (columns and columns.text) or "text", (columns and columns.label) or "label", (columns and columns.id) or "id"
+    )
 
     def texts() -> Iterator[Text | BadRow]:
         for part in EMBEDDED if name == "all" else (name,):

@@ -21,11 +21,11 @@ def surface(layer: Attention, punctuation: frozenset[str] = frozenset(".,")) -> 
     """Mean mass a row gives to each of COLUMNS: [text, head, column]; NaN where a text has no such row or the model no such token.
 
     Of every row the attention to itself, to the token before and after, to the first token, to [CLS], to all [SEP], and to "." and ","
-    (Clark et al. 2019, section 3.1); `sep_from_sep` is the mean over [SEP] rows only, `sep_from_rest` over the others.
+    (Clark et al. 2019, sections 3.1 and 3.2); `sep_from_sep` is the mean over [SEP] rows only, `sep_from_rest` over the others.
     """
     batch, received, near = layer.batch, layer.received, layer.by_offset()
     marks, shares = batch.once(("surface", punctuation), lambda: _marks_and_shares(batch, punctuation))
-    marked = torch.matmul(received, marks)  # text head mark: sums of columns
+    marked = torch.matmul(received, marks.to(received.dtype))  # text head mark: sums of columns
     sep_from_sep = layer.between(batch.sep, batch.sep)
     out = received.new_empty(batch.n_texts, layer.n_heads, len(COLUMNS))
     out[..., 0], out[..., 1], out[..., 2] = near[..., REACH + 1], near[..., REACH], near[..., REACH + 2]

@@ -7,8 +7,10 @@ and takes nothing away from what the module returns; gates multiply the heads si
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -19,11 +21,11 @@ from attlas.core.attention import Attention, DenseAttention
 from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
 from attlas.core.errors import CaptureError
+from attlas.models.implementation import Undo, use_implementation
 
 if TYPE_CHECKING:
     from attlas.models.capture import Observer
 
-Undo = list[Callable[[], None]]
 ObserversOf = Callable[[nn.Module], "list[Observer]"]
 
 # class that returns the weights -> its part whose input is the heads side by side
@@ -44,6 +46,9 @@ class Seen(Protocol):
     def keep_gradient(self) -> None:
         """Ask for the gradient of the weights to be kept in the backward pass."""
 
+    def check(self, name: str) -> None:
+        """Refuse what is not attention: rows that do not sum to one, or mass on keys that cannot be seen."""
+
 
 @dataclass(frozen=True)
 class DenseSeen:
@@ -62,6 +67,16 @@ class DenseSeen:
 
     def keep_gradient(self) -> None:
         _keep(self.weights)
+
+    def check(self, name: str) -> None:
+        one = self.weights[0].detach().float()  # one text of the batch tells
+        sums = one.sum(-1)
+        if bool((sums - 1).abs().max() > 1e-2):
+            raise CaptureError(
+                f"the rows of the attention of {name} do not sum to one (they range from {float(sums.min()):.2f} to {float(sums.max()):.2f}); Attlas cannot measure it"
+            )
+        if self.visible is not None and bool((one * ~self.visible).sum(-1).max() > 1e-2):
+            raise CaptureError(f"{name} attends to tokens that its mask hides; Attlas cannot tell what its queries see")
 
 
 @dataclass(frozen=True)
@@ -101,6 +116,9 @@ class BandSeen:
             index,
         )
 
+    def check(self, name: str) -> None:
+        """Longformer's band is put together by hand here, and tested so."""
+
     def keep_gradient(self) -> None:
         _keep(self.local)
         if self.rows is not None:
@@ -133,17 +151,17 @@ def _grad(weights: Tensor) -> Tensor:
 class Hooked:
     """Hooks on every module that returns attention weights when asked."""
 
-    def fit(self, scope: nn.Module, observers_of: ObserversOf) -> Undo:
-        """Put hooks on the modules of a network; how to take them off."""
+    def fit(self, network: nn.Module, scope: nn.Module, observers_of: ObserversOf) -> Undo:
+        """Put hooks on the modules of a network and let it prepare its masks for eager attention; how to undo both."""
         modules = self.modules(scope)
         if not modules:
             raise CaptureError(
                 f"{type(scope).__name__} has no attention that can be observed; it neither uses transformers' attention interface nor returns weights on output_attentions=True"
             )
-        undo: Undo = []
+        undo = use_implementation(network, "eager")
         for module in modules:
             undo += self.fit_one(module, observers_of)
-        return undo + _keep_attention_type(scope)
+        return undo + _use_full_attention(scope)
 
     def modules(self, scope: nn.Module) -> Sequence[nn.Module]:
         known = [module for module in scope.modules() if type(module).__name__ in PROJECTION]
@@ -180,7 +198,7 @@ class Hooked:
                 )
             seen = self.seen(module, output)
             for observer in observers:
-                observer.see(seen)
+                observer.see(seen, module)
 
         undo = [
             module.register_forward_pre_hook(ask, with_kwargs=True).remove,
@@ -215,66 +233,61 @@ class Hooked:
             raise CaptureError(
                 f"{type(module).__name__} returned no attention weights of shape [text, head, query, key]"
             )
-        sums = found[0].detach().float().sum(-1)
-        if not torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
-            name = type(module).__name__
-            hint = "; load it with attention_type='original_full'" if name == "BigBirdAttention" else ""
-            raise CaptureError(f"the rows that {name} returns as its attention do not sum to one{hint}")
-        return DenseSeen(found[0])
+        return DenseSeen(found[0], _causal_pattern(found[0].detach()))
 
 
 class LongformerHooked(Hooked):
     """Longformer: the band and the global rows. For gradients the weights are taken where they enter the output."""
+
+    def __init__(self) -> None:
+        self.tapped = threading.local()  # what this thread's pass took, by module
 
     def modules(self, scope: nn.Module) -> Sequence[nn.Module]:
         return [module for module in scope.modules() if type(module).__name__ == "LongformerAttention"]
 
     def fit_one(self, module: nn.Module, observers_of: ObserversOf) -> Undo:
         undo = super().fit_one(module, observers_of)
-        inner = module.get_submodule("self")
-        undo += [
-            _tapped(inner, name, lambda: any(observer.gradients for observer in observers_of(module)))
-            for name in ("_compute_attn_output_with_global_indices", "_sliding_chunks_matmul_attn_probs_value")
-        ]
+        for name in ("_compute_attn_output_with_global_indices", "_sliding_chunks_matmul_attn_probs_value"):
+            undo.append(self._tap(module.get_submodule("self"), name, partial(observers_of, module)))
         return undo
+
+    def _tap(self, module: nn.Module, name: str, observers: Callable[[], list[Observer]]) -> Callable[[], None]:
+        """Let a method work on a copy of the weights that nothing overwrites later, if gradients are wanted; how to undo it."""
+        method = getattr(module, name)
+        signature = inspect.signature(method)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            taken = self.tapped.__dict__
+            if str(id(module)) in taken or not any(observer.gradients for observer in observers()):
+                return method(*args, **kwargs)
+            bound = signature.bind(*args, **kwargs)
+            bound.arguments["attn_probs"] = taken[str(id(module))] = bound.arguments["attn_probs"].clone()
+            return method(*bound.args, **bound.kwargs)
+
+        module.__dict__[name] = call
+        return lambda: module.__dict__.pop(name, None)
 
     def seen(self, module: nn.Module, output: Any) -> Seen:
         local, rows = output[1], output[2] if len(output) > 2 else None
-        return BandSeen(module.get_submodule("self").__dict__.pop("_attlas_weights", local), rows)
+        return BandSeen(self.tapped.__dict__.pop(str(id(module.get_submodule("self"))), local), rows)
 
 
-def _tapped(module: nn.Module, name: str, wanted: Callable[[], bool]) -> Callable[[], None]:
-    """Let a method of Longformer's attention work on a copy of its weights that nothing overwrites later; how to undo it."""
-    method = getattr(module, name)
-    signature = inspect.signature(method)
+def _causal_pattern(weights: Tensor) -> Tensor | None:
+    """Which keys each query sees, where nothing says so but the weights: of a causal model the keys before it that any head uses."""
+    n = weights.shape[-1]
+    if n == 1 or bool(weights.triu(1).any()):
+        return None
+    return (weights != 0).flatten(0, 1).any(0)[None]
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not wanted() or "_attlas_weights" in module.__dict__:
-            return method(*args, **kwargs)
-        bound = signature.bind(*args, **kwargs)
-        bound.arguments["attn_probs"] = module.__dict__["_attlas_weights"] = bound.arguments["attn_probs"].clone()
-        return method(*bound.args, **bound.kwargs)
 
-    module.__dict__[name] = call
-
-    def undo() -> None:
-        module.__dict__.pop(name, None)
-        module.__dict__.pop("_attlas_weights", None)
-
+def _use_full_attention(scope: nn.Module) -> Undo:
+    """BigBird turns itself to full attention on a short text, for good: turn it so for a while; how to turn it back."""
+    undo: Undo = []
+    for module in scope.modules():
+        if isinstance(module, PreTrainedModel) and hasattr(module, "set_attention_type"):
+            undo.append(partial(module.set_attention_type, module.attention_type))
+            module.set_attention_type("original_full")
     return undo
-
-
-def _keep_attention_type(scope: nn.Module) -> Undo:
-    """BigBird turns itself to full attention on a short text, for good; how to turn it back."""
-
-    def back(module: Any, before: str) -> Callable[[], None]:
-        return lambda: module.set_attention_type(before) if module.attention_type != before else None
-
-    return [
-        back(module, module.attention_type)
-        for module in scope.modules()
-        if isinstance(module, PreTrainedModel) and hasattr(module, "set_attention_type")
-    ]
 
 
 def adapter_of(scope: nn.Module) -> Hooked | None:

@@ -18,13 +18,14 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, PretrainedConfig
+from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
 from attlas.core.attention import Attention, same_visible
 from attlas.core.batch import Batch
 from attlas.core.errors import CaptureError
 from attlas.models.adapters import DenseSeen, Seen, adapter_of
+from attlas.models.implementation import Undo, use_implementation
 
 IMPLEMENTATION = "attlas"
 Sink = Callable[[Attention], None]
@@ -41,10 +42,11 @@ class Observer:
     batch: Batch | None = None
     layer: int = 0
     patterns: list[Tensor | None] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)  # the layers' own numbers, where they have one
 
     def watch(self, batch: Batch) -> None:
         """Say which batch the next forward pass is of."""
-        self.batch, self.layer, self.patterns = batch, 0, []
+        self.batch, self.layer, self.patterns, self.numbers = batch, 0, [], []
 
     @property
     def n_heads(self) -> int:
@@ -60,9 +62,15 @@ class Observer:
             )
         return heads * self.gates[self.layer].to(heads)[:, None]
 
-    def see(self, seen: Seen) -> None:
+    def see(self, seen: Seen, module: nn.Module) -> None:
         """Take one layer's attention."""
         index, self.layer = self.layer, self.layer + 1
+        number = getattr(module, "layer_idx", None)
+        if isinstance(number, int) and number in self.numbers:
+            raise CaptureError(
+                f"{type(module).__name__} computes more than one attention in layer {number}; Attlas cannot tell them apart"
+            )
+        self.numbers += [number] if isinstance(number, int) else []
         if self.sink is None:
             return
         if self.batch is None:
@@ -71,6 +79,7 @@ class Observer:
             )
         if self.gradients:
             seen.keep_gradient()
+        seen.check(type(module).__name__)
         self.sink(seen.attention(self.batch, index))
 
     def pattern(self, visible: Tensor | None) -> Tensor | None:
@@ -99,7 +108,7 @@ _open = _Open()
 class _Fitted:
     """What was put on a network and how often it is in use."""
 
-    undo: list[Callable[[], None]]
+    undo: Undo
     users: int = 0
 
 
@@ -119,7 +128,7 @@ def attention_function(
         output = observer.gated(output)
     visible = _visible(attention_mask, weights.shape[-1])
     for observer in observers:
-        observer.see(DenseSeen(weights, observer.pattern(visible)))
+        observer.see(DenseSeen(weights, observer.pattern(visible)), module)
     return output, weights if _wants_weights(kwargs, module) else None
 
 
@@ -176,7 +185,7 @@ def _fit(network: nn.Module, scope: nn.Module) -> None:
     with _lock:
         if network not in _fitted:
             adapter = adapter_of(scope)
-            undo = adapter.fit(scope, _open.of) if adapter else _use_function(network)
+            undo = adapter.fit(network, scope, _open.of) if adapter else _use_function(network)
             _fitted[network] = _Fitted(undo)
         _fitted[network].users += 1
 
@@ -191,29 +200,8 @@ def _release(network: nn.Module) -> None:
                 step()
 
 
-def _use_function(network: nn.Module) -> list[Callable[[], None]]:
-    """Switch every config of the network to the registered function; how to undo it."""
+def _use_function(network: nn.Module) -> Undo:
+    """Switch the network to the registered function; how to undo it."""
     AttentionInterface.register(IMPLEMENTATION, attention_function)
     AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
-    undo: list[Callable[[], None]] = []
-    for config in _configs(network):
-        before = config.__dict__.get("_attn_implementation_internal")
-
-        def restore(config: PretrainedConfig = config, before: str | None = before) -> None:
-            config._attn_implementation_internal = before
-
-        undo.append(restore)
-        config._attn_implementation_internal = IMPLEMENTATION
-    return undo
-
-
-def _configs(network: nn.Module) -> list[PretrainedConfig]:
-    """Every configuration that a part of the network reads, each once."""
-    found: dict[int, PretrainedConfig] = {}
-    waiting: list[Any] = [getattr(module, "config", None) for module in network.modules()]
-    while waiting:
-        config = waiting.pop()
-        if isinstance(config, PretrainedConfig) and id(config) not in found:
-            found[id(config)] = config
-            waiting += [getattr(config, name, None) for name in config.sub_configs]
-    return list(found.values())
+    return use_implementation(network, IMPLEMENTATION)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,14 @@ class Encoder:
         """Tokenise texts, each with its place in the corpus."""
         if not texts:
             return []
+        with self._lock:  # truncation is a setting of the tokenizer, which threads may share
+            return self._encode(texts)
+
+    @cached_property
+    def _lock(self) -> threading.Lock:
+        return threading.Lock()
+
+    def _encode(self, texts: Sequence[tuple[int, Text]]) -> list[Encoded]:
         whole = self._call([text.text for _, text in texts], truncation=False)
         lengths = [len(ids) for ids in whole["input_ids"]]
         over = [

@@ -120,10 +120,31 @@ def _from(source: str | Path, name: str, task: str, allow_pickle: bool) -> tuple
         config = _try(name, lambda: AutoConfig.from_pretrained(source, trust_remote_code=False))
         auto = getattr(transformers, TASKS[task])
         options = {} if allow_pickle else {"use_safetensors": True}
-        network = _try(name, lambda: auto.from_pretrained(source, config=config, trust_remote_code=False, **options))
+        with torch.random.fork_rng(
+            devices=[]
+        ):  # what the file does not hold (a pooler, a new head) is the same every time
+            torch.manual_seed(0)
+            network, info = _try(
+                name,
+                lambda: auto.from_pretrained(
+                    source, config=config, trust_remote_code=False, output_loading_info=True, **options
+                ),
+            )
         tokenizer = _try(name, lambda: AutoTokenizer.from_pretrained(source, trust_remote_code=False))
     check_parts(network, tokenizer)
+    _refuse_holes(name, network, info)
     return network, tokenizer
+
+
+def _refuse_holes(name: str, network: Any, info: Any) -> None:
+    """Refuse weights that do not fill the part whose attention is read: the rest would be random, and silently so."""
+    base = {id(parameter) for parameter in network.base_model.parameters()}
+    wanted = {key for key, parameter in network.named_parameters() if id(parameter) in base and "pooler" not in key}
+    holes = sorted(wanted & {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
+    if holes:
+        raise ModelError(
+            f"the weights of {name!r} do not fit its architecture: {len(holes)} are missing or of another shape, such as {holes[0]}; check config.json and the weights' names"
+        )
 
 
 def _try(name: str, step: Callable[[], Any]) -> Any:

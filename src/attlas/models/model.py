@@ -7,7 +7,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -37,7 +37,6 @@ class Model:
     task: str = "base"
     file_sha256: str | None = None
     limit: int | None = None
-    notes: tuple[str, ...] = field(default=())
 
     @cached_property
     def part(self) -> nn.Module:
@@ -85,7 +84,7 @@ class Model:
         limits = [
             limit
             for limit in (self._positions(), getattr(self.tokenizer, "model_max_length", None), self.limit)
-            if limit and limit < LONGEST
+            if limit and 0 < limit < LONGEST
         ]
         return min(limits) if limits else None
 
@@ -99,6 +98,10 @@ class Model:
             ):
                 return module.num_embeddings - module.padding_idx - 1
         config = self.network.config.get_text_config()
+        if (
+            getattr(config, "attention_type", "") == "block_sparse"
+        ):  # BigBird: in blocks the library returns no whole rows
+            return (5 + 2 * config.num_random_blocks) * config.block_size
         relative = config.model_type in ("t5", "mt5", "umt5") or getattr(config, "position_biased_input", True) is False
         return None if relative else getattr(config, "max_position_embeddings", None)
 
@@ -152,12 +155,17 @@ class Model:
         with self.observe(sink, gates=gates, gradients=gradients) as observer, torch.set_grad_enabled(wanted):
 
             def read(batch: Batch) -> Any:
+                if network.training and not gradients:
+                    raise ModelError(
+                        "the network is in training mode, where dropout changes attention; call its eval() first"
+                    )
                 observer.watch(batch)
                 output = network(input_ids=batch.ids, **batch.inputs, **options)
                 if expected and observer.layer != expected:
                     raise CaptureError(
                         f"{type(self.network).__name__} showed the attention of {observer.layer} layers instead of {expected}; nothing was measured"
                     )
+                batch.forget()
                 return output
 
             yield read

@@ -28,7 +28,9 @@ class Engine(Protocol):
 
 def default_workers(device: torch.device) -> int:
     """As many as this process may use cores; one for a GPU."""
-    return max(1, len(os.sched_getaffinity(0))) if device.type == "cpu" else 1
+    if device.type != "cpu":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class LocalEngine:

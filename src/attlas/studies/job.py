@@ -37,8 +37,8 @@ class ShardJob:
     ) -> None:
         self.model, self.measures, self.store, self.shard, self.tell = model, measures, store, shard, tell
         encoded = model.encode(shard.texts)
-        self.kept = [text for text in encoded if len(text)]
-        self.empty = [text for text in encoded if not len(text)]
+        self.kept = [text for text in encoded if not all(text.special)]
+        self.empty = [text for text in encoded if all(text.special)]
         groups = list(model.encoder.groups(self.kept))
         self.lanes = [groups[lane::LANES] for lane in range(LANES) if groups[lane::LANES]] or [[]]
         self.states: dict[int, dict[str, State]] = {}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from attlas.core.errors import StudyError
@@ -52,6 +53,26 @@ class Study:
         frame: pd.DataFrame = pq.read_table(
             self.folder / store.TABLES / f"{name}.parquet", columns=columns, filters=filters
         ).to_pandas()
+        return frame
+
+    def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
+        """Some rows of `texts` from all over the corpus, each with its row group; only those groups are read."""
+        with pq.ParquetFile(self.folder / store.TABLES / "texts.parquet") as file:
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+            starts = [sum(sizes[:group]) for group in range(len(sizes))]
+            step = max(1, sum(sizes) // count)
+            out = []
+            for group, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+                wanted = [row - start for row in range(0, step * count, step) if start <= row < start + size]
+                if wanted:
+                    out += [(group, row) for row in file.read_row_group(group).take(wanted).to_pylist()]
+        return out[:count]
+
+    def tokens(self, name: str, group: int, text: str) -> pd.DataFrame:
+        """The rows of one text in a per-token table, from the row group that holds it (a shard's, as in `texts`)."""
+        with pq.ParquetFile(self.folder / store.TABLES / f"{name}.parquet") as file:
+            rows = file.read_row_group(group)
+        frame: pd.DataFrame = rows.filter(pc.equal(rows["text"], text)).to_pandas()
         return frame
 
     @property

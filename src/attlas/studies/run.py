@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import shutil
@@ -9,6 +10,7 @@ import tempfile
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -25,9 +27,10 @@ from attlas.core.states import State
 from attlas.corpora import Corpus, read
 from attlas.measures import measures_of
 from attlas.models import Model, load
+from attlas.models.encode import BUDGET_CELLS, BUDGET_TOKENS
 from attlas.studies import store
 from attlas.studies.engines import Engine, Task, engine_of
-from attlas.studies.job import ShardJob
+from attlas.studies.job import LANES, ShardJob
 from attlas.studies.opened import Study
 from attlas.studies.progress import Report, progress_bar
 from attlas.studies.shards import SHARD_CHARACTERS, SHARD_TEXTS, Survey, shards, survey
@@ -65,13 +68,16 @@ def study(
     model = load(model)
     if long == "error":
         _refuse_long(model, corpus)
-    temporary = out is None
-    out = tempfile.mkdtemp(prefix="attlas-") if out is None else out
-    folder = Path(out).expanduser()
-    run = _Run(model, corpus, chosen, folder, found, seed, keep_states)
-    with progress_bar(progress) as report:
-        done = run.go(engine_of(engine, workers, model.device), fresh, report)
-    if temporary:
+    chosen_engine = engine_of(engine, workers, model.device)
+    folder = Path(tempfile.mkdtemp(prefix="attlas-") if out is None else out).expanduser()
+    try:
+        with progress_bar(progress) as report:
+            done = _Run(model, corpus, chosen, folder, found, seed, keep_states).go(chosen_engine, fresh, report)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if out is None:
         weakref.finalize(done, shutil.rmtree, folder, ignore_errors=True)
     return done
 
@@ -95,12 +101,11 @@ class _Run:
         began = time.perf_counter()
         self.model.n_layers  # noqa: B018  a model without attention is refused before anything is written
         identity = self.identity()
-        manifest = None if fresh else store.read_manifest(self.folder)
-        if fresh and self.folder.exists():
-            _own_or_empty(self.folder)
-        if manifest is not None:
-            _same_study(self.folder, manifest.get("identity", {}), identity)
-            if manifest.get("status") == "complete":
+        with store.writing(self.folder):
+            manifest = store.read_manifest(self.folder)  # refuses a folder that is not a study's, also a fresh one
+        if manifest is not None and not fresh:
+            _same_study(self.folder, manifest["identity"], identity)
+            if manifest["status"] == "complete":
                 report(self.survey.rows, self.survey.rows)
                 return Study.open(self.folder)
         with store.claimed(self.folder):
@@ -109,26 +114,30 @@ class _Run:
             with store.writing(self.folder):
                 self.shards.folder.mkdir(exist_ok=True)
             self.shards.clear_unfinished()
-            before = float(manifest.get("seconds", 0)) if manifest else 0.0
             content = self.describe(identity)
-            store.write_json(self.folder / store.MANIFEST, {"status": "running", **content, "seconds": before})
+            store.write_json(self.folder / store.MANIFEST, {"status": "running", **content})
             count = self.run_shards(engine, report)
-            self.finish(count, content, began, before)
+            self.finish(count, content, began)
         return Study.open(self.folder)
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for a study to be gone on with."""
         return {
             "weights": self.model.weights_sha256(),
+            "model": _digest(self.model.network.config.to_json_string()),
+            "tokenizer": _digest(self.model.tokenizer.backend_tokenizer.to_str()),
+            "device": self.model.device.type,
             "max_length": self.model.max_length,
             "corpus": self.survey.digest,
             "measures": {measure.name: repr(measure) for measure in self.measures},
-            "shard": [SHARD_TEXTS, SHARD_CHARACTERS],
+            "cut": [SHARD_TEXTS, SHARD_CHARACTERS, LANES, BUDGET_TOKENS, BUDGET_CELLS],
             "seed": self.seed,
             "versions": {
                 "attlas": version("attlas"),
                 "torch": torch.__version__,
                 "transformers": version("transformers"),
+                "numpy": np.__version__,
+                "numba": version("numba"),
             },
         }
 
@@ -142,7 +151,7 @@ class _Run:
             "corpus": {"name": self.corpus.name, "fingerprint": self.survey.digest, "labels": self.survey.labels},
             "measures": identity["measures"],
             "seed": self.seed,
-            "versions": {**identity["versions"], "python": platform.python_version(), "numpy": np.__version__},
+            "versions": {**identity["versions"], "python": platform.python_version()},
             "identity": identity,
         }  # fmt: skip
 
@@ -169,57 +178,45 @@ class _Run:
         engine.run(tasks())
         return count
 
-    def finish(self, count: int, content: dict[str, Any], began: float, before: float) -> None:
+    def finish(self, count: int, content: dict[str, Any], began: float) -> None:
         """Merge the shards in order, write the tables, then say that the study is complete."""
         beside, place = self.folder / f"{store.TABLES}.tmp", self.folder / store.TABLES
-        records = [self.shards.record(index) for index in range(count)]
+        about: dict[str, dict[str, Any]] = {}
         with store.writing(place):
             shutil.rmtree(beside, ignore_errors=True)
             beside.mkdir()
-            about = {}
-            streamed = self.shards.tables(count)
-            for name in streamed:
-                about[name] = {
-                    "rows": store.write_parquet(beside / f"{name}.parquet", self.shards.parts(count, name)),
-                    "kind": "text",
-                }
-            for measure in self.measures:
-                for name, frame in measure.result(self._merged(measure, count)).items():
-                    if name not in streamed:
-                        about[name] = {
-                            "rows": store.write_parquet(beside / f"{name}.parquet", [store.arrow(frame)]),
-                            "kind": _kind(frame, self.model),
-                        }
-                        about[name]["measure"] = measure.name
+            for name in self.shards.tables(count):
+                rows = store.write_parquet(beside / f"{name}.parquet", self.shards.parts(count, name))
+                about[name] = {"rows": rows, "kind": "text"}
+            for measure, state in self._merged(count):
+                for name, frame in measure.result(state).items():
+                    if name not in about:
+                        rows = store.write_parquet(beside / f"{name}.parquet", [store.arrow(frame)])
+                        about[name] = {"rows": rows, "kind": _kind(frame, self.model), "measure": measure.name}
             shutil.rmtree(place, ignore_errors=True)
             beside.rename(place)
-        quarantine = [row for record in records for row in record["quarantine"]]
-        store.write_bytes(
-            self.folder / store.QUARANTINE,
-            "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in quarantine).encode(
-                "utf-8", "backslashreplace"
-            ),
-        )
-        counts = {name: sum(record["counts"][name] for record in records) for name in records[0]["counts"]}
-        seconds = before + time.perf_counter() - began
-        store.write_json(
-            self.folder / store.MANIFEST,
-            {"status": "complete", **content, "counts": counts, "tables": about, "seconds": round(seconds, 3)},
-        )
+        counts: Counter[str] = Counter()
+        with store.replacing(self.folder / store.QUARANTINE) as file:
+            for index in range(count):
+                record = self.shards.record(index)
+                counts.update(record["counts"])
+                for row in record["quarantine"]:
+                    file.write((json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
+        end = {"counts": dict(counts), "tables": about, "seconds": round(time.perf_counter() - began, 3)}
+        store.write_json(self.folder / store.MANIFEST, {"status": "complete", **content, **end})
         if not self.keep_states:
             shutil.rmtree(self.shards.folder)
 
-    def _merged(self, measure: Measure[Any], count: int) -> State:
-        merged = measure.start(self.model)
-        start = f"{measure.name}/"
+    def _merged(self, count: int) -> list[tuple[Measure[Any], State]]:
+        """The states of all measures over all shards, merged in order."""
+        merged: dict[str, State] = {measure.name: measure.start(self.model) for measure in self.measures}
         for index in range(count):
-            arrays = {
-                name.removeprefix(start): array
-                for name, array in self.shards.arrays(index).items()
-                if name.startswith(start)
-            }
-            merged = measure.merge(merged, measure.start(self.model).restored(arrays))
-        return merged
+            arrays = self.shards.arrays(index)
+            for measure in self.measures:
+                start = f"{measure.name}/"
+                own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+                merged[measure.name] = measure.merge(merged[measure.name], measure.start(self.model).restored(own))
+        return [(measure, merged[measure.name]) for measure in self.measures]
 
 
 def _kind(frame: pd.DataFrame, model: Model) -> str:
@@ -232,10 +229,8 @@ def _kind(frame: pd.DataFrame, model: Model) -> str:
     return "head" if heads else "other"
 
 
-def _own_or_empty(folder: Path) -> None:
-    """Refuse to clear a folder that is not a study's."""
-    if not (folder / store.MANIFEST).is_file():
-        store.read_manifest(folder)
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _same_study(folder: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:

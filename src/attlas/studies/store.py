@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,15 @@ from attlas.core.errors import StudyError
 
 Array = npt.NDArray[Any]
 
-MANIFEST, TABLES, STATES, QUARANTINE, LOCK = "manifest.json", "tables", "states", "quarantine.jsonl", ".lock"
-OWN = (MANIFEST, TABLES, STATES, QUARANTINE, LOCK)
+MANIFEST, TABLES, STATES, QUARANTINE, LOCK, REPORT = (
+    "manifest.json",
+    "tables",
+    "states",
+    "quarantine.jsonl",
+    ".lock",
+    "report.html",
+)
+OWN = (MANIFEST, TABLES, STATES, QUARANTINE, LOCK, REPORT)
 
 
 @contextmanager
@@ -43,24 +50,31 @@ def writing(what: Path) -> Iterator[None]:
         raise StudyError(f"{what} cannot be written: {error}") from error
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write beside its place, moved there when all is written; whole or not at all."""
     beside = path.with_name(f"{path.name}.tmp")
     with writing(path):
         try:
             with beside.open("wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(path)
-        except OSError:
+        except BaseException:
             beside.unlink(missing_ok=True)
             raise
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    with replacing(path) as file:
+        file.write(data)
+
+
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file whole or not at all."""
-    write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
 
 
 def arrow(frame: pd.DataFrame) -> pa.Table:
@@ -174,17 +188,25 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     path = folder / MANIFEST
     if path.is_file():
         try:
-            return json.loads(path.read_text())
-        except json.JSONDecodeError as error:
-            raise StudyError(f"{path} is not a manifest: {error}") from error
-    if folder.is_dir() and any(entry.name not in OWN for entry in folder.iterdir()):
+            manifest = json.loads(path.read_text())
+        except ValueError:
+            manifest = None
+        if not isinstance(manifest, dict) or "status" not in manifest or "identity" not in manifest:
+            raise StudyError(f"{path} is not the manifest of a study; choose another folder")
+        return manifest
+    if folder.is_dir() and any(entry.name.removesuffix(".tmp") not in OWN for entry in folder.iterdir()):
         raise StudyError(f"{folder} is not empty and holds no study; choose another folder")
     return None
 
 
 def clear(folder: Path) -> None:
     """Remove a study's own files and nothing else."""
+    for name in (
+        MANIFEST,
+        QUARANTINE,
+        f"{MANIFEST}.tmp",
+        f"{QUARANTINE}.tmp",
+    ):  # the manifest first: without it nothing is a study
+        (folder / name).unlink(missing_ok=True)
     for name in (TABLES, STATES, f"{TABLES}.tmp"):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (MANIFEST, QUARANTINE):
-        (folder / name).unlink(missing_ok=True)

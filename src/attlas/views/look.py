@@ -16,14 +16,14 @@ from torch import Tensor
 
 from attlas.core.attention import DenseAttention, words_from_tokens
 from attlas.core.batch import Batch
-from attlas.core.errors import CorpusError, ModelError
+from attlas.core.errors import AttlasError, CorpusError, ModelError
 from attlas.core.text import Text
 from attlas.models import load
 from attlas.studies.store import write_bytes
 from attlas.views.report import templates
 
 MOST_BYTES = 4 * 2**30
-PAGE_BYTES = 6 * 2**20
+PAGE_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,7 @@ class TextAttention:
     weights: Tensor
     batch: Batch
     model: str
+    uniform: Tensor  # layer key: what each token would receive if every row were spread evenly over what it sees
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -68,6 +69,7 @@ class TextAttention:
             "model": self.model, "text": self.text, "tokens": list(self.tokens), "words": list(self.words), "word_of": self.batch.words[0].of.tolist(),
             "n_layers": len(self.weights), "n_heads": self.weights.shape[1], "cut": self.batch.cut[0],
             "received": {"all": _rounded(received.mean(0)), **{f"L{layer}": _rounded(values) for layer, values in enumerate(received)}},
+            "uniform": _rounded(self.uniform.mean(0)),
         }  # fmt: skip
 
     def _repr_html_(self) -> str:
@@ -78,14 +80,15 @@ class TextAttention:
     def page(self) -> str:
         """A page that needs nothing else: choose layer and head, click tokens to see where they look."""
         weights = self.weights.float().numpy()
-        small = weights.size <= PAGE_BYTES
+        small = 2 * weights.size <= PAGE_BYTES
         shown = (
             weights if small else self.received().mean(1, keepdim=True)[:, :, None].numpy()
         )  # layer head query key, or received only
         scale = float(shown.max()) or 1.0
         data = {
             "tokens": list(self.tokens), "special": self.special.tolist(), "spans": self.batch.offsets[0].tolist(), "text": self.text, "rows": small,
-            "shape": list(shown.shape), "scale": scale, "weights": base64.b64encode(np.round(shown / scale * 255).astype(np.uint8).tobytes()).decode(),
+            "shape": list(shown.shape), "scale": scale, "weights": base64.b64encode(np.round(shown / scale * 65535).astype("<u2").tobytes()).decode(),
+            "uniform": _rounded(self.uniform.mean(0)),
         }  # fmt: skip
         script = Markup(json.dumps(data).replace("<", "\\u003c"))
         return (
@@ -101,8 +104,11 @@ class TextAttention:
             )
         )
 
-    def write(self, path: Path) -> Path:
+    def write(self, path: str | Path) -> Path:
         """Write the page to a file."""
+        path = Path(path).expanduser()
+        if path.is_dir():
+            raise AttlasError(f"{path} is a folder; give a file for the page, such as look.html")
         write_bytes(path, self.page().encode("utf-8", "replace"))
         return path
 
@@ -121,13 +127,15 @@ def attention(model: Any, text: str | Text) -> TextAttention:
         )
     batch = next(iter(model.batches(encoded)))
     layers: list[Tensor] = []
+    uniform: list[Tensor] = []
 
     def keep(layer: Any) -> None:
         square: DenseAttention = layer.dense()
         layers.append(square.weights[0].cpu())
+        uniform.append(square.uniform.received[0, 0].cpu())
 
     model.forward(batch, keep)
-    return TextAttention(torch.stack(layers), batch, model.name)
+    return TextAttention(torch.stack(layers), batch, model.name, torch.stack(uniform))
 
 
 def _rounded(values: Tensor) -> list[float]:

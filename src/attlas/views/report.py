@@ -24,7 +24,6 @@ from attlas.views.findings import facts, findings
 from attlas.views.overlay import tinted
 
 EXAMPLE_TEXTS = 6
-EXAMPLE_CHARACTERS = 4000
 
 
 @dataclass(frozen=True)
@@ -93,43 +92,26 @@ def _positions(study: Study) -> list[Figure]:
     ]
 
 
-def example_texts(study: Study, count: int = EXAMPLE_TEXTS) -> list[tuple[str, str | None, str]]:
-    """A few texts to show: id, label, content; from all over the corpus."""
-    texts = study.table("texts", columns=["text", "label", "content"])
-    texts = (
-        texts[texts["content"].str.len() <= EXAMPLE_CHARACTERS]
-        if (texts["content"].str.len() <= EXAMPLE_CHARACTERS).any()
-        else texts.head(1)
-    )
-    step = max(1, len(texts) // count)
-    return [(row.text, row.label, row.content) for row in texts.iloc[::step].head(count).itertuples()]
-
-
 def _totals(study: Study) -> list[Figure]:
     views = ["all", *(f"L{layer}" for layer in range(study.n_layers))]
-    options = "".join(
-        f'<option value="{number}">{"all layers" if view == "all" else f"layer {view[1:]}"}</option>'
-        for number, view in enumerate(views)
-    )
+    names = ["all layers", *(f"layer {layer}" for layer in range(study.n_layers))]
+    options = "".join(f'<option value="{number}">{name}</option>' for number, name in enumerate(names))
     blocks = []
-    for text, label, content in example_texts(study):
-        overlay = tinted(content, study.table("totals", text=text), views)
+    for group, row in study.sample(EXAMPLE_TEXTS):
+        overlay = tinted(row["content"], study.tokens("totals", group, row["text"]), views)
+        label = f" · {escape(row['label'])}" if row["label"] else ""
         blocks.append(
-            f'<div class="text"><div class="id">{escape(text)}{f" · {escape(label)}" if label else ""}</div><p dir="auto">{overlay.html}</p></div>'
+            f'<div class="text"><div class="id">{escape(row["text"])}{label}</div><p dir="auto">{overlay.html}</p></div>'
         )
     control = f'<label class="tints">tint by <select data-tints>{options}</select></label>'
-    return [
-        Figure(
-            "Attention received: darker tokens receive more (sum over queries, mean over heads); hover for numbers.",
-            html=control + "".join(blocks),
-        )
-    ]
+    caption = "Attention received: darker tokens receive more (sum over queries, mean over heads); hover for numbers."
+    return [Figure(caption, html=control + "".join(blocks))]
 
 
 SECTIONS.register("surface", Section(
     "Where heads look", ("surface",),
     "The mean share of a row's attention that goes to the token itself, its neighbours, the first token, [CLS], [SEP], and full stops and commas, after Clark et al. 2019 "
-    "(section 3.1); every text weighs the same. The grey number is the control: uniform attention over the tokens a query can see. A head that gives much to [SEP] may be doing "
+    "(sections 3.1 and 3.2); every text weighs the same. The grey number is the control: uniform attention over the tokens a query can see. A head that gives much to [SEP] may be doing "
     "nothing at all: attention there often changes the output little.", _surface), "Where do heads look?")  # fmt: skip
 SECTIONS.register("entropy", Section(
     "Focus and breadth", ("entropy",),

@@ -43,13 +43,15 @@ def print_look(seen: TextAttention, layer: int | None = None, head: int | None =
         "token",
         "string",
         "receives",
+        "even",
         "looks most at",
-        title=f"attention received ({which}; even attention gives 1)",
+        title=f"attention received ({which})",
         title_justify="left",
         box=None,
         pad_edge=False,
     )
     rows = weights.mean((0, 1))
+    even = seen.uniform.mean(0) if layer is None else seen.uniform[layer]
     order = sorted(range(len(seen.tokens)), key=lambda token: (-float(received[token]), token))[:10]
     for token in order:
         target = int(rows[token].argmax())
@@ -57,6 +59,7 @@ def print_look(seen: TextAttention, layer: int | None = None, head: int | None =
             str(token),
             Styled(seen.tokens[token]),
             number(float(received[token])),
+            Styled(number(float(even[token])), style="dim"),
             Styled(f"{seen.tokens[target]} ({number(float(rows[token, target]))})"),
         )
     console.print(table)
