@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from attlas.studies import Study
+from attlas.views.charts import export
 from attlas.views.report import sections
 
 if __name__ == "__main__":
@@ -14,7 +15,7 @@ if __name__ == "__main__":
     for name, section in sections(study):
         figure = section.figures(study)[0]
         if figure.chart is not None:
-            figure.chart.save(str(folder / f"{name}.png"), scale_factor=1.4)
+            export(figure.chart, folder / f"{name}.png")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -15,6 +16,28 @@ ACCENT = "#2b5fa8"
 FORMATS = ("svg", "pdf", "png", "html", "json")
 
 alt.data_transformers.disable_max_rows()
+
+
+def theme(dark: bool = False) -> dict[str, Any]:
+    """How charts look, in the report and as files: one sequential scale, quiet axes."""
+    ink, faint = ("#c5cbd6", "#8a8f98") if dark else ("#3a404b", "#8a8f98")
+    scale = ["#1b2028", "#2c4a75", "#5f9beb", "#dbe9ff"] if dark else ["#ffffff", "#bcd3ee", "#5b8fd0", "#123a73"]
+    return {
+        "background": "transparent" if dark else "white",
+        "font": "system-ui, sans-serif",
+        "range": {"heatmap": scale, "ramp": scale},
+        "view": {"stroke": "transparent"},
+        "title": {"color": ink, "fontWeight": 500, "anchor": "start"},
+        "axis": {
+            "labelColor": ink,
+            "titleColor": ink,
+            "titleFontWeight": 400,
+            "domainColor": faint,
+            "tickColor": faint,
+            "gridOpacity": 0.25,
+        },
+        "legend": {"labelColor": ink, "titleColor": ink, "titleFontWeight": 400},
+    }
 
 
 def choices(frame: pd.DataFrame) -> list[str]:
@@ -50,12 +73,12 @@ def _long(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     return out.assign(name="L" + out["layer"].astype(str) + ".H" + out["head"].astype(str)).round(4)
 
 
-def head_grid(frame: pd.DataFrame, columns: Sequence[str] | None = None, title: str = "") -> alt.HConcatChart:
+def head_grid(frame: pd.DataFrame, columns: Sequence[str] | None = None, first: str | None = None) -> alt.HConcatChart:
     """A grid of heads coloured by a column the reader chooses, and beside it the same values by layer with uniform attention in grey."""
     columns = list(columns or choices(frame))
     data = _long(frame, columns)
     layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
-    chosen = alt.param(name="shown", value=columns[0], bind=alt.binding_select(options=columns, name="show "))
+    chosen = alt.param(name="shown", value=first or columns[0], bind=alt.binding_select(options=columns, name="show "))
     cell = max(8, min(26, 620 // max(heads, 1)))
     tooltip = [
         alt.Tooltip("name:N", title="head"),
@@ -77,7 +100,7 @@ def head_grid(frame: pd.DataFrame, columns: Sequence[str] | None = None, title: 
             ),
             tooltip=tooltip,
         )
-        .properties(width=cell * heads, height=cell * layers, title=title)
+        .properties(width=cell * heads, height=cell * layers)
     )
     by_layer = alt.layer(
         base.mark_tick(color=GREY, thickness=2, size=max(10, cell - 6)).encode(
@@ -169,5 +192,8 @@ def export(chart: alt.TopLevelMixin, path: Path) -> Path:
         raise AttlasError(
             f"a chart is written as {', '.join(FORMATS)}, not as {path.suffix or 'a file without an ending'!r}"
         )
-    chart.save(str(path), inline=True) if path.suffix == ".html" else chart.save(str(path))
+    content = chart.to_dict()
+    content["config"] = {**content.get("config", {}), **theme()}
+    drawn = alt.Chart.from_dict(content)
+    drawn.save(str(path), inline=True) if path.suffix == ".html" else drawn.save(str(path), scale_factor=1.5)
     return path

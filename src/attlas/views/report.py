@@ -58,7 +58,7 @@ def _surface(study: Study) -> list[Figure]:
     return [
         Figure(
             "Attention to simple targets: each cell a head, hover for its value and what uniform attention would give.",
-            charts.head_grid(study.table("surface")),
+            charts.head_grid(study.table("surface"), first="previous"),
         )
     ]
 
@@ -178,7 +178,7 @@ def render(study: Study) -> str:
         parts.append({"name": name, "title": section.title, "about": section.about, "figures": figures})
     return templates().get_template("report.html").render(
         title=f"{study.manifest['model']['name']} on {study.manifest['corpus']['name']}",
-        facts=facts(study), findings=findings(study), parts=parts, specs=_inline_json(specs), bundle=Markup(_bundle()), version=__version__, manifest=study.manifest,
+        facts=facts(study), findings=findings(study), parts=parts, specs=_inline_json(specs), themes=_inline_json([charts.theme(), charts.theme(dark=True)]), bundle=Markup(_bundle()), version=__version__, manifest=study.manifest,
     )  # fmt: skip
 
 
