@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -146,6 +148,8 @@ class ShardStore:
                 shutil.rmtree(beside, ignore_errors=True)
                 raise
 
+        _give_back()
+
     def record(self, index: int) -> dict[str, Any]:
         return json.loads((self.place(index) / "record.json").read_text())
 
@@ -163,6 +167,15 @@ class ShardStore:
     def tables(self, count: int) -> list[str]:
         """The streamed tables that any shard has rows of."""
         return sorted({path.stem for index in range(count) for path in self.place(index).glob("*.parquet")})
+
+
+def _give_back() -> None:
+    """Give memory that is free but still held back to the system, so that a long study stays as small as a short one."""
+    pa.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's; other libraries have none
+        if trim is not None:
+            trim(0)
 
 
 @contextmanager
