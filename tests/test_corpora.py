@@ -400,3 +400,8 @@ def test_a_tsv_cell_quoted_as_a_whole_is_unwrapped_and_stray_quotes_are_letters(
     assert [text.text for text in read(tmp_path / "quoted.tsv")] == texts
     (tmp_path / "plain.tsv").write_text('text\nShe said "no".\n"Yes\n')
     assert [text.text for text in read(tmp_path / "plain.tsv")] == ['She said "no".', '"Yes']
+
+
+def test_a_data_frame_with_a_column_twice_is_refused():
+    with pytest.raises(CorpusError, match="more than one column named text"):
+        list(read(pd.DataFrame([["a", "b"]], columns=["text", "text"])))

@@ -149,6 +149,9 @@ def _frame_rows(frame: Any) -> Iterator[Row]:
     import pandas as pd
 
     names = [str(name) for name in frame.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise CorpusError(f"the DataFrame has more than one column named {', '.join(twice)}; rename them")
     for number, values in enumerate(frame.itertuples(index=False, name=None)):
         yield (
             f"DataFrame, row {number}",

@@ -46,9 +46,6 @@ class Seen(Protocol):
     def keep_gradient(self) -> None:
         """Ask for the gradient of the weights to be kept in the backward pass."""
 
-    def check(self, name: str) -> None:
-        """Refuse what is not attention: rows that do not sum to one, or mass on keys that cannot be seen."""
-
 
 @dataclass(frozen=True)
 class DenseSeen:
@@ -67,16 +64,6 @@ class DenseSeen:
 
     def keep_gradient(self) -> None:
         _keep(self.weights)
-
-    def check(self, name: str) -> None:
-        one = self.weights[0].detach().float()  # one text of the batch tells
-        sums = one.sum(-1)
-        if bool((sums - 1).abs().max() > 1e-2):
-            raise CaptureError(
-                f"the rows of the attention of {name} do not sum to one (they range from {float(sums.min()):.2f} to {float(sums.max()):.2f}); Attlas cannot measure it"
-            )
-        if self.visible is not None and bool((one * ~self.visible).sum(-1).max() > 1e-2):
-            raise CaptureError(f"{name} attends to tokens that its mask hides; Attlas cannot tell what its queries see")
 
 
 @dataclass(frozen=True)
@@ -115,9 +102,6 @@ class BandSeen:
             batch,
             index,
         )
-
-    def check(self, name: str) -> None:
-        """Longformer's band is put together by hand here, and tested so."""
 
     def keep_gradient(self) -> None:
         _keep(self.local)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
-from attlas.core.attention import Attention, same_visible
+from attlas.core.attention import Attention, DenseAttention, same_visible
 from attlas.core.batch import Batch
 from attlas.core.errors import CaptureError
 from attlas.models.adapters import DenseSeen, Seen, adapter_of
@@ -79,8 +79,9 @@ class Observer:
             )
         if self.gradients:
             seen.keep_gradient()
-        seen.check(type(module).__name__)
-        self.sink(seen.attention(self.batch, index))
+        layer = seen.attention(self.batch, index)
+        _check(layer, type(module).__name__)
+        self.sink(layer)
 
     def pattern(self, visible: Tensor | None) -> Tensor | None:
         """The same object for the same pattern of visible keys, so that layers share it."""
@@ -130,6 +131,22 @@ def attention_function(
     for observer in observers:
         observer.see(DenseSeen(weights, observer.pattern(visible)), module)
     return output, weights if _wants_weights(kwargs, module) else None
+
+
+def _check(layer: Attention, name: str) -> None:
+    """Refuse what is not attention: not a number, rows that do not sum to one, mass on keys that cannot be seen."""
+    total = layer.received.sum(-1)  # text head: one for each row
+    if bool(total.isnan().any()):
+        raise CaptureError(f"the attention of layer {layer.index} is not a number")
+    if bool((total / layer.n_tokens - 1).abs().max() > 1e-2):
+        low = float(total.min()) / layer.n_tokens
+        raise CaptureError(
+            f"the rows of the attention of {name} do not sum to one (a head's mean is {low:.2f}); Attlas cannot measure it"
+        )
+    if isinstance(layer, DenseAttention) and layer.visible is not None:
+        one = layer.weights[0]  # one text of the batch tells
+        if bool((one * ~layer.visible[0]).sum(-1).max() > 1e-2) or not bool(layer.visible.any(-1).all()):
+            raise CaptureError(f"{name} attends to tokens that its mask hides; Attlas cannot tell what its queries see")
 
 
 def _wants_weights(kwargs: dict[str, Any], module: nn.Module) -> bool:

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from attlas.core.attention import Attention
-from attlas.core.errors import AttlasError, CaptureError
+from attlas.core.errors import AttlasError
 from attlas.core.measure import Measure
 from attlas.core.states import State
 from attlas.models import Model
@@ -64,8 +63,6 @@ class ShardJob:
             self.finish()
 
     def _take(self, states: dict[str, State], layer: Attention) -> None:
-        if not bool(torch.isfinite(layer.received).all()):
-            raise CaptureError(f"the attention of layer {layer.index} is not a number")
         for measure in self.measures:
             measure.update(states[measure.name], layer)
 

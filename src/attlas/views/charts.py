@@ -195,5 +195,6 @@ def export(chart: alt.TopLevelMixin, path: Path) -> Path:
     content = chart.to_dict()
     content["config"] = {**content.get("config", {}), **theme()}
     drawn = alt.Chart.from_dict(content)
-    drawn.save(str(path), inline=True) if path.suffix == ".html" else drawn.save(str(path), scale_factor=1.5)
+    options: dict[str, Any] = {".html": {"inline": True}, ".png": {"scale_factor": 1.5}}.get(path.suffix, {})
+    drawn.save(str(path), **options)
     return path

@@ -40,7 +40,7 @@ def tinted(content: str, tokens: pd.DataFrame, views: Sequence[str] = ("all",)) 
     for number, (start, stop, string, received, uniform) in enumerate(
         zip(tokens["start"], tokens["stop"], tokens["string"], tokens["all"], tokens["uniform"], strict=True)
     ):
-        hover = f"{string}: receives {received:.2f}, uniform {uniform:.2f}"
+        hover = f"{string}: receives {received:.2f} over all layers, uniform {uniform:.2f}"
         if start < 0:
             parts.append(_token(string, tints[:, number], hover, "mark"))
             continue
