@@ -195,6 +195,6 @@ def export(chart: alt.TopLevelMixin, path: Path) -> Path:
     content = chart.to_dict()
     content["config"] = {**content.get("config", {}), **theme()}
     drawn = alt.Chart.from_dict(content)
-    options: dict[str, Any] = {".html": {"inline": True}, ".png": {"scale_factor": 1.5}}.get(path.suffix, {})
-    drawn.save(str(path), **options)
+    by_kind: dict[str, dict[str, Any]] = {".html": {"inline": True}, ".png": {"scale_factor": 1.5}}
+    drawn.save(str(path), **by_kind.get(path.suffix, {}))
     return path
