@@ -28,38 +28,14 @@ def test_a_study_of_ones_own_things(attlas_command: Run, tmp_path: Path, tiny_fo
     pd.DataFrame({"review": ["a good film .", "not very good", "it was bad , very bad"], "stars": [5, 2, 1]}).to_csv(
         tmp_path / "reviews.csv", index=False
     )
-    done = attlas_command(
-        "study",
-        "--data",
-        "reviews.csv",
-        "--text",
-        "review",
-        "--label",
-        "stars",
-        "--model",
-        tiny_folder,
-        "--out",
-        "runs/reviews",
-    )
+    command = ["study", "--data", "reviews.csv", "--text", "review", "--model", tiny_folder, "--out", "runs/reviews"]
+    done = attlas_command(*command)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "3 of 3 read" in done.stdout
     assert "runs/reviews/report.html" in done.stdout
     assert (tmp_path / "runs/reviews/report.html").stat().st_size > 500_000
-    again = attlas_command(
-        "study",
-        "--data",
-        "reviews.csv",
-        "--text",
-        "review",
-        "--label",
-        "stars",
-        "--model",
-        tiny_folder,
-        "--out",
-        "runs/reviews",
-        "--json",
-    )
+    again = attlas_command(*command, "--json")
     content = json.loads(again.stdout)
     assert content["counts"]["analysed"] == 3
     assert set(content["tables"]) >= {"surface", "entropy", "positions", "totals", "texts"}

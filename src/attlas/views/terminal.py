@@ -39,14 +39,13 @@ def print_look(seen: TextAttention, layer: int | None = None, head: int | None =
     which = (
         f"{'all layers' if layer is None else f'layer {layer}'}, {'mean of heads' if head is None else f'head {head}'}"
     )
+    console.print(f"\nattention received ({which}), beside what even attention would give")
     table = Table(
         "token",
         "string",
         "receives",
         "even",
         "looks most at",
-        title=f"attention received ({which})",
-        title_justify="left",
         box=None,
         pad_edge=False,
     )
