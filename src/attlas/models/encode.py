@@ -17,7 +17,7 @@ from attlas.core.batch import Batch
 from attlas.core.errors import ModelError
 from attlas.core.text import Text
 
-BUDGET_TOKENS = 2048
+BUDGET_TOKENS = 1024
 BUDGET_CELLS = 2**18  # query x key cells a head, over the texts of a batch
 
 
