@@ -123,7 +123,6 @@ def rows() -> list[Row]:
                 "bare eager forward, same batches",
                 bare,
                 aim="at most 1.3",
-                ours_over_reference=True,
             )
         )
         out.append(
@@ -133,7 +132,6 @@ def rows() -> list[Row]:
                 "the same by our workers",
                 workers,
                 aim="at most 1.3",
-                ours_over_reference=True,
             )
         )
     texts = mixed(100)
@@ -151,7 +149,6 @@ def rows() -> list[Row]:
             "padded, output_attentions=True, numpy",
             usual,
             aim="below 1",
-            ours_over_reference=True,
         )
     )
     return out

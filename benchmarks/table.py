@@ -17,11 +17,10 @@ class Row:
     reference: float
     aim: str
     unit: str = "s"
-    ours_over_reference: bool = True
 
     @property
     def ratio(self) -> float:
-        return self.ours / self.reference if self.ours_over_reference else self.reference / self.ours
+        return self.ours / self.reference
 
     def __str__(self) -> str:
         return f"{self.what:52} {self.ours:9.2f} {self.unit:3} {self.reference_way:42} {self.reference:9.2f} {self.unit:3} ratio {self.ratio:6.2f}  (aim: {self.aim})"

@@ -416,3 +416,17 @@ def test_a_pass_with_gradients_does_not_disturb_another_thread() -> None:
     stop.set()
     thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "t5", "mpnet"])
+def test_weights_asked_for_in_the_librarys_way_come_while_observed(family: str) -> None:
+    model = tiny(family)
+    batch = batch_of(model, TEXT)
+    layers: list[Attention] = []
+    with torch.no_grad(), model.observe(layers.append) as observer:
+        observer.watch(batch)
+        output = model.part(batch.ids, output_attentions=True)
+    assert len(output.attentions) == len(layers) == 3
+    assert all(
+        torch.equal(weights, layer.dense().weights) for weights, layer in zip(output.attentions, layers, strict=True)
+    )

@@ -119,7 +119,7 @@ _lock = threading.Lock()
 
 def attention_function(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
-) -> tuple[Tensor, Tensor | None]:
+) -> tuple[Tensor, Tensor]:
     """The registered attention function: the model's own eager attention, seen and gated."""
     output, weights = _eager_of(module)(module, query, key, value, attention_mask, **kwargs)
     observers = _open.of(module)
@@ -130,7 +130,7 @@ def attention_function(
     visible = _visible(attention_mask, weights.shape[-1])
     for observer in observers:
         observer.see(DenseSeen(weights, observer.pattern(visible)), module)
-    return output, weights if _wants_weights(kwargs, module) else None
+    return output, weights
 
 
 def _check(layer: Attention, name: str) -> None:
@@ -147,11 +147,6 @@ def _check(layer: Attention, name: str) -> None:
         one = layer.weights[0]  # one text of the batch tells
         if bool((one * ~layer.visible[0]).sum(-1).max() > 1e-2) or not bool(layer.visible.any(-1).all()):
             raise CaptureError(f"{name} attends to tokens that its mask hides; Attlas cannot tell what its queries see")
-
-
-def _wants_weights(kwargs: dict[str, Any], module: nn.Module) -> bool:
-    config = getattr(module, "config", None)
-    return bool(kwargs.get("output_attentions") or getattr(config, "output_attentions", False))
 
 
 def _eager_of(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
