@@ -24,4 +24,4 @@ class MeasureError(AttlasError):
 
 
 class StudyError(AttlasError):
-    """A study folder cannot be written, opened or continued."""
+    """A study, or any file of results, cannot be written, opened or continued."""

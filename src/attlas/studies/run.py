@@ -22,7 +22,9 @@ import pandas as pd
 import torch
 
 from attlas.core.errors import StudyError
+from attlas.core.files import replacing, write_json, writing
 from attlas.core.measure import Measure
+from attlas.core.progress import Report, progress_bar
 from attlas.core.states import State
 from attlas.corpora import Corpus, read
 from attlas.measures import measures_of
@@ -32,7 +34,6 @@ from attlas.studies import store
 from attlas.studies.engines import Engine, Task, engine_of
 from attlas.studies.job import LANES, ShardJob
 from attlas.studies.opened import Study
-from attlas.studies.progress import Report, progress_bar
 from attlas.studies.shards import SHARD_CHARACTERS, SHARD_TEXTS, Survey, shards, survey
 
 
@@ -71,7 +72,7 @@ def study(
     chosen_engine = engine_of(engine, workers, model.device)
     folder = Path(tempfile.mkdtemp(prefix="attlas-") if out is None else out).expanduser()
     try:
-        with progress_bar(progress) as report:
+        with progress_bar("reading attention", wanted=progress) as report:
             done = _Run(model, corpus, chosen, folder, found, seed, keep_states).go(chosen_engine, fresh, report)
     except BaseException:
         if out is None:
@@ -101,7 +102,7 @@ class _Run:
         began = time.perf_counter()
         self.model.n_layers  # noqa: B018  a model without attention is refused before anything is written
         identity = self.identity()
-        with store.writing(self.folder):
+        with writing(self.folder):
             manifest = store.read_manifest(self.folder)  # refuses a folder that is not a study's, also a fresh one
         if manifest is not None and not fresh:
             _same_study(self.folder, manifest["identity"], identity)
@@ -111,11 +112,11 @@ class _Run:
         with store.claimed(self.folder):
             if fresh:
                 store.clear(self.folder)
-            with store.writing(self.folder):
+            with writing(self.folder):
                 self.shards.folder.mkdir(exist_ok=True)
             self.shards.clear_unfinished()
             content = self.describe(identity)
-            store.write_json(self.folder / store.MANIFEST, {"status": "running", **content})
+            write_json(self.folder / store.MANIFEST, {"status": "running", **content})
             count = self.run_shards(engine, report)
             self.finish(count, content, began)
         return Study.open(self.folder)
@@ -182,7 +183,7 @@ class _Run:
         """Merge the shards in order, write the tables, then say that the study is complete."""
         beside, place = self.folder / f"{store.TABLES}.tmp", self.folder / store.TABLES
         about: dict[str, dict[str, Any]] = {}
-        with store.writing(place):
+        with writing(place):
             shutil.rmtree(beside, ignore_errors=True)
             beside.mkdir()
             for name in self.shards.tables(count):
@@ -196,14 +197,14 @@ class _Run:
             shutil.rmtree(place, ignore_errors=True)
             beside.rename(place)
         counts: Counter[str] = Counter()
-        with store.replacing(self.folder / store.QUARANTINE) as file:
+        with replacing(self.folder / store.QUARANTINE) as file:
             for index in range(count):
                 record = self.shards.record(index)
                 counts.update(record["counts"])
                 for row in record["quarantine"]:
                     file.write((json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
         end = {"counts": dict(counts), "tables": about, "seconds": round(time.perf_counter() - began, 3)}
-        store.write_json(self.folder / store.MANIFEST, {"status": "complete", **content, **end})
+        write_json(self.folder / store.MANIFEST, {"status": "complete", **content, **end})
         if not self.keep_states:
             shutil.rmtree(self.shards.folder)
 

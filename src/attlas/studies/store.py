@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import fcntl
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from attlas.core.errors import StudyError
+from attlas.core.files import write_bytes, write_json, writing
 
 Array = npt.NDArray[Any]
 
@@ -35,48 +33,6 @@ MANIFEST, TABLES, STATES, QUARANTINE, LOCK, REPORT = (
     "report.html",
 )
 OWN = (MANIFEST, TABLES, STATES, QUARANTINE, LOCK, REPORT)
-
-
-@contextmanager
-def writing(what: Path) -> Iterator[None]:
-    """A full disk or a folder that cannot be written is one clear line."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise StudyError(
-                f"no space is left to write {what} ({os.strerror(error.errno)}); free some and run the same command again: it goes on where it stopped"
-            ) from error
-        raise StudyError(f"{what} cannot be written: {error.strerror or error}") from error
-    except SafetensorError as error:
-        raise StudyError(f"{what} cannot be written: {error}") from error
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write beside its place, moved there when all is written; whole or not at all."""
-    beside = path.with_name(f"{path.name}.tmp")
-    with writing(path):
-        try:
-            with beside.open("wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    with replacing(path) as file:
-        file.write(data)
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file whole or not at all."""
-    write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
 
 
 def arrow(frame: pd.DataFrame) -> pa.Table:

@@ -17,9 +17,9 @@ from torch import Tensor
 from attlas.core.attention import DenseAttention, words_from_tokens
 from attlas.core.batch import Batch
 from attlas.core.errors import AttlasError, CorpusError, ModelError
+from attlas.core.files import write_bytes
 from attlas.core.text import Text
 from attlas.models import load
-from attlas.studies.store import write_bytes
 from attlas.views.report import templates
 
 MOST_BYTES = 4 * 2**30

@@ -16,9 +16,9 @@ from markupsafe import Markup
 
 from attlas import __version__
 from attlas.core.errors import AttlasError
+from attlas.core.files import write_bytes, writing
 from attlas.core.registry import Registry
 from attlas.studies.opened import Study
-from attlas.studies.store import write_bytes, writing
 from attlas.views import charts
 from attlas.views.findings import facts, findings
 from attlas.views.overlay import tinted

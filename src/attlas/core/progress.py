@@ -1,4 +1,4 @@
-"""One bar for a long loop: texts a second and time left; nothing where there is no terminal."""
+"""One bar for a long loop: how much a second and time left; nothing where there is no terminal."""
 
 from __future__ import annotations
 
@@ -9,20 +9,24 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-Report = Callable[[int, int], None]  # texts done, texts in all
+Report = Callable[[int, int], None]  # done, in all
 
 
 class _Speed(ProgressColumn):
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.0f} texts/s" if task.speed else "", style="dim")
+        return Text(f"{task.speed:.{0 if task.speed >= 10 else 1}f} {self.unit}/s" if task.speed else "", style="dim")
 
 
 @contextmanager
-def progress_bar(wanted: bool | None = None) -> Iterator[Report]:
+def progress_bar(what: str, unit: str = "texts", wanted: bool | None = None) -> Iterator[Report]:
     """A bar on standard error; `wanted` None means only on a terminal."""
     console = Console(stderr=True)
     shown = console.is_terminal if wanted is None else wanted
-    columns = TextColumn("reading attention"), BarColumn(), MofNCompleteColumn(), _Speed(), TimeRemainingColumn()
+    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), _Speed(unit), TimeRemainingColumn()
     with Progress(*columns, console=console, disable=not shown) as bar:
-        task = bar.add_task("texts", total=None)
+        task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
