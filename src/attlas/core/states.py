@@ -204,36 +204,44 @@ class TopList(Accumulator):
 class Rows(Accumulator):
     """Rows of a table with a row for each text or token; merging joins them, reading sorts them in corpus order.
 
-    Each block is the rows of one batch: `place` (the text's place in the corpus) and the columns, all of one length.
-    A study streams them to disk as tables, so `arrays` is empty.
+    Each block is the rows of one batch: `place` (the text's place in the corpus) and the columns, all of one length. Many numbers a row
+    are kept as one matrix, `wide`, whose columns have `names`. A study streams rows to disk as tables, so `arrays` is empty.
     """
 
     blocks: list[dict[str, Array]]
+    names: tuple[str, ...] = ()
 
     @classmethod
-    def empty(cls) -> Rows:
-        return cls([])
+    def empty(cls, names: tuple[str, ...] = ()) -> Rows:
+        return cls([], names)
 
-    def add(self, places: Array, columns: Mapping[str, Array]) -> None:
-        """Add rows: the place of the text of each row, and the columns."""
-        self.blocks.append({"place": np.asarray(places, dtype=np.int64), **columns})
+    def add(self, places: Array, columns: Mapping[str, Array], wide: Array | None = None) -> None:
+        """Add rows: the place of the text of each row, the columns, and the matrix [row, name]."""
+        block = {"place": np.asarray(places, dtype=np.int64), **columns}
+        self.blocks.append(block if wide is None else {**block, "wide": wide})
 
     def merge(self, other: Rows) -> Rows:
-        return Rows(self.blocks + other.blocks)
+        return Rows(self.blocks + other.blocks, self.names)
 
     def frame(self) -> pd.DataFrame:
         """All rows in corpus order, without `place`."""
         if not self.blocks:
             return pd.DataFrame()
         order = np.argsort(np.concatenate([block["place"] for block in self.blocks]), kind="stable")
-        names = [name for name in self.blocks[0] if name != "place"]
-        return pd.DataFrame({name: np.concatenate([block[name] for block in self.blocks])[order] for name in names})
+        joined = {
+            name: np.concatenate([block[name] for block in self.blocks])[order]
+            for name in self.blocks[0]
+            if name != "place"
+        }
+        wide = joined.pop("wide", None)
+        narrow = pd.DataFrame(joined)
+        return narrow if wide is None else pd.concat([narrow, pd.DataFrame(wide, columns=list(self.names))], axis=1)
 
     def arrays(self) -> dict[str, Array]:
         return {}
 
     def restored(self, arrays: Mapping[str, Array]) -> Rows:
-        return Rows.empty()
+        return Rows.empty(self.names)
 
 
 @dataclass

@@ -2,5 +2,6 @@
 
 from attlas.corpora.corpus import BadRow, Corpus
 from attlas.corpora.read import embedded, read
+from attlas.corpora.split import split
 
-__all__ = ["BadRow", "Corpus", "embedded", "read"]
+__all__ = ["BadRow", "Corpus", "embedded", "read", "split"]

@@ -22,6 +22,24 @@ MEASURES.register(
     "positions", "attlas.measures.positions:Positions", "How far away, and on which side, does each head look?"
 )
 MEASURES.register("totals", "attlas.measures.totals:Totals", "How much attention does each token of each text receive?")
+MEASURES.register(
+    "betti",
+    "attlas.topology.betti_numbers:Betti",
+    "How many pieces and cycles has each head's attention graph, at several thresholds?",
+)
+MEASURES.register(
+    "digraph",
+    "attlas.topology.directed:DigraphMeasure",
+    "How many strong components, edges and directed cycles has each head's attention graph?",
+)
+MEASURES.register(
+    "barcode",
+    "attlas.topology.bars:BarcodeMeasure",
+    "At which distances do the pieces of each head's attention graph join, and its holes open and close?",
+)
+MEASURES.register(
+    "templates", "attlas.topology.templates:Templates", "How near is each head to a simple pattern of attention?"
+)
 
 
 def measures_of(wanted: str | Measure[Any] | Iterable[str | Measure[Any]] = "all") -> list[Measure[Any]]:

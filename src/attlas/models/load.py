@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -38,11 +38,14 @@ def load(
     device: str | torch.device | None = None,
     max_length: int | None = None,
     allow_pickle: bool = False,
+    labels: Sequence[str] | None = None,
+    seed: int = 0,
 ) -> Model:
     """Load a model: None for the embedded default, a hub id, a folder, or `(model, tokenizer)`.
 
     Only safetensors weights are read unless `allow_pickle`; code that comes with a model is never run. `task` is one of
-    base, classify, mlm, lm. `max_length` cuts texts shorter than the model would.
+    base, classify, mlm, lm. `max_length` cuts texts shorter than the model would. `labels` gives a classifier a head for so many labels; what
+    the weights do not hold, such as a new head, is drawn from `seed`.
     """
     if isinstance(model, Model):
         return model
@@ -60,7 +63,7 @@ def load(
         source, name = (
             (embedded_folder(), EMBEDDED) if model is None or str(model) == EMBEDDED else (_source(model), str(model))
         )
-        network, tokenizer = _from(source, name, task, allow_pickle)
+        network, tokenizer = _from(source, name, task, allow_pickle, labels, seed)
         sha256 = _file_sha256(source)
     if device is not None:
         network = network.to(device)
@@ -108,7 +111,9 @@ def _source(model: str | Path) -> str | Path:
     return str(model)
 
 
-def _from(source: str | Path, name: str, task: str, allow_pickle: bool) -> tuple[Any, Any]:
+def _from(
+    source: str | Path, name: str, task: str, allow_pickle: bool, labels: Sequence[str] | None, seed: int
+) -> tuple[Any, Any]:
     if isinstance(source, Path) and not allow_pickle and not any(source.glob("*.safetensors")):
         pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in source.glob(pattern))
         if pickled:
@@ -119,11 +124,14 @@ def _from(source: str | Path, name: str, task: str, allow_pickle: bool) -> tuple
     with _quiet():
         config = _try(name, lambda: AutoConfig.from_pretrained(source, trust_remote_code=False))
         auto = getattr(transformers, TASKS[task])
-        options = {} if allow_pickle else {"use_safetensors": True}
+        options: dict[str, Any] = {} if allow_pickle else {"use_safetensors": True}
+        if labels is not None:
+            config.num_labels = len(labels)
+            options["ignore_mismatched_sizes"] = True  # a head for other labels is drawn anew
         with torch.random.fork_rng(
             devices=[]
         ):  # what the file does not hold (a pooler, a new head) is the same every time
-            torch.manual_seed(0)
+            torch.manual_seed(seed)
             network, info = _try(
                 name,
                 lambda: auto.from_pretrained(

@@ -110,6 +110,12 @@ class Model:
         wants = frozenset(inspect.signature(self.part.forward).parameters) - {"input_ids", "attention_mask"}
         return Encoder(self.tokenizer, self.max_length, wants, self.banded)
 
+    @cached_property
+    def classifying_encoder(self) -> Encoder:
+        """The encoder for passes through the whole network, head and all; its inputs are the network's."""
+        wants = frozenset(inspect.signature(self.network.forward).parameters) - {"input_ids", "attention_mask"}
+        return replace(self.encoder, wants=wants)
+
     def encode(self, texts: Sequence[tuple[int, Text]]) -> list[Encoded]:
         """Tokenise texts, each with its place in the corpus."""
         return self.encoder.encode(texts)

@@ -1,0 +1,33 @@
+"""split: texts in two, reproducibly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from attlas.core.errors import CorpusError
+from attlas.core.text import Text
+
+
+def split(texts: Sequence[Text], share: float, seed: int = 0) -> tuple[list[Text], list[Text]]:
+    """The texts without a share of them, and that share; each label by its share.
+
+    Texts with the same words go together, so that none stands on both sides.
+
+    >>> rest, tenth = split([Text(str(n), f"text {n}", "ab"[n % 2]) for n in range(20)], 0.1)
+    >>> len(rest), sorted(text.label for text in tenth)
+    (18, ['a', 'b'])
+    """
+    from sklearn.model_selection import train_test_split
+
+    firsts = list({one.text: one for one in texts}.values())
+    labels = [one.label for one in firsts]
+    enough = min(Counter(labels).values()) > 1 and round(share * len(firsts)) >= len(set(labels))
+    try:
+        _, out = train_test_split(firsts, test_size=share, random_state=seed, stratify=labels if enough else None)
+    except ValueError as error:
+        raise CorpusError(
+            f"{len(texts)} texts are too few to set {share:.0%} of them aside; give more, or a dev file"
+        ) from error
+    away = {one.text for one in out}
+    return [one for one in texts if one.text not in away], [one for one in texts if one.text in away]

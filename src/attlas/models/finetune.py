@@ -1,0 +1,442 @@
+"""finetune: a classifier from a pretrained model and labelled texts, with transformers' Trainer; stopped half way, it goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, matthews_corrcoef
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+from transformers import (
+    DataCollatorWithPadding,
+    EarlyStoppingCallback,
+    PreTrainedModel,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+
+from attlas.core.batch import Batch
+from attlas.core.errors import CorpusError, ModelError, StudyError
+from attlas.core.files import replacing, write_json, writing
+from attlas.core.progress import Report, progress_bar
+from attlas.core.text import Text
+from attlas.corpora import read, split
+from attlas.models.load import EMBEDDED, load
+from attlas.models.model import Model
+
+RECORD, CHECKPOINTS, HELD_OUT = "finetune.json", "checkpoints", "held_out.jsonl"
+HEAD_STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # of --head-only: C of the logistic regression, chosen on dev
+Floats = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """A fine-tuned classifier on disk: a model folder with `finetune.json` beside the weights."""
+
+    folder: Path
+    record: dict[str, Any] = field(repr=False)
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """MCC and accuracy on dev."""
+        return self.record["scores"]
+
+    def load(self) -> Model:
+        """The classifier."""
+        return load(self.folder, task="classify")
+
+
+def finetune(
+    texts: Any,
+    model: Any = None,
+    out: str | Path = "runs/finetuned",
+    *,
+    dev: Any = None,
+    text: str | None = None,
+    label: str | None = "label",
+    epochs: int = 4,
+    batch_size: int = 32,
+    learning_rate: float = 5e-5,
+    patience: int = 2,
+    max_length: int | None = None,
+    hold_out: float = 0.0,
+    head_only: bool = False,
+    seed: int = 0,
+    fresh: bool = False,
+    progress: bool | None = None,
+) -> Finetuned:
+    """Fine-tune a model to tell the labels of texts apart, and write it to `out` as a model folder.
+
+    After every epoch the model is scored on `dev` (a tenth of the texts if there is none) by Matthews' correlation; the best epoch is
+    kept and training ends after `patience` epochs without a better one. `hold_out` keeps a share of the texts out of it all and writes
+    them to `held_out.jsonl`, for classifiers that must be fitted on texts the model has not seen. `head_only` leaves the model as it is and fits
+    the last layer alone. The same call goes on where a stopped one ended, and gives a finished one's result back.
+    """
+    folder = Path(out).expanduser()
+    train_texts = _labelled(texts, text, label)
+    dev_texts = None if dev is None else _labelled(dev, text, label)
+    names = _names(train_texts, dev_texts or [])
+    kept, held = split(train_texts, hold_out, seed) if hold_out else (train_texts, [])
+    fitted, chosen = (kept, dev_texts) if dev_texts is not None else split(kept, 0.1, seed)
+    settings = {
+        "model": EMBEDDED if model is None else str(getattr(model, "name", model)), "epochs": epochs, "batch_size": batch_size,
+        "learning_rate": learning_rate, "patience": patience, "max_length": max_length, "hold_out": hold_out, "head_only": head_only, "seed": seed,
+        "labels": names, "texts": _digest(train_texts), "dev": None if dev_texts is None else _digest(dev_texts),
+    }  # fmt: skip
+    _check(settings)
+    found = _found(folder, settings, fresh)
+    if found is not None:
+        return found
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / RECORD, {"status": "running", "settings": settings})
+    if held:
+        _write_texts(folder / HELD_OUT, held)
+    job = _Job(_classifier(model, names, seed, max_length), fitted, chosen, names, folder, settings)
+    with (
+        progress_bar("fitting the head" if head_only else "fine-tuning", "steps", wanted=progress) as report,
+        _own_randomness(),
+    ):
+        history = job.fit_head(report) if head_only else job.train(report)
+    scores = job.scores()
+    counts = {"fitted": len(fitted), "dev": len(chosen), "held_out": len(held), "truncated": job.truncated}
+    _save(folder, job.model)
+    record = {
+        "status": "complete",
+        "settings": settings,
+        "labels": names,
+        "counts": counts,
+        "history": history,
+        "scores": scores,
+    }
+    write_json(folder / RECORD, record)
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    return Finetuned(folder, record)
+
+
+def base_of(folder: str | Path) -> str | None:
+    """What a folder that `finetune` wrote was fine-tuned from; None for any other."""
+    try:
+        return json.loads((Path(folder) / RECORD).read_text())["settings"]["model"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _labelled(texts: Any, text: str | None, label: str | None) -> list[Text]:
+    corpus = read(texts, text=text, label=label)
+    out = list(corpus)
+    for one in out:
+        if one.label is None:
+            raise CorpusError(
+                f"text {one.id!r} of {corpus.name} has no label; name the column with label=... (--label)"
+            )
+    return out
+
+
+def _names(train: Sequence[Text], dev: Sequence[Text]) -> list[str]:
+    """The labels in order: as numbers if all are, else as strings."""
+    names = {str(one.label) for one in train}
+    if len(names) < 2:
+        raise CorpusError(
+            f"all texts have the label {', '.join(sorted(names)) or '(none)'}; a classifier needs at least two labels"
+        )
+    strange = sorted({str(one.label) for one in dev} - names)
+    if strange:
+        raise CorpusError(f"the dev texts have labels that no training text has: {', '.join(strange[:5])}")
+    return sorted(names, key=lambda name: (0, float(name), name) if _is_number(name) else (1, 0.0, name))
+
+
+def _is_number(name: str) -> bool:
+    return name.removeprefix("-").replace(".", "", 1).isdecimal()
+
+
+def _check(settings: dict[str, Any]) -> None:
+    for name, least in (("epochs", 1), ("batch_size", 1), ("patience", 1)):
+        if settings[name] < least:
+            raise ModelError(f"{name} is {settings[name]}; it must be at least {least}")
+    if not settings["learning_rate"] > 0:
+        raise ModelError(f"learning_rate is {settings['learning_rate']}; it must be above 0")
+    if not 0 <= settings["hold_out"] < 1:
+        raise ModelError(f"hold_out is {settings['hold_out']}; it is a share of the texts, from 0 to below 1")
+
+
+def _found(folder: Path, settings: dict[str, Any], fresh: bool) -> Finetuned | None:
+    """What an earlier run left: a finished model, or nothing but checkpoints to go on from."""
+    path = folder / RECORD
+    if not path.is_file():
+        if folder.is_dir() and any(folder.iterdir()):
+            raise StudyError(f"{folder} is not empty and holds no model of attlas finetune; choose another folder")
+        return None
+    if fresh:
+        shutil.rmtree(folder)
+        return None
+    try:
+        record = json.loads(path.read_text())
+        theirs = record["settings"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise StudyError(f"{path} is not a record of attlas finetune; choose another folder") from error
+    differ = [name for name in settings if theirs.get(name) != settings[name]]
+    if differ:
+        raise StudyError(
+            f"{folder} belongs to another fine-tuning (its {', '.join(differ)} differ); choose another folder, or pass fresh=True (--fresh) to throw it away"
+        )
+    return Finetuned(folder, record) if record["status"] == "complete" else None
+
+
+def _classifier(model: Any, names: Sequence[str], seed: int, max_length: int | None) -> Model:
+    """The model with a fresh classification head for these labels."""
+    if isinstance(model, Model):
+        if getattr(model.network.config, "num_labels", None) != len(names) or model.task != "classify":
+            raise ModelError(f"the model is not a classifier of {len(names)} labels; pass its name or folder instead")
+        loaded = model
+    else:
+        loaded = load(model, task="classify", max_length=max_length, labels=names, seed=seed)
+    loaded.network.config.label2id = {name: number for number, name in enumerate(names)}
+    loaded.network.config.id2label = dict(enumerate(names))
+    if loaded.tokenizer.pad_token is None:
+        loaded.tokenizer.pad_token = loaded.tokenizer.eos_token or loaded.tokenizer.unk_token
+    loaded.network.config.pad_token_id = loaded.tokenizer.pad_token_id
+    return loaded
+
+
+class _Bar(TrainerCallback):
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.report(state.global_step, state.max_steps)
+
+
+@dataclass
+class _Job:
+    """One fine-tuning under way."""
+
+    model: Model
+    texts: list[Text]
+    dev: list[Text]
+    names: list[str]
+    folder: Path
+    settings: dict[str, Any]
+    truncated: int = 0
+
+    def train(self, report: Report) -> list[dict[str, float]]:
+        place = self.folder / CHECKPOINTS
+        seed = self.settings["seed"]
+        arguments = TrainingArguments(
+            output_dir=str(place), num_train_epochs=self.settings["epochs"], per_device_train_batch_size=self.settings["batch_size"],
+            per_device_eval_batch_size=64, learning_rate=self.settings["learning_rate"], warmup_steps=0.06, weight_decay=0.01,
+            train_sampling_strategy="group_by_length", length_column_name="length", eval_strategy="epoch", save_strategy="epoch",
+            logging_strategy="epoch", save_total_limit=1, load_best_model_at_end=True, metric_for_best_model="mcc", greater_is_better=True,
+            seed=seed, data_seed=seed, disable_tqdm=True, report_to="none", dataloader_pin_memory=False, log_level="error",
+        )  # fmt: skip
+        trainer = Trainer(
+            model=self.model.network, args=arguments, train_dataset=self._rows(self.texts), eval_dataset=self._rows(self.dev),
+            data_collator=DataCollatorWithPadding(self.model.tokenizer), processing_class=self.model.tokenizer,
+            compute_metrics=lambda prediction: mcc_and_accuracy(prediction.label_ids, prediction.predictions),
+            callbacks=[EarlyStoppingCallback(self.settings["patience"]), _Bar(report)],
+        )  # fmt: skip
+        trainer.pop_callback(_printer())
+        with writing(place):
+            trainer.train(resume_from_checkpoint=_last_whole(place))
+        self.model.network.eval()
+        return [
+            {"epoch": row["epoch"], "loss": row["eval_loss"], "mcc": row["eval_mcc"], "accuracy": row["eval_accuracy"]}
+            for row in trainer.state.log_history
+            if "eval_mcc" in row
+        ]
+
+    def fit_head(self, report: Report) -> list[dict[str, float]]:
+        """Fit the last layer alone: a logistic regression on what goes into it, its strength chosen on dev."""
+        layer = last_layer(self.model.network)
+        total = len(self.texts) + len(self.dev)
+        inputs, known = (
+            _inputs_of(layer, self.model, self.texts, lambda done: report(done, total)),
+            self._labels(self.texts),
+        )
+        dev, wanted = (
+            _inputs_of(layer, self.model, self.dev, lambda done: report(len(self.texts) + done, total)),
+            self._labels(self.dev),
+        )
+        history: list[dict[str, float]] = []
+        best: Any = None
+        for strength in HEAD_STRENGTHS:
+            fitted = make_pipeline(
+                StandardScaler(with_mean=_has_bias(layer)),
+                LogisticRegression(C=strength, max_iter=1000, fit_intercept=_has_bias(layer)),
+            ).fit(inputs, known)
+            guess = fitted.predict(dev)
+            history.append(
+                {
+                    "C": strength,
+                    "mcc": float(matthews_corrcoef(wanted, guess)),
+                    "accuracy": float(accuracy_score(wanted, guess)),
+                }
+            )
+            if history[-1]["mcc"] >= max(row["mcc"] for row in history):
+                best = fitted
+        _put(layer, best)
+        return history
+
+    def scores(self) -> dict[str, float]:
+        return mcc_and_accuracy(self._labels(self.dev), logits_of(self.model, self.dev))
+
+    def _labels(self, texts: Sequence[Text]) -> npt.NDArray[np.int64]:
+        return np.array([self.names.index(str(one.label)) for one in texts])
+
+    def _rows(self, texts: Sequence[Text]) -> list[dict[str, Any]]:
+        encoded = self.model.encode(list(enumerate(texts)))
+        self.truncated += sum(one.cut > 0 for one in encoded)
+        labels = self._labels(texts)
+        return [
+            {
+                "input_ids": one.ids,
+                "attention_mask": [1] * len(one),
+                "labels": int(labels[one.place]),
+                "length": len(one),
+            }
+            for one in encoded
+        ]
+
+
+def mcc_and_accuracy(labels: Any, logits: Any) -> dict[str, float]:
+    """Matthews' correlation and accuracy of the most likely labels.
+
+    >>> mcc_and_accuracy([0, 1], [[2.0, 1.0], [0.0, 3.0]])
+    {'mcc': 1.0, 'accuracy': 1.0}
+    """
+    guess = np.asarray(logits[0] if isinstance(logits, tuple) else logits).argmax(-1)
+    return {"mcc": float(matthews_corrcoef(labels, guess)), "accuracy": float(accuracy_score(labels, guess))}
+
+
+def logits_of(model: Model, texts: Sequence[Text], tell: Callable[[int], None] = lambda done: None) -> Floats:
+    """What a classifier says of each text: [text, label]. Batches of one length, no padding."""
+    out: dict[int, Floats] = {}
+
+    def keep(batch: Batch, output: Any) -> None:
+        out.update(zip(batch.places, output.logits.float().cpu().numpy(), strict=True))
+        tell(len(out))
+
+    _over(model, texts, keep)
+    return np.stack([out[place] for place in range(len(texts))])
+
+
+def _over(model: Model, texts: Sequence[Text], take: Callable[[Batch, Any], None]) -> None:
+    encoder = model.classifying_encoder
+    with torch.inference_mode():
+        for group in encoder.groups(encoder.encode(list(enumerate(texts))), tokens=4096, cells=2**20):
+            batch = encoder.batch(group, model.device)
+            take(batch, model.network(input_ids=batch.ids, **batch.inputs))
+
+
+def last_layer(network: PreTrainedModel) -> nn.Linear:
+    """The layer that gives a classifier its logits."""
+    own = {id(module) for module in network.base_model.modules()}
+    layers = [module for module in network.modules() if isinstance(module, nn.Linear) and id(module) not in own]
+    layers = [layer for layer in layers if layer.out_features == network.config.num_labels]
+    if not layers:
+        raise ModelError(
+            f"{type(network).__name__} has no last linear layer to fit; fine-tune all of it, without head_only (--head-only)"
+        )
+    return layers[-1]
+
+
+def _inputs_of(layer: nn.Linear, model: Model, texts: Sequence[Text], tell: Callable[[int], None]) -> Floats:
+    """What goes into the last layer for each text: [text, feature]."""
+    seen: list[torch.Tensor] = []
+    out: dict[int, Floats] = {}
+    hook = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+
+    def keep(batch: Batch, output: Any) -> None:
+        states = seen.pop().float()
+        if states.dim() == 3:  # logits of every token, one of them taken: find which
+            place = int((layer(states) - output.logits[:, None]).abs().sum((0, 2)).argmin())
+            states = states[:, place]
+        out.update(zip(batch.places, states.cpu().numpy(), strict=True))
+        tell(len(out))
+
+    try:
+        _over(model, texts, keep)
+    finally:
+        hook.remove()
+    return np.stack([out[place] for place in range(len(texts))])
+
+
+def _put(layer: nn.Linear, fitted: Any) -> None:
+    """Write a scaled logistic regression into a linear layer."""
+    scaler, regression = fitted[0], fitted[1]
+    weight = regression.coef_ / scaler.scale_
+    bias = regression.intercept_ - (0 if scaler.mean_ is None or not scaler.with_mean else weight @ scaler.mean_)
+    if len(weight) == 1:  # two labels: half for one, half against the other
+        weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(weight))
+        if _has_bias(layer):
+            layer.bias.copy_(torch.from_numpy(bias))
+
+
+def _has_bias(layer: nn.Linear) -> bool:
+    return isinstance(layer.bias, torch.Tensor)
+
+
+def _printer() -> Any:
+    from transformers.trainer_callback import PrinterCallback
+
+    return PrinterCallback
+
+
+def _last_whole(place: Path) -> str | None:
+    """The last checkpoint that was written whole: the Trainer writes its own state last."""
+    whole = [path for path in place.glob("checkpoint-*") if (path / "trainer_state.json").is_file()]
+    return str(max(whole, key=lambda path: int(path.name.rpartition("-")[2]))) if whole else None
+
+
+def _save(folder: Path, model: Model) -> None:
+    beside = folder / "model.tmp"
+    with writing(folder):
+        shutil.rmtree(beside, ignore_errors=True)
+        model.network.save_pretrained(beside)
+        model.tokenizer.save_pretrained(beside)
+        for path in beside.iterdir():
+            path.replace(folder / path.name)
+        beside.rmdir()
+
+
+def _write_texts(path: Path, texts: Sequence[Text]) -> None:
+    with replacing(path) as file:
+        for one in texts:
+            file.write(
+                (json.dumps({"id": one.id, "text": one.text, "label": one.label}, ensure_ascii=False) + "\n").encode()
+            )
+
+
+def _digest(texts: Sequence[Text]) -> str:
+    digest = hashlib.sha256()
+    for one in texts:
+        digest.update(json.dumps([one.text, one.label]).encode())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _own_randomness() -> Iterator[None]:
+    """The Trainer sets every seed there is; put them back afterwards."""
+    python, numbers = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numbers)

@@ -1,0 +1,1 @@
+"""One recipe a paper: its tables and figures, published beside ours."""

@@ -1,0 +1,57 @@
+"""The data sets that recipes take by path: a folder each, as their READMEs describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from attlas.core.errors import CorpusError
+from attlas.core.text import Text
+from attlas.corpora.corpus import BadRow
+from attlas.corpora.files import Row, csv_rows, jsonl_rows
+
+
+def existing(root: Path, *names: str) -> Path:
+    """A file of a data set, gzip'ed or not."""
+    path = root.joinpath(*names)
+    for found in (path, path.with_name(f"{path.name}.gz")):
+        if found.is_file():
+            return found
+    raise CorpusError(f"there is no {path} (or .gz); give the folder of the data sets with --data-root")
+
+
+def cola(root: Path, name: str) -> list[Text]:
+    """A file of CoLA: source, label, mark, sentence."""
+    path = existing(root, "cola", f"{name}.tsv")
+    return [
+        Text(f"{name}-{number}", row["3"], row["1"])
+        for number, row in _fields(csv_rows(path, "\t", header=False), path)
+    ]
+
+
+def imdb(root: Path, name: str) -> list[Text]:
+    """A file of IMDB: id, label, text."""
+    path = existing(root, "imdb", f"{name}.jsonl")
+    return [Text(str(row["id"]), row["text"], str(row["label"])) for _, row in _fields(jsonl_rows(path), path)]
+
+
+def sms(root: Path) -> list[Text]:
+    """SMS Spam: label, message."""
+    path = existing(root, "sms_spam", "train.tsv")
+    rows = _fields(csv_rows(path, "\t", header=False), path)
+    return [Text(f"sms-{number}", row["1"], row["0"]) for number, row in rows]
+
+
+def without(texts: list[Text], others: list[Text]) -> list[Text]:
+    """The texts that do not stand among the others."""
+    known = {one.text for one in others}
+    return [one for one in texts if one.text not in known]
+
+
+def _fields(rows: Iterator[Row], path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    for number, (_, row) in enumerate(rows):
+        if isinstance(row, BadRow):
+            raise row.error()
+        if isinstance(row, Text):
+            raise CorpusError(f"{path} holds texts, not rows of fields")
+        yield number, dict(row)

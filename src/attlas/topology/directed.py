@@ -1,0 +1,98 @@
+"""What shape has each head's attention when direction counts: strong components, edges, cycles?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from attlas.core.attention import Attention
+from attlas.core.errors import MeasureError
+from attlas.core.states import Rows
+from attlas.topology.features import FeaturesState, HeadFeatures, at_thresholds
+from attlas.topology.graphs import (
+    THRESHOLDS,
+    Graphs,
+    check_thresholds,
+    check_weights,
+    graphs_of,
+    graphs_of_layer,
+    over_graphs,
+)
+
+Array = npt.NDArray[Any]
+CAP = 500  # simple cycles are counted no further; their number can be astronomical
+
+
+class Digraph(NamedTuple):
+    """Invariants of directed graphs at each threshold, each an array [..., threshold]."""
+
+    components: Array  # strongly connected ones
+    edges: Array  # loops included
+    degree: Array  # mean of in- and out-degree together: 2 edges / n
+    cycles: Array  # simple directed ones, loops and pairs included; `cap` means at least so many
+    pairs: Array  # of tokens that point at each other
+
+
+def digraph(weights: Any, thresholds: Sequence[float] = THRESHOLDS, cap: int = CAP) -> Digraph:
+    """Invariants of the directed attention graphs [..., n, n]: a token points at another if it attends to it with weight t or more.
+
+    Simple cycles are counted up to `cap`, in time that is bounded whatever their number (Johnson 1975).
+
+    >>> digraph([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.0, 0.1, 0.9]], thresholds=(0.1, 0.5)).cycles
+    array([4, 3])
+    """
+    levels = check_thresholds(thresholds)
+    check_cap(cap)
+    array = check_weights(weights)
+    n, lead = array.shape[-1], array.shape[:-2]
+    graphs = array.reshape(int(np.prod(lead)), n, n)
+    shape = (*lead, len(levels))
+    if n == 0 or len(graphs) == 0:
+        return Digraph(*(np.zeros(shape, kind) for kind in (np.int64, np.int64, np.float64, np.int64, np.int64)))
+    parts = over_graphs(graphs, lambda part: invariants(graphs_of(part, levels), cap))
+    return Digraph(*(np.concatenate(values).reshape(shape) for values in zip(*parts, strict=True)))
+
+
+def check_cap(cap: int) -> None:
+    """A cap must let something be counted."""
+    if cap < 1:
+        raise MeasureError(f"cap is {cap}; it must be at least 1")
+
+
+def invariants(graphs: Graphs, cap: int) -> Digraph:
+    """The invariants of a stack of graphs: arrays [graph, threshold]."""
+    components, edges, pairs, cycles = graphs.digraph(cap)
+    return Digraph(components, edges, 2 * edges / graphs.n, cycles, pairs)
+
+
+@dataclass(kw_only=True)
+class DigraphState(FeaturesState):
+    """A row a text, and means."""
+
+    digraph: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class DigraphMeasure(HeadFeatures[DigraphState]):
+    """Directed invariants of every head's attention graph of every text: `L3.H7.components@0.1`, `edges`, `degree`, `cycles` (at most `cap`), `pairs`."""
+
+    name: ClassVar[str] = "digraph"
+    state: ClassVar[type[FeaturesState]] = DigraphState
+    thresholds: tuple[float, ...] = THRESHOLDS
+    cap: int = CAP
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "thresholds", check_thresholds(self.thresholds))
+        check_cap(self.cap)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return at_thresholds(Digraph._fields, self.thresholds)
+
+    def values(self, layer: Attention) -> Array:
+        found = invariants(graphs_of_layer(layer, self.thresholds), self.cap)
+        return np.concatenate(found, axis=-1).reshape(-1, layer.n_heads, len(self.features))

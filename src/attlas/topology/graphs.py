@@ -1,0 +1,153 @@
+"""Attention to graphs: a head's weights at or above the lowest threshold, as sparse rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from attlas.core.attention import Attention
+from attlas.core.banded import BandedAttention
+from attlas.core.errors import MeasureError
+from attlas.topology import kernels
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+
+THRESHOLDS = (0.025, 0.05, 0.1, 0.25, 0.5, 0.75)  # of the paper's code; the text only says six
+CELLS = 2**21  # cells worked on at a time, which bounds memory
+WORTH = 2**18  # cells from which more than one thread is worth it
+
+
+def check_thresholds(thresholds: Sequence[float]) -> tuple[float, ...]:
+    """Thresholds as a tuple; refused if there are none, one is not above 0, or one comes twice."""
+    out = tuple(float(threshold) for threshold in np.atleast_1d(np.asarray(thresholds, dtype=np.float64)))
+    if not out:
+        raise MeasureError("there are no thresholds; give at least one, such as 0.1")
+    wrong = [threshold for threshold in out if not (np.isfinite(threshold) and threshold > 0)]
+    if wrong:
+        raise MeasureError(f"a threshold is {wrong[0]}; thresholds are numbers above 0, such as 0.1")
+    if len(set(out)) < len(out):
+        raise MeasureError(f"a threshold comes twice in {', '.join(f'{threshold:g}' for threshold in out)}")
+    return out
+
+
+def check_weights(weights: Any) -> Array:
+    """Weights [..., n, n] of one attention graph or many as float32 or float64 on the CPU."""
+    if isinstance(weights, torch.Tensor):
+        weights = weights.detach()
+        weights = (weights if weights.dtype in (torch.float32, torch.float64) else weights.float()).cpu().numpy()
+    array = np.asarray(weights)
+    if array.dtype.kind not in "fiub":
+        raise MeasureError(f"the weights are of type {array.dtype}; they must be numbers")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float32 if array.dtype == np.float16 else np.float64)
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
+        raise MeasureError(
+            f"the weights have shape {array.shape}; they must be square in the last two axes: [..., n, n]"
+        )
+    return np.ascontiguousarray(array)
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """A stack of directed graphs of `n` tokens, each at several thresholds."""
+
+    start: Array
+    key: Array
+    level: Array
+    n: int
+    order: Array  # the thresholds, lowest first
+
+    def betti(self, loops: bool) -> tuple[Array, Array]:
+        """Components and cycles: two arrays [graph, threshold]."""
+        beta0, beta1 = kernels.betti_numbers(self.start, self.key, self.level, self.n, len(self.order), loops)
+        return self._as_given(beta0), self._as_given(beta1)
+
+    def digraph(self, cap: int) -> Array:
+        """Strong components, edges, pairs, simple cycles: [4, graph, threshold]."""
+        return self._as_given(kernels.digraph_counts(self.start, self.key, self.level, self.n, len(self.order), cap))
+
+    def _as_given(self, values: Array) -> Array:
+        out = np.empty_like(values)
+        out[..., self.order] = values
+        return out
+
+
+def graphs_of(weights: Array, thresholds: tuple[float, ...]) -> Graphs:
+    """Graphs of square matrices [graph, n, n]."""
+    bits, steps, order, marks = _comparable(weights, thresholds)
+    return _whole(kernels.dense_entries(bits, steps, *marks), weights.shape[-1], order)
+
+
+def graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
+    """Graphs of all heads of all texts of a layer, text by text; from the band where there is one."""
+    return layer.once(("graphs", thresholds), lambda: _graphs_of_layer(layer, thresholds))
+
+
+def _graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
+    if not isinstance(layer, BandedAttention):
+        return graphs_of(stacked(layer.dense().weights), thresholds)
+    band, columns, rows, places = band_parts(layer)
+    bits, steps, order, marks = _comparable(band, thresholds)
+    views = columns.view(bits.dtype), rows.view(bits.dtype)
+    return _whole(kernels.band_entries(bits, *views, places, steps, *marks), layer.n_tokens, order)
+
+
+def stacked(tensor: torch.Tensor) -> Array:
+    """[text, head, ...] as a contiguous array [text * head, ...] of float32 (or float64)."""
+    return check_floats(tensor).reshape(-1, *tensor.shape[2:])
+
+
+def check_floats(tensor: torch.Tensor) -> Array:
+    """A tensor as a contiguous array of float32, or float64 if it was."""
+    tensor = tensor.detach()
+    return np.ascontiguousarray((tensor if tensor.dtype == torch.float64 else tensor.float()).cpu().numpy())
+
+
+def band_parts(layer: BandedAttention) -> tuple[Array, Array, Array, Array]:
+    """Band, columns, rows and places of every head of every text, [graph, ...]."""
+    heads = layer.band.shape[1]
+    places = layer.places.cpu().numpy().repeat(heads, axis=0)
+    return stacked(layer.band), stacked(layer.columns), stacked(layer.rows), np.ascontiguousarray(places)
+
+
+def _comparable(weights: Array, thresholds: tuple[float, ...]) -> tuple[Array, Array, Array, tuple[Any, Any]]:
+    """Weights and sorted thresholds as integers in the same order; the order; infinity and minus zero.
+
+    Thresholds are rounded to the weights' precision, as numpy and torch do when they compare an array with a number: a float32 weight of 0.7
+    passes the threshold 0.7.
+    """
+    whole = np.int32 if weights.dtype == np.float32 else np.int64
+    order = np.argsort(thresholds, kind="stable")
+    steps = np.asarray(thresholds, dtype=weights.dtype)[order].view(whole)
+    marks = np.array([np.inf, -0.0], dtype=weights.dtype).view(whole)
+    return weights.view(whole), np.maximum(steps, 1).astype(whole), order, (marks[0], marks[1])
+
+
+def _whole(entries: tuple[Array, Array, Array, int], n: int, order: Array) -> Graphs:
+    start, key, level, bad = entries
+    if bad >= 0:
+        raise MeasureError(
+            f"graph {bad} has a weight that is NaN, infinite or negative; attention weights are numbers from 0 to 1"
+        )
+    return Graphs(start, key, level, n, order)
+
+
+def over_graphs(weights: Array, work: Callable[[Array], T]) -> list[T]:
+    """What `work` gives on stacks of a few graphs each, in order; on several threads where that is worth it."""
+    cells = weights.shape[-1] ** 2
+    size = max(1, min(CELLS // max(1, cells), len(weights)))
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if threads > 1 and weights.size >= WORTH:
+        size = min(size, -(-len(weights) // (2 * threads)))
+        parts = [weights[first : first + size] for first in range(0, len(weights), size)]
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(work, parts))
+    return [work(weights[first : first + size]) for first in range(0, max(1, len(weights)), size)]

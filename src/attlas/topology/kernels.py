@@ -1,0 +1,529 @@
+"""Hot loops on attention graphs (numba, no GIL, one thread: callers are parallel over graphs).
+
+Weights come as the bit patterns of non-negative floats, which are ordered as the floats are: comparing integers is exact, and the
+compiler makes wide instructions of it. A stack of graphs is kept as sparse rows: `start` [graph * n + 1] says where the entries of a row begin, `key`
+is the token looked at, `level` how many thresholds the weight reaches (at least one: smaller weights are not kept).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+BLOCK = 32
+
+
+@numba.njit(nogil=True, cache=True)
+def _is_bad(value: Any, infinity: Any, minus_zero: Any) -> bool:
+    return (value < 0 and value != minus_zero) or value >= infinity
+
+
+@numba.njit(nogil=True, cache=True)
+def _level(value: Any, steps: Array) -> int:
+    level = 0
+    for step in steps:
+        if value >= step:
+            level += 1
+    return level
+
+
+@numba.njit(nogil=True, cache=True)
+def _longer(array: Array, used: int) -> Array:
+    out = np.empty(2 * array.shape[0], array.dtype)
+    out[:used] = array[:used]
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def dense_entries(bits: Array, steps: Array, infinity: Any, minus_zero: Any) -> tuple[Array, Array, Array, int]:
+    """Sparse rows of square matrices [graph, n, n]; the last value is the first graph with a weight that is none, or -1."""
+    graphs, n = bits.shape[0], bits.shape[1]
+    start = np.zeros(graphs * n + 1, np.int64)
+    key, level = np.empty(8 * n + 64, np.int32), np.empty(8 * n + 64, np.uint16)
+    floor, used = steps[0], 0
+    for graph in range(graphs):
+        for query in range(n):
+            row = bits[graph, query]
+            while key.shape[0] < used + n:
+                key, level = _longer(key, used), _longer(level, used)
+            for left in range(0, n, BLOCK):
+                right = min(left + BLOCK, n)
+                most, least = row[left], row[left]
+                for cell in range(left, right):
+                    most, least = max(most, row[cell]), min(least, row[cell])
+                if least < 0 or most >= infinity:
+                    for cell in range(left, right):
+                        if _is_bad(row[cell], infinity, minus_zero):
+                            return start, key, level, graph
+                if most < floor:
+                    continue
+                for cell in range(left, right):
+                    if row[cell] >= floor:
+                        key[used], level[used] = cell, _level(row[cell], steps)
+                        used += 1
+            start[graph * n + query + 1] = used
+    return start, key[:used], level[:used], -1
+
+
+@numba.njit(nogil=True, cache=True)
+def band_entries(
+    band: Array, columns: Array, rows: Array, places: Array, steps: Array, infinity: Any, minus_zero: Any
+) -> tuple[Array, Array, Array, int]:
+    """Sparse rows of a band [graph, n, 2 reach + 1] with global columns [graph, n, global], rows [graph, global, n] at places [graph, global]."""
+    graphs, n, width = band.shape
+    reach, globals_ = width // 2, columns.shape[2]
+    start = np.zeros(graphs * n + 1, np.int64)
+    key, level = np.empty(8 * n + 64, np.int32), np.empty(8 * n + 64, np.uint16)
+    floor, used = steps[0], 0
+    row = np.zeros(n, band.dtype)
+    for graph in range(graphs):
+        for query in range(n):
+            while key.shape[0] < used + n:
+                key, level = _longer(key, used), _longer(level, used)
+            own = -1
+            for number in range(globals_):
+                if places[graph, number] == query:
+                    own = number
+            left, right = (0, n) if own >= 0 else (max(0, query - reach), min(n, query + reach + 1))
+            if own >= 0:
+                row[:] = rows[graph, own]
+            else:
+                for cell in range(left, right):
+                    row[cell] = band[graph, query, cell - query + reach]
+                for number in range(globals_):
+                    place = places[graph, number]
+                    row[place] = columns[graph, query, number]
+            for cell in range(left, right):
+                if _is_bad(row[cell], infinity, minus_zero):
+                    return start, key, level, graph
+                if row[cell] >= floor:
+                    key[used], level[used] = cell, _level(row[cell], steps)
+                    used += 1
+            if own < 0:
+                for number in range(globals_):
+                    place = places[graph, number]
+                    if left <= place < right:
+                        continue
+                    if _is_bad(row[place], infinity, minus_zero):
+                        return start, key, level, graph
+                    if row[place] >= floor:
+                        key[used], level[used] = place, _level(row[place], steps)
+                        used += 1
+            start[graph * n + query + 1] = used
+    return start, key[:used], level[:used], -1
+
+
+@numba.njit(nogil=True, cache=True)
+def _root(parent: Array, vertex: int) -> int:
+    while parent[vertex] != vertex:
+        parent[vertex] = parent[parent[vertex]]
+        vertex = parent[vertex]
+    return vertex
+
+
+@numba.njit(nogil=True, cache=True)
+def betti_numbers(start: Array, key: Array, level: Array, n: int, steps: int, loops: bool) -> tuple[Array, Array]:
+    """Components and independent cycles of every graph at every threshold: two arrays [graph, threshold].
+
+    Direction is dropped: an edge is there if either direction is. Edges join components from the highest threshold down, which is
+    Kruskal's maximum spanning tree cut at the thresholds; cycles are edges - vertices + components.
+    """
+    graphs = (start.shape[0] - 1) // n if n else 0
+    beta0, beta1 = np.zeros((graphs, steps), np.int64), np.zeros((graphs, steps), np.int64)
+    parent = np.empty(n, np.int32)
+    best, mark = np.zeros(n, np.uint16), np.full(n, -1, np.int64)
+    for graph in range(graphs):
+        first, last = start[graph * n], start[(graph + 1) * n]
+        # incoming entries by token, in order of the query
+        into = np.zeros(n + 1, np.int64)
+        for entry in range(first, last):
+            into[key[entry] + 1] += 1
+        for vertex in range(n):
+            into[vertex + 1] += into[vertex]
+        fill, source, grade = into[:-1].copy(), np.empty(last - first, np.int32), np.empty(last - first, np.uint16)
+        for query in range(n):
+            for entry in range(start[graph * n + query], start[graph * n + query + 1]):
+                place = fill[key[entry]]
+                source[place], grade[place] = query, level[entry]
+                fill[key[entry]] += 1
+        # each undirected edge once, with the higher of its two levels
+        left, right = np.empty(last - first, np.int32), np.empty(last - first, np.int32)
+        high = np.empty(last - first, np.uint16)
+        edges, count, loop = 0, np.zeros(steps + 2, np.int64), np.zeros(steps + 2, np.int64)
+        for vertex in range(n):
+            stamp = graph * n + vertex
+            begin = edges
+            for entry in range(start[graph * n + vertex], start[graph * n + vertex + 1]):
+                other = key[entry]
+                if other == vertex:
+                    loop[level[entry]] += 1
+                elif other > vertex:
+                    mark[other], best[other] = stamp, level[entry]
+                    left[edges], right[edges] = vertex, other
+                    edges += 1
+            for entry in range(into[vertex], into[vertex + 1]):
+                other = source[entry]
+                if other > vertex:
+                    if mark[other] != stamp:
+                        mark[other], best[other] = stamp, grade[entry]
+                        left[edges], right[edges] = vertex, other
+                        edges += 1
+                    elif grade[entry] > best[other]:
+                        best[other] = grade[entry]
+            for edge in range(begin, edges):
+                high[edge] = best[right[edge]]
+                count[high[edge]] += 1
+        # edges in order of level, highest first
+        place = np.zeros(steps + 2, np.int64)
+        for step in range(steps, 0, -1):
+            place[step - 1] = place[step] + count[step]
+        order, at = np.empty(edges, np.int64), place.copy()
+        for edge in range(edges):
+            order[at[high[edge]]] = edge
+            at[high[edge]] += 1
+        for vertex in range(n):
+            parent[vertex] = vertex
+        components, present, done = n, 0, 0
+        for step in range(steps - 1, -1, -1):
+            present += count[step + 1] + (loop[step + 1] if loops else 0)
+            until = place[step]
+            while done < until:
+                one, two = _root(parent, left[order[done]]), _root(parent, right[order[done]])
+                if one != two:
+                    parent[one] = two
+                    components -= 1
+                done += 1
+            beta0[graph, step], beta1[graph, step] = components, present - n + components
+    return beta0, beta1
+
+
+@numba.njit(nogil=True, cache=True)
+def digraph_counts(start: Array, key: Array, level: Array, n: int, steps: int, cap: int) -> Array:
+    """Of every digraph at every threshold: strong components, edges with loops, pairs that point at each other, simple cycles up to `cap`.
+
+    An array [4, graph, threshold].
+    """
+    graphs = (start.shape[0] - 1) // n if n else 0
+    out = np.zeros((4, graphs, steps), np.int64)
+    begin = np.zeros(n + 1, np.int64)
+    for graph in range(graphs):
+        first, last = start[graph * n], start[(graph + 1) * n]
+        heads = np.empty(last - first, np.int32)
+        for step in range(steps):
+            used = 0
+            for query in range(n):
+                begin[query] = used
+                for entry in range(start[graph * n + query], start[graph * n + query + 1]):
+                    if level[entry] > step:
+                        heads[used] = key[entry]
+                        used += 1
+            begin[n] = used
+            members, parts = strong_components(begin, heads, n)
+            out[0, graph, step], out[1, graph, step] = parts, used
+            out[2, graph, step] = _pairs(begin, heads, n)
+            out[3, graph, step] = simple_cycles(begin, heads, n, members, parts, cap)
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def _pairs(begin: Array, heads: Array, n: int) -> int:
+    """How many pairs of tokens point at each other."""
+    there = np.full(n, -1, np.int64)
+    into = np.zeros(n + 1, np.int64)
+    for entry in range(begin[n]):
+        into[heads[entry] + 1] += 1
+    for vertex in range(n):
+        into[vertex + 1] += into[vertex]
+    fill, source = into[:-1].copy(), np.empty(begin[n], np.int32)
+    for vertex in range(n):
+        for entry in range(begin[vertex], begin[vertex + 1]):
+            source[fill[heads[entry]]] = vertex
+            fill[heads[entry]] += 1
+    pairs = 0
+    for vertex in range(n):
+        for entry in range(begin[vertex], begin[vertex + 1]):
+            there[heads[entry]] = vertex
+        for entry in range(into[vertex], into[vertex + 1]):
+            if source[entry] > vertex and there[source[entry]] == vertex:
+                pairs += 1
+    return pairs
+
+
+@numba.njit(nogil=True, cache=True)
+def strong_components(begin: Array, heads: Array, n: int) -> tuple[Array, int]:
+    """Which strong component each vertex belongs to, and how many there are (Tarjan 1972, without recursion)."""
+    index, low = np.full(n, -1, np.int64), np.zeros(n, np.int64)
+    member = np.full(n, -1, np.int64)
+    at = np.zeros(n, np.int64)
+    path, stack = np.empty(n, np.int64), np.empty(n, np.int64)
+    clock, deep, high, parts = 0, 0, 0, 0
+    for root in range(n):
+        if index[root] >= 0:
+            continue
+        path[0], deep = root, 1
+        stack[high] = root
+        high += 1
+        index[root] = low[root] = clock
+        clock += 1
+        at[root] = begin[root]
+        while deep:
+            vertex = path[deep - 1]
+            if at[vertex] < begin[vertex + 1]:
+                other = heads[at[vertex]]
+                at[vertex] += 1
+                if index[other] < 0:
+                    index[other] = low[other] = clock
+                    clock += 1
+                    at[other] = begin[other]
+                    path[deep] = other
+                    deep += 1
+                    stack[high] = other
+                    high += 1
+                elif member[other] < 0:
+                    low[vertex] = min(low[vertex], index[other])
+            else:
+                deep -= 1
+                if deep:
+                    low[path[deep - 1]] = min(low[path[deep - 1]], low[vertex])
+                if low[vertex] == index[vertex]:
+                    while True:
+                        high -= 1
+                        member[stack[high]] = parts
+                        if stack[high] == vertex:
+                            break
+                    parts += 1
+    return member, parts
+
+
+@numba.njit(nogil=True, cache=True)
+def simple_cycles(begin: Array, heads: Array, n: int, member: Array, parts: int, cap: int) -> int:
+    """How many simple directed cycles there are, loops and pairs included, counting no further than `cap` (Johnson 1975).
+
+    Between two cycles found, and for each vertex begun from, every edge is looked at a bounded number of times: the time is at most
+    proportional to (vertices + cap) x (vertices + edges), however many cycles there are.
+    """
+    found = 0
+    size = np.zeros(parts, np.int64)
+    for vertex in range(n):
+        size[member[vertex]] += 1
+        for entry in range(begin[vertex], begin[vertex + 1]):
+            if heads[entry] == vertex:
+                found += 1
+    if found >= cap:
+        return cap
+    edges = begin[n]
+    source = np.empty(edges, np.int32)
+    for vertex in range(n):
+        source[begin[vertex] : begin[vertex + 1]] = vertex
+    blocked, closed, at = np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.zeros(n, np.int64)
+    waiting, following, listed = np.full(n, -1, np.int64), np.full(edges, -1, np.int64), np.zeros(edges, np.bool_)
+    path, free, touched = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    for root in range(n):
+        own = member[root]
+        if size[own] < 2:
+            continue
+        path[0], deep, touches = root, 1, 1
+        touched[0], blocked[root], closed[root], at[root] = root, True, False, begin[root]
+        seen = np.zeros(n, np.bool_)
+        seen[root] = True
+        while deep:
+            vertex = path[deep - 1]
+            if at[vertex] < begin[vertex + 1]:
+                other = heads[at[vertex]]
+                at[vertex] += 1
+                if other < root or other == vertex or member[other] != own:
+                    continue
+                if other == root:
+                    found += 1
+                    if found >= cap:
+                        return cap
+                    closed[vertex] = True
+                elif not blocked[other]:
+                    path[deep] = other
+                    deep += 1
+                    blocked[other], closed[other], at[other] = True, False, begin[other]
+                    if not seen[other]:
+                        seen[other] = True
+                        touched[touches] = other
+                        touches += 1
+                continue
+            deep -= 1
+            if closed[vertex]:
+                if deep:
+                    closed[path[deep - 1]] = True
+                free[0], frees = vertex, 1
+                blocked[vertex] = False
+                while frees:
+                    frees -= 1
+                    one = free[frees]
+                    entry = waiting[one]
+                    waiting[one] = -1
+                    while entry >= 0:
+                        listed[entry] = False
+                        if blocked[source[entry]]:
+                            blocked[source[entry]] = False
+                            free[frees] = source[entry]
+                            frees += 1
+                        entry = following[entry]
+            else:
+                for entry in range(begin[vertex], begin[vertex + 1]):
+                    other = heads[entry]
+                    if other > root and other != vertex and member[other] == own and not listed[entry]:
+                        listed[entry] = True
+                        following[entry] = waiting[other]
+                        waiting[other] = entry
+        for number in range(touches):  # as before the root, for the next one
+            vertex = touched[number]
+            blocked[vertex], waiting[vertex] = False, -1
+            for entry in range(begin[vertex], begin[vertex + 1]):
+                listed[entry] = False
+                waiting[heads[entry]] = -1
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def dense_tree(weights: Array) -> tuple[Array, Array]:
+    """The maximum spanning tree of max(W, W^T) for square matrices [graph, n, n] (Prim): each vertex's parent and the weight of that edge.
+
+    Both [graph, n]; the first vertex has parent -1.
+    """
+    graphs, n = weights.shape[0], weights.shape[1]
+    parent, joined = np.full((graphs, n), -1, np.int64), np.zeros((graphs, n), weights.dtype)
+    for graph in range(graphs):
+        matrix, done = weights[graph], np.zeros(n, np.bool_)
+        best = np.full(n, -1.0, weights.dtype)
+        vertex = 0
+        for _ in range(n - 1):
+            done[vertex] = True
+            following, highest = -1, -1.0
+            for other in range(n):
+                if done[other]:
+                    continue
+                weight = max(matrix[vertex, other], matrix[other, vertex])
+                if weight > best[other]:
+                    best[other], parent[graph, other] = weight, vertex
+                if best[other] > highest:
+                    following, highest = other, best[other]
+            vertex = following
+            joined[graph, vertex] = best[vertex]
+    return parent, joined
+
+
+@numba.njit(nogil=True, cache=True)
+def band_tree(band: Array, columns: Array, rows: Array, places: Array) -> Array:
+    """Weights of the maximum spanning tree of a band with global tokens, as `dense_tree` gives them; tokens that do not see each other have 0."""
+    graphs, n, width = band.shape
+    reach = width // 2
+    joined = np.zeros((graphs, n), band.dtype)
+    for graph in range(graphs):
+        number_of = np.full(n, -1, np.int64)
+        for number in range(places.shape[1]):
+            number_of[places[graph, number]] = number
+        done, best = np.zeros(n, np.bool_), np.zeros(n, band.dtype)
+        vertex = 0
+        for _ in range(n - 1):
+            done[vertex] = True
+            own = number_of[vertex]
+            if own >= 0:
+                for other in range(n):
+                    if number_of[other] >= 0:
+                        back = rows[graph, number_of[other], vertex]
+                    else:
+                        back = columns[graph, other, own]
+                    best[other] = max(best[other], max(rows[graph, own, other], back))
+            else:
+                for other in range(max(0, vertex - reach), min(n, vertex + reach + 1)):
+                    if number_of[other] < 0:
+                        weight = max(
+                            band[graph, vertex, other - vertex + reach], band[graph, other, vertex - other + reach]
+                        )
+                        best[other] = max(best[other], weight)
+                for number in range(places.shape[1]):
+                    other = places[graph, number]
+                    weight = max(columns[graph, vertex, number], rows[graph, number, vertex])
+                    best[other] = max(best[other], weight)
+            following, highest = -1, -1.0
+            for other in range(n):
+                if not done[other] and best[other] > highest:
+                    following, highest = other, best[other]
+            vertex = following
+            joined[graph, vertex] = best[vertex]
+    return joined
+
+
+@numba.njit(nogil=True, cache=True)
+def other_edges(weights: Array, parent: Array, loops: bool) -> Array:
+    """The weights of all edges of max(W, W^T) that are not in the tree, and of loops if asked: [graph, edge]."""
+    graphs, n = weights.shape[0], weights.shape[1]
+    out = np.empty((graphs, max(0, (n - 1) * (n - 2) // 2) + (n if loops else 0)), weights.dtype)
+    for graph in range(graphs):
+        used = 0
+        for one in range(n):
+            if loops:
+                out[graph, used] = weights[graph, one, one]
+                used += 1
+            for two in range(one + 1, n):
+                if parent[graph, one] != two and parent[graph, two] != one:
+                    out[graph, used] = max(weights[graph, one, two], weights[graph, two, one])
+                    used += 1
+    return out
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc"})
+def dense_sums(weights: Array) -> tuple[Array, Array, Array]:
+    """Sums over square matrices [graph, n, n] in double precision.
+
+    Of squares [graph]; of the cells one left of, on and one right of the diagonal [graph, 3]; of columns [graph, n].
+    """
+    graphs, n = weights.shape[0], weights.shape[1]
+    squares, near, received = np.zeros(graphs), np.zeros((graphs, 3)), np.zeros((graphs, n))
+    for graph in range(graphs):
+        column = received[graph]
+        total = 0.0
+        for query in range(n):
+            row = weights[graph, query]
+            for cell in range(n):
+                value = np.float64(row[cell])
+                total += value * value
+                column[cell] += value
+            for offset in range(-1, 2):
+                if 0 <= query + offset < n:
+                    near[graph, offset + 1] += row[query + offset]
+        squares[graph] = total
+    return squares, near, received
+
+
+@numba.njit(nogil=True, cache=True)
+def band_sums(band: Array, columns: Array, rows: Array, places: Array) -> tuple[Array, Array, Array]:
+    """The sums of `dense_sums` for a band with global columns and rows."""
+    graphs, n, width = band.shape
+    reach = width // 2
+    squares, near, received = np.zeros(graphs), np.zeros((graphs, 3)), np.zeros((graphs, n))
+    for graph in range(graphs):
+        for query in range(n):
+            for key in range(max(0, query - reach), min(n, query + reach + 1)):
+                value = np.float64(band[graph, query, key - query + reach])
+                squares[graph] += value * value
+                received[graph, key] += value
+                if -1 <= key - query <= 1:
+                    near[graph, key - query + 1] += value
+            for number in range(places.shape[1]):
+                key = places[graph, number]
+                value = np.float64(columns[graph, query, number])
+                squares[graph] += value * value
+                received[graph, key] += value
+                if -1 <= key - query <= 1:
+                    near[graph, key - query + 1] += value
+        for number in range(places.shape[1]):
+            query = places[graph, number]
+            for key in range(n):
+                value = np.float64(rows[graph, number, key])
+                squares[graph] += value * value
+                received[graph, key] += value
+                if -1 <= key - query <= 1:
+                    near[graph, key - query + 1] += value
+    return squares, near, received

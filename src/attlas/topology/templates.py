@@ -1,0 +1,76 @@
+"""How near is each head's attention to a simple pattern?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from attlas.core.attention import Attention
+from attlas.core.banded import BandedAttention
+from attlas.core.states import Rows
+from attlas.topology import kernels
+from attlas.topology.features import FeaturesState, HeadFeatures
+from attlas.topology.graphs import band_parts, stacked
+
+Array = npt.NDArray[Any]
+TEMPLATES = ("self", "first", "previous", "next", "comma", "full_stop", "separator")
+
+
+def template_distances(layer: Attention) -> Array:
+    """The distance of each head's weights A from each template T: |A - T| / sqrt(|A|^2 + |T|^2), [text, head, template]; 0 is equal, 1 nothing in common.
+
+    T is one on the diagonal (`self`), in the first column (`first`), or beside the diagonal (`previous`, `next`); for commas, full stops and
+    separators every row is spread evenly over the tokens of that kind (a text that has none is at distance 1). Frobenius norms, over the real
+    tokens only (Kushnareva et al. 2021 included padding).
+    """
+    n, heads, batch = layer.n_tokens, layer.n_heads, layer.batch
+    if isinstance(layer, BandedAttention):
+        squares, near, received = kernels.band_sums(*band_parts(layer))
+    else:
+        squares, near, received = kernels.dense_sums(stacked(layer.dense().weights))
+    texts = len(squares) // heads
+    squares, near, received = (
+        squares.reshape(texts, heads),
+        near.reshape(texts, heads, 3),
+        received.reshape(texts, heads, n),
+    )
+    kinds = batch.mask(frozenset(",")), batch.mask(frozenset(".")), batch.sep
+    marks = np.stack([kind.cpu().numpy() for kind in kinds], -1).astype(np.float64)  # text token kind
+    counts = marks.sum(1)
+    share = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)  # text kind
+    common = np.empty((len(marks), heads, len(TEMPLATES)))
+    common[..., 0], common[..., 1], common[..., 2], common[..., 3] = (
+        near[..., 1],
+        received[..., 0],
+        near[..., 0],
+        near[..., 2],
+    )
+    common[..., 4:] = np.matmul(received, marks) * share[:, None]
+    size = np.concatenate([np.broadcast_to([n, n, n - 1.0, n - 1.0], (len(marks), 4)), n * share], axis=-1)[:, None]
+    whole = squares[..., None] + size
+    return np.sqrt(np.maximum(whole - 2 * common, 0) / whole)
+
+
+@dataclass(kw_only=True)
+class TemplatesState(FeaturesState):
+    """A row a text, and means."""
+
+    templates: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Templates(HeadFeatures[TemplatesState]):
+    """The distance of every head of every text from seven templates: `L3.H7.previous`, ... See `template_distances`."""
+
+    name: ClassVar[str] = "templates"
+    state: ClassVar[type[FeaturesState]] = TemplatesState
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return TEMPLATES
+
+    def values(self, layer: Attention) -> Array:
+        return template_distances(layer)
