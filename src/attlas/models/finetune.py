@@ -34,7 +34,7 @@ from attlas.core.errors import CorpusError, ModelError, StudyError
 from attlas.core.files import replacing, write_json, writing
 from attlas.core.progress import Report, progress_bar
 from attlas.core.text import Text
-from attlas.corpora import read, split
+from attlas.corpora import labelled, split
 from attlas.models.load import EMBEDDED, load
 from attlas.models.model import Model
 
@@ -87,8 +87,8 @@ def finetune(
     the last layer alone. The same call goes on where a stopped one ended, and gives a finished one's result back.
     """
     folder = Path(out).expanduser()
-    train_texts = _labelled(texts, text, label)
-    dev_texts = None if dev is None else _labelled(dev, text, label)
+    train_texts = labelled(texts, text, label)
+    dev_texts = None if dev is None else labelled(dev, text, label)
     names = _names(train_texts, dev_texts or [])
     kept, held = split(train_texts, hold_out, seed) if hold_out else (train_texts, [])
     fitted, chosen = (kept, dev_texts) if dev_texts is not None else split(kept, 0.1, seed)
@@ -134,17 +134,6 @@ def base_of(folder: str | Path) -> str | None:
         return json.loads((Path(folder) / RECORD).read_text())["settings"]["model"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _labelled(texts: Any, text: str | None, label: str | None) -> list[Text]:
-    corpus = read(texts, text=text, label=label)
-    out = list(corpus)
-    for one in out:
-        if one.label is None:
-            raise CorpusError(
-                f"text {one.id!r} of {corpus.name} has no label; name the column with label=... (--label)"
-            )
-    return out
 
 
 def _names(train: Sequence[Text], dev: Sequence[Text]) -> list[str]:

@@ -94,9 +94,10 @@ class Study:
             if about["kind"] != "head":
                 continue
             frame = self.table(name)
+            prefix = name.removesuffix("_heads")  # the means of a measure that has a row for each text
             frame = frame.rename(
                 columns={
-                    column: column if column == name or column.startswith(f"{name}_") else f"{name}.{column}"
+                    column: column if column == name or column.startswith(f"{name}_") else f"{prefix}.{column}"
                     for column in frame.columns
                     if column not in ("layer", "head")
                 }

@@ -105,7 +105,7 @@ class _Run:
         with writing(self.folder):
             manifest = store.read_manifest(self.folder)  # refuses a folder that is not a study's, also a fresh one
         if manifest is not None and not fresh:
-            _same_study(self.folder, manifest["identity"], identity)
+            store.same_study(self.folder, manifest["identity"], identity)
             if manifest["status"] == "complete":
                 report(self.survey.rows, self.survey.rows)
                 return Study.open(self.folder)
@@ -193,7 +193,11 @@ class _Run:
                 for name, frame in measure.result(state).items():
                     if name not in about:
                         rows = store.write_parquet(beside / f"{name}.parquet", [store.arrow(frame)])
-                        about[name] = {"rows": rows, "kind": _kind(frame, self.model), "measure": measure.name}
+                        about[name] = {
+                            "rows": rows,
+                            "kind": table_kind(frame, self.model.n_layers, self.model.n_heads),
+                            "measure": measure.name,
+                        }
             shutil.rmtree(place, ignore_errors=True)
             beside.rename(place)
         counts: Counter[str] = Counter()
@@ -220,11 +224,11 @@ class _Run:
         return [(measure, merged[measure.name]) for measure in self.measures]
 
 
-def _kind(frame: pd.DataFrame, model: Model) -> str:
+def table_kind(frame: pd.DataFrame, n_layers: int, n_heads: int) -> str:
     """`head` for a table with one row for each head, else `other`."""
     heads = (
         list(frame.columns[:2]) == ["layer", "head"]
-        and len(frame) == model.n_layers * model.n_heads
+        and len(frame) == n_layers * n_heads
         and not frame.duplicated(["layer", "head"]).any()
     )
     return "head" if heads else "other"
@@ -232,14 +236,6 @@ def _kind(frame: pd.DataFrame, model: Model) -> str:
 
 def _digest(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _same_study(folder: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
-    differ = [name for name in ours if theirs.get(name) != ours[name]]
-    if differ:
-        raise StudyError(
-            f"{folder} belongs to another study (its {', '.join(differ)} differ); choose another folder, or pass fresh=True (--fresh) to throw it away"
-        )
 
 
 def _refuse_long(model: Model, corpus: Corpus) -> None:

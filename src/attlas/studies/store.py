@@ -168,6 +168,15 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return None
 
 
+def same_study(folder: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+    """Refuse to write over another study."""
+    differ = [name for name in ours if theirs.get(name) != ours[name]]
+    if differ:
+        raise StudyError(
+            f"{folder} belongs to another study (its {', '.join(differ)} differ); choose another folder, or pass fresh=True (--fresh) to throw it away"
+        )
+
+
 def clear(folder: Path) -> None:
     """Remove a study's own files and nothing else."""
     for name in (

@@ -1,12 +1,30 @@
-"""split: texts in two, reproducibly."""
+"""Texts with labels: all of them have one, and they can be cut in two."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from attlas.core.errors import CorpusError
 from attlas.core.text import Text
+from attlas.corpora.read import read
+
+
+def labelled(texts: Any, text: str | None = None, label: str | None = "label") -> list[Text]:
+    """Texts from anything that `read` takes, each with a label; the first without one is an error.
+
+    >>> [one.label for one in labelled([{"text": "a cat", "label": 1}])]
+    ['1']
+    """
+    corpus = read(texts, text=text, label=label)
+    out = list(corpus)
+    for one in out:
+        if one.label is None:
+            raise CorpusError(
+                f"text {one.id!r} of {corpus.name} has no label; name the column with label=... (--label)"
+            )
+    return out
 
 
 def split(texts: Sequence[Text], share: float, seed: int = 0) -> tuple[list[Text], list[Text]]:

@@ -1,0 +1,287 @@
+"""TopologyClassifier: scaled features, logistic regression; strength and length of training chosen on dev, along one path each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit, logsumexp, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import matthews_corrcoef
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import check_is_fitted
+
+from attlas.core.errors import AttlasError, MeasureError
+from attlas.core.files import write_bytes, write_json, writing
+
+Array = npt.NDArray[Any]
+
+STRENGTHS = (1e-4, 5e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0)  # C, the paper's grid
+ITERATIONS = (1, 2, 3, 5, 10, 25, 50, 100, 500, 1000, 2000)  # max_iter, the paper's grid: stopping early regularises
+FORMAT = "attlas topology classifier 1"
+
+
+class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Logistic regression with an L2 penalty on standardised features; C and the number of iterations are chosen by MCC on dev.
+
+    For each C the solver (L-BFGS from zero, as scikit-learn's) runs once: what it has after 1, 2, 3, 5, ... iterations are the classifiers of all values
+    of `max_iter`. A path is left after `patience` values of `max_iter` in a row that did not better its best score (None: never). Among equals
+    the smaller C, then the fewer iterations win. Without `dev` texts, a fifth of the training texts serves to choose, and the chosen
+    classifier is fitted on all.
+    """
+
+    def __init__(
+        self,
+        C: Sequence[float] = STRENGTHS,  # noqa: N803
+        max_iter: Sequence[int] = ITERATIONS,
+        patience: int | None = 3,
+        seed: int = 0,
+    ) -> None:
+        self.C = C
+        self.max_iter = max_iter
+        self.patience = patience
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any, dev: tuple[Any, Any] | None = None) -> Self:  # noqa: N803
+        """Fit on features and labels, choosing on `dev`, a pair of features and labels."""
+        features, labels = self._checked(X), np.asarray(y)
+        if len(features) != len(labels):
+            raise MeasureError(f"there are {len(features)} texts but {len(labels)} labels")
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise MeasureError("all texts have the same label; a classifier needs at least two")
+        names = list(X.columns) if isinstance(X, pd.DataFrame) else None
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = features.shape[1]
+        if dev is not None:
+            chosen, wanted = self._checked(dev[0]), np.asarray(dev[1])
+            strange = sorted(set(wanted.tolist()) - set(self.classes_.tolist()), key=str)
+            if strange:
+                raise MeasureError(f"dev has labels that no training text has: {', '.join(map(str, strange[:5]))}")
+            self._choose(features, codes, chosen, np.searchsorted(self.classes_, wanted))
+        else:
+            fitted, kept = _parts(codes, self.seed)
+            self._choose(features[fitted], codes[fitted], features[kept], codes[kept])
+            self._set_scale(features)
+
+            def keep(_: int, weights: Array) -> bool:
+                self._keep(weights)
+                return False
+
+            _path(self._scaled(features), codes, len(self.classes_), self.C_, [self.max_iter_], keep)
+        return self
+
+    def _checked(self, X: Any) -> Array:  # noqa: N803
+        features = np.asarray(X, dtype=np.float64)
+        if features.ndim != 2 or not len(features):
+            raise MeasureError(
+                f"the features have shape {features.shape}; they must be [text, feature] of at least one text"
+            )
+        known = getattr(self, "n_features_in_", None)
+        if hasattr(self, "coef_") and features.shape[1] != known:
+            raise MeasureError(f"there are {features.shape[1]} features, but the classifier was fitted on {known}")
+        if not np.isfinite(features).all():
+            column = int((~np.isfinite(features)).any(0).argmax())
+            name = X.columns[column] if isinstance(X, pd.DataFrame) else f"column {column}"
+            raise MeasureError(
+                f"the features have NaN or infinite values, first in {name}; leave such features out (H1 of `barcode` is NaN for texts above its token limit)"
+            )
+        return features
+
+    def _set_scale(self, features: Array) -> None:
+        self.mean_ = features.mean(0)
+        deviation = features.std(0)
+        tiny = deviation <= 10 * np.finfo(np.float64).eps * np.maximum(np.abs(self.mean_), 1)
+        self.scale_ = np.where(tiny, 1.0, deviation)  # a feature that never changes says nothing
+
+    def _scaled(self, features: Array) -> Array:
+        return (features - self.mean_) / self.scale_
+
+    def _choose(self, features: Array, codes: Array, dev: Array, wanted: Array) -> None:
+        self.__dict__.pop("coef_", None)
+        self._set_scale(features)
+        scaled, chosen = self._scaled(features), self._scaled(dev)
+        rows: list[dict[str, float]] = []
+        best = -np.inf
+        for strength in sorted(self.C):
+            top, since = -np.inf, 0
+
+            def visit(iterations: int, weights: Array, strength: float = strength) -> bool:
+                nonlocal best, top, since
+                guesses = _decide(chosen @ weights[:-1] + weights[-1])
+                reached, right = float(matthews_corrcoef(wanted, guesses)), float((guesses == wanted).mean())
+                rows.append({"C": strength, "max_iter": iterations, "mcc": reached, "accuracy": right})
+                if reached > best:
+                    best, self.C_, self.max_iter_ = reached, float(strength), int(iterations)
+                    self._keep(weights)
+                since = 0 if reached > top else since + 1
+                top = max(top, reached)
+                return self.patience is not None and since >= self.patience and top > 0
+
+            _path(scaled, codes, len(self.classes_), strength, self.max_iter, visit)
+        self.dev_scores_ = pd.DataFrame(rows)
+
+    def _keep(self, weights: Array) -> None:
+        self.coef_, self.intercept_ = (
+            weights[:-1].T.copy(),
+            weights[-1].copy(),
+        )  # as scikit-learn's: [class or 1, feature]
+
+    def decision_function(self, X: Any) -> Array:  # noqa: N803
+        """How far each text is on the side of each class: [text] for two classes, else [text, class]."""
+        check_is_fitted(self, "coef_")
+        logits = self._scaled(self._checked(X)) @ self.coef_.T + self.intercept_
+        return logits[:, 0] if logits.shape[1] == 1 else logits
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """The most likely class of each text."""
+        return self.classes_[_decide(self.decision_function(X).reshape(len(X), -1))]
+
+    def predict_proba(self, X: Any) -> Array:  # noqa: N803
+        """The probability of each class: [text, class]."""
+        logits = self.decision_function(X)
+        if logits.ndim == 1:
+            return np.stack([expit(-logits), expit(logits)], axis=-1)
+        return softmax(logits, axis=-1)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fitted classifier: arrays as safetensors, the rest as JSON; no pickle."""
+        check_is_fitted(self, "coef_")
+        place = Path(folder).expanduser()
+        arrays = {"coef": self.coef_, "intercept": self.intercept_, "mean": self.mean_, "scale": self.scale_}
+        about = {
+            "format": FORMAT,
+            "classes": self.classes_.tolist(),
+            "features": self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None,
+            "C": self.C_,
+            "max_iter": self.max_iter_,
+            "parameters": {
+                "C": list(self.C),
+                "max_iter": list(self.max_iter),
+                "patience": self.patience,
+                "seed": self.seed,
+            },
+            "dev_scores": self.dev_scores_.to_dict("records"),
+        }
+        with writing(place):
+            place.mkdir(parents=True, exist_ok=True)
+        write_bytes(
+            place / "classifier.safetensors",
+            save({name: np.ascontiguousarray(array) for name, array in arrays.items()}),
+        )
+        write_json(place / "classifier.json", about)
+        return place
+
+    @classmethod
+    def load(cls, folder: str | Path) -> TopologyClassifier:
+        """A classifier that `save` wrote; it predicts the same."""
+        place = Path(folder).expanduser()
+        try:
+            about = json.loads((place / "classifier.json").read_text())
+            arrays = load_file(place / "classifier.safetensors")
+            if about["format"] != FORMAT:
+                raise AttlasError(f"{place} holds a {about['format']!r}, not a {FORMAT!r}")
+            out = cls(**about["parameters"])
+            out.classes_ = np.array(about["classes"])
+            out.coef_, out.intercept_, out.mean_, out.scale_ = (
+                arrays[name] for name in ("coef", "intercept", "mean", "scale")
+            )
+            out.C_, out.max_iter_, out.n_features_in_ = about["C"], about["max_iter"], out.coef_.shape[1]
+            out.dev_scores_ = pd.DataFrame(about["dev_scores"])
+            if about["features"] is not None:
+                out.feature_names_in_ = np.array(about["features"], dtype=object)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            raise AttlasError(f"{place} holds no topology classifier: {error}") from error
+        return out
+
+
+def _parts(codes: Array, seed: int) -> tuple[Array, Array]:
+    """Texts to fit on and a fifth to choose by, each class by its share where there are enough."""
+    places = np.arange(len(codes))
+    try:
+        return tuple(train_test_split(places, test_size=0.2, random_state=seed, stratify=codes))
+    except ValueError:
+        if len(codes) < 5:
+            return places, places
+        return tuple(train_test_split(places, test_size=0.2, random_state=seed))
+
+
+def _decide(logits: Array) -> Array:
+    return (logits[:, 0] > 0).astype(np.int64) if logits.shape[1] == 1 else logits.argmax(-1)
+
+
+Visit = Callable[[int, Array], bool]  # told the number of iterations and the weights; says whether to stop
+
+
+def _path(features: Array, codes: Array, classes: int, strength: float, stops: Sequence[int], visit: Visit) -> None:
+    """Show `visit` what logistic regression has after each of `stops` iterations: weights [feature + 1, class], the intercept last.
+
+    There is one column for two classes. Objective and settings of the solver are scikit-learn's, so that each stop is its
+    `LogisticRegression(C=strength, max_iter=stop)`. Once it has converged the next stop is the last: nothing changes any more.
+    """
+    width = 1 if classes == 2 else classes
+    loss = _two(features, codes, strength) if classes == 2 else _many(features, codes, classes, strength)
+    wanted, done, seen = sorted(stops), 0, 0
+
+    def after(intermediate_result: Any) -> None:
+        nonlocal done, seen
+        done += 1
+        if done in wanted:
+            seen = done
+            if visit(done, intermediate_result.x.copy().reshape(-1, width)):
+                raise StopIteration
+
+    end = minimize(
+        loss,
+        np.zeros((features.shape[1] + 1) * width),
+        jac=True,
+        method="L-BFGS-B",
+        callback=after,
+        options={"maxiter": wanted[-1], "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps},
+    )
+    later = [stop for stop in wanted if stop >= end.nit]
+    if seen < end.nit and later:
+        visit(later[0], end.x.reshape(-1, width))
+    elif end.nit == 0:
+        visit(wanted[0], end.x.reshape(-1, width))
+
+
+Loss = Callable[[Array], tuple[float, Array]]
+
+
+def _two(features: Array, codes: Array, strength: float) -> Loss:
+    """Mean log loss of two classes with its penalty, and the gradient; weights [feature + 1]."""
+    penalty, sign = 1 / (strength * len(features)), 2.0 * codes - 1
+
+    def loss(weights: Array) -> tuple[float, Array]:
+        margin = sign * (features @ weights[:-1] + weights[-1])
+        pull = -sign * expit(-margin) / len(features)
+        value = -log_expit(margin).mean() + 0.5 * penalty * weights[:-1] @ weights[:-1]
+        return float(value), np.append(pull @ features + penalty * weights[:-1], pull.sum())
+
+    return loss
+
+
+def _many(features: Array, codes: Array, classes: int, strength: float) -> Loss:
+    """Mean cross-entropy of several classes with its penalty, and the gradient; weights [(feature + 1) * class]."""
+    penalty, rows = 1 / (strength * len(features)), np.arange(len(features))
+
+    def loss(flat: Array) -> tuple[float, Array]:
+        weights = flat.reshape(-1, classes)
+        logits = features @ weights[:-1] + weights[-1]
+        value = (logsumexp(logits, axis=1) - logits[rows, codes]).mean() + 0.5 * penalty * (weights[:-1] ** 2).sum()
+        pull = softmax(logits, axis=1)
+        pull[rows, codes] -= 1
+        pull /= len(features)
+        return float(value), np.concatenate([features.T @ pull + penalty * weights[:-1], pull.sum(0)[None]]).reshape(-1)
+
+    return loss

@@ -1,0 +1,179 @@
+"""TopologyFeatures: texts to a matrix of topological features, through one study of the model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from attlas.core.errors import CorpusError, MeasureError, StudyError
+from attlas.core.text import Text
+from attlas.corpora import Corpus
+from attlas.measures import MEASURES
+from attlas.models import Model, load
+from attlas.studies import Study, study
+from attlas.topology.features import HeadFeatures, column_names
+from attlas.topology.graphs import THRESHOLDS, check_thresholds
+
+Head = tuple[int, int]
+Array = npt.NDArray[Any]
+KINDS = ("betti", "digraph", "barcode", "templates")
+
+
+class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Texts (strings or Texts) to a matrix [text, feature] whose columns are named `L3.H7.b0@0.1`.
+
+    `model` is anything `attlas.load` takes; `features` are some of betti, digraph, barcode and templates; `heads` are pairs (layer, head), all
+    if None. `cache` is a folder where the features of a set of texts are kept and found again by content: the model's weights, the texts and the
+    parameters. Without it they are remembered as long as this object lives.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        features: Sequence[str] = ("betti",),
+        thresholds: Sequence[float] = THRESHOLDS,
+        heads: Sequence[Head] | None = None,
+        cache: str | Path | None = None,
+        workers: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.model = model
+        self.features = features
+        self.thresholds = thresholds
+        self.heads = heads
+        self.cache = cache
+        self.workers = workers
+        self.progress = progress
+
+    def __sklearn_clone__(self) -> TopologyFeatures:
+        return type(self)(**self.get_params(deep=False))  # a model is not copied
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: N803
+        """Learn which columns there are; nothing is learnt from texts."""
+        measures = self._measures()
+        model = self._loaded()
+        wanted = None if self.heads is None else _checked_heads(self.heads, model)
+        self.n_layers_, self.n_heads_ = model.n_layers, model.n_heads
+        names = [column_names(model.n_layers, model.n_heads, measure.features) for measure in measures]
+        self._all_names = [name for part in names for name in part]
+        self._picked = [
+            place for place, name in enumerate(self._all_names) if wanted is None or head_of(name) in wanted
+        ]
+        self.feature_names_out_ = np.array([self._all_names[place] for place in self._picked], dtype=object)
+        return self
+
+    def transform(self, X: Any) -> Array:  # noqa: N803
+        """The features of each text, in the order of the texts."""
+        check_is_fitted(self, "feature_names_out_")
+        texts = _numbered(X)
+        if not texts:
+            return np.zeros((0, len(self._picked)), dtype=np.float32)
+        if self.cache is not None:
+            return self._matrix(self.study_of(texts), texts)[:, self._picked]
+        key, memory = self._key(texts), self.__dict__.setdefault("_memory", {})
+        if key not in memory:
+            memory[key] = self._matrix(self.study_of(texts), texts)
+        return memory[key][:, self._picked]
+
+    def fit_transform(self, X: Any, y: Any = None, **_: Any) -> Array:  # noqa: N803
+        return self.fit(X, y).transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """The names of the columns."""
+        check_is_fitted(self, "feature_names_out_")
+        return self.feature_names_out_
+
+    def _measures(self) -> list[HeadFeatures[Any]]:
+        kinds = [self.features] if isinstance(self.features, str) else list(self.features)
+        strange = [kind for kind in kinds if kind not in KINDS]
+        if strange or not kinds:
+            raise MeasureError(f"features are some of {', '.join(KINDS)}, not {', '.join(map(str, strange)) or 'none'}")
+        levels = check_thresholds(self.thresholds)
+        return [
+            MEASURES[kind](**({"thresholds": levels} if kind in ("betti", "digraph") else {}))  # type: ignore[misc]
+            for kind in kinds
+        ]
+
+    def _loaded(self) -> Model:
+        if "_model" not in self.__dict__ or self.__dict__["_source"] is not self.model:
+            self.__dict__["_model"], self.__dict__["_source"] = load(self.model), self.model
+        return self.__dict__["_model"]
+
+    def _key(self, texts: list[Text]) -> str:
+        digest = hashlib.sha256(self._loaded().weights_sha256().encode())
+        digest.update(repr(self._measures()).encode())
+        digest.update(json.dumps([[one.text, one.words] for one in texts]).encode())
+        return digest.hexdigest()
+
+    def study_of(self, X: Any) -> Study:  # noqa: N803
+        """The study behind the features: tables with a row a text, whose ids are their places."""
+        texts = _numbered(X)
+        place = None if self.cache is None else Path(self.cache).expanduser() / self._key(texts)[:20]
+        corpus = Corpus("texts", lambda: texts)
+        options: dict[str, Any] = {"workers": self.workers, "bad": "error", "progress": self.progress}
+        try:
+            return study(self._loaded(), corpus, self._measures(), place, **options)
+        except StudyError as error:
+            if place is None or "belongs to another study" not in str(error):
+                raise
+            return study(self._loaded(), corpus, self._measures(), place, fresh=True, **options)  # of an older version
+
+    def _matrix(self, done: Study, texts: list[Text]) -> Array:
+        frames = [done.table(measure.name) for measure in self._measures()]
+        missing = sorted(set(range(len(texts))) - set(frames[0]["text"].astype(int)))
+        if missing:
+            raise CorpusError(
+                f"the tokenizer makes no token of text {missing[0]} ({texts[missing[0]].text[:40]!r}); leave it out"
+            )
+        return np.concatenate([frame.drop(columns="text").to_numpy(dtype=np.float32) for frame in frames], axis=1)
+
+
+def head_of(name: str) -> Head:
+    """The head that a feature's name speaks of.
+
+    >>> head_of("L3.H7.b0@0.1")
+    (3, 7)
+    """
+    found = re.match(r"L(\d+)\.H(\d+)\.", name)
+    if found is None:
+        raise MeasureError(f"{name!r} is not the name of a feature; those are like L3.H7.b0@0.1")
+    return int(found[1]), int(found[2])
+
+
+def _checked_heads(heads: Sequence[Head], model: Model) -> set[Head]:
+    wanted = {(int(layer), int(head)) for layer, head in heads}
+    strange = [
+        f"L{layer}.H{head}"
+        for layer, head in sorted(wanted)
+        if not (0 <= layer < model.n_layers and 0 <= head < model.n_heads)
+    ]
+    if strange or not wanted:
+        raise MeasureError(
+            f"there is no head {', '.join(strange) or 'given'}; the model has layers 0 to {model.n_layers - 1} and heads 0 to {model.n_heads - 1}"
+        )
+    return wanted
+
+
+def _numbered(X: Any) -> list[Text]:  # noqa: N803
+    """Texts whose ids are their places: features go by place, and texts of one's own may share an id."""
+    if isinstance(X, str):
+        raise CorpusError("one string was given; pass a list of texts")
+    return [Text(str(number), **_content(one)) for number, one in enumerate(X)]
+
+
+def _content(one: Any) -> dict[str, Any]:
+    if isinstance(one, Text):
+        return {"words": one.words} if one.words is not None else {"text": one.text}
+    if not isinstance(one, str):
+        raise CorpusError(f"a text is a {type(one).__name__}; pass strings or Texts")
+    return {"text": one}
