@@ -32,6 +32,13 @@ class Layer(NamedTuple):
     visible: np.ndarray
 
 
+class Graphs(NamedTuple):
+    """Weights [..., n, n] and thresholds for them, in any order."""
+
+    weights: np.ndarray
+    thresholds: tuple[float, ...]
+
+
 def texts(max_size: int = 30) -> st.SearchStrategy[str]:
     """Texts of several scripts, of whole words and of loose characters, and of any characters at all."""
     letters = st.sampled_from(sorted({character for script in SCRIPTS for character in script}))
@@ -158,3 +165,25 @@ def banded_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
                     band[text, :, query, key - query + reach] = weights[text, :, query, key]
     parts = [torch.from_numpy(part) for part in (band, columns, rows, places)]
     return Layer(BandedAttention(*parts, make_batch(rng, n_texts, n)), weights, visible)
+
+
+@st.composite
+def graphs(draw: st.DrawFn, min_tokens: int = 0, max_tokens: int = 8) -> Graphs:
+    """Attention of one head, of heads or of layers and heads, in single or double precision, spread, on a grid of fortieths (where the usual thresholds
+    lie) or mostly zero; some thresholds are exactly one of the weights, others the usual ones or anything."""
+    n, lead, rng = (
+        draw(st.integers(min_tokens, max_tokens)),
+        draw(st.sampled_from([(), (1,), (3,), (2, 2)])),
+        draw(generators),
+    )
+    kind, shape = draw(st.sampled_from(["spread", "grid", "sparse"])), (*lead, n, n)
+    if kind == "spread":
+        cells = rng.random(shape) ** 4
+        cells = cells / np.maximum(cells.sum(-1, keepdims=True), 1e-9)
+    else:
+        cells = rng.integers(0, 41, shape) / 40 * (rng.random(shape) < (0.25 if kind == "sparse" else 1))
+    weights = cells.astype(draw(st.sampled_from([np.float32, np.float64])))
+    ties = [float(weight) for weight in rng.permutation(weights[weights > 0])[:2]]
+    usual = [0.025, 0.05, 0.1, 0.25, 0.5, 0.75]
+    thresholds = list(dict.fromkeys([*ties, *rng.permutation(usual)[:2].tolist(), float(rng.uniform(0.001, 1.1))]))
+    return Graphs(weights, tuple(float(threshold) for threshold in rng.permutation(thresholds)))

@@ -1,8 +1,7 @@
-"""attlas: study, look, report, tour, measures."""
+"""attlas: study, look, report, tour, measures; the other verbs stand beside."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -11,30 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from attlas import __version__
+from attlas.cli import reproduce, topology  # noqa: F401  their verbs register themselves
+from attlas.cli.app import Json, ModelOption, Out, Pickle, TextColumn, Workers, app, print_json, status
 from attlas.core.errors import AttlasError
 
 if TYPE_CHECKING:
     from attlas.studies import Study
 
-app = typer.Typer(
-    name="attlas",
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    help="An atlas of attention: what the heads of a transformer do over a corpus, always with a control beside the number.",
-)
-
 INTERRUPTED = 130
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
-ModelOption = Annotated[
-    str | None, typer.Option("--model", help="A folder, a hub id, or nothing for the embedded model.")
-]
-Out = Annotated[Path | None, typer.Option("--out", help="The folder for the study.")]
-Pickle = Annotated[
-    bool, typer.Option("--allow-pickle", help="Also read pickled weights, which can run code: only if you trust them.")
-]
-Workers = Annotated[int | None, typer.Option("--workers", help="How many workers; as many as cores if not given.")]
 
 
 def main() -> None:
@@ -89,7 +72,7 @@ def study(
     model: ModelOption = None,
     measures: Annotated[str, typer.Option("--measures", help="Names with commas, or all.")] = "all",
     out: Out = None,
-    text: Annotated[str | None, typer.Option("--text", help="The column of the text.")] = None,
+    text: TextColumn = None,
     label: Annotated[str | None, typer.Option("--label", help="The column of the label.")] = None,
     id: Annotated[
         str | None, typer.Option("--id", help="The column of the id; the row number if there is none.")
@@ -148,7 +131,7 @@ def _run(
     allow_pickle: bool = False,
     **options: Any,
 ) -> Study:
-    with _status("loading the model"):
+    with status("loading the model"):
         from attlas.models import load
         from attlas.studies import study as run
 
@@ -156,24 +139,17 @@ def _run(
     done = run(loaded, texts, measures, out, **options)
     page = None
     if report:
-        with _status("writing the report"):
+        with status("writing the report"):
             page = done.report(out / "report.html")
     _say(done, page, as_json)
     return done
-
-
-def _status(what: str) -> Any:
-    """A line that says what is going on while it goes on; nothing where there is no terminal."""
-    from rich.console import Console
-
-    return Console(stderr=True).status(what)
 
 
 def _say(done: Study, page: Path | None, as_json: bool) -> None:
     from attlas.views.findings import facts, findings
 
     if as_json:
-        _print_json(
+        print_json(
             {
                 "study": str(done.folder),
                 "report": str(page) if page else None,
@@ -199,10 +175,6 @@ def _say(done: Study, page: Path | None, as_json: bool) -> None:
         print(f"attlas: {quarantined} rows were left out; see {done.quarantine}", file=sys.stderr)
 
 
-def _print_json(content: Any) -> None:
-    print(json.dumps(content, ensure_ascii=False, indent=2))
-
-
 @app.command()
 def look(
     text: Annotated[str, typer.Argument(help="The text to look at.")],
@@ -216,7 +188,7 @@ def look(
     as_json: Json = False,
 ) -> None:
     """Look at the attention of one text: tokens tinted by the attention they receive."""
-    with _status("loading the model"):
+    with status("loading the model"):
         from attlas.models import load
         from attlas.views.look import attention
         from attlas.views.terminal import print_look
@@ -228,7 +200,7 @@ def look(
     if html is not None:
         seen.write(html)
     if as_json:
-        _print_json({**seen.to_dict(), "html": str(html) if html else None})
+        print_json({**seen.to_dict(), "html": str(html) if html else None})
         return
     print_look(seen, layer, head)
     if html is not None:
@@ -246,7 +218,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write the report of a study: one page that opens offline; and its charts as pictures."""
-    with _status("writing the report"):
+    with status("writing the report"):
         from attlas.studies.opened import Study
         from attlas.views.report import write_charts
 
@@ -254,7 +226,7 @@ def report(
         page = opened.report(out or folder / "report.html")
         pictures = write_charts(opened, charts, kind) if charts else []
     if as_json:
-        _print_json({"report": str(page), "charts": [str(path) for path in pictures]})
+        print_json({"report": str(page), "charts": [str(path) for path in pictures]})
         return
     for path in [page, *pictures]:
         print(path)
@@ -288,7 +260,7 @@ def measures(as_json: Json = False) -> None:
     from attlas.measures import MEASURES
 
     if as_json:
-        _print_json([{"name": name, "question": MEASURES.question(name)} for name in MEASURES])
+        print_json([{"name": name, "question": MEASURES.question(name)} for name in MEASURES])
         return
     width = max(map(len, MEASURES))
     for name in MEASURES:

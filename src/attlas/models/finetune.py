@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ from attlas.core.files import replacing, write_json, writing
 from attlas.core.progress import Report, progress_bar
 from attlas.core.text import Text
 from attlas.corpora import labelled, split
-from attlas.models.load import EMBEDDED, load
+from attlas.models.load import EMBEDDED, load, quiet
 from attlas.models.model import Model
 
 RECORD, CHECKPOINTS, HELD_OUT = "finetune.json", "checkpoints", "held_out.jsonl"
@@ -87,13 +88,14 @@ def finetune(
     the last layer alone. The same call goes on where a stopped one ended, and gives a finished one's result back.
     """
     folder = Path(out).expanduser()
+    model = load(model, task="classify") if isinstance(model, tuple) else model
     train_texts = labelled(texts, text, label)
     dev_texts = None if dev is None else labelled(dev, text, label)
     names = _names(train_texts, dev_texts or [])
     kept, held = split(train_texts, hold_out, seed) if hold_out else (train_texts, [])
     fitted, chosen = (kept, dev_texts) if dev_texts is not None else split(kept, 0.1, seed)
     settings = {
-        "model": EMBEDDED if model is None else str(getattr(model, "name", model)), "epochs": epochs, "batch_size": batch_size,
+        "model": _named(model), "epochs": epochs, "batch_size": batch_size,
         "learning_rate": learning_rate, "patience": patience, "max_length": max_length, "hold_out": hold_out, "head_only": head_only, "seed": seed,
         "labels": names, "texts": _digest(train_texts), "dev": None if dev_texts is None else _digest(dev_texts),
     }  # fmt: skip
@@ -101,27 +103,25 @@ def finetune(
     found = _found(folder, settings, fresh)
     if found is not None:
         return found
+    began = time.perf_counter()
+    job = _Job(_classifier(model, names, seed, max_length), fitted, chosen, names, folder, settings)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / RECORD, {"status": "running", "settings": settings})
     if held:
         _write_texts(folder / HELD_OUT, held)
-    job = _Job(_classifier(model, names, seed, max_length), fitted, chosen, names, folder, settings)
-    with (
-        progress_bar("fitting the head" if head_only else "fine-tuning", "steps", wanted=progress) as report,
-        _own_randomness(),
-    ):
+    what = "fitting the head" if head_only else "fine-tuning"
+    with progress_bar(what, "texts" if head_only else "steps", wanted=progress) as report, _own_randomness(), quiet():
         history = job.fit_head(report) if head_only else job.train(report)
-    scores = job.scores()
-    counts = {"fitted": len(fitted), "dev": len(chosen), "held_out": len(held), "truncated": job.truncated}
     _save(folder, job.model)
     record = {
         "status": "complete",
         "settings": settings,
         "labels": names,
-        "counts": counts,
+        "counts": {"fitted": len(fitted), "dev": len(chosen), "held_out": len(held), "truncated": job.truncated},
         "history": history,
-        "scores": scores,
+        "scores": job.scores(),
+        "seconds": round(time.perf_counter() - began, 1),
     }
     write_json(folder / RECORD, record)
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
@@ -151,6 +151,13 @@ def _names(train: Sequence[Text], dev: Sequence[Text]) -> list[str]:
 
 def _is_number(name: str) -> bool:
     return name.removeprefix("-").replace(".", "", 1).isdecimal()
+
+
+def _named(model: Any) -> str:
+    """A model's name as a record keeps it; one that is given as an object also by its weights."""
+    if isinstance(model, Model):
+        return f"{model.name} ({model.weights_sha256()[:16]})"
+    return EMBEDDED if model is None else str(model)
 
 
 def _check(settings: dict[str, Any]) -> None:
@@ -220,7 +227,10 @@ class _Job:
     names: list[str]
     folder: Path
     settings: dict[str, Any]
-    truncated: int = 0
+
+    def __post_init__(self) -> None:
+        self.rows, self.dev_rows = self._rows(self.texts), self._rows(self.dev)
+        self.truncated = sum(row.pop("cut") for row in self.rows + self.dev_rows)
 
     def train(self, report: Report) -> list[dict[str, float]]:
         place = self.folder / CHECKPOINTS
@@ -233,7 +243,7 @@ class _Job:
             seed=seed, data_seed=seed, disable_tqdm=True, report_to="none", dataloader_pin_memory=False, log_level="error",
         )  # fmt: skip
         trainer = Trainer(
-            model=self.model.network, args=arguments, train_dataset=self._rows(self.texts), eval_dataset=self._rows(self.dev),
+            model=self.model.network, args=arguments, train_dataset=self.rows, eval_dataset=self.dev_rows,
             data_collator=DataCollatorWithPadding(self.model.tokenizer), processing_class=self.model.tokenizer,
             compute_metrics=lambda prediction: mcc_and_accuracy(prediction.label_ids, prediction.predictions),
             callbacks=[EarlyStoppingCallback(self.settings["patience"]), _Bar(report)],
@@ -288,7 +298,6 @@ class _Job:
 
     def _rows(self, texts: Sequence[Text]) -> list[dict[str, Any]]:
         encoded = self.model.encode(list(enumerate(texts)))
-        self.truncated += sum(one.cut > 0 for one in encoded)
         labels = self._labels(texts)
         return [
             {
@@ -296,6 +305,7 @@ class _Job:
                 "attention_mask": [1] * len(one),
                 "labels": int(labels[one.place]),
                 "length": len(one),
+                "cut": one.cut > 0,
             }
             for one in encoded
         ]
@@ -395,7 +405,7 @@ def _last_whole(place: Path) -> str | None:
 
 def _save(folder: Path, model: Model) -> None:
     beside = folder / "model.tmp"
-    with writing(folder):
+    with writing(folder), quiet():
         shutil.rmtree(beside, ignore_errors=True)
         model.network.save_pretrained(beside)
         model.tokenizer.save_pretrained(beside)

@@ -121,7 +121,7 @@ def _from(
                 f"{source} has only pickled weights ({', '.join(pickled)}), which can run code when opened; convert them to safetensors, or pass allow_pickle=True (--allow-pickle) if you trust them"
             )
         raise ModelError(f"{source} has no weights; it needs model.safetensors")
-    with _quiet():
+    with quiet():
         config = _try(name, lambda: AutoConfig.from_pretrained(source, trust_remote_code=False))
         auto = getattr(transformers, TASKS[task])
         options: dict[str, Any] = {} if allow_pickle else {"use_safetensors": True}
@@ -197,7 +197,7 @@ def _first_line(text: str) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No bars and no warnings from transformers while it loads."""
     logger = logging.getLogger("transformers")
     level, bars = logger.level, transformers.utils.logging.is_progress_bar_enabled()

@@ -186,6 +186,100 @@ def spread_by_layer(frame: pd.DataFrame) -> alt.Chart:
     )
 
 
+CLASSIFIERS = {
+    "model": "the model's own head",
+    "all": "topology, all heads",
+    "12": "topology, 12 best heads",
+    "3": "topology, 3 best heads",
+    "1": "topology, best head",
+    "frozen_model": "control: before fine-tuning",
+    "random_model": "control: random weights",
+    "length_only": "control: length only",
+}
+
+
+def classifier_scores(frame: pd.DataFrame) -> alt.HConcatChart:
+    """MCC and accuracy of each classifier with the interval of its bootstrap; controls in grey."""
+    data = frame.assign(
+        name=frame["classifier"].map(CLASSIFIERS).fillna(frame["classifier"]),
+        control=frame["classifier"].isin(["frozen_model", "random_model", "length_only"]),
+    ).round(4)
+
+    def side(what: str, title: str, labelled: bool) -> alt.LayerChart | alt.FacetChart:
+        base = alt.Chart(data).encode(
+            y=alt.Y(
+                "name:N",
+                sort=list(data["name"]),
+                title=None,
+                axis=alt.Axis(labels=labelled, ticks=False, domain=False, labelLimit=260, labelPadding=8),
+            ),
+            color=alt.Color("control:N", legend=None, scale=alt.Scale(domain=[False, True], range=[ACCENT, GREY])),
+            tooltip=[
+                alt.Tooltip("name:N", title="classifier"),
+                alt.Tooltip(f"{what}:Q", format=".3f", title=title),
+                alt.Tooltip(f"{what}_low:Q", format=".3f", title="from"),
+                alt.Tooltip(f"{what}_high:Q", format=".3f", title="to"),
+                alt.Tooltip("n:Q", title="texts"),
+            ],
+        )
+        x = alt.X(f"{what}:Q", title=title, scale=alt.Scale(zero=what == "mcc", nice=True))
+        return alt.layer(
+            base.mark_rule(strokeWidth=2).encode(x=alt.X(f"{what}_low:Q", title=title), x2=f"{what}_high:Q"),
+            base.mark_circle(size=70, opacity=1).encode(x=x),
+            base.mark_text(dy=-10, fontSize=10).encode(x=x, text=alt.Text(f"{what}:Q", format=".3f")),
+        ).properties(width=320, height=30 * len(data))
+
+    return alt.hconcat(
+        side("mcc", "Matthews' correlation (95 % interval)", True), side("accuracy", "accuracy (95 % interval)", False)
+    )
+
+
+def head_maps(frame: pd.DataFrame, columns: Sequence[str] = ("train", "test")) -> alt.HConcatChart:
+    """Maps of heads side by side on one scale: how well each head alone tells the labels apart."""
+    data = _long(frame, [column for column in columns if column in frame])
+    layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
+    cell = max(8, min(26, 420 // max(heads, 1)))
+    ends = [min(0.0, float(data["value"].min())), float(data["value"].max())]
+    maps = [
+        alt.Chart(data[data["column"] == column])
+        .mark_rect(stroke="#c9ced6", strokeWidth=0.4)
+        .encode(
+            x=alt.X("head:O", axis=alt.Axis(orient="top", labelAngle=0), title="head"),
+            y=alt.Y("layer:O", title="layer"),
+            color=alt.Color("value:Q", title="MCC", scale=alt.Scale(domain=ends, interpolate="rgb")),
+            tooltip=[
+                alt.Tooltip("name:N", title="head"),
+                alt.Tooltip("value:Q", format=".3f", title=f"MCC on {column}"),
+            ],
+        )
+        .properties(width=cell * heads, height=cell * layers, title=f"MCC on {column}")
+        for column in columns
+        if column in frame
+    ]
+    return alt.hconcat(*maps, spacing=32).resolve_scale(color="shared")
+
+
+def chosen_on_dev(frame: pd.DataFrame) -> alt.Chart:
+    """MCC on dev along the solver's path, a line for each strength of the penalty."""
+    data = frame.round(4)
+    return (
+        alt.Chart(data)
+        .mark_line(point=alt.OverlayMarkDef(size=26))
+        .encode(
+            x=alt.X(
+                "max_iter:Q",
+                title="iterations",
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(values=sorted(data["max_iter"].unique().tolist()), format="d"),
+            ),
+            y=alt.Y("mcc:Q", title="MCC on dev"),
+            color=alt.Color("C:O", title="C", scale=alt.Scale(scheme="viridis")),
+            tooltip=["C", "max_iter", alt.Tooltip("mcc:Q", format=".3f"), alt.Tooltip("accuracy:Q", format=".3f")],
+        )
+        .properties(width=460, height=200)
+    )
+
+
 def export(chart: alt.TopLevelMixin, path: Path) -> Path:
     """Write a chart as the format its name ends in."""
     if path.suffix.removeprefix(".") not in FORMATS:

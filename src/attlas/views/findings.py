@@ -58,6 +58,45 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
         out.append(
             f"The most focused head is {head_name(low)} (entropy {number(low['entropy'])} nats), the broadest {head_name(high)} ({number(high['entropy'])}); uniform {number(low['entropy_uniform'])}"
         )
+    if study.has("betti_heads"):
+        table = study.table("betti_heads")
+        column = "b0@0.1" if "b0@0.1" in table else str(table.columns[2])
+        low, high = table.loc[table[column].idxmin()], table.loc[table[column].idxmax()]
+        at = column.partition("@")[2]
+        out.append(
+            f"At weight {at} the attention graph of {head_name(low)} holds together most (on average {number(low[column])} pieces a text), that of {head_name(high)} least ({number(high[column])}); uniform {number(low[f'{column}_uniform'])}"
+        )
+    if study.has("barcode_heads"):
+        table = study.table("barcode_heads")
+        with_holes, texts = int(table["h1_texts"].max()), int(table["texts"].max())
+        if with_holes < texts:
+            out.append(
+                f"Holes (h1 of barcode) were sought in {with_holes:,} of {texts:,} texts: the others are above its limit of tokens, or gudhi is not installed"
+            )
+    if study.has("topology"):
+        out += _topology(study)
+    return out
+
+
+def _topology(study: Study) -> list[str]:
+    table = study.table("topology").set_index("classifier")
+    every = table.loc["all"]
+
+    def told(name: str) -> str:
+        row = table.loc[name]
+        return f"{number(row['mcc'])} [{number(row['mcc_low'])}, {number(row['mcc_high'])}]"
+
+    out = [f"The shape of attention alone reaches MCC {told('all')} on {int(every['n']):,} texts (all heads)"]
+    if "model" in table.index:
+        out[0] += f"; the model itself {told('model')}"
+    beside = [(name, what) for name, what in (("frozen_model", "the model before fine-tuning"), ("random_model", "random weights"), ("length_only", "the length of the text alone")) if name in table.index]  # fmt: skip
+    if beside:
+        out.append("Controls: " + ", ".join(f"{what} {told(name)}" for name, what in beside))
+    heads = study.table("topology_heads")
+    best, alike = heads.loc[heads["train"].idxmax()], study.manifest["topology"]["maps"]["pearson"]
+    out.append(
+        f"The best single head on train is {head_name(best)} ({number(best['train'])} there, {number(best['test'])} on test); over heads the two correlate by {number(float('nan') if alike is None else alike)}"
+    )
     return out
 
 

@@ -108,6 +108,35 @@ def _totals(study: Study) -> list[Figure]:
     return [Figure(caption, html=control + "".join(blocks))]
 
 
+def _grid_of(table: str, caption: str, first: str | None = None) -> Callable[[Study], list[Figure]]:
+    def figures(study: Study) -> list[Figure]:
+        frame = study.table(table).drop(columns=["texts", "h1_texts"], errors="ignore")
+        return [Figure(caption, charts.head_grid(frame, first=first if first in frame else None))]
+
+    return figures
+
+
+def _barcode(study: Study) -> list[Figure]:
+    frame = study.table("barcode_heads")
+    with_holes, texts = int(frame["h1_texts"].max()), int(frame["texts"].max())
+    caption = f"Bars of the Rips complex: means over texts. The numbers of holes (h1) are of the {with_holes:,} of {texts:,} texts that are short enough for them."
+    return _grid_of("barcode_heads", caption, "h0_sum")(study)
+
+
+def _topology(study: Study) -> list[Figure]:
+    scores = study.table("topology")
+    return [
+        Figure("Scores on the test texts: dots with 95 % intervals of a bootstrap over texts.", charts.classifier_scores(scores)),
+        Figure("Single heads: a classifier on the features of each head alone, scored on the texts it was fitted on and on the test texts.", charts.head_maps(study.table("topology_heads"))),
+        Figure("Chosen on dev: the path of the solver for each C; stopping early regularises.", charts.chosen_on_dev(study.table("topology_grid"))),
+    ]  # fmt: skip
+
+
+SECTIONS.register("topology", Section(
+    "What the shape of attention tells", ("topology", "topology_heads", "topology_grid"),
+    "A logistic regression on topological features of the attention graphs of every head, after Kushnareva et al. (arXiv 2207.01903): no token, no position, no direction, only how many pieces and cycles a "
+    "graph has. Controls: the same features of the model before fine-tuning and of the same network with random weights, and the length of the text alone. If the classifier was fitted on texts the model was "
+    "fine-tuned on, its features look better separated there than on fresh texts: fit it on texts held out (attlas finetune --hold-out) to see.", _topology), "Does the shape of attention tell labels apart?")  # fmt: skip
 SECTIONS.register("surface", Section(
     "Where heads look", ("surface",),
     "The mean share of a row's attention that goes to the token itself, its neighbours, the first token, [CLS], [SEP], and full stops and commas, after Clark et al. 2019 "
@@ -124,6 +153,23 @@ SECTIONS.register("totals", Section(
     "Which tokens receive attention", ("totals", "texts"),
     "Column sums of attention, averaged over heads; uniform attention would give every token 1 in a model that sees the whole text. The darkest tint is the text's largest value among "
     "ordinary tokens; special tokens often exceed it. Attention received is not importance for the model's output.", _totals), "Which tokens receive attention?")  # fmt: skip
+
+
+SECTIONS.register("betti", Section(
+    "Pieces and cycles", ("betti_heads",),
+    "Two tokens are joined in a head's graph if either attends to the other with at least the threshold's weight; b0@0.1 is the mean number of connected pieces at threshold 0.1, b1@0.1 that of independent cycles, loops "
+    "included (arXiv 2207.01903). Longer texts have more of both: the control is uniform attention over the same texts.", _grid_of("betti_heads", "Betti numbers: each cell a head's mean over texts at a threshold.", "b0@0.1")), "What shape have attention graphs?")  # fmt: skip
+SECTIONS.register("digraph", Section(
+    "Graphs with direction", ("digraph_heads",),
+    "The same graphs with their direction: strongly connected components, edges, mean degree, simple directed cycles (counted up to a cap, so that a large mean says at least so many), and pairs of tokens that attend to each other.",
+    _grid_of("digraph_heads", "Directed invariants: each cell a head's mean over texts at a threshold.", "components@0.1")), "What shape have directed attention graphs?")  # fmt: skip
+SECTIONS.register("barcode", Section(
+    "Bars", ("barcode_heads",),
+    "Tokens as points at distance 1 - weight: h0 bars end where pieces join, h1 bars are holes that open and are filled by triangles (so not the cycles of Betti numbers). Sums, entropies and counts as in Kushnareva et al. 2021.", _barcode), "At which distances do graphs join and close?")  # fmt: skip
+SECTIONS.register("templates", Section(
+    "Distance from simple patterns", ("templates_heads",),
+    "The Frobenius distance of each head's weights from a pattern, 0 if equal and 1 if they share nothing: itself, the first, previous or next token, and rows spread evenly over commas, full stops or separators. Low is near.",
+    _grid_of("templates_heads", "Distance from patterns: each cell a head's mean over texts; low is near.", "previous")), "How near are heads to simple patterns?")  # fmt: skip
 
 
 def sections(study: Study) -> list[tuple[str, Section]]:

@@ -6,6 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text as Styled
 
+from attlas.studies.opened import Study
+from attlas.views.charts import CLASSIFIERS
 from attlas.views.findings import number
 from attlas.views.look import TextAttention
 
@@ -62,3 +64,18 @@ def print_look(seen: TextAttention, layer: int | None = None, head: int | None =
             Styled(f"{seen.tokens[target]} ({number(float(rows[token, target]))})"),
         )
     console.print(table)
+
+
+def print_scores(study: Study) -> None:
+    """The classifiers of a topology experiment: MCC and accuracy with their intervals."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("classifier")
+    for title in ("MCC", "95 %", "accuracy", "95 %"):
+        table.add_column(title, justify="right")
+    for row in study.table("topology").to_dict("records"):
+        cells = [f"{row['mcc']:.3f}", f"{row['mcc_low']:.3f} to {row['mcc_high']:.3f}"]
+        cells += [f"{row['accuracy']:.3f}", f"{row['accuracy_low']:.3f} to {row['accuracy_high']:.3f}"]
+        table.add_row(CLASSIFIERS.get(row["classifier"], row["classifier"]), *cells)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print()

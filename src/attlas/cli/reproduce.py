@@ -1,0 +1,51 @@
+"""attlas reproduce: the tables and figures of the papers, published beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attlas.cli.app import Json, ModelOption, Workers, app, print_json, status
+
+verbs = typer.Typer(help="The tables and figures of a paper, published beside ours.", no_args_is_help=True)
+app.add_typer(verbs, name="reproduce")
+
+
+@verbs.command()
+def betti(
+    data_root: Annotated[Path, typer.Option("--data-root", help="The folder with cola, imdb and sms_spam.")],
+    model: ModelOption = None,
+    out: Annotated[Path, typer.Option("--out", help="The folder for models, features and results.")] = Path(
+        "runs/betti"
+    ),
+    tasks: Annotated[str, typer.Option("--tasks", help="Some of cola, sms_spam, imdb.")] = "cola,sms_spam,imdb",
+    conventions: Annotated[
+        str,
+        typer.Option(
+            "--convention",
+            help="published: fit the classifier on the texts the model was fine-tuned on; corrected: on texts it has not seen.",
+        ),
+    ] = "published,corrected",
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Betti numbers of attention graphs: Table 1 and Figure 1. Takes about an hour on two cores; stopped, it goes on."""
+    with status("loading"):
+        from attlas.papers.betti import reproduce
+
+    result = reproduce(
+        data_root,
+        out,
+        model=model,
+        tasks=[name.strip() for name in tasks.split(",")],
+        conventions=[name.strip() for name in conventions.split(",")],
+        workers=workers,
+    )
+    if as_json:
+        print_json(result.to_dict())
+        return
+    print(result.markdown())
+    for path in result.pictures:
+        print(path)
