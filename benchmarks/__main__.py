@@ -9,7 +9,7 @@ import time
 
 import torch
 
-BENCHMARKS = ("study", "memory")
+BENCHMARKS = ("study", "memory", "topology")
 
 if __name__ == "__main__":
     began = time.perf_counter()

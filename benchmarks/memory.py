@@ -10,6 +10,7 @@ from pathlib import Path
 import attlas
 from benchmarks.table import Row
 
+MEASURES = "surface,entropy,positions,totals"
 PEAK = "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
 
 
@@ -26,10 +27,16 @@ def rows() -> list[Row]:
         for count in (1_000, 10_000):
             path = Path(folder) / f"{count}.txt"
             path.write_text("\n".join(f"{short[number % len(short)]} {number}" for number in range(count)))
-            peaks.append(peak(f"import attlas; attlas.study(None, {str(path)!r}, out={str(path.with_suffix(''))!r})"))
+            peaks.append(
+                peak(
+                    f"import attlas; attlas.study(None, {str(path)!r}, {MEASURES!r}, out={str(path.with_suffix(''))!r})"
+                )
+            )
         path = Path(folder) / "long.txt"
         path.write_text(" ".join(short) * 2)
-        study = peak(f"import attlas; attlas.study(None, {str(path)!r}, workers=1, out={str(path.with_suffix(''))!r})")
+        study = peak(
+            f"import attlas; attlas.study(None, {str(path)!r}, {MEASURES!r}, workers=1, out={str(path.with_suffix(''))!r})"
+        )
         held = peak(
             "import torch, attlas; from attlas.testing import stream; model = attlas.load()\n"
             f"layers = stream(model, [open({str(path)!r}).read()])"

@@ -14,10 +14,10 @@ from attlas.core.states import Rows
 from attlas.topology.features import FeaturesState, HeadFeatures, at_thresholds
 from attlas.topology.graphs import (
     THRESHOLDS,
+    betti_of,
+    betti_of_layer,
     check_thresholds,
     check_weights,
-    graphs_of,
-    graphs_of_layer,
     over_graphs,
 )
 
@@ -49,7 +49,7 @@ def betti(weights: Any, thresholds: Sequence[float] = THRESHOLDS, loops: bool = 
     shape = (*lead, len(levels))
     if n == 0 or len(graphs) == 0:
         return BettiNumbers(np.zeros(shape, np.int64), np.zeros(shape, np.int64))
-    parts = over_graphs(graphs, lambda part: graphs_of(part, levels).betti(loops))
+    parts = over_graphs(graphs, lambda part: betti_of(part, levels, loops))
     beta0, beta1 = (np.concatenate(values).reshape(shape) for values in zip(*parts, strict=True))
     return BettiNumbers(beta0, beta1)
 
@@ -82,5 +82,5 @@ class Betti(HeadFeatures[BettiState]):
         return at_thresholds(("b0", "b1"), self.thresholds)
 
     def values(self, layer: Attention) -> Integers:
-        numbers = graphs_of_layer(layer, self.thresholds).betti(self.loops)
+        numbers = betti_of_layer(layer, self.thresholds, self.loops)
         return np.concatenate(numbers, axis=-1).reshape(-1, layer.n_heads, len(self.features))

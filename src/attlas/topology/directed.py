@@ -65,7 +65,7 @@ def check_cap(cap: int) -> None:
 
 def invariants(graphs: Graphs, cap: int) -> Digraph:
     """The invariants of a stack of graphs: arrays [graph, threshold]."""
-    components, edges, pairs, cycles = graphs.digraph(cap)
+    components, edges, pairs, cycles = graphs.invariants(cap)
     return Digraph(components, edges, 2 * edges / graphs.n, cycles, pairs)
 
 

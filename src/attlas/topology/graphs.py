@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,19 +66,46 @@ class Graphs:
     n: int
     order: Array  # the thresholds, lowest first
 
-    def betti(self, loops: bool) -> tuple[Array, Array]:
-        """Components and cycles: two arrays [graph, threshold]."""
-        beta0, beta1 = kernels.betti_numbers(self.start, self.key, self.level, self.n, len(self.order), loops)
-        return self._as_given(beta0), self._as_given(beta1)
-
-    def digraph(self, cap: int) -> Array:
+    def invariants(self, cap: int) -> Array:
         """Strong components, edges, pairs, simple cycles: [4, graph, threshold]."""
-        return self._as_given(kernels.digraph_counts(self.start, self.key, self.level, self.n, len(self.order), cap))
+        return _as_given(
+            kernels.digraph_counts(self.start, self.key, self.level, self.n, len(self.order), cap), self.order
+        )
 
-    def _as_given(self, values: Array) -> Array:
-        out = np.empty_like(values)
-        out[..., self.order] = values
-        return out
+
+def betti_of(weights: Array, thresholds: tuple[float, ...], loops: bool) -> tuple[Array, Array]:
+    """Betti numbers of square matrices [graph, n, n]: two arrays [graph, threshold]."""
+    bits, steps, order, marks = _comparable(weights, thresholds)
+    out = np.zeros((2, len(weights), len(thresholds)), np.int64)
+    _refuse(kernels.dense_betti(bits, steps, *marks, loops, out[0], out[1]))
+    beta0, beta1 = _as_given(out, order)
+    return beta0, beta1
+
+
+def betti_of_layer(layer: Attention, thresholds: tuple[float, ...], loops: bool) -> tuple[Array, Array]:
+    """Betti numbers of all heads of all texts of a layer, text by text; from the band where there is one."""
+    if not isinstance(layer, BandedAttention):
+        return betti_of(stacked(layer.dense().weights), thresholds, loops)
+    band, columns, rows, places = band_parts(layer)
+    bits, steps, order, marks = _comparable(band, thresholds)
+    out = np.zeros((2, len(band), len(thresholds)), np.int64)
+    views = columns.view(bits.dtype), rows.view(bits.dtype)
+    _refuse(kernels.band_betti(bits, *views, places, steps, *marks, loops, out[0], out[1]))
+    beta0, beta1 = _as_given(out, order)
+    return beta0, beta1
+
+
+def _as_given(values: Array, order: Array) -> Array:
+    out = np.empty_like(values)
+    out[..., order] = values
+    return out
+
+
+def _refuse(bad: int) -> None:
+    if bad >= 0:
+        raise MeasureError(
+            f"graph {bad} has a weight that is NaN, infinite or negative; attention weights are numbers from 0 to 1"
+        )
 
 
 def graphs_of(weights: Array, thresholds: tuple[float, ...]) -> Graphs:
@@ -133,10 +161,7 @@ def _comparable(weights: Array, thresholds: tuple[float, ...]) -> tuple[Array, A
 
 def _whole(entries: tuple[Array, Array, Array, int], n: int, order: Array) -> Graphs:
     start, key, level, bad = entries
-    if bad >= 0:
-        raise MeasureError(
-            f"graph {bad} has a weight that is NaN, infinite or negative; attention weights are numbers from 0 to 1"
-        )
+    _refuse(bad)
     return Graphs(start, key, level, n, order)
 
 
@@ -144,10 +169,23 @@ def over_graphs(weights: Array, work: Callable[[Array], T]) -> list[T]:
     """What `work` gives on stacks of a few graphs each, in order; on several threads where that is worth it."""
     cells = weights.shape[-1] ** 2
     size = max(1, min(CELLS // max(1, cells), len(weights)))
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = _threads()
     if threads > 1 and weights.size >= WORTH:
         size = min(size, -(-len(weights) // (2 * threads)))
         parts = [weights[first : first + size] for first in range(0, len(weights), size)]
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(work, parts))
+        return list(_pool().map(work, parts))
     return [work(weights[first : first + size]) for first in range(0, max(1, len(weights)), size)]
+
+
+def _threads() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Threads that are kept: making them takes as long as the work on a text."""
+    return ThreadPoolExecutor(_threads(), thread_name_prefix="attlas-graphs")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not live on in a child

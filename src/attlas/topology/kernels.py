@@ -1,7 +1,7 @@
 """Hot loops on attention graphs (numba, no GIL, one thread: callers are parallel over graphs).
 
 Weights come as the bit patterns of non-negative floats, which are ordered as the floats are: comparing integers is exact, and the
-compiler makes wide instructions of it. A stack of graphs is kept as sparse rows: `start` [graph * n + 1] says where the entries of a row begin, `key`
+compiler makes wide instructions of it. Digraphs are kept as sparse rows: `start` [graph * n + 1] says where the entries of a row begin, `key`
 is the token looked at, `level` how many thresholds the weight reaches (at least one: smaller weights are not kept).
 """
 
@@ -25,15 +25,14 @@ def _is_bad(value: Any, infinity: Any, minus_zero: Any) -> bool:
 @numba.njit(nogil=True, cache=True)
 def _level(value: Any, steps: Array) -> int:
     level = 0
-    for step in steps:
-        if value >= step:
-            level += 1
+    for number in range(steps.shape[0]):
+        level += value >= steps[number]
     return level
 
 
 @numba.njit(nogil=True, cache=True)
-def _longer(array: Array, used: int) -> Array:
-    out = np.empty(2 * array.shape[0], array.dtype)
+def _grown(array: Array, used: int, size: int) -> Array:
+    out = np.empty(size, array.dtype)
     out[:used] = array[:used]
     return out
 
@@ -48,8 +47,9 @@ def dense_entries(bits: Array, steps: Array, infinity: Any, minus_zero: Any) -> 
     for graph in range(graphs):
         for query in range(n):
             row = bits[graph, query]
-            while key.shape[0] < used + n:
-                key, level = _longer(key, used), _longer(level, used)
+            if key.shape[0] < used + n:
+                size = max(used + n, 2 * key.shape[0])
+                key, level = _grown(key, used, size), _grown(level, used, size)
             for left in range(0, n, BLOCK):
                 right = min(left + BLOCK, n)
                 most, least = row[left], row[left]
@@ -82,8 +82,9 @@ def band_entries(
     row = np.zeros(n, band.dtype)
     for graph in range(graphs):
         for query in range(n):
-            while key.shape[0] < used + n:
-                key, level = _longer(key, used), _longer(level, used)
+            if key.shape[0] < used + n:
+                size = max(used + n, 2 * key.shape[0])
+                key, level = _grown(key, used, size), _grown(level, used, size)
             own = -1
             for number in range(globals_):
                 if places[graph, number] == query:
@@ -126,79 +127,152 @@ def _root(parent: Array, vertex: int) -> int:
 
 
 @numba.njit(nogil=True, cache=True)
-def betti_numbers(start: Array, key: Array, level: Array, n: int, steps: int, loops: bool) -> tuple[Array, Array]:
-    """Components and independent cycles of every graph at every threshold: two arrays [graph, threshold].
+def _count_pieces(
+    left: Array, right: Array, high: Array, edges: int, loop: Array, n: int, loops: bool, beta0: Array, beta1: Array
+) -> None:
+    """Betti numbers of one graph from its undirected edges, each with the number of thresholds it reaches; `loop` counts loops by that number.
 
-    Direction is dropped: an edge is there if either direction is. Edges join components from the highest threshold down, which is
-    Kruskal's maximum spanning tree cut at the thresholds; cycles are edges - vertices + components.
+    Edges join components from the highest threshold down, which is Kruskal's maximum spanning tree cut at the thresholds; cycles are
+    edges - vertices + components.
     """
-    graphs = (start.shape[0] - 1) // n if n else 0
-    beta0, beta1 = np.zeros((graphs, steps), np.int64), np.zeros((graphs, steps), np.int64)
-    parent = np.empty(n, np.int32)
-    best, mark = np.zeros(n, np.uint16), np.full(n, -1, np.int64)
+    steps = beta0.shape[0]
+    place = np.zeros(steps + 2, np.int64)  # where the edges of a level begin, highest level first
+    for edge in range(edges):
+        place[high[edge] - 1] += 1
+    for step in range(steps - 2, -1, -1):
+        place[step] += place[step + 1]
+    at, order = np.zeros(steps + 2, np.int64), np.empty(edges, np.int32)
+    at[1 : steps + 1] = place[1 : steps + 1]
+    for edge in range(edges):
+        level = high[edge]
+        order[at[level]] = edge
+        at[level] += 1
+    parent = np.arange(n)
+    components, present, done = n, 0, 0
+    for step in range(steps - 1, -1, -1):
+        present += loop[step + 1] if loops else 0
+        until = place[step]
+        while done < until and components > 1:
+            one, two = _root(parent, left[order[done]]), _root(parent, right[order[done]])
+            if one != two:
+                parent[one] = two
+                components -= 1
+            done += 1
+        done = until
+        beta0[step], beta1[step] = components, present + until - n + components
+
+
+@numba.njit(nogil=True, cache=True)
+def dense_betti(
+    bits: Array, steps: Array, infinity: Any, minus_zero: Any, loops: bool, beta0: Array, beta1: Array
+) -> int:
+    """Components and independent cycles of square matrices [graph, n, n] at every threshold, into arrays [graph, threshold].
+
+    Direction is dropped: an edge is there if either direction is. The value is the first graph with a weight that is none, or -1.
+    """
+    graphs, n = bits.shape[0], bits.shape[1]
+    floor = steps[0]
+    found = np.empty(n, np.int32)
+    loop = np.zeros(steps.shape[0] + 1, np.int64)
+    left, right, high = np.empty(8 * n, np.int32), np.empty(8 * n, np.int32), np.empty(8 * n, np.int32)
     for graph in range(graphs):
-        first, last = start[graph * n], start[(graph + 1) * n]
-        # incoming entries by token, in order of the query
-        into = np.zeros(n + 1, np.int64)
-        for entry in range(first, last):
-            into[key[entry] + 1] += 1
-        for vertex in range(n):
-            into[vertex + 1] += into[vertex]
-        fill, source, grade = into[:-1].copy(), np.empty(last - first, np.int32), np.empty(last - first, np.uint16)
+        matrix, edges = bits[graph], 0
+        loop[:] = 0
         for query in range(n):
-            for entry in range(start[graph * n + query], start[graph * n + query + 1]):
-                place = fill[key[entry]]
-                source[place], grade[place] = query, level[entry]
-                fill[key[entry]] += 1
-        # each undirected edge once, with the higher of its two levels
-        left, right = np.empty(last - first, np.int32), np.empty(last - first, np.int32)
-        high = np.empty(last - first, np.uint16)
-        edges, count, loop = 0, np.zeros(steps + 2, np.int64), np.zeros(steps + 2, np.int64)
-        for vertex in range(n):
-            stamp = graph * n + vertex
-            begin = edges
-            for entry in range(start[graph * n + vertex], start[graph * n + vertex + 1]):
-                other = key[entry]
-                if other == vertex:
-                    loop[level[entry]] += 1
-                elif other > vertex:
-                    mark[other], best[other] = stamp, level[entry]
-                    left[edges], right[edges] = vertex, other
+            row, count = matrix[query], 0
+            for begin in range(0, n, BLOCK):
+                end = min(begin + BLOCK, n)
+                most, least = row[begin], row[begin]
+                for cell in range(begin, end):
+                    most, least = max(most, row[cell]), min(least, row[cell])
+                if least < 0 or most >= infinity:
+                    for cell in range(begin, end):
+                        if _is_bad(row[cell], infinity, minus_zero):
+                            return graph
+                if most >= floor:
+                    for cell in range(begin, end):  # no branch: most cells come in no order
+                        found[count] = cell
+                        count += row[cell] >= floor
+            if edges + count > left.shape[0]:
+                size = max(edges + count, 2 * left.shape[0])
+                left, right, high = _grown(left, edges, size), _grown(right, edges, size), _grown(high, edges, size)
+            for number in range(count):
+                cell = found[number]
+                back = matrix[cell, query]
+                if cell == query:
+                    loop[_level(back, steps)] += 1
+                elif cell > query or back < floor:  # else it was met from the other side
+                    left[edges], right[edges] = query, cell
+                    high[edges] = _level(max(row[cell], back), steps)
                     edges += 1
-            for entry in range(into[vertex], into[vertex + 1]):
-                other = source[entry]
-                if other > vertex:
-                    if mark[other] != stamp:
-                        mark[other], best[other] = stamp, grade[entry]
-                        left[edges], right[edges] = vertex, other
+        _count_pieces(left, right, high, edges, loop, n, loops, beta0[graph], beta1[graph])
+    return -1
+
+
+@numba.njit(nogil=True, cache=True)
+def band_betti(
+    band: Array,
+    columns: Array,
+    rows: Array,
+    places: Array,
+    steps: Array,
+    infinity: Any,
+    minus_zero: Any,
+    loops: bool,
+    beta0: Array,
+    beta1: Array,
+) -> int:
+    """What `dense_betti` gives, for a band [graph, n, 2 reach + 1] with global columns [graph, n, global], rows [graph, global, n] at places [graph, global]."""
+    graphs, n, width = band.shape
+    reach, floor = width // 2, steps[0]
+    loop = np.zeros(steps.shape[0] + 1, np.int64)
+    left, right, high = np.empty(8 * n, np.int32), np.empty(8 * n, np.int32), np.empty(8 * n, np.int32)
+    number_of = np.full(n, -1, np.int64)
+    for graph in range(graphs):
+        edges = 0
+        loop[:] = 0
+        number_of[:] = -1
+        for number in range(places.shape[1]):
+            number_of[places[graph, number]] = number
+        for query in range(n):
+            if edges + n > left.shape[0]:
+                size = max(edges + n, 2 * left.shape[0])
+                left, right, high = _grown(left, edges, size), _grown(right, edges, size), _grown(high, edges, size)
+            own = number_of[query]
+            if own < 0:
+                for cell in range(max(0, query - reach), min(n, query + reach + 1)):
+                    value = band[graph, query, cell - query + reach]
+                    if _is_bad(value, infinity, minus_zero):
+                        return graph
+                    if value < floor or number_of[cell] >= 0:
+                        continue
+                    back = band[graph, cell, query - cell + reach]
+                    if cell == query:
+                        loop[_level(value, steps)] += 1
+                    elif cell > query or back < floor:
+                        left[edges], right[edges], high[edges] = query, cell, _level(max(value, back), steps)
                         edges += 1
-                    elif grade[entry] > best[other]:
-                        best[other] = grade[entry]
-            for edge in range(begin, edges):
-                high[edge] = best[right[edge]]
-                count[high[edge]] += 1
-        # edges in order of level, highest first
-        place = np.zeros(steps + 2, np.int64)
-        for step in range(steps, 0, -1):
-            place[step - 1] = place[step] + count[step]
-        order, at = np.empty(edges, np.int64), place.copy()
-        for edge in range(edges):
-            order[at[high[edge]]] = edge
-            at[high[edge]] += 1
-        for vertex in range(n):
-            parent[vertex] = vertex
-        components, present, done = n, 0, 0
-        for step in range(steps - 1, -1, -1):
-            present += count[step + 1] + (loop[step + 1] if loops else 0)
-            until = place[step]
-            while done < until:
-                one, two = _root(parent, left[order[done]]), _root(parent, right[order[done]])
-                if one != two:
-                    parent[one] = two
-                    components -= 1
-                done += 1
-            beta0[graph, step], beta1[graph, step] = components, present - n + components
-    return beta0, beta1
+                for number in range(places.shape[1]):
+                    if _is_bad(columns[graph, query, number], infinity, minus_zero):
+                        return graph
+                continue
+            for cell in range(n):  # a global token: its edges to all others, from here alone
+                value, other = rows[graph, own, cell], number_of[cell]
+                if _is_bad(value, infinity, minus_zero):
+                    return graph
+                if cell == query:
+                    if value >= floor:
+                        loop[_level(value, steps)] += 1
+                    continue
+                if other >= 0 and cell < query:
+                    continue
+                back = rows[graph, other, query] if other >= 0 else columns[graph, cell, own]
+                value = max(value, back)
+                if value >= floor:
+                    left[edges], right[edges], high[edges] = query, cell, _level(value, steps)
+                    edges += 1
+        _count_pieces(left, right, high, edges, loop, n, loops, beta0[graph], beta1[graph])
+    return -1
 
 
 @numba.njit(nogil=True, cache=True)
