@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,11 @@ class Measure(ABC, Generic[S]):
     """
 
     name: ClassVar[str]
+
+    @classmethod
+    def among_all(cls) -> Self:
+        """The measure as one of all of them: with what costs no more than the model's own pass."""
+        return cls()
 
     @abstractmethod
     def start(self, model: Shape) -> S:

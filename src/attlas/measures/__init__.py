@@ -43,11 +43,14 @@ MEASURES.register(
 
 
 def measures_of(wanted: str | Measure[Any] | Iterable[str | Measure[Any]] = "all") -> list[Measure[Any]]:
-    """Measures from names, measures or both; `"all"` for every registered one; a string may list names with commas."""
-    if isinstance(wanted, str):
-        wanted = (
-            list(MEASURES) if wanted.strip() == "all" else [name.strip() for name in wanted.split(",") if name.strip()]
-        )
+    """Measures from names, measures or both; a string may list names with commas.
+
+    `"all"` is every registered one, without the parts that cost more than the model's own pass (holes of `barcode`): name it to get them.
+    """
+    if isinstance(wanted, str) and wanted.strip() == "all":
+        wanted = [MEASURES[name].among_all() for name in MEASURES]
+    elif isinstance(wanted, str):
+        wanted = [name.strip() for name in wanted.split(",") if name.strip()]
     elif not isinstance(wanted, Iterable):
         wanted = [wanted]
     chosen = [MEASURES[measure]() if isinstance(measure, str) else measure for measure in wanted]

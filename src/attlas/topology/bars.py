@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -220,8 +220,8 @@ class BarcodeState(FeaturesState):
 class BarcodeMeasure(HeadFeatures[BarcodeState]):
     """The 14 Rips barcode features of every head of every text: `L3.H7.h0_sum`, ... See `rips_features`.
 
-    The eight of H1 need gudhi and are sought in texts of at most `h1_tokens` tokens (64; 0 where gudhi is not installed): elsewhere they are NaN, and
-    `barcode_heads` says in `h1_texts` how many of the `texts` have them.
+    The eight of H1 need gudhi and are sought in texts of at most `h1_tokens` tokens (64; 0 where gudhi is not installed, and among all measures):
+    elsewhere they are NaN, and `barcode_heads` says in `h1_texts` how many of the `texts` have them.
     """
 
     name: ClassVar[str] = "barcode"
@@ -235,6 +235,10 @@ class BarcodeMeasure(HeadFeatures[BarcodeState]):
             _gudhi()
         elif self.h1_tokens < 0:
             raise MeasureError(f"h1_tokens is {self.h1_tokens}; it must be at least 0")
+
+    @classmethod
+    def among_all(cls) -> Self:
+        return cls(h1_tokens=0)  # holes cost several times the model's pass
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -19,10 +19,13 @@ TARGETS = {
 def number(value: float) -> str:
     """A number in the short form used throughout: no zero before the point.
 
-    >>> number(0.834), number(-0.05), number(2.5), number(float("nan"))
-    ('.83', '-.05', '2.50', '-')
+    >>> number(0.834), number(-0.05), number(2.5), number(-0.001), number(float("nan"))
+    ('.83', '-.05', '2.50', '.00', '-')
     """
-    return "-" if pd.isna(value) else f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
+    if pd.isna(value):
+        return "-"
+    short = f"{value:.2f}".removeprefix("-") if abs(value) < 0.005 else f"{value:.2f}"
+    return short.replace("0.", ".", 1) if abs(value) < 1 else short
 
 
 def head_name(row: pd.Series[float]) -> str:
@@ -69,9 +72,13 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
     if study.has("barcode_heads"):
         table = study.table("barcode_heads")
         with_holes, texts = int(table["h1_texts"].max()), int(table["texts"].max())
-        if with_holes < texts:
+        if not with_holes:
             out.append(
-                f"Holes (h1 of barcode) were sought in {with_holes:,} of {texts:,} texts: the others are above its limit of tokens, or gudhi is not installed"
+                "Holes (h1 of barcode) were not sought: name the measure, with gudhi installed, and mind its limit of tokens"
+            )
+        elif with_holes < texts:
+            out.append(
+                f"Holes (h1 of barcode) were sought in {with_holes:,} of {texts:,} texts: the others have more tokens than its limit"
             )
     if study.has("topology"):
         out += _topology(study)

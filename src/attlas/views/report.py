@@ -119,7 +119,8 @@ def _grid_of(table: str, caption: str, first: str | None = None) -> Callable[[St
 def _barcode(study: Study) -> list[Figure]:
     frame = study.table("barcode_heads")
     with_holes, texts = int(frame["h1_texts"].max()), int(frame["texts"].max())
-    caption = f"Bars of the Rips complex: means over texts. The numbers of holes (h1) are of the {with_holes:,} of {texts:,} texts that are short enough for them."
+    holes = f"The numbers of holes (h1) are of the {with_holes:,} of {texts:,} texts that are short enough for them."
+    caption = f"Bars of the Rips complex: means over texts. {holes if with_holes else 'Holes (h1) were not sought.'}"
     return _grid_of("barcode_heads", caption, "h0_sum")(study)
 
 
