@@ -1,4 +1,4 @@
-"""Make the pictures of the docs from a tour: python docs/make_pictures.py runs/tour (needs Chromium for the last one)."""
+"""Make the pictures of the docs: python docs/make_pictures.py runs/tour runs/betti/cola/topology-published (needs Chromium for the last one)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from attlas.views.charts import export
 from attlas.views.report import sections
 
 if __name__ == "__main__":
-    study = Study.open(sys.argv[1])
-    folder = Path(__file__).parent / "pictures"
-    for name, section in sections(study):
-        figure = section.figures(study)[0]
-        if figure.chart is not None:
-            export(figure.chart, folder / f"{name}.png")
+    studies = [Study.open(folder) for folder in sys.argv[1:]]
+    study, folder = studies[0], Path(__file__).parent / "pictures"
+    for one in studies:
+        for name, section in sections(one):
+            figure = section.figures(one)[0]
+            if figure.chart is not None:
+                export(figure.chart, folder / f"{name}.png")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

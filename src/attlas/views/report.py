@@ -163,7 +163,7 @@ SECTIONS.register("betti", Section(
 SECTIONS.register("digraph", Section(
     "Graphs with direction", ("digraph_heads",),
     "The same graphs with their direction: strongly connected components, edges, mean degree, simple directed cycles (counted up to a cap, so that a large mean says at least so many), and pairs of tokens that attend to each other.",
-    _grid_of("digraph_heads", "Directed invariants: each cell a head's mean over texts at a threshold.", "components@0.1")), "What shape have directed attention graphs?")  # fmt: skip
+    _grid_of("digraph_heads", "Directed invariants: each cell a head's mean over texts at a threshold.", "edges@0.1")), "What shape have directed attention graphs?")  # fmt: skip
 SECTIONS.register("barcode", Section(
     "Bars", ("barcode_heads",),
     "Tokens as points at distance 1 - weight: h0 bars end where pieces join, h1 bars are holes that open and are filled by triangles (so not the cycles of Betti numbers). Sums, entropies and counts as in Kushnareva et al. 2021.", _barcode), "At which distances do graphs join and close?")  # fmt: skip
