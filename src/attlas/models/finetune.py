@@ -39,7 +39,7 @@ from attlas.corpora import labelled, split
 from attlas.models.load import EMBEDDED, load, quiet
 from attlas.models.model import Model
 
-RECORD, CHECKPOINTS, HELD_OUT = "finetune.json", "checkpoints", "held_out.jsonl"
+RECORD, CHECKPOINTS, HELD_OUT, SAVING = "finetune.json", "checkpoints", "held_out.jsonl", "model.tmp"
 HEAD_STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # of --head-only: C of the logistic regression, chosen on dev
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -113,7 +113,7 @@ def finetune(
     what = "fitting the head" if head_only else "fine-tuning"
     with progress_bar(what, "texts" if head_only else "steps", wanted=progress) as report, _own_randomness(), quiet():
         history = job.fit_head(report) if head_only else job.train(report)
-    _save(folder, job.model)
+    files = _save(folder, job.model)
     record = {
         "status": "complete",
         "settings": settings,
@@ -121,6 +121,7 @@ def finetune(
         "counts": {"fitted": len(fitted), "dev": len(chosen), "held_out": len(held), "truncated": job.truncated},
         "history": history,
         "scores": job.scores(),
+        "files": files,
         "seconds": round(time.perf_counter() - began, 1),
     }
     write_json(folder / RECORD, record)
@@ -177,20 +178,28 @@ def _found(folder: Path, settings: dict[str, Any], fresh: bool) -> Finetuned | N
         if folder.is_dir() and any(folder.iterdir()):
             raise StudyError(f"{folder} is not empty and holds no model of attlas finetune; choose another folder")
         return None
-    if fresh:
-        shutil.rmtree(folder)
-        return None
     try:
         record = json.loads(path.read_text())
         theirs = record["settings"]
     except (ValueError, KeyError, TypeError) as error:
         raise StudyError(f"{path} is not a record of attlas finetune; choose another folder") from error
+    if fresh:
+        _clear(folder, record)
+        return None
     differ = [name for name in settings if theirs.get(name) != settings[name]]
     if differ:
         raise StudyError(
             f"{folder} belongs to another fine-tuning (its {', '.join(differ)} differ); choose another folder, or pass fresh=True (--fresh) to throw it away"
         )
     return Finetuned(folder, record) if record["status"] == "complete" else None
+
+
+def _clear(folder: Path, record: dict[str, Any]) -> None:
+    """Remove what an earlier fine-tuning wrote, and nothing else."""
+    for name in (RECORD, HELD_OUT, *record.get("files", [])):
+        (folder / Path(name).name).unlink(missing_ok=True)
+    for name in (CHECKPOINTS, SAVING):
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def _classifier(model: Any, names: Sequence[str], seed: int, max_length: int | None) -> Model:
@@ -403,15 +412,18 @@ def _last_whole(place: Path) -> str | None:
     return str(max(whole, key=lambda path: int(path.name.rpartition("-")[2]))) if whole else None
 
 
-def _save(folder: Path, model: Model) -> None:
-    beside = folder / "model.tmp"
+def _save(folder: Path, model: Model) -> list[str]:
+    """Write model and tokenizer beside their place and move them there; the names of the files."""
+    beside = folder / SAVING
     with writing(folder), quiet():
         shutil.rmtree(beside, ignore_errors=True)
         model.network.save_pretrained(beside)
         model.tokenizer.save_pretrained(beside)
-        for path in beside.iterdir():
-            path.replace(folder / path.name)
+        files = sorted(path.name for path in beside.iterdir())
+        for name in files:
+            (beside / name).replace(folder / name)
         beside.rmdir()
+    return files
 
 
 def _write_texts(path: Path, texts: Sequence[Text]) -> None:
