@@ -213,7 +213,7 @@ class BandedAttention(Attention):
 
     def dense(self) -> DenseAttention:
         weights = _square(self.band, self.columns, self.rows, self.places)
-        seen = _square((self.keys >= 0).float()[:, None], self.columns.new_ones(len(self.places), 1, self.n_tokens, self.places.shape[1]),
+        seen = _square((self.keys >= 0).to(self.band.dtype)[:, None], self.columns.new_ones(len(self.places), 1, self.n_tokens, self.places.shape[1]),
                        self.rows.new_ones(len(self.places), 1, *self.rows.shape[2:]), self.places)  # fmt: skip
         return DenseAttention(weights, self.batch, self.index, seen[:, 0] > 0)
 

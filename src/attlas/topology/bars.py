@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from attlas.topology.graphs import (
     check_thresholds,
     check_weights,
     over_graphs,
+    refuse,
     stacked,
 )
 
@@ -49,7 +50,8 @@ H1_FEATURES = (
 )
 
 
-class Barcode(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Barcode:
     """The whole barcode of attention graphs as the threshold falls from 1 to 0.
 
     Every token is a component from the start; the components merge at the weights `h0` [..., n - 1], those of the maximum spanning tree; every
@@ -58,12 +60,18 @@ class Barcode(NamedTuple):
 
     h0: Array
     h1: Array
+    n: int  # tokens
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter((self.h0, self.h1))
 
     def betti(self, thresholds: Sequence[float]) -> BettiNumbers:
         """Betti numbers at any thresholds: [..., threshold]."""
-        levels = np.asarray(check_thresholds(thresholds), dtype=self.h0.dtype)
+        with np.errstate(over="ignore"):
+            levels = np.asarray(check_thresholds(thresholds), dtype=self.h0.dtype)
+        levels = np.maximum(levels, np.finfo(levels.dtype).smallest_subnormal)
         joined = (self.h0[..., None] >= levels).sum(-2)
-        return BettiNumbers(self.h0.shape[-1] + 1 - joined, (self.h1[..., None] >= levels).sum(-2))
+        return BettiNumbers(self.n - joined, (self.h1[..., None] >= levels).sum(-2))
 
     def curve(self) -> pd.DataFrame:
         """The full Betti curves of one graph: `threshold beta0 beta1` at every weight where anything changes, from high to low."""
@@ -73,7 +81,7 @@ class Barcode(NamedTuple):
         levels = np.unique(weights[weights > 0])[::-1]
         # both lists fall, so that the number of entries at or above a level is a place in the reversed list
         joined, closed = (len(bars) - np.searchsorted(bars[::-1], levels, side="left") for bars in (self.h0, self.h1))
-        return pd.DataFrame({"threshold": levels, "beta0": len(self.h0) + 1 - joined, "beta1": closed})
+        return pd.DataFrame({"threshold": levels, "beta0": self.n - joined, "beta1": closed})
 
 
 def barcode(weights: Any, loops: bool = True) -> Barcode:
@@ -88,17 +96,18 @@ def barcode(weights: Any, loops: bool = True) -> Barcode:
     array = check_weights(weights)
     n, lead = array.shape[-1], array.shape[:-2]
     graphs = array.reshape(int(np.prod(lead)), n, n)
-    wrong = ~np.isfinite(graphs).all((-1, -2)) | (graphs < 0).any((-1, -2))
-    if wrong.any():
-        raise MeasureError(
-            f"graph {int(wrong.argmax())} has a weight that is NaN, infinite or negative; attention weights are numbers from 0 to 1"
-        )
+    _refuse_wrong(graphs)
     if n == 0 or len(graphs) == 0:
-        sizes = max(0, n - 1), max(0, (n - 1) * (n - 2) // 2) + (n if loops else 0)
-        return Barcode(*(np.zeros((*lead, size if n else 0), array.dtype) for size in sizes))
-    parts = over_graphs(graphs, lambda part: _bars(part, loops))
+        sizes = max(0, n - 1), (max(0, (n - 1) * (n - 2) // 2) if n else 0) + (n if loops else 0)
+        return Barcode(np.zeros((*lead, sizes[0]), array.dtype), np.zeros((*lead, sizes[1]), array.dtype), n)
+    parts = over_graphs(graphs, lambda part, _: _bars(part, loops))
     h0, h1 = (np.concatenate(values) for values in zip(*parts, strict=True))
-    return Barcode(h0.reshape(*lead, -1), h1.reshape(*lead, -1))
+    return Barcode(h0.reshape(*lead, -1), h1.reshape(*lead, -1), n)
+
+
+def _refuse_wrong(graphs: Array) -> None:
+    wrong = ~np.isfinite(graphs).all((-1, -2)) | (graphs < 0).any((-1, -2))
+    refuse(int(wrong.argmax()) if wrong.any() else -1)
 
 
 def _bars(graphs: Array, loops: bool) -> tuple[Array, Array]:
@@ -123,10 +132,11 @@ def rips_features(weights: Any, holes: bool = True) -> Array:
     array = check_weights(weights)
     n, lead = array.shape[-1], array.shape[:-2]
     graphs = array.reshape(int(np.prod(lead)), n, n)
+    _refuse_wrong(graphs)
     joined = kernels.dense_tree(graphs)[1][:, 1:] if n > 1 else np.zeros((len(graphs), 0), array.dtype)
     first = h0_features(joined)
     second = h1_features(graphs) if holes else np.full((len(graphs), len(H1_FEATURES)), np.nan)
-    return np.concatenate([first, second], axis=-1).reshape(*lead, -1)
+    return np.concatenate([first, second], axis=-1).reshape(*lead, len(H0_FEATURES) + len(H1_FEATURES))
 
 
 def h0_features(joined: Array) -> Array:

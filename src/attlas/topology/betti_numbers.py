@@ -18,6 +18,7 @@ from attlas.topology.graphs import (
     betti_of_layer,
     check_thresholds,
     check_weights,
+    in_precision_of,
     over_graphs,
 )
 
@@ -42,14 +43,14 @@ def betti(weights: Any, thresholds: Sequence[float] = THRESHOLDS, loops: bool = 
     >>> betti([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.0, 0.1, 0.9]], thresholds=(0.1, 0.5))
     BettiNumbers(beta0=array([1, 2]), beta1=array([3, 2]))
     """
-    levels = check_thresholds(thresholds)
+    levels = in_precision_of(weights, check_thresholds(thresholds))
     array = check_weights(weights)
     n, lead = array.shape[-1], array.shape[:-2]
     graphs = array.reshape(int(np.prod(lead)), n, n)
     shape = (*lead, len(levels))
     if n == 0 or len(graphs) == 0:
         return BettiNumbers(np.zeros(shape, np.int64), np.zeros(shape, np.int64))
-    parts = over_graphs(graphs, lambda part: betti_of(part, levels, loops))
+    parts = over_graphs(graphs, lambda part, first: betti_of(part, levels, loops, first))
     beta0, beta1 = (np.concatenate(values).reshape(shape) for values in zip(*parts, strict=True))
     return BettiNumbers(beta0, beta1)
 

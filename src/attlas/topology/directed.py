@@ -20,6 +20,7 @@ from attlas.topology.graphs import (
     check_weights,
     graphs_of,
     graphs_of_layer,
+    in_precision_of,
     over_graphs,
 )
 
@@ -45,7 +46,7 @@ def digraph(weights: Any, thresholds: Sequence[float] = THRESHOLDS, cap: int = C
     >>> digraph([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.0, 0.1, 0.9]], thresholds=(0.1, 0.5)).cycles
     array([4, 3])
     """
-    levels = check_thresholds(thresholds)
+    levels = in_precision_of(weights, check_thresholds(thresholds))
     check_cap(cap)
     array = check_weights(weights)
     n, lead = array.shape[-1], array.shape[:-2]
@@ -53,14 +54,14 @@ def digraph(weights: Any, thresholds: Sequence[float] = THRESHOLDS, cap: int = C
     shape = (*lead, len(levels))
     if n == 0 or len(graphs) == 0:
         return Digraph(*(np.zeros(shape, kind) for kind in (np.int64, np.int64, np.float64, np.int64, np.int64)))
-    parts = over_graphs(graphs, lambda part: invariants(graphs_of(part, levels), cap))
+    parts = over_graphs(graphs, lambda part, first: invariants(graphs_of(part, levels, first), cap))
     return Digraph(*(np.concatenate(values).reshape(shape) for values in zip(*parts, strict=True)))
 
 
 def check_cap(cap: int) -> None:
     """A cap must let something be counted."""
-    if cap < 1:
-        raise MeasureError(f"cap is {cap}; it must be at least 1")
+    if not (cap >= 1 and cap == int(cap)):
+        raise MeasureError(f"cap is {cap}; it must be a whole number, at least 1")
 
 
 def invariants(graphs: Graphs, cap: int) -> Digraph:

@@ -34,7 +34,8 @@ def at_thresholds(names: tuple[str, ...], thresholds: tuple[float, ...]) -> tupl
     >>> at_thresholds(("b0", "b1"), (0.025, 0.5))
     ('b0@0.025', 'b0@0.5', 'b1@0.025', 'b1@0.5')
     """
-    return tuple(f"{name}@{threshold:g}" for name in names for threshold in thresholds)
+    short = [f"{threshold:g}" if float(f"{threshold:g}") == threshold else repr(threshold) for threshold in thresholds]
+    return tuple(f"{name}@{threshold}" for name in names for threshold in short)
 
 
 @dataclass(kw_only=True)

@@ -28,7 +28,10 @@ WORTH = 2**18  # cells from which more than one thread is worth it
 
 def check_thresholds(thresholds: Sequence[float]) -> tuple[float, ...]:
     """Thresholds as a tuple; refused if there are none, one is not above 0, or one comes twice."""
-    out = tuple(float(threshold) for threshold in np.atleast_1d(np.asarray(thresholds, dtype=np.float64)))
+    try:
+        out = tuple(map(float, np.atleast_1d(np.asarray(thresholds, dtype=np.float64))))
+    except (TypeError, ValueError):
+        raise MeasureError(f"the thresholds are {thresholds!r}; give a list of numbers above 0, such as 0.1") from None
     if not out:
         raise MeasureError("there are no thresholds; give at least one, such as 0.1")
     wrong = [threshold for threshold in out if not (np.isfinite(threshold) and threshold > 0)]
@@ -42,9 +45,16 @@ def check_thresholds(thresholds: Sequence[float]) -> tuple[float, ...]:
 def check_weights(weights: Any) -> Array:
     """Weights [..., n, n] of one attention graph or many as float32 or float64 on the CPU."""
     if isinstance(weights, torch.Tensor):
+        if weights.is_complex():
+            raise MeasureError(f"the weights are of type {weights.dtype}; they must be numbers")
         weights = weights.detach()
         weights = (weights if weights.dtype in (torch.float32, torch.float64) else weights.float()).cpu().numpy()
-    array = np.asarray(weights)
+    try:
+        array = np.asarray(weights)
+    except ValueError as error:
+        raise MeasureError(
+            "the weights are rows of different lengths; they must be square in the last two axes: [..., n, n]"
+        ) from error
     if array.dtype.kind not in "fiub":
         raise MeasureError(f"the weights are of type {array.dtype}; they must be numbers")
     if array.dtype not in (np.float32, np.float64):
@@ -54,6 +64,16 @@ def check_weights(weights: Any) -> Array:
             f"the weights have shape {array.shape}; they must be square in the last two axes: [..., n, n]"
         )
     return np.ascontiguousarray(array)
+
+
+def in_precision_of(weights: Any, thresholds: tuple[float, ...]) -> tuple[float, ...]:
+    """Thresholds rounded to half precision where the weights are; `_comparable` rounds to single precision itself."""
+    kind = getattr(weights, "dtype", None)
+    if isinstance(kind, torch.dtype) and kind in (torch.float16, torch.bfloat16):
+        return tuple(torch.tensor(thresholds, dtype=kind).tolist())
+    if kind == np.float16:
+        return tuple(np.asarray(thresholds, np.float16).tolist())
+    return thresholds
 
 
 @dataclass(frozen=True)
@@ -73,11 +93,11 @@ class Graphs:
         )
 
 
-def betti_of(weights: Array, thresholds: tuple[float, ...], loops: bool) -> tuple[Array, Array]:
-    """Betti numbers of square matrices [graph, n, n]: two arrays [graph, threshold]."""
+def betti_of(weights: Array, thresholds: tuple[float, ...], loops: bool, first: int = 0) -> tuple[Array, Array]:
+    """Betti numbers of square matrices [graph, n, n]: two arrays [graph, threshold]. `first` is the number of the first, for errors."""
     bits, steps, order, marks = _comparable(weights, thresholds)
     out = np.zeros((2, len(weights), len(thresholds)), np.int64)
-    _refuse(kernels.dense_betti(bits, steps, *marks, loops, out[0], out[1]))
+    refuse(kernels.dense_betti(bits, steps, *marks, loops, out[0], out[1]), first)
     beta0, beta1 = _as_given(out, order)
     return beta0, beta1
 
@@ -85,12 +105,14 @@ def betti_of(weights: Array, thresholds: tuple[float, ...], loops: bool) -> tupl
 def betti_of_layer(layer: Attention, thresholds: tuple[float, ...], loops: bool) -> tuple[Array, Array]:
     """Betti numbers of all heads of all texts of a layer, text by text; from the band where there is one."""
     if not isinstance(layer, BandedAttention):
-        return betti_of(stacked(layer.dense().weights), thresholds, loops)
+        weights = layer.dense().weights
+        return betti_of(stacked(weights), in_precision_of(weights, thresholds), loops)
+    thresholds = in_precision_of(layer.band, thresholds)
     band, columns, rows, places = band_parts(layer)
     bits, steps, order, marks = _comparable(band, thresholds)
     out = np.zeros((2, len(band), len(thresholds)), np.int64)
     views = columns.view(bits.dtype), rows.view(bits.dtype)
-    _refuse(kernels.band_betti(bits, *views, places, steps, *marks, loops, out[0], out[1]))
+    refuse(kernels.band_betti(bits, *views, places, steps, *marks, loops, out[0], out[1]))
     beta0, beta1 = _as_given(out, order)
     return beta0, beta1
 
@@ -101,17 +123,18 @@ def _as_given(values: Array, order: Array) -> Array:
     return out
 
 
-def _refuse(bad: int) -> None:
+def refuse(bad: int, first: int = 0) -> None:
+    """Refuse a stack of graphs whose graph `bad` has a weight that is none; -1 where all are well."""
     if bad >= 0:
         raise MeasureError(
-            f"graph {bad} has a weight that is NaN, infinite or negative; attention weights are numbers from 0 to 1"
+            f"graph {first + bad} has a weight that is NaN, infinite or negative; attention weights are numbers from 0 to 1"
         )
 
 
-def graphs_of(weights: Array, thresholds: tuple[float, ...]) -> Graphs:
-    """Graphs of square matrices [graph, n, n]."""
+def graphs_of(weights: Array, thresholds: tuple[float, ...], first: int = 0) -> Graphs:
+    """Graphs of square matrices [graph, n, n]; `first` is the number of the first, for errors."""
     bits, steps, order, marks = _comparable(weights, thresholds)
-    return _whole(kernels.dense_entries(bits, steps, *marks), weights.shape[-1], order)
+    return _whole(kernels.dense_entries(bits, steps, *marks), weights.shape[-1], order, first)
 
 
 def graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
@@ -121,7 +144,9 @@ def graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
 
 def _graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
     if not isinstance(layer, BandedAttention):
-        return graphs_of(stacked(layer.dense().weights), thresholds)
+        weights = layer.dense().weights
+        return graphs_of(stacked(weights), in_precision_of(weights, thresholds))
+    thresholds = in_precision_of(layer.band, thresholds)
     band, columns, rows, places = band_parts(layer)
     bits, steps, order, marks = _comparable(band, thresholds)
     views = columns.view(bits.dtype), rows.view(bits.dtype)
@@ -130,7 +155,7 @@ def _graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
 
 def stacked(tensor: torch.Tensor) -> Array:
     """[text, head, ...] as a contiguous array [text * head, ...] of float32 (or float64)."""
-    return check_floats(tensor).reshape(-1, *tensor.shape[2:])
+    return check_floats(tensor.flatten(0, 1))
 
 
 def check_floats(tensor: torch.Tensor) -> Array:
@@ -154,27 +179,28 @@ def _comparable(weights: Array, thresholds: tuple[float, ...]) -> tuple[Array, A
     """
     whole = np.int32 if weights.dtype == np.float32 else np.int64
     order = np.argsort(thresholds, kind="stable")
-    steps = np.asarray(thresholds, dtype=weights.dtype)[order].view(whole)
+    with np.errstate(over="ignore"):  # a threshold beyond all floats is infinity: no weight reaches it
+        steps = np.asarray(thresholds, dtype=weights.dtype)[order].view(whole)
     marks = np.array([np.inf, -0.0], dtype=weights.dtype).view(whole)
     return weights.view(whole), np.maximum(steps, 1).astype(whole), order, (marks[0], marks[1])
 
 
-def _whole(entries: tuple[Array, Array, Array, int], n: int, order: Array) -> Graphs:
+def _whole(entries: tuple[Array, Array, Array, int], n: int, order: Array, first: int = 0) -> Graphs:
     start, key, level, bad = entries
-    _refuse(bad)
+    refuse(bad, first)
     return Graphs(start, key, level, n, order)
 
 
-def over_graphs(weights: Array, work: Callable[[Array], T]) -> list[T]:
-    """What `work` gives on stacks of a few graphs each, in order; on several threads where that is worth it."""
+def over_graphs(weights: Array, work: Callable[[Array, int], T]) -> list[T]:
+    """What `work` gives on stacks of a few graphs each, told the number of the first, in order; on several threads where that is worth it."""
     cells = weights.shape[-1] ** 2
     size = max(1, min(CELLS // max(1, cells), len(weights)))
     threads = _threads()
     if threads > 1 and weights.size >= WORTH:
         size = min(size, -(-len(weights) // (2 * threads)))
-        parts = [weights[first : first + size] for first in range(0, len(weights), size)]
-        return list(_pool().map(work, parts))
-    return [work(weights[first : first + size]) for first in range(0, max(1, len(weights)), size)]
+        firsts = range(0, len(weights), size)
+        return list(_pool().map(lambda first: work(weights[first : first + size], first), firsts))
+    return [work(weights[first : first + size], first) for first in range(0, max(1, len(weights)), size)]
 
 
 def _threads() -> int:

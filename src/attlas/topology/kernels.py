@@ -42,7 +42,7 @@ def dense_entries(bits: Array, steps: Array, infinity: Any, minus_zero: Any) -> 
     """Sparse rows of square matrices [graph, n, n]; the last value is the first graph with a weight that is none, or -1."""
     graphs, n = bits.shape[0], bits.shape[1]
     start = np.zeros(graphs * n + 1, np.int64)
-    key, level = np.empty(8 * n + 64, np.int32), np.empty(8 * n + 64, np.uint16)
+    key, level = np.empty(8 * n + 64, np.int32), np.empty(8 * n + 64, np.int32)
     floor, used = steps[0], 0
     for graph in range(graphs):
         for query in range(n):
@@ -77,7 +77,7 @@ def band_entries(
     graphs, n, width = band.shape
     reach, globals_ = width // 2, columns.shape[2]
     start = np.zeros(graphs * n + 1, np.int64)
-    key, level = np.empty(8 * n + 64, np.int32), np.empty(8 * n + 64, np.uint16)
+    key, level = np.empty(8 * n + 64, np.int32), np.empty(8 * n + 64, np.int32)
     floor, used = steps[0], 0
     row = np.zeros(n, band.dtype)
     for graph in range(graphs):
