@@ -166,6 +166,23 @@ def test_a_weight_of_half_precision_too_reaches_the_threshold_it_was_rounded_fro
     is_digraph(digraph(weights, thresholds), weights, thresholds, 500)
 
 
+@pytest.mark.parametrize("kind", [np.float16, torch.float16, torch.bfloat16], ids=str)
+def test_bars_of_half_precision_know_the_betti_numbers_at_their_own_weights(kind):
+    weights, thresholds = fortieths(kind)
+    np.testing.assert_array_equal(barcode(weights).betti(thresholds), betti(weights, thresholds))
+
+
+@pytest.mark.parametrize("kind", [np.float16, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("threshold", [1e-30, 1e6, 1e39, 1e300])
+def test_tiny_and_huge_thresholds_are_thresholds_of_half_precision_too(kind, threshold):
+    weights = np.array([[0.5, 0.0], [0.0, 1.0]])
+    weights = torch.tensor(weights, dtype=kind) if isinstance(kind, torch.dtype) else weights.astype(kind)
+    loops = 2 if threshold < 1 else 0
+    assert [numbers.tolist() for numbers in betti(weights, [threshold])] == [[2], [loops]]
+    assert [numbers.tolist() for numbers in barcode(weights).betti([threshold])] == [[2], [loops]]
+    assert digraph(weights, [threshold]).edges.tolist() == [loops]
+
+
 @pytest.mark.parametrize(
     "shape",
     [(1, 1), (3, 1, 1), (2, 3, 1, 1), (2, 2), (3, 2, 2), (2, 3, 2, 2), (512, 512), (2, 512, 512), (2, 1, 512, 512)],

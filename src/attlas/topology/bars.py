@@ -22,7 +22,9 @@ from attlas.topology.graphs import (
     band_parts,
     check_thresholds,
     check_weights,
+    in_precision,
     over_graphs,
+    precision_of,
     refuse,
     stacked,
 )
@@ -61,6 +63,7 @@ class Barcode:
     h0: Array
     h1: Array
     n: int  # tokens
+    precision: str = "float64"  # of the weights as they were given
 
     def __iter__(self) -> Iterator[Array]:
         return iter((self.h0, self.h1))
@@ -68,10 +71,10 @@ class Barcode:
     def betti(self, thresholds: Sequence[float]) -> BettiNumbers:
         """Betti numbers at any thresholds: [..., threshold]."""
         with np.errstate(over="ignore"):
-            levels = np.asarray(check_thresholds(thresholds), dtype=self.h0.dtype)
+            levels = np.asarray(in_precision(check_thresholds(thresholds), self.precision), dtype=self.h0.dtype)
         levels = np.maximum(levels, np.finfo(levels.dtype).smallest_subnormal)
-        joined = (self.h0[..., None] >= levels).sum(-2)
-        return BettiNumbers(self.n - joined, (self.h1[..., None] >= levels).sum(-2))
+        joined, closed = (np.stack([(bars >= level).sum(-1) for level in levels], axis=-1) for bars in self)
+        return BettiNumbers(self.n - joined, closed)
 
     def curve(self) -> pd.DataFrame:
         """The full Betti curves of one graph: `threshold beta0 beta1` at every weight where anything changes, from high to low."""
@@ -99,10 +102,12 @@ def barcode(weights: Any, loops: bool = True) -> Barcode:
     _refuse_wrong(graphs)
     if n == 0 or len(graphs) == 0:
         sizes = max(0, n - 1), (max(0, (n - 1) * (n - 2) // 2) if n else 0) + (n if loops else 0)
-        return Barcode(np.zeros((*lead, sizes[0]), array.dtype), np.zeros((*lead, sizes[1]), array.dtype), n)
+        return Barcode(
+            np.zeros((*lead, sizes[0]), array.dtype), np.zeros((*lead, sizes[1]), array.dtype), n, precision_of(weights)
+        )
     parts = over_graphs(graphs, lambda part, _: _bars(part, loops))
     h0, h1 = (np.concatenate(values) for values in zip(*parts, strict=True))
-    return Barcode(h0.reshape(*lead, -1), h1.reshape(*lead, -1), n)
+    return Barcode(h0.reshape(*lead, -1), h1.reshape(*lead, -1), n, precision_of(weights))
 
 
 def _refuse_wrong(graphs: Array) -> None:
@@ -141,8 +146,7 @@ def rips_features(weights: Any, holes: bool = True) -> Array:
 
 def h0_features(joined: Array) -> Array:
     """H0 numbers from the weights of spanning trees: [graph, edge] -> [graph, 6]."""
-    joined = joined.astype(np.float64)
-    deaths = 1 - np.where(joined > FLOOR, joined, 0)
+    deaths = _distances(joined)
     there = deaths > 0
     total, entropy = _lengths(deaths)
     return np.stack(
@@ -158,11 +162,17 @@ def h0_features(joined: Array) -> Array:
     )
 
 
+def _distances(weights: Array) -> Array:
+    """1 - weight, a weight up to the floor counting as 0."""
+    kept = np.where(weights > weights.dtype.type(FLOOR), weights, 0)
+    return np.clip(1 - kept.astype(np.float64), 0, 1)
+
+
 def _lengths(lengths: Array) -> tuple[Array, Array]:
     """Sum and entropy of bars' lengths, along the last axis."""
     total = lengths.sum(-1)
     shares = np.divide(lengths, total[..., None], out=np.zeros(lengths.shape), where=total[..., None] > 0)
-    return total, -np.sum(shares * np.log(np.where(shares > 0, shares, 1)), axis=-1)
+    return total, np.sum(shares * -np.log(np.where(shares > 0, shares, 1)), axis=-1) + 0.0  # not -0
 
 
 def h1_features(graphs: Array) -> Array:
@@ -170,11 +180,9 @@ def h1_features(graphs: Array) -> Array:
     gudhi = _gudhi()
     out = np.zeros((len(graphs), len(H1_FEATURES)))
     for number, weights in enumerate(graphs):
-        weights = weights.astype(np.float64)
-        edges = np.maximum(weights, weights.T)
-        distance = 1 - np.where(edges > FLOOR, edges, 0)
+        distance = _distances(np.maximum(weights, weights.T))
         np.fill_diagonal(distance, 0)
-        out[number] = _of_holes(_holes(gudhi, np.clip(distance, 0, 1)))
+        out[number] = _of_holes(_holes(gudhi, distance))
     return out
 
 
@@ -214,7 +222,7 @@ def _gudhi() -> Any:
         import gudhi
     except ImportError as error:
         raise MeasureError(
-            "holes of the Rips complex need an extra; install it with: pip install 'attlas[topology]', or leave them out with h1_tokens=0"
+            "holes of the Rips complex need an extra; install it with: pip install 'attlas[topology]', or leave them out (holes=False, h1_tokens=0)"
         ) from error
     return gudhi
 

@@ -18,8 +18,9 @@ from attlas.topology.graphs import (
     betti_of_layer,
     check_thresholds,
     check_weights,
-    in_precision_of,
+    in_precision,
     over_graphs,
+    precision_of,
 )
 
 Integers = npt.NDArray[np.int64]
@@ -43,7 +44,7 @@ def betti(weights: Any, thresholds: Sequence[float] = THRESHOLDS, loops: bool = 
     >>> betti([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.0, 0.1, 0.9]], thresholds=(0.1, 0.5))
     BettiNumbers(beta0=array([1, 2]), beta1=array([3, 2]))
     """
-    levels = in_precision_of(weights, check_thresholds(thresholds))
+    levels = in_precision(check_thresholds(thresholds), precision_of(weights))
     array = check_weights(weights)
     n, lead = array.shape[-1], array.shape[:-2]
     graphs = array.reshape(int(np.prod(lead)), n, n)

@@ -20,8 +20,9 @@ from attlas.topology.graphs import (
     check_weights,
     graphs_of,
     graphs_of_layer,
-    in_precision_of,
+    in_precision,
     over_graphs,
+    precision_of,
 )
 
 Array = npt.NDArray[Any]
@@ -46,7 +47,7 @@ def digraph(weights: Any, thresholds: Sequence[float] = THRESHOLDS, cap: int = C
     >>> digraph([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.0, 0.1, 0.9]], thresholds=(0.1, 0.5)).cycles
     array([4, 3])
     """
-    levels = in_precision_of(weights, check_thresholds(thresholds))
+    levels = in_precision(check_thresholds(thresholds), precision_of(weights))
     check_cap(cap)
     array = check_weights(weights)
     n, lead = array.shape[-1], array.shape[:-2]
@@ -60,7 +61,7 @@ def digraph(weights: Any, thresholds: Sequence[float] = THRESHOLDS, cap: int = C
 
 def check_cap(cap: int) -> None:
     """A cap must let something be counted."""
-    if not (cap >= 1 and cap == int(cap)):
+    if not isinstance(cap, int | np.integer) or cap < 1:
         raise MeasureError(f"cap is {cap}; it must be a whole number, at least 1")
 
 

@@ -66,14 +66,16 @@ def check_weights(weights: Any) -> Array:
     return np.ascontiguousarray(array)
 
 
-def in_precision_of(weights: Any, thresholds: tuple[float, ...]) -> tuple[float, ...]:
-    """Thresholds rounded to half precision where the weights are; `_comparable` rounds to single precision itself."""
-    kind = getattr(weights, "dtype", None)
-    if isinstance(kind, torch.dtype) and kind in (torch.float16, torch.bfloat16):
-        return tuple(torch.tensor(thresholds, dtype=kind).tolist())
-    if kind == np.float16:
-        return tuple(np.asarray(thresholds, np.float16).tolist())
-    return thresholds
+def precision_of(weights: Any) -> str:
+    """The precision of weights as they were given: float16, bfloat16, float32, ..."""
+    return str(getattr(weights, "dtype", "float64")).removeprefix("torch.")
+
+
+def in_precision(thresholds: tuple[float, ...], precision: str) -> tuple[float, ...]:
+    """Thresholds rounded to half precision where the weights had it; `_comparable` rounds to single precision itself."""
+    if precision not in ("float16", "bfloat16"):
+        return thresholds
+    return tuple(torch.tensor(thresholds, dtype=torch.float64).to(getattr(torch, precision)).tolist())
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,8 @@ def betti_of_layer(layer: Attention, thresholds: tuple[float, ...], loops: bool)
     """Betti numbers of all heads of all texts of a layer, text by text; from the band where there is one."""
     if not isinstance(layer, BandedAttention):
         weights = layer.dense().weights
-        return betti_of(stacked(weights), in_precision_of(weights, thresholds), loops)
-    thresholds = in_precision_of(layer.band, thresholds)
+        return betti_of(stacked(weights), in_precision(thresholds, precision_of(weights)), loops)
+    thresholds = in_precision(thresholds, precision_of(layer.band))
     band, columns, rows, places = band_parts(layer)
     bits, steps, order, marks = _comparable(band, thresholds)
     out = np.zeros((2, len(band), len(thresholds)), np.int64)
@@ -145,8 +147,8 @@ def graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
 def _graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
     if not isinstance(layer, BandedAttention):
         weights = layer.dense().weights
-        return graphs_of(stacked(weights), in_precision_of(weights, thresholds))
-    thresholds = in_precision_of(layer.band, thresholds)
+        return graphs_of(stacked(weights), in_precision(thresholds, precision_of(weights)))
+    thresholds = in_precision(thresholds, precision_of(layer.band))
     band, columns, rows, places = band_parts(layer)
     bits, steps, order, marks = _comparable(band, thresholds)
     views = columns.view(bits.dtype), rows.view(bits.dtype)
@@ -155,10 +157,10 @@ def _graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
 
 def stacked(tensor: torch.Tensor) -> Array:
     """[text, head, ...] as a contiguous array [text * head, ...] of float32 (or float64)."""
-    return check_floats(tensor.flatten(0, 1))
+    return as_floats(tensor.flatten(0, 1))
 
 
-def check_floats(tensor: torch.Tensor) -> Array:
+def as_floats(tensor: torch.Tensor) -> Array:
     """A tensor as a contiguous array of float32, or float64 if it was."""
     tensor = tensor.detach()
     return np.ascontiguousarray((tensor if tensor.dtype == torch.float64 else tensor.float()).cpu().numpy())
