@@ -31,6 +31,11 @@ Seed = Annotated[int, typer.Option("--seed", help="What randomness is drawn from
 Fresh = Annotated[bool, typer.Option("--fresh", help="Throw away what another run left in the folder.")]
 
 
+def listed(names: str) -> list[str]:
+    """Names from a list with commas."""
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
 def status(what: str) -> Any:
     """A line that says what is going on while it goes on; nothing where there is no terminal."""
     from rich.console import Console

@@ -11,7 +11,7 @@ import typer
 
 from attlas import __version__
 from attlas.cli import reproduce, topology  # noqa: F401  their verbs register themselves
-from attlas.cli.app import Json, ModelOption, Out, Pickle, TextColumn, Workers, app, print_json, status
+from attlas.cli.app import Json, ModelOption, Out, Pickle, TextColumn, Workers, app, listed, print_json, status
 from attlas.core.errors import AttlasError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def study(
     from attlas.corpora import read
     from attlas.measures import MEASURES
 
-    for name in [] if measures.strip() == "all" else [name.strip() for name in measures.split(",") if name.strip()]:
+    for name in [] if measures.strip() == "all" else listed(measures):
         MEASURES.question(name)
     texts = read(data, text=text, label=label, id=id, split=split)
     folder = out or Path("runs") / (Path(data.split(":")[-1]).name.strip(".").split(".")[0] or "study")

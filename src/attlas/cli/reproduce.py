@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from attlas.cli.app import Json, ModelOption, Workers, app, print_json, status
+from attlas.cli.app import Fresh, Json, ModelOption, Workers, app, listed, print_json, status
 
 verbs = typer.Typer(help="The tables and figures of a paper, published beside ours.", no_args_is_help=True)
 app.add_typer(verbs, name="reproduce")
@@ -29,6 +30,7 @@ def betti(
         ),
     ] = "published,corrected",
     workers: Workers = None,
+    fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
     """Betti numbers of attention graphs: Table 1 and Figure 1. Takes about an hour on two cores; stopped, it goes on."""
@@ -39,9 +41,11 @@ def betti(
         data_root,
         out,
         model=model,
-        tasks=[name.strip() for name in tasks.split(",")],
-        conventions=[name.strip() for name in conventions.split(",")],
+        tasks=listed(tasks),
+        conventions=listed(conventions),
         workers=workers,
+        fresh=fresh,
+        say=lambda line: print(line, file=sys.stderr, flush=True),
     )
     if as_json:
         print_json(result.to_dict())

@@ -7,7 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from attlas.cli.app import Fresh, Json, LabelColumn, ModelOption, Seed, TextColumn, Workers, app, print_json, status
+from attlas.cli.app import (
+    Fresh,
+    Json,
+    LabelColumn,
+    ModelOption,
+    Seed,
+    TextColumn,
+    Workers,
+    app,
+    listed,
+    print_json,
+    status,
+)
 
 _DATA = "A .csv, .tsv, .jsonl or .parquet file (also .gz), or embedded:NAME"
 
@@ -98,7 +110,7 @@ def topology(
         from attlas.topology import experiment
 
     done = experiment(
-        model, train, dev, test, out, text=text, label=label, frozen=frozen, features=_names(features),
+        model, train, dev, test, out, text=text, label=label, frozen=frozen, features=listed(features),
         thresholds=_numbers(thresholds), controls=controls, seed=seed, workers=workers, fresh=fresh,
     )  # fmt: skip
     with status("writing the report"):
@@ -117,14 +129,10 @@ def topology(
     print(f"report     {page}")
 
 
-def _names(listed: str) -> list[str]:
-    return [name.strip() for name in listed.split(",") if name.strip()]
-
-
-def _numbers(listed: str) -> list[Any]:
+def _numbers(thresholds: str) -> list[Any]:
     from attlas.core.errors import AttlasError
 
     try:
-        return [float(part) for part in _names(listed)]
+        return [float(part) for part in listed(thresholds)]
     except ValueError as error:
-        raise AttlasError(f"--thresholds is {listed!r}; give numbers with commas, such as 0.05,0.1") from error
+        raise AttlasError(f"--thresholds is {thresholds!r}; give numbers with commas, such as 0.05,0.1") from error

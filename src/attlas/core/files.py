@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,8 @@ from typing import IO, Any
 from safetensors import SafetensorError
 
 from attlas.core.errors import StudyError
+
+LOCK = ".lock"
 
 
 @contextmanager
@@ -55,3 +58,19 @@ def write_bytes(path: Path, data: bytes) -> None:
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file whole or not at all."""
     write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold a folder of results; a second process that wants to write it is refused."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("w")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StudyError(
+                f"another process is writing in {folder}; wait for it, or choose another folder"
+            ) from error
+        yield

@@ -39,8 +39,12 @@ def split(texts: Sequence[Text], share: float, seed: int = 0) -> tuple[list[Text
     from sklearn.model_selection import train_test_split
 
     firsts = list({one.text: one for one in texts}.values())
+    seldom = {label for label, count in Counter(one.label for one in firsts).items() if count < 2}
+    firsts = [one for one in firsts if one.label not in seldom]  # a label's only text stays
     labels = [one.label for one in firsts]
-    enough = min(Counter(labels).values()) > 1 and round(share * len(firsts)) >= len(set(labels))
+    enough = round(share * len(firsts)) >= len(set(labels)) and len(firsts) - round(share * len(firsts)) >= len(
+        set(labels)
+    )
     try:
         _, out = train_test_split(firsts, test_size=share, random_state=seed, stratify=labels if enough else None)
     except ValueError as error:

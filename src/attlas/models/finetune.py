@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import random
@@ -9,7 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from transformers import (
 
 from attlas.core.batch import Batch
 from attlas.core.errors import CorpusError, ModelError, StudyError
-from attlas.core.files import replacing, write_json, writing
+from attlas.core.files import LOCK, claimed, replacing, write_json, writing
 from attlas.core.progress import Report, progress_bar
 from attlas.core.text import Text
 from attlas.corpora import labelled, split
@@ -88,10 +89,11 @@ def finetune(
     the last layer alone. The same call goes on where a stopped one ended, and gives a finished one's result back.
     """
     folder = Path(out).expanduser()
+    _check(epochs, batch_size, patience, learning_rate, hold_out, max_length)
     model = load(model, task="classify") if isinstance(model, tuple) else model
     train_texts = labelled(texts, text, label)
     dev_texts = None if dev is None else labelled(dev, text, label)
-    names = _names(train_texts, dev_texts or [])
+    names = label_names(train_texts, dev_texts or [])
     kept, held = split(train_texts, hold_out, seed) if hold_out else (train_texts, [])
     fitted, chosen = (kept, dev_texts) if dev_texts is not None else split(kept, 0.1, seed)
     settings = {
@@ -99,15 +101,21 @@ def finetune(
         "learning_rate": learning_rate, "patience": patience, "max_length": max_length, "hold_out": hold_out, "head_only": head_only, "seed": seed,
         "labels": names, "texts": _digest(train_texts), "dev": None if dev_texts is None else _digest(dev_texts),
     }  # fmt: skip
-    _check(settings)
+    _check_fitted(fitted, names)
     found = _found(folder, settings, fresh)
     if found is not None:
         return found
     began = time.perf_counter()
     job = _Job(_classifier(model, names, seed, max_length), fitted, chosen, names, folder, settings)
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / RECORD, {"status": "running", "settings": settings})
+    with claimed(folder):
+        return _run(job, held, base_name(model), head_only, began, progress)
+
+
+def _run(
+    job: _Job, held: list[Text], base: str | None, head_only: bool, began: float, progress: bool | None
+) -> Finetuned:
+    folder, settings = job.folder, job.settings
+    write_json(folder / RECORD, {"status": "running", "base": base, "settings": settings})
     if held:
         _write_texts(folder / HELD_OUT, held)
     what = "fitting the head" if head_only else "fine-tuning"
@@ -116,9 +124,10 @@ def finetune(
     files = _save(folder, job.model)
     record = {
         "status": "complete",
+        "base": base,
         "settings": settings,
-        "labels": names,
-        "counts": {"fitted": len(fitted), "dev": len(chosen), "held_out": len(held), "truncated": job.truncated},
+        "labels": job.names,
+        "counts": {"fitted": len(job.texts), "dev": len(job.dev), "held_out": len(held), "truncated": job.truncated},
         "history": history,
         "scores": job.scores(),
         "files": files,
@@ -130,14 +139,24 @@ def finetune(
 
 
 def base_of(folder: str | Path) -> str | None:
-    """What a folder that `finetune` wrote was fine-tuned from; None for any other."""
+    """What a folder that `finetune` wrote was fine-tuned from, where that can be loaded again; None for any other."""
     try:
-        return json.loads((Path(folder) / RECORD).read_text())["settings"]["model"]
-    except (OSError, ValueError, KeyError, TypeError):
+        record = json.loads((Path(folder) / RECORD).read_text())
+        return record.get("base") or (EMBEDDED if record["settings"]["model"] == EMBEDDED else None)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _names(train: Sequence[Text], dev: Sequence[Text]) -> list[str]:
+def base_name(model: Any) -> str | None:
+    """A name or folder that loads the model again from anywhere; None for one given as an object."""
+    if model is None:
+        return EMBEDDED
+    if isinstance(model, Model):
+        return None
+    return str(Path(model).expanduser().resolve()) if Path(model).expanduser().is_dir() else str(model)
+
+
+def label_names(train: Sequence[Text], dev: Sequence[Text] = ()) -> list[str]:
     """The labels in order: as numbers if all are, else as strings."""
     names = {str(one.label) for one in train}
     if len(names) < 2:
@@ -161,21 +180,33 @@ def _named(model: Any) -> str:
     return EMBEDDED if model is None else str(model)
 
 
-def _check(settings: dict[str, Any]) -> None:
-    for name, least in (("epochs", 1), ("batch_size", 1), ("patience", 1)):
-        if settings[name] < least:
-            raise ModelError(f"{name} is {settings[name]}; it must be at least {least}")
-    if not settings["learning_rate"] > 0:
-        raise ModelError(f"learning_rate is {settings['learning_rate']}; it must be above 0")
-    if not 0 <= settings["hold_out"] < 1:
-        raise ModelError(f"hold_out is {settings['hold_out']}; it is a share of the texts, from 0 to below 1")
+def _check(
+    epochs: int, batch_size: int, patience: int, learning_rate: float, hold_out: float, max_length: int | None
+) -> None:
+    for name, value in (("epochs", epochs), ("batch_size", batch_size), ("patience", patience)):
+        if value < 1:
+            raise ModelError(f"{name} is {value}; it must be at least 1")
+    if not learning_rate > 0:
+        raise ModelError(f"learning_rate is {learning_rate}; it must be above 0")
+    if not 0 <= hold_out < 1:
+        raise ModelError(f"hold_out is {hold_out}; it is a share of the texts, from 0 to below 1")
+    if max_length is not None and max_length < 3:
+        raise ModelError(f"max_length is {max_length}, but a text needs at least 3 tokens")
+
+
+def _check_fitted(texts: Sequence[Text], names: Sequence[str]) -> None:
+    missing = set(names) - {str(one.label) for one in texts}
+    if missing:
+        raise CorpusError(
+            f"no text is left to fit the label {sorted(missing)[0]!r}; give more texts of it, or a dev file"
+        )
 
 
 def _found(folder: Path, settings: dict[str, Any], fresh: bool) -> Finetuned | None:
     """What an earlier run left: a finished model, or nothing but checkpoints to go on from."""
     path = folder / RECORD
     if not path.is_file():
-        if folder.is_dir() and any(folder.iterdir()):
+        if folder.is_dir() and any(entry.name != LOCK for entry in folder.iterdir()):
             raise StudyError(f"{folder} is not empty and holds no model of attlas finetune; choose another folder")
         return None
     try:
@@ -207,7 +238,8 @@ def _classifier(model: Any, names: Sequence[str], seed: int, max_length: int | N
     if isinstance(model, Model):
         if getattr(model.network.config, "num_labels", None) != len(names) or model.task != "classify":
             raise ModelError(f"the model is not a classifier of {len(names)} labels; pass its name or folder instead")
-        loaded = model
+        limit = model.limit if max_length is None else max_length
+        loaded = replace(model, network=copy.deepcopy(model.network), limit=limit)  # the caller's stays as it is
     else:
         loaded = load(model, task="classify", max_length=max_length, labels=names, seed=seed)
     loaded.network.config.label2id = {name: number for number, name in enumerate(names)}
@@ -249,7 +281,8 @@ class _Job:
             per_device_eval_batch_size=64, learning_rate=self.settings["learning_rate"], warmup_steps=0.06, weight_decay=0.01,
             train_sampling_strategy="group_by_length", length_column_name="length", eval_strategy="epoch", save_strategy="epoch",
             logging_strategy="epoch", save_total_limit=1, load_best_model_at_end=True, metric_for_best_model="mcc", greater_is_better=True,
-            seed=seed, data_seed=seed, disable_tqdm=True, report_to="none", dataloader_pin_memory=False, log_level="error",
+            seed=seed, data_seed=seed,
+            restore_callback_states_from_checkpoint=True, disable_tqdm=True, report_to="none", dataloader_pin_memory=False, log_level="error",
         )  # fmt: skip
         trainer = Trainer(
             model=self.model.network, args=arguments, train_dataset=self.rows, eval_dataset=self.dev_rows,
@@ -371,7 +404,8 @@ def _inputs_of(layer: nn.Linear, model: Model, texts: Sequence[Text], tell: Call
     def keep(batch: Batch, output: Any) -> None:
         states = seen.pop().float()
         if states.dim() == 3:  # logits of every token, one of them taken: find which
-            place = int((layer(states) - output.logits[:, None]).abs().sum((0, 2)).argmin())
+            every = nn.functional.linear(states, layer.weight, layer.bias)
+            place = int((every - output.logits[:, None]).abs().sum((0, 2)).argmin())
             states = states[:, place]
         out.update(zip(batch.places, states.cpu().numpy(), strict=True))
         tell(len(out))
@@ -408,8 +442,16 @@ def _printer() -> Any:
 
 def _last_whole(place: Path) -> str | None:
     """The last checkpoint that was written whole: the Trainer writes its own state last."""
-    whole = [path for path in place.glob("checkpoint-*") if (path / "trainer_state.json").is_file()]
+    whole = [path for path in place.glob("checkpoint-*") if _is_json(path / "trainer_state.json")]
     return str(max(whole, key=lambda path: int(path.name.rpartition("-")[2]))) if whole else None
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        json.loads(path.read_text())
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _save(folder: Path, model: Model) -> list[str]:
@@ -417,6 +459,8 @@ def _save(folder: Path, model: Model) -> list[str]:
     beside = folder / SAVING
     with writing(folder), quiet():
         shutil.rmtree(beside, ignore_errors=True)
+        if model.limit is not None:  # a model is read again as it was trained
+            model.tokenizer.model_max_length = model.max_length
         model.network.save_pretrained(beside)
         model.tokenizer.save_pretrained(beside)
         files = sorted(path.name for path in beside.iterdir())

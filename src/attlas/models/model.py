@@ -184,6 +184,16 @@ class Model:
         fresh = fresh.to(device=self.device, dtype=self.network.dtype).eval()
         return replace(self, network=fresh, name=f"{self.name} (random weights, seed {seed})", file_sha256=None)
 
+    def identity(self) -> dict[str, Any]:
+        """Everything about it that features of a text can depend on."""
+        return {
+            "weights": self.weights_sha256(),
+            "model": hashlib.sha256(self.network.config.to_json_string().encode()).hexdigest(),
+            "tokenizer": hashlib.sha256(self.tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
+            "device": self.device.type,
+            "max_length": self.max_length,
+        }
+
     def weights_sha256(self) -> str:
         """A digest of all parameters and buffers as they are now."""
         digest = hashlib.sha256()

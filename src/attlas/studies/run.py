@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import shutil
@@ -17,12 +16,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import torch
 
 from attlas.core.errors import StudyError
-from attlas.core.files import replacing, write_json, writing
+from attlas.core.files import claimed, replacing, write_json, writing
 from attlas.core.measure import Measure
 from attlas.core.progress import Report, progress_bar
 from attlas.core.states import State
@@ -109,7 +106,7 @@ class _Run:
             if manifest["status"] == "complete":
                 report(self.survey.rows, self.survey.rows)
                 return Study.open(self.folder)
-        with store.claimed(self.folder):
+        with claimed(self.folder):
             if fresh:
                 store.clear(self.folder)
             with writing(self.folder):
@@ -124,22 +121,12 @@ class _Run:
     def identity(self) -> dict[str, Any]:
         """What must be the same for a study to be gone on with."""
         return {
-            "weights": self.model.weights_sha256(),
-            "model": _digest(self.model.network.config.to_json_string()),
-            "tokenizer": _digest(self.model.tokenizer.backend_tokenizer.to_str()),
-            "device": self.model.device.type,
-            "max_length": self.model.max_length,
+            **self.model.identity(),
             "corpus": self.survey.digest,
             "measures": {measure.name: repr(measure) for measure in self.measures},
             "cut": [SHARD_TEXTS, SHARD_CHARACTERS, LANES, BUDGET_TOKENS, BUDGET_CELLS],
             "seed": self.seed,
-            "versions": {
-                "attlas": version("attlas"),
-                "torch": torch.__version__,
-                "transformers": version("transformers"),
-                "numpy": np.__version__,
-                "numba": version("numba"),
-            },
+            "versions": versions(),
         }
 
     def describe(self, identity: dict[str, Any]) -> dict[str, Any]:
@@ -234,8 +221,9 @@ def table_kind(frame: pd.DataFrame, n_layers: int, n_heads: int) -> str:
     return "head" if heads else "other"
 
 
-def _digest(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()
+def versions() -> dict[str, str]:
+    """The versions that numbers can depend on."""
+    return {name: version(name) for name in ("attlas", "torch", "transformers", "numpy", "numba")}
 
 
 def _refuse_long(model: Model, corpus: Corpus) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import json
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +18,15 @@ import pyarrow.parquet as pq
 from safetensors.numpy import load_file, save
 
 from attlas.core.errors import StudyError
-from attlas.core.files import write_bytes, write_json, writing
+from attlas.core.files import LOCK, write_bytes, write_json, writing
 
 Array = npt.NDArray[Any]
 
-MANIFEST, TABLES, STATES, QUARANTINE, LOCK, REPORT = (
+MANIFEST, TABLES, STATES, QUARANTINE, REPORT = (
     "manifest.json",
     "tables",
     "states",
     "quarantine.jsonl",
-    ".lock",
     "report.html",
 )
 OWN = (MANIFEST, TABLES, STATES, QUARANTINE, LOCK, REPORT)
@@ -132,22 +129,6 @@ def _give_back() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's; other libraries have none
         if trim is not None:
             trim(0)
-
-
-@contextmanager
-def claimed(folder: Path) -> Iterator[None]:
-    """Hold a study folder; a second process that wants to write it is refused."""
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / LOCK).open("w")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StudyError(
-                f"another process is writing the study in {folder}; wait for it, or choose another folder"
-            ) from error
-        yield
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:

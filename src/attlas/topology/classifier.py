@@ -15,12 +15,12 @@ from safetensors.numpy import load_file, save
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import matthews_corrcoef
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from attlas.core.errors import AttlasError, MeasureError
 from attlas.core.files import write_bytes, write_json, writing
+from attlas.topology.scores import accuracy, confusion, mcc
 
 Array = npt.NDArray[Any]
 
@@ -50,8 +50,17 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.patience = patience
         self.seed = seed
 
-    def fit(self, X: Any, y: Any, dev: tuple[Any, Any] | None = None) -> Self:  # noqa: N803
-        """Fit on features and labels, choosing on `dev`, a pair of features and labels."""
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        dev: tuple[Any, Any] | None = None,
+        tell: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Self:
+        """Fit on features and labels, choosing on `dev`, a pair of features and labels; `tell` hears how many strengths are done."""
+        self._check_grids()
+        for name in [name for name in self.__dict__ if name.endswith("_")]:
+            del self.__dict__[name]  # what an earlier fit found
         features, labels = self._checked(X), np.asarray(y)
         if len(features) != len(labels):
             raise MeasureError(f"there are {len(features)} texts but {len(labels)} labels")
@@ -62,15 +71,17 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = features.shape[1]
-        if dev is not None:
+        if dev is not None and len(dev) == 2:
             chosen, wanted = self._checked(dev[0]), np.asarray(dev[1])
             strange = sorted(set(wanted.tolist()) - set(self.classes_.tolist()), key=str)
             if strange:
                 raise MeasureError(f"dev has labels that no training text has: {', '.join(map(str, strange[:5]))}")
-            self._choose(features, codes, chosen, np.searchsorted(self.classes_, wanted))
+            self._choose(features, codes, chosen, np.searchsorted(self.classes_, wanted), tell)
+        elif dev is not None:
+            raise MeasureError("dev must be a pair: the features and the labels of the texts to choose on")
         else:
             fitted, kept = _parts(codes, self.seed)
-            self._choose(features[fitted], codes[fitted], features[kept], codes[kept])
+            self._choose(features[fitted], codes[fitted], features[kept], codes[kept], tell)
             self._set_scale(features)
 
             def keep(_: int, weights: Array) -> bool:
@@ -80,14 +91,27 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             _path(self._scaled(features), codes, len(self.classes_), self.C_, [self.max_iter_], keep)
         return self
 
+    def _check_grids(self) -> None:
+        for name, values in (("C", self.C), ("max_iter", self.max_iter)):
+            if isinstance(values, int | float | str) or not list(values) or not all(value > 0 for value in values):
+                raise MeasureError(f"{name} is {values!r}; give a list of numbers above 0 to choose from")
+
     def _checked(self, X: Any) -> Array:  # noqa: N803
+        known_names = getattr(self, "feature_names_in_", None)
+        if isinstance(X, pd.DataFrame) and known_names is not None:
+            missing = [name for name in known_names if name not in X]
+            if missing:
+                raise MeasureError(
+                    f"{len(missing)} features the classifier was fitted on are missing, first {missing[0]}"
+                )
+            X = X[list(known_names)]  # noqa: N806
         features = np.asarray(X, dtype=np.float64)
         if features.ndim != 2 or not len(features):
             raise MeasureError(
                 f"the features have shape {features.shape}; they must be [text, feature] of at least one text"
             )
         known = getattr(self, "n_features_in_", None)
-        if hasattr(self, "coef_") and features.shape[1] != known:
+        if known is not None and features.shape[1] != known:
             raise MeasureError(f"there are {features.shape[1]} features, but the classifier was fitted on {known}")
         if not np.isfinite(features).all():
             column = int((~np.isfinite(features)).any(0).argmax())
@@ -106,19 +130,22 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _scaled(self, features: Array) -> Array:
         return (features - self.mean_) / self.scale_
 
-    def _choose(self, features: Array, codes: Array, dev: Array, wanted: Array) -> None:
-        self.__dict__.pop("coef_", None)
+    def _choose(
+        self, features: Array, codes: Array, dev: Array, wanted: Array, tell: Callable[[int, int], None]
+    ) -> None:
         self._set_scale(features)
         scaled, chosen = self._scaled(features), self._scaled(dev)
         rows: list[dict[str, float]] = []
         best = -np.inf
-        for strength in sorted(self.C):
+        for number, strength in enumerate(sorted(self.C)):
+            tell(number, len(self.C))
             top, since = -np.inf, 0
 
             def visit(iterations: int, weights: Array, strength: float = strength) -> bool:
                 nonlocal best, top, since
                 guesses = _decide(chosen @ weights[:-1] + weights[-1])
-                reached, right = float(matthews_corrcoef(wanted, guesses)), float((guesses == wanted).mean())
+                table = confusion(wanted, guesses, len(self.classes_))
+                reached, right = float(mcc(table)), float(accuracy(table))
                 rows.append({"C": strength, "max_iter": iterations, "mcc": reached, "accuracy": right})
                 if reached > best:
                     best, self.C_, self.max_iter_ = reached, float(strength), int(iterations)

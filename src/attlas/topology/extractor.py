@@ -14,12 +14,13 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from attlas.core.errors import CorpusError, MeasureError, StudyError
+from attlas.core.errors import CorpusError, MeasureError
 from attlas.core.text import Text
 from attlas.corpora import Corpus
 from attlas.measures import MEASURES
 from attlas.models import Model, load
 from attlas.studies import Study, study
+from attlas.studies.run import versions
 from attlas.topology.features import HeadFeatures, column_names
 from attlas.topology.graphs import THRESHOLDS, check_thresholds
 
@@ -31,7 +32,8 @@ KINDS = ("betti", "digraph", "barcode", "templates")
 class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Texts (strings or Texts) to a matrix [text, feature] whose columns are named `L3.H7.b0@0.1`.
 
-    `model` is anything `attlas.load` takes; `features` are some of betti, digraph, barcode and templates; `heads` are pairs (layer, head), all
+    `model` is anything `attlas.load` takes; `features` are some of betti, digraph, barcode and templates, or such measures with parameters
+    of their own, as `BarcodeMeasure(h1_tokens=0)`; `heads` are pairs (layer, head), all
     if None. `cache` is a folder where the features of a set of texts are kept and found again by content: the model's weights, the texts and the
     parameters. Without it they are remembered as long as this object lives.
     """
@@ -40,7 +42,7 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         model: Any = None,
         *,
-        features: Sequence[str] = ("betti",),
+        features: Sequence[str | HeadFeatures[Any]] = ("betti",),
         thresholds: Sequence[float] = THRESHOLDS,
         heads: Sequence[Head] | None = None,
         cache: str | Path | None = None,
@@ -94,13 +96,15 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.feature_names_out_
 
     def _measures(self) -> list[HeadFeatures[Any]]:
-        kinds = [self.features] if isinstance(self.features, str) else list(self.features)
-        strange = [kind for kind in kinds if kind not in KINDS]
+        kinds = [self.features] if isinstance(self.features, str | HeadFeatures) else list(self.features)
+        strange = [kind for kind in kinds if not isinstance(kind, HeadFeatures) and kind not in KINDS]
         if strange or not kinds:
             raise MeasureError(f"features are some of {', '.join(KINDS)}, not {', '.join(map(str, strange)) or 'none'}")
         levels = check_thresholds(self.thresholds)
         return [
-            MEASURES[kind](**({"thresholds": levels} if kind in ("betti", "digraph") else {}))  # type: ignore[misc]
+            kind
+            if isinstance(kind, HeadFeatures)
+            else MEASURES[kind](**({"thresholds": levels} if kind in ("betti", "digraph") else {}))  # type: ignore[misc]
             for kind in kinds
         ]
 
@@ -110,7 +114,7 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.__dict__["_model"]
 
     def _key(self, texts: list[Text]) -> str:
-        digest = hashlib.sha256(self._loaded().weights_sha256().encode())
+        digest = hashlib.sha256(json.dumps([self._loaded().identity(), versions()]).encode())
         digest.update(repr(self._measures()).encode())
         digest.update(json.dumps([[one.text, one.words] for one in texts]).encode())
         return digest.hexdigest()
@@ -120,13 +124,9 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         texts = _numbered(X)
         place = None if self.cache is None else Path(self.cache).expanduser() / self._key(texts)[:20]
         corpus = Corpus("texts", lambda: texts)
-        options: dict[str, Any] = {"workers": self.workers, "bad": "error", "progress": self.progress}
-        try:
-            return study(self._loaded(), corpus, self._measures(), place, **options)
-        except StudyError as error:
-            if place is None or "belongs to another study" not in str(error):
-                raise
-            return study(self._loaded(), corpus, self._measures(), place, fresh=True, **options)  # of an older version
+        return study(
+            self._loaded(), corpus, self._measures(), place, workers=self.workers, bad="error", progress=self.progress
+        )
 
     def _matrix(self, done: Study, texts: list[Text]) -> Array:
         frames = [done.table(measure.name) for measure in self._measures()]
@@ -151,7 +151,10 @@ def head_of(name: str) -> Head:
 
 
 def _checked_heads(heads: Sequence[Head], model: Model) -> set[Head]:
-    wanted = {(int(layer), int(head)) for layer, head in heads}
+    try:
+        wanted = {(int(layer), int(head)) for layer, head in heads}
+    except (TypeError, ValueError):
+        raise MeasureError(f"heads are pairs (layer, head), not {heads!r}") from None
     strange = [
         f"L{layer}.H{head}"
         for layer, head in sorted(wanted)

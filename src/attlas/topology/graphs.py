@@ -141,10 +141,6 @@ def graphs_of(weights: Array, thresholds: tuple[float, ...], first: int = 0) -> 
 
 def graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
     """Graphs of all heads of all texts of a layer, text by text; from the band where there is one."""
-    return layer.once(("graphs", thresholds), lambda: _graphs_of_layer(layer, thresholds))
-
-
-def _graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
     if not isinstance(layer, BandedAttention):
         weights = layer.dense().weights
         return graphs_of(stacked(weights), in_precision(thresholds, precision_of(weights)))

@@ -11,7 +11,7 @@ import pandas as pd
 
 from attlas.topology.classifier import TopologyClassifier
 from attlas.topology.extractor import Head, head_of
-from attlas.topology.scores import score
+from attlas.topology.scores import confusion, mcc
 
 Array = npt.NDArray[Any]
 Labelled = tuple[Array, Array]  # features [text, feature], labels [text]
@@ -44,7 +44,10 @@ def score_heads(
         row: dict[str, float] = {"layer": layer, "head": head}
         for name, part in (("train", train), ("dev", dev), ("test", test)):
             if part is not None:
-                row[name] = score(part[1], fitted.predict(part[0][:, places])).mcc
+                guesses = np.searchsorted(fitted.classes_, fitted.predict(part[0][:, places]))
+                row[name] = float(
+                    mcc(confusion(np.searchsorted(fitted.classes_, part[1]), guesses, len(fitted.classes_)))
+                )
         rows.append(row)
         tell(number + 1, len(heads))
     return pd.DataFrame(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,23 +14,36 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.files import write_json
+from attlas.core.errors import MeasureError, ModelError
+from attlas.core.files import claimed, write_json
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.corpora import labelled, split
 from attlas.models import Model, load
-from attlas.models.finetune import base_of, logits_of
+from attlas.models.finetune import base_of, label_names, logits_of
 from attlas.studies import Study
 from attlas.studies.derived import write_derived
-from attlas.studies.store import MANIFEST, claimed, read_manifest, same_study
+from attlas.studies.run import versions
+from attlas.studies.store import MANIFEST, read_manifest, same_study
 from attlas.topology.classifier import TopologyClassifier
 from attlas.topology.extractor import TopologyFeatures
+from attlas.topology.features import HeadFeatures
 from attlas.topology.graphs import THRESHOLDS, check_thresholds
 from attlas.topology.heads import best_heads, columns_of, likeness, score_heads
-from attlas.topology.scores import Score, score
+from attlas.topology.scores import difference, score
 
 Array = npt.NDArray[Any]
 BEST = (12, 3, 1)
+CALLED = {
+    "all": "all heads",
+    "12": "12 heads",
+    "3": "3 heads",
+    "1": "one head",
+    "frozen_model": "the frozen model",
+    "random_model": "random weights",
+    "length_only": "length",
+}
+Data = dict[str, tuple[Array, Array]]  # part -> features [text, feature], labels [text]
 RESULT, FEATURES, CLASSIFIER = "result.json", "features", "classifier"
 
 
@@ -57,9 +70,10 @@ def experiment(
     text: str | None = None,
     label: str | None = "label",
     frozen: Any = None,
-    features: Sequence[str] = ("betti",),
+    features: Sequence[str | HeadFeatures[Any]] = ("betti",),
     thresholds: Sequence[float] = THRESHOLDS,
     controls: bool = True,
+    cache: str | Path | None = None,
     seed: int = 0,
     fresh: bool = False,
     workers: int | None = None,
@@ -69,7 +83,7 @@ def experiment(
 
     `model` is usually a fine-tuned classifier's folder; `frozen` is what it was fine-tuned from, known by itself for what `attlas finetune` wrote.
     Controls: the same features of the frozen model and of the same network with random weights, and a classifier that sees only the
-    length of the text. Features and results stay in `out`; the same call finds them again, and `fresh` works out another one's results in its place.
+    length of the text. Features (those in `cache`, if given, which experiments may share) and results stay in `out`; the same call finds them again, and `fresh` works out another one's results in its place.
     """
     began = time.perf_counter()
     folder = Path(out).expanduser()
@@ -77,12 +91,13 @@ def experiment(
     fitted, chosen = split(fitted, 0.1, seed) if dev is None else (fitted, labelled(dev, text, label))
     parts = {"train": fitted, "dev": chosen, "test": labelled(test, text, label)}
     loaded, own_head = _loaded(model)
-    run = _Run(loaded, own_head, parts, folder, tuple(features), check_thresholds(thresholds), seed, workers, progress)
-    before = base_of(model) if frozen is None and isinstance(model, str | Path) else None
-    frozen = before if frozen is None else frozen
-    if frozen is None and not own_head:
-        frozen = loaded
-    identity = run.identity(frozen if isinstance(frozen, str | Path | None) else type(frozen).__name__, controls)
+    before = _before(model, loaded, own_head, frozen) if controls else None
+    kinds: list[Any] = [features] if isinstance(features, str | HeadFeatures) else list(features)
+    place = folder / FEATURES if cache is None else Path(cache).expanduser()
+    run = _Run(
+        loaded, own_head, before, parts, folder, place, kinds, check_thresholds(thresholds), seed, workers, progress
+    )
+    identity = {**run.identity(), "controls": controls}
     manifest = read_manifest(folder)
     if manifest is not None and not fresh:
         same_study(folder, manifest["identity"], identity)
@@ -91,7 +106,20 @@ def experiment(
     name = str(getattr(test, "name", test if isinstance(test, str | Path) else "test"))
     with claimed(folder):
         write_json(folder / MANIFEST, {"status": "running", "identity": identity})
-        return run.go(frozen, controls, identity, name, began)
+        return run.go(controls, identity, name, began)
+
+
+def _before(model: Any, loaded: Model, own_head: bool, frozen: Any) -> Model | None:
+    """The model before fine-tuning: as given, as `finetune` noted it, or the model itself if it was never fine-tuned; None if not known."""
+    if frozen is not None:
+        return load(frozen)
+    if not own_head:
+        return loaded
+    base = base_of(model) if isinstance(model, str | Path) else None
+    try:
+        return None if base is None else load(base)
+    except ModelError:  # moved since, or out of reach
+        return None
 
 
 def _loaded(model: Any) -> tuple[Model, bool]:
@@ -106,142 +134,176 @@ def _loaded(model: Any) -> tuple[Model, bool]:
 
 @dataclass
 class _Run:
+    """One experiment under way."""
+
     model: Model
     own_head: bool
+    before: Model | None
     parts: dict[str, list[Text]]
     folder: Path
-    features: tuple[str, ...]
+    cache: Path
+    features: list[str | HeadFeatures[Any]]
     thresholds: tuple[float, ...]
     seed: int
     workers: int | None
     progress: bool | None
 
-    def identity(self, frozen: Any, controls: bool) -> dict[str, Any]:
+    def __post_init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def identity(self) -> dict[str, Any]:
         texts = {name: [[one.text, one.label] for one in part] for name, part in self.parts.items()}
         return {
             "kind": "topology",
-            "weights": self.model.weights_sha256(),
+            **self.model.identity(),
+            "frozen": None if self.before is None else self.before.weights_sha256(),
             "texts": {name: hashlib.sha256(json.dumps(rows).encode()).hexdigest() for name, rows in texts.items()},
-            "features": list(self.features),
+            "features": [str(kind) for kind in self.features],
             "thresholds": list(self.thresholds),
-            "frozen": None if frozen is None else str(frozen),
-            "controls": controls,
             "seed": self.seed,
+            "versions": versions(),
         }
 
-    def go(self, frozen: Any, controls: bool, identity: dict[str, Any], name: str, began: float) -> Experiment:
+    def go(self, controls: bool, identity: dict[str, Any], name: str, began: float) -> Experiment:
+        """Everything: the model's own score, all heads, the best heads, the controls; written as tables and a result."""
         extractor = self.extractor(self.model)
-        data = self.matrices(extractor)
-        names = list(extractor.get_feature_names_out())
-        rows: list[dict[str, Any]] = []
-
-        def add(kind: str, found: Score | None, **more: Any) -> dict[str, Any]:
-            row = {**({} if found is None else found.to_dict()), **more}
-            rows.append({"classifier": kind, **{key: value for key, value in row.items() if key not in ("chosen",)}})
-            return row
-
-        own = add("model", self.own_score()) if self.own_head else None
-        every, fitted = self.fit(data, names)
-        whole = add("all", every, heads=len(names) // self._per_head(names), C=fitted.C_, max_iter=fitted.max_iter_)
-        fitted.save(self.folder / CLASSIFIER)
-        with progress_bar("scoring heads", "heads", wanted=self.progress) as tell:
-            scores = score_heads(names, data["train"], data["dev"], data["test"], tell=tell)
-        best = {}
-        for count in BEST:
-            heads = best_heads(scores, count)
-            found, some = self.fit(data, names, columns_of(names, heads))
-            best[str(count)] = add(
-                str(count),
-                found,
-                heads=len(heads),
-                C=some.C_,
-                max_iter=some.max_iter_,
-                chosen=[list(head) for head in heads],
-            )
-        beside = self.controls(frozen, add) if controls else {}
-        most = max(pd.Series([one.label for one in self.parts["test"]]).value_counts(normalize=True))
-        alike = likeness(scores)
+        studies = {part: extractor.study_of(texts).manifest["counts"] for part, texts in self.parts.items()}
+        data, names, left_out = self.matrices(extractor)
+        own, said = self.own_score()
+        whole, classifier, guesses = self.scored("all", data, names)
+        classifier.save(self.folder / CLASSIFIER)
+        heads, best = self.ranked(data, names)
+        beside = self.controls() if controls else {}
+        labels = self.labels("test")
         result = {
-            **{key: value for key, value in whole.items() if key != "heads"},
+            **whole,
             "model": own,
+            "difference_from_model": None if said is None else difference(labels, guesses, said, self.seed),
             "heads": best,
             "controls": beside,
-            "majority_accuracy": float(most),
-            "maps": alike,
+            "majority_accuracy": float(pd.Series(labels).value_counts(normalize=True).max()),
+            "maps": likeness(heads),
             "texts": {part: len(texts) for part, texts in self.parts.items()},
-            "features": {"kinds": list(self.features), "thresholds": list(self.thresholds), "columns": len(names)},
+            "truncated": {part: counts["truncated"] for part, counts in studies.items()},
+            "test_texts_in_train": len(
+                {one.text for one in self.parts["test"]} & {one.text for one in self.parts["train"]}
+            ),
+            "features": {
+                "kinds": [str(kind) for kind in self.features],
+                "thresholds": list(self.thresholds),
+                "columns": len(names),
+                "left_out": left_out,
+            },
             "classifier": str(self.folder / CLASSIFIER),
         }
         behind = extractor.study_of(self.parts["test"]).manifest
+        told = (
+            "texts",
+            "truncated",
+            "test_texts_in_train",
+            "maps",
+            "majority_accuracy",
+            "difference_from_model",
+            "features",
+        )
         manifest = {
             **{key: behind[key] for key in ("model", "counts", "versions", "measures")},
             "corpus": {**behind["corpus"], "name": name},
             "seed": self.seed,
             "identity": identity,
-            "topology": {key: result[key] for key in ("texts", "maps", "majority_accuracy", "features")},
+            "topology": {key: result[key] for key in told},
             "seconds": round(time.perf_counter() - began, 3),
         }
-        tables = {"topology": pd.DataFrame(rows), "topology_heads": scores, "topology_grid": fitted.dev_scores_}
+        tables = {"topology": pd.DataFrame(self.rows), "topology_heads": heads, "topology_grid": classifier.dev_scores_}
         write_json(self.folder / RESULT, result)
         return Experiment(write_derived(self.folder, manifest, tables), result)
 
     def extractor(self, model: Model) -> TopologyFeatures:
         return TopologyFeatures(
-            model, features=self.features, thresholds=self.thresholds, cache=self.folder / FEATURES,
+            model, features=self.features, thresholds=self.thresholds, cache=self.cache,
             workers=self.workers, progress=self.progress,
         ).fit()  # fmt: skip
 
-    def matrices(self, extractor: TopologyFeatures) -> dict[str, tuple[Array, Array]]:
-        return {name: (extractor.transform(texts), self.labels(name)) for name, texts in self.parts.items()}
+    def matrices(self, extractor: TopologyFeatures) -> tuple[Data, list[str], int]:
+        """Features and labels of each part, the names of the columns, and how many were left out because some text lacks them."""
+        values = {name: extractor.transform(texts) for name, texts in self.parts.items()}
+        whole = np.all([np.isfinite(matrix).all(0) for matrix in values.values()], axis=0)
+        names = [str(name) for name in extractor.get_feature_names_out()[whole]]
+        if not names:
+            raise MeasureError(
+                "no feature is there for all texts; holes of `barcode` need texts within its limit of tokens"
+            )
+        return (
+            {name: (matrix[:, whole], self.labels(name)) for name, matrix in values.items()},
+            names,
+            int((~whole).sum()),
+        )
 
     def labels(self, part: str) -> Array:
         return np.array([one.label for one in self.parts[part]])
 
-    def fit(
-        self, data: Mapping[str, tuple[Array, Array]], names: Sequence[str], places: Sequence[int] | None = None
-    ) -> tuple[Score, TopologyClassifier]:
-        """A classifier on some columns, and its score on test."""
+    def scored(
+        self, kind: str, data: Data, names: Sequence[str], places: Sequence[int] | None = None, **more: Any
+    ) -> tuple[dict[str, Any], TopologyClassifier, Array]:
+        """Fit a classifier on some columns and score it on test: a row of the table, the classifier, its guesses."""
         chosen = list(range(len(names))) if places is None else list(places)
-        frames = {
-            part: pd.DataFrame(values[:, chosen], columns=[names[place] for place in chosen])
-            for part, (values, _) in data.items()
-        }
-        fitted = TopologyClassifier(seed=self.seed).fit(
-            frames["train"], data["train"][1], (frames["dev"], data["dev"][1])
-        )
-        return score(data["test"][1], fitted.predict(frames["test"]), self.seed), fitted
+        columns = [names[place] for place in chosen]
+        frames = {part: pd.DataFrame(values[:, chosen], columns=columns) for part, (values, _) in data.items()}
+        with progress_bar(f"fitting {CALLED.get(kind, kind)}", "strengths", wanted=self.progress) as tell:
+            fitted = TopologyClassifier(seed=self.seed).fit(
+                frames["train"], data["train"][1], (frames["dev"], data["dev"][1]), tell=tell
+            )
+        guesses = fitted.predict(frames["test"])
+        row = {**score(data["test"][1], guesses, self.seed).to_dict(), "C": fitted.C_, "max_iter": fitted.max_iter_}
+        self.rows.append({"classifier": kind, **row})
+        return {**row, **more}, fitted, guesses
 
-    def controls(self, frozen: Any, add: Any) -> dict[str, Any]:
+    def ranked(self, data: Data, names: Sequence[str]) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """Each head alone, and classifiers on the best of them by their score on train."""
+        with progress_bar("scoring heads", "heads", wanted=self.progress) as tell:
+            heads = score_heads(names, data["train"], data["dev"], data["test"], tell=tell)
+        best = {}
+        for count in BEST:
+            chosen = best_heads(heads, count)
+            places = columns_of(names, chosen)
+            best[str(count)] = self.scored(str(count), data, names, places, chosen=[list(head) for head in chosen])[0]
+        return heads, best
+
+    def controls(self) -> dict[str, Any]:
+        """The same classifier on features of the model before fine-tuning, of random weights, and on length alone."""
         out: dict[str, Any] = {}
-        base = self.model if frozen is self.model else None if frozen is None else load(frozen)
-        for kind, other in (("frozen_model", base), ("random_model", self.model.randomized(self.seed))):
+        for kind, other in (("frozen_model", self.before), ("random_model", self.model.randomized(self.seed))):
             if other is None:
                 out[kind] = None
                 continue
-            extractor = self.extractor(other)
-            found, fitted = self.fit(self.matrices(extractor), list(extractor.get_feature_names_out()))
-            out[kind] = add(kind, found, C=fitted.C_, max_iter=fitted.max_iter_)
+            data, names, _ = self.matrices(self.extractor(other))
+            out[kind] = self.scored(kind, data, names)[0]
         lengths = {part: (self.lengths(texts), self.labels(part)) for part, texts in self.parts.items()}
-        found, fitted = self.fit(lengths, ["tokens", "tokens_squared", "log_tokens"])
-        out["length_only"] = add("length_only", found, C=fitted.C_, max_iter=fitted.max_iter_)
+        out["length_only"] = self.scored("length_only", lengths, ["tokens", "tokens_squared", "log_tokens"])[0]
         return out
 
     def lengths(self, texts: list[Text]) -> Array:
         tokens = np.array([len(one) for one in self.model.encode(list(enumerate(texts)))], dtype=np.float64)
         return np.stack([tokens, tokens**2, np.log(tokens)], axis=-1)
 
-    def own_score(self) -> Score | None:
-        """The model's own head on test, where its labels are ours."""
+    def own_score(self) -> tuple[dict[str, Any] | None, Array | None]:
+        """The score and the guesses of the model's own head on test; None where it has none or its labels are others.
+
+        A head without names for its labels (LABEL_0, ...) is taken to have them in order, as numbers or as strings.
+        """
+        if not self.own_head:
+            return None, None
         known = self.model.network.config.id2label
         names = [str(known[number]) for number in sorted(known)]
-        wanted = sorted({*self.labels("test").tolist(), *self.labels("train").tolist()})
+        wanted = label_names(self.parts["test"] + self.parts["train"])
         if not set(wanted) <= set(names):
             if names != [f"LABEL_{number}" for number in range(len(wanted))]:
-                return None
+                return None, None
             names = wanted
-        guesses = logits_of(self.model, self.parts["test"]).argmax(-1)
-        return score(self.labels("test"), np.array(names)[guesses], self.seed)
-
-    @staticmethod
-    def _per_head(names: Sequence[str]) -> int:
-        return sum(name.startswith("L0.H0.") for name in names)
+        texts = self.parts["test"]
+        with progress_bar("the model's own guesses", wanted=self.progress) as tell:
+            logits = logits_of(self.model, texts, lambda done: tell(done, len(texts)))
+        guesses = np.array(names)[logits.argmax(-1)]
+        row = score(self.labels("test"), guesses, self.seed).to_dict()
+        self.rows.append({"classifier": "model", **row})
+        return row, guesses

@@ -96,9 +96,21 @@ def _topology(study: Study) -> list[str]:
     out = [f"The shape of attention alone reaches MCC {told('all')} on {int(every['n']):,} texts (all heads)"]
     if "model" in table.index:
         out[0] += f"; the model itself {told('model')}"
+        gap = study.manifest["topology"]["difference_from_model"]
+        out[0] += f", a difference of {number(gap['mcc'])} [{number(gap['low'])}, {number(gap['high'])}]"
     beside = [(name, what) for name, what in (("frozen_model", "the model before fine-tuning"), ("random_model", "random weights"), ("length_only", "the length of the text alone")) if name in table.index]  # fmt: skip
     if beside:
         out.append("Controls: " + ", ".join(f"{what} {told(name)}" for name, what in beside))
+    about = study.manifest["topology"]
+    if about["test_texts_in_train"]:
+        out.append(f"{about['test_texts_in_train']:,} test texts also stand in train: the scores flatter")
+    cut = {part: count for part, count in about["truncated"].items() if count}
+    if cut:
+        out.append(
+            "Texts longer than the model were cut: " + ", ".join(f"{count:,} of {part}" for part, count in cut.items())
+        )
+    if about["features"]["left_out"]:
+        out.append(f"{about['features']['left_out']:,} features were left out because some texts lack them")
     heads = study.table("topology_heads")
     best, alike = heads.loc[heads["train"].idxmax()], study.manifest["topology"]["maps"]["pearson"]
     out.append(
