@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
+from attlas.cli import main
+from attlas.testing import tiny
 from tests.conftest import Run
 
 
 def test_help_and_measures_do_not_import_torch() -> None:
-    code = "import sys; sys.argv = ['attlas', {!r}]\ntry:\n    from attlas.cli import main; main()\nexcept SystemExit as end:\n    assert not end.code\nheavy = {{'torch', 'transformers', 'pandas', 'numba', 'altair'}} & set(sys.modules)\nassert not heavy, heavy"
-    for argument in ("--help", "measures"):
-        done = subprocess.run([sys.executable, "-c", code.format(argument)], capture_output=True, text=True)
+    code = "import sys; sys.argv = ['attlas', *{!r}.split()]\ntry:\n    from attlas.cli import main; main()\nexcept SystemExit as end:\n    assert not end.code\nheavy = {{'torch', 'transformers', 'pandas', 'numba', 'altair'}} & set(sys.modules)\nassert not heavy, heavy"
+    for arguments, word in (
+        ("--help", "study"),
+        ("measures", "surface"),
+        ("finetune --help", "--hold-out"),
+        ("topology --help", "--thresholds"),
+        ("reproduce --help", "betti"),
+        ("reproduce betti --help", "--data-root"),
+    ):
+        done = subprocess.run([sys.executable, "-c", code.format(arguments)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        assert "surface" in done.stdout or "study" in done.stdout
+        assert word in done.stdout
 
 
 def test_a_study_of_ones_own_things(attlas_command: Run, tmp_path: Path, tiny_folder: Path) -> None:
@@ -169,3 +183,332 @@ def test_tour_does_everything_on_what_is_embedded(attlas_command: Run, tmp_path:
     assert done.returncode == 0, done.stderr
     assert "460 of 460 read" in done.stdout
     assert (tmp_path / "tour/report.html").is_file()
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    error: str
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """Run the command line in this process, where everything is imported already; in the same folder as `attlas_command`."""
+    for name in ("TRANSFORMERS_VERBOSITY", "HF_HUB_DISABLE_PROGRESS_BARS"):
+        monkeypatch.setenv(name, "error" if "VERBOSITY" in name else "1")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str | Path) -> Said:
+        monkeypatch.setattr(sys, "argv", ["attlas", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end, threadpool_limits(1):
+            main()
+        said = capsys.readouterr()
+        return Said(int(end.value.code or 0), said.out, said.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of one layer."""
+    folder = tmp_path_factory.mktemp("models") / "small-bert"
+    model = tiny("bert", num_hidden_layers=1)
+    model.network.save_pretrained(folder)
+    model.tokenizer.save_pretrained(folder)
+    return folder
+
+
+def reviews(count: int, seed: int = 0) -> list[tuple[str, str]]:
+    """Texts and labels; the text says its label, and texts of one label are longer."""
+    draw = np.random.default_rng(seed)
+    words = ["the", "cat", "dog", "film", "was", "very", "it", "is", "not", "with"]
+    out = []
+    for number in range(count):
+        label = "bad" if number % 2 else "good"
+        length = draw.integers(3, 6) if number % 2 else draw.integers(7, 11)
+        out.append((" ".join([*draw.choice(words, length), label]) + f" {1000 * seed + number:04d}", label))
+    return out
+
+
+def write_reviews(path: Path, count: int, seed: int = 0) -> None:
+    pd.DataFrame(reviews(count, seed), columns=["review", "stars"]).to_csv(path, index=False)
+
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # tiny matrices gain nothing from more
+COLUMNS = ["--text", "review", "--label", "stars"]
+SCORES = {"mcc", "mcc_low", "mcc_high", "accuracy", "accuracy_low", "accuracy_high", "n"}
+
+
+def test_finetune_then_topology(
+    attlas_command: Run, inside: Callable[..., Said], tmp_path: Path, small_folder: Path
+) -> None:
+    for seed, (name, count) in enumerate({"train": 40, "dev": 16, "test": 20}.items()):
+        write_reviews(tmp_path / f"{name}.csv", count, seed)
+    command: list[Any] = ["finetune", "--data", "train.csv", "--dev", "dev.csv", *COLUMNS, "--model", small_folder]
+    command += ["--out", "tuned", "--epochs", "2", "--learning-rate", "0.003", "--batch-size", "8", "--hold-out", "0.2"]
+    done = attlas_command(*command, "--json", **ONE_THREAD)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    content = json.loads(done.stdout)
+    assert content["model"] == "tuned"
+    assert content["status"] == "complete"
+    assert content["labels"] == ["bad", "good"]
+    assert content["counts"] == {"fitted": 32, "dev": 16, "held_out": 8, "truncated": 0}
+    assert set(content["scores"]) == {"mcc", "accuracy"}
+    told = inside(*command)  # the same again: what was done, in words
+    assert (told.code, told.error) == (0, "")
+    assert [line.split()[0] for line in told.out.splitlines()] == ["epoch", "epoch", "dev", "texts", "labels", "model"]
+    assert f"MCC {content['scores']['mcc']:.3f}" in told.out.splitlines()[2]
+    assert "8 held out in tuned/held_out.jsonl" in told.out
+
+    command = [
+        "topology",
+        "--model",
+        "tuned",
+        "--train",
+        "train.csv",
+        "--dev",
+        "dev.csv",
+        "--test",
+        "test.csv",
+        *COLUMNS,
+    ]
+    command += ["--out", "topology", "--thresholds", "0.05, 0.1,0.25"]
+    done = attlas_command(*command, "--json", **ONE_THREAD)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    content = json.loads(done.stdout)
+    assert set(content) >= SCORES | {"heads", "controls", "model", "texts", "maps", "report", "study", "classifier"}
+    assert set(content["heads"]) == {"12", "3", "1"}
+    assert set(content["controls"]) == {"random_model", "frozen_model", "length_only"}
+    for part in (content["model"], *content["heads"].values(), *content["controls"].values()):
+        assert set(part) >= SCORES
+    assert content["texts"] == {"train": 40, "dev": 16, "test": 20}
+    assert content["controls"]["length_only"]["mcc"] == 1.0  # lengths do not overlap
+    assert (tmp_path / content["report"]).stat().st_size > 500_000
+    told = inside(*command)
+    assert (told.code, told.error) == (0, "")
+    assert "control: random weights" in told.out
+    assert f"{content['mcc']:.3f}" in told.out
+    assert "- The shape of attention alone reaches MCC" in told.out
+    assert "nan" not in told.out
+    refused = inside(*command, "--seed", "5")
+    assert refused.code == 2
+    assert "topology belongs to another study (its seed differ)" in refused.error
+    fewer = inside(*command, "--no-controls", "--fresh", "--json")
+    assert json.loads(fewer.out)["controls"] == {}
+
+
+def test_finetune_the_head_alone(inside: Callable[..., Said], tmp_path: Path, small_folder: Path) -> None:
+    write_reviews(tmp_path / "train.csv", 40)
+    done = inside("finetune", "--data", "train.csv", *COLUMNS, "--model", small_folder, "--out", "tuned", "--head-only")
+    assert (done.code, done.error) == (0, "")
+    lines = done.out.splitlines()
+    assert [line.partition("MCC")[0].split() for line in lines[:4]] == [
+        ["C", "0.01"],
+        ["C", "0.1"],
+        ["C", "1"],
+        ["C", "10"],
+    ]
+    assert "36 fitted" in done.out
+
+
+def write_data(root: Path) -> None:
+    """CoLA, IMDB and SMS spam as small as can be; some files packed, some texts in more than one part."""
+
+    def packed(path: Path, content: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(content.encode()))
+
+    def rows(texts: list[tuple[str, str]]) -> str:
+        return "".join(
+            f"gj04\t{int(label == 'good')}\t{'' if label == 'good' else '*'}\t{text}\n" for text, label in texts
+        )
+
+    dev = reviews(12, 1)
+    packed(root / "cola/in_domain_train.tsv.gz", rows(reviews(50) + dev[:4]))
+    packed(root / "cola/in_domain_dev.tsv.gz", rows(dev))
+    packed(root / "cola/out_of_domain_dev.tsv.gz", rows(reviews(12, 2)))
+    for name, texts in (("train_le128", reviews(40, 3) + reviews(16, 4)[:2]), ("dev_le128", reviews(16, 4))):
+        (root / "imdb").mkdir(exist_ok=True)
+        lines = [
+            {
+                "id": f"{name}/{number}",
+                "label": int(label == "good"),
+                "rating": 9,
+                "n_tokens": 9,
+                "text": f"{text} <br /> !",
+            }
+            for number, (text, label) in enumerate(texts)
+        ]
+        (root / f"imdb/{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    messages = reviews(60, 5) + reviews(60, 5)[:10]  # some come twice
+    packed(
+        root / "sms_spam/train.tsv.gz",
+        "".join(f'{"ham" if label == "good" else "spam"}\t"{text}\n' for text, label in messages),
+    )
+
+
+def test_reproduce_betti(
+    attlas_command: Run,
+    inside: Callable[..., Said],
+    tmp_path: Path,
+    small_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_data(tmp_path / "data")
+    command = ["reproduce", "betti", "--data-root", "data", "--model", small_folder, "--out", "betti"]
+    done = attlas_command(*command, **ONE_THREAD)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    out = tmp_path / "betti"
+    table = (out / "table1.md").read_text()
+    assert table.strip() in done.stdout
+    for title in ("CoLA", "SMS spam", "IMDB, at most 128 tokens", "ours, the paper's way", "kept out of fine-tuning"):
+        assert title in table
+    for published in (".559 (82.0)", ".549 (81.1)", ".950 (98.9)", ".606 (92.3)", ".833 (91.7)", ".735 (86.9)"):
+        assert published in table
+    assert "nan" not in table
+    for row in [line for line in table.splitlines() if line.startswith(("| control", "| fine-tuned", "| Betti"))]:
+        assert row.count("[") == 2, row  # a number with its interval for each convention
+    pictures = sorted(path.name for path in out.glob("*.png"))
+    assert pictures == sorted(
+        f"figure1-{task}-{convention}.png"
+        for task in ("cola", "sms_spam", "imdb")
+        for convention in ("published", "corrected")
+    )
+    assert all(
+        (out / name).read_bytes().startswith(b"\x89PNG") and str(Path("betti") / name) in done.stdout
+        for name in pictures
+    )
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("it was run again")
+
+    monkeypatch.setattr("attlas.models.finetune.Trainer", refuse)
+    monkeypatch.setattr("attlas.topology.classifier.TopologyClassifier.fit", refuse)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    began = time.process_time()
+    again = inside(*command, "--json")
+    assert (again.code, again.error) == (0, "")
+    assert time.process_time() - began < 20
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}.keys() == before.keys()
+    assert (out / "table1.md").read_text() == table
+    content = json.loads(again.out)
+    assert content == json.loads((out / "table1.json").read_text())
+    text = json.dumps(content)
+    assert all(name in text for name in ("cola", "sms_spam", "imdb", "published", "corrected", "random_model"))
+    tuned = json.loads((out / "cola/model-corrected/finetune.json").read_text())
+    held = [json.loads(line)["text"] for line in (out / "cola/model-corrected/held_out.jsonl").read_text().splitlines()]
+    fitted = json.loads((out / "cola/topology-corrected/result.json").read_text())["texts"]["train"]
+    assert len(held) == tuned["counts"]["held_out"] == fitted == 9  # a fifth of 45
+    assert tuned["counts"]["fitted"] == 36
+    assert not (out / "cola/model-published/held_out.jsonl").exists()
+
+
+def test_no_text_of_a_task_is_on_two_sides(tmp_path: Path) -> None:
+    from attlas.papers.betti import TASKS
+
+    write_data(tmp_path)
+    sizes = {}
+    for name, task in TASKS.items():
+        parts = task.parts(tmp_path)
+        sizes[name] = [len(part) for part in (parts.train, parts.dev, parts.test)]
+        train, dev, test = ({one.text for one in part} for part in (parts.train, parts.dev, parts.test))
+        assert not train & dev
+        assert not train & test
+        assert not dev & test
+        for part in (parts.train, parts.dev, parts.test):
+            assert len({one.label for one in part}) == 2
+            assert len({one.id for one in part}) == len(part)
+    assert sizes["cola"] == [45, 5, 24]
+    assert sizes["imdb"] == [32, 8, 16]
+    assert sum(sizes["sms_spam"]) == 70
+    assert next(iter(TASKS["sms_spam"].parts(tmp_path).test)).text.startswith('"')  # no quoting in that file
+
+
+WRONG_CALLS: dict[str, tuple[list[str], str]] = {
+    "finetune: no data": (["finetune"], "Missing option '--data'"),
+    "finetune: no such file": (["finetune", "--data", "nowhere.csv"], "there is no file nowhere.csv"),
+    "finetune: no label column": (["finetune", "--data", "good.csv", "--label", "stars"], "no column 'stars'; its columns are text, label"),
+    "finetune: one label": (["finetune", "--data", "good.csv"], "all texts have the label 1; a classifier needs at least two"),
+    "finetune: a label is missing": (["finetune", "--data", "nolabel.csv"], "row 1 (line 2): it has no label in 'label'"),
+    "finetune: an unknown label in dev": (["finetune", "--data", "two.csv", "--dev", "three.csv"], "labels that no training text has: c"),
+    "finetune: no epochs": (["finetune", "--data", "two.csv", "--epochs", "0"], "epochs is 0; it must be at least 1"),
+    "finetune: epochs that are no number": (["finetune", "--data", "two.csv", "--epochs", "x"], "Invalid value for '--epochs'"),
+    "finetune: a learning rate of 0": (["finetune", "--data", "two.csv", "--learning-rate", "0"], "learning_rate is 0.0"),
+    "finetune: all held out": (["finetune", "--data", "two.csv", "--hold-out", "1"], "hold_out is 1.0; it is a share"),
+    "finetune: no such model": (["finetune", "--data", "two.csv", "--model", "./nowhere"], "there is no folder nowhere"),
+    "finetune: not a model": (["finetune", "--data", "two.csv", "--model", "taken"], "has no config.json"),
+    "finetune: a folder of someone else": (["finetune", "--data", "two.csv", "--out", "taken"], "taken is not empty and holds no model"),
+    "topology: no test": (["topology", "--train", "two.csv"], "Missing option '--test'"),
+    "topology: no such file": (["topology", "--train", "two.csv", "--test", "nowhere.csv"], "there is no file nowhere.csv"),
+    "topology: one label": (["topology", "--train", "good.csv", "--test", "two.csv", "--dev", "good.csv"], "label"),
+    "topology: an unknown label in dev": (["topology", "--train", "two.csv", "--test", "two.csv", "--dev", "three.csv"], "no training text has: c"),
+    "topology: an unknown label in test": (["topology", "--train", "two.csv", "--dev", "two.csv", "--test", "three.csv"], "no training text has: c"),
+    "topology: thresholds that are no numbers": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", "a,b"], "--thresholds is 'a,b'; give numbers"),
+    "topology: a threshold of 0": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", "0"], "a threshold is 0.0"),
+    "topology: no thresholds": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", ","], "no thresholds"),
+    "topology: an unknown kind": (["topology", "--train", "two.csv", "--test", "two.csv", "--features", "betti,betty"], "features are some of betti, digraph, barcode, templates, not betty"),
+    "topology: a folder of someone else": (["topology", "--train", "two.csv", "--test", "two.csv", "--out", "taken"], "taken is not empty and holds no study"),
+    "topology: no such frozen model": (["topology", "--train", "two.csv", "--test", "two.csv", "--frozen", "./nowhere"], "there is no folder nowhere"),
+    "reproduce: no paper": (["reproduce", "nothing"], "No such command 'nothing'"),
+    "reproduce: no data": (["reproduce", "betti"], "Missing option '--data-root'"),
+    "reproduce: no such folder": (["reproduce", "betti", "--data-root", "nowhere"], "there is no folder nowhere; give the folder of the data sets with --data-root"),
+    "reproduce: a file for a folder": (["reproduce", "betti", "--data-root", "good.csv"], "there is no folder good.csv"),
+    "reproduce: no such file": (["reproduce", "betti", "--data-root", "taken"], "there is no taken/cola/"),
+    "reproduce: one file is missing": (["reproduce", "betti", "--data-root", "holes"], "there is no holes/imdb/dev_le128.jsonl (or .gz)"),
+    "reproduce: an unknown task": (["reproduce", "betti", "--data-root", "taken", "--tasks", "cola,mnli"], "there is no task 'mnli'; they are cola, sms_spam, imdb"),
+    "reproduce: no task": (["reproduce", "betti", "--data-root", "taken", "--tasks", ""], "there is no task"),
+    "reproduce: an unknown convention": (["reproduce", "betti", "--data-root", "taken", "--convention", "mine"], "there is no convention 'mine'; they are published, corrected"),
+    "reproduce: an empty file": (["reproduce", "betti", "--data-root", "bare", "--tasks", "cola"], "bare/cola/"),
+    "reproduce: too few columns": (["reproduce", "betti", "--data-root", "narrow", "--tasks", "cola"], "narrow/cola/"),
+    "reproduce: no text in a line": (["reproduce", "betti", "--data-root", "narrow", "--tasks", "imdb"], "narrow/imdb/"),
+    "reproduce: not JSON": (["reproduce", "betti", "--data-root", "bare", "--tasks", "imdb"], "line 1: it is not JSON"),
+    "reproduce: no such model": (["reproduce", "betti", "--data-root", "whole", "--tasks", "cola", "--model", "./nowhere"], "there is no folder nowhere"),
+}  # fmt: skip
+
+
+def write_wrong_data(folder: Path) -> None:
+    write_bad_inputs(folder)
+    for name, labels in (("two", "ab"), ("three", "abc")):
+        rows = [f"the {'cat' if number % 2 else 'dog'} {number},{labels[number % len(labels)]}" for number in range(24)]
+        (folder / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    for name in ("whole", "holes"):
+        write_data(folder / name)
+    (folder / "holes/imdb/dev_le128.jsonl").unlink()
+    for name, tsv, line in (("bare", "", "{oops\n"), ("narrow", "gj04\t1\n", '{"id": 1, "label": 1}\n')):
+        for place in ("cola", "imdb"):
+            (folder / name / place).mkdir(parents=True)
+        for file in ("in_domain_train", "in_domain_dev", "out_of_domain_dev"):
+            (folder / name / "cola" / f"{file}.tsv").write_text(tsv)
+        for file in ("train_le128", "dev_le128"):
+            (folder / name / "imdb" / f"{file}.jsonl").write_text(line)
+
+
+@pytest.mark.parametrize("case", WRONG_CALLS)
+def test_wrong_calls_are_one_clear_line_and_nothing_is_written(
+    case: str, inside: Callable[..., Said], tmp_path: Path, small_folder: Path
+) -> None:
+    write_wrong_data(tmp_path)
+    arguments, message = WRONG_CALLS[case]
+    before = sorted(path for path in tmp_path.rglob("*"))
+    if len(arguments) > 2:
+        arguments = arguments + ([] if "--model" in arguments else ["--model", str(small_folder)])
+        arguments = arguments + ([] if "--out" in arguments else ["--out", "out"])
+    done = inside(*arguments)
+    assert done.code == 2, done.error
+    assert message in done.error
+    assert done.error.count("\n") == 1, done.error
+    assert done.out == ""
+    assert sorted(path for path in tmp_path.rglob("*")) == before
+
+
+def test_a_wrong_call_in_a_process_of_its_own(attlas_command: Run, tmp_path: Path) -> None:
+    write_wrong_data(tmp_path)
+    before = sorted(path for path in tmp_path.rglob("*"))
+    done = attlas_command("topology", "--train", "two.csv", "--test", "nolabel.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "attlas: nolabel.csv, row 1 (line 2): it has no label in 'label'\n"
+    assert sorted(path for path in tmp_path.rglob("*")) == before

@@ -179,6 +179,13 @@ def test_cut_texts_are_counted(bert: Path, tmp_path: Path) -> None:
     assert done.record["counts"]["truncated"] == longer
 
 
+@pytest.mark.parametrize("head_only", [False, True])
+def test_a_dev_of_one_label_is_no_cause_for_warnings(head_only: bool, bert: Path, tmp_path: Path) -> None:
+    dev = [row for row in toy(20, 1) if row["label"] == "pos"]
+    done = finetune(toy(60), bert, tmp_path / "out", dev=dev, head_only=head_only, **FAST)
+    assert done.scores["mcc"] == 0  # warnings are errors here
+
+
 def test_scores_are_those_of_the_likeliest_labels() -> None:
     assert mcc_and_accuracy([0, 1, 2, 2], ([[3, 1, 2], [0, 0, 1], [0, 1, 5], [1, 2, 3]], "more")) == {
         "mcc": pytest.approx(matthews_corrcoef([0, 1, 2, 2], [0, 2, 2, 2])),

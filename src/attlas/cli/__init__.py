@@ -2,4 +2,7 @@
 
 from attlas.cli.main import main
 
-__all__ = ["main"]
+# isort: split
+from attlas.cli import reproduce, topology  # their verbs register themselves, after the first ones
+
+__all__ = ["main", "reproduce", "topology"]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from attlas import __version__
-from attlas.cli import reproduce, topology  # noqa: F401  their verbs register themselves
 from attlas.cli.app import Json, ModelOption, Out, Pickle, TextColumn, Workers, app, listed, print_json, status
 from attlas.core.errors import AttlasError
 

@@ -26,6 +26,7 @@ Array = npt.NDArray[Any]
 
 STRENGTHS = (1e-4, 5e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0)  # C, the paper's grid
 ITERATIONS = (1, 2, 3, 5, 10, 25, 50, 100, 500, 1000, 2000)  # max_iter, the paper's grid: stopping early regularises
+SLOW = 100  # iterations after which a path that has found nothing is left too
 FORMAT = "attlas topology classifier 1"
 
 
@@ -33,7 +34,7 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Logistic regression with an L2 penalty on standardised features; C and the number of iterations are chosen by MCC on dev.
 
     For each C the solver (L-BFGS from zero, as scikit-learn's) runs once: what it has after 1, 2, 3, 5, ... iterations are the classifiers of all values
-    of `max_iter`. A path is left after `patience` values of `max_iter` in a row that did not better its best score (None: never). Among equals
+    of `max_iter`. A path is left after `patience` values of `max_iter` in a row that did not better its best score, while that is 0 not before 100 (None: never). Among equals
     the smaller C, then the fewer iterations win. Without `dev` texts, a fifth of the training texts serves to choose, and the chosen
     classifier is fitted on all.
     """
@@ -152,7 +153,8 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     self._keep(weights)
                 since = 0 if reached > top else since + 1
                 top = max(top, reached)
-                return self.patience is not None and since >= self.patience and top > 0
+                stuck = top > 0 or iterations >= SLOW  # the first steps may still give every text one label
+                return self.patience is not None and since >= self.patience and stuck
 
             _path(scaled, codes, len(self.classes_), strength, self.max_iter, visit)
         self.dev_scores_ = pd.DataFrame(rows)
