@@ -165,7 +165,7 @@ def _of(result: dict[str, Any], row: str) -> dict[str, Any] | None:
 
 
 def _short(value: float) -> str:
-    return f"{value:.3f}".replace("0.", ".", 1)
+    return f"{round(value, 3) + 0.0:.3f}".replace("0.", ".", 1)
 
 
 def _cell(found: dict[str, Any] | None) -> str:
