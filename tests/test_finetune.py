@@ -26,6 +26,7 @@ from torch import nn
 
 import attlas
 from attlas.core.errors import AttlasError, CorpusError, ModelError, StudyError
+from attlas.core.files import claimed
 from attlas.corpora import labelled, split
 from attlas.models import finetune as module
 from attlas.models.finetune import base_of, finetune, logits_of, mcc_and_accuracy
@@ -109,6 +110,7 @@ def test_it_learns_what_can_be_learnt_and_writes_a_model(bert: Path, tmp_path: P
     assert [row["epoch"] for row in done.record["history"]] == [1, 2, 3, 4][: len(done.record["history"])]
     assert done.record["counts"] == {"fitted": 120, "dev": 60, "held_out": 0, "truncated": 0}
     assert {path.name for path in done.folder.iterdir()} == {
+        ".lock",
         "config.json",
         "finetune.json",
         "model.safetensors",
@@ -177,6 +179,8 @@ def test_cut_texts_are_counted(bert: Path, tmp_path: Path) -> None:
     assert 0 < longer < 60
     done = finetune(train, bert, tmp_path / "out", dev=dev, head_only=True, max_length=6)
     assert done.record["counts"]["truncated"] == longer
+    assert attlas.load(done.folder).max_length == 6  # it is read as it was trained
+    assert attlas.load(bert).max_length > 6
 
 
 @pytest.mark.parametrize("head_only", [False, True])
@@ -371,6 +375,20 @@ def test_a_model_is_not_thrown_away_to_be_fine_tuned(bert: Path, tmp_path: Path)
     with pytest.raises(AttlasError):
         finetune(toy(32), first.folder, first.folder, fresh=True)
     assert (first.folder / "model.safetensors").is_file()
+
+
+def test_fresh_removes_its_own_files_and_nothing_else(bert: Path, tmp_path: Path) -> None:
+    first = finetune(toy(32), bert, tmp_path / "out", hold_out=0.25, head_only=True)
+    (first.folder / "notes.txt").write_text("mine")
+    finetune(toy(32, 3), bert, first.folder, head_only=True, fresh=True)
+    assert (first.folder / "notes.txt").read_text() == "mine"
+    assert not (first.folder / "held_out.jsonl").exists()
+
+
+def test_a_second_process_is_refused(bert: Path, tmp_path: Path) -> None:
+    with claimed(tmp_path / "out"), pytest.raises(StudyError, match="another process is writing in"):
+        finetune(toy(32), bert, tmp_path / "out", head_only=True)
+    assert finetune(toy(32), bert, tmp_path / "out", head_only=True).record["status"] == "complete"
 
 
 def test_a_folder_of_someone_else_is_refused_also_if_fresh(bert: Path, tmp_path: Path) -> None:
@@ -663,6 +681,7 @@ def test_a_split_of_rare_labels_and_of_too_few_texts() -> None:
     texts = [attlas.Text(str(n), f"text {n}", "ab"[n == 0]) for n in range(20)]
     rest, part = split(texts, 0.1)
     assert (len(rest), len(part)) == (18, 2)
+    assert rest[0].label == "b"  # a label's only text stays
     for few in (texts[:1], []):
         with pytest.raises(CorpusError, match=f"{len(few)} texts are too few"):
             split(few, 0.1)

@@ -63,8 +63,7 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name in [name for name in self.__dict__ if name.endswith("_")]:
             del self.__dict__[name]  # what an earlier fit found
         features, labels = self._checked(X), np.asarray(y)
-        if len(features) != len(labels):
-            raise MeasureError(f"there are {len(features)} texts but {len(labels)} labels")
+        _check_labels(features, labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise MeasureError("all texts have the same label; a classifier needs at least two")
@@ -74,6 +73,7 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = features.shape[1]
         if dev is not None and len(dev) == 2:
             chosen, wanted = self._checked(dev[0]), np.asarray(dev[1])
+            _check_labels(chosen, wanted)
             strange = sorted(set(wanted.tolist()) - set(self.classes_.tolist()), key=str)
             if strange:
                 raise MeasureError(f"dev has labels that no training text has: {', '.join(map(str, strange[:5]))}")
@@ -124,9 +124,9 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _set_scale(self, features: Array) -> None:
         self.mean_ = features.mean(0)
-        deviation = features.std(0)
-        tiny = deviation <= 10 * np.finfo(np.float64).eps * np.maximum(np.abs(self.mean_), 1)
-        self.scale_ = np.where(tiny, 1.0, deviation)  # a feature that never changes says nothing
+        variance, rounding = features.var(0), len(features) * np.finfo(np.float64).eps
+        still = variance <= rounding * variance + (rounding * self.mean_) ** 2
+        self.scale_ = np.where(still, 1.0, np.sqrt(variance))  # a feature that never changes says nothing
 
     def _scaled(self, features: Array) -> Array:
         return (features - self.mean_) / self.scale_
@@ -173,7 +173,8 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """The most likely class of each text."""
-        return self.classes_[_decide(self.decision_function(X).reshape(len(X), -1))]
+        logits = self.decision_function(X)
+        return self.classes_[_decide(logits.reshape(len(logits), -1))]
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
         """The probability of each class: [text, class]."""
@@ -194,8 +195,8 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "C": self.C_,
             "max_iter": self.max_iter_,
             "parameters": {
-                "C": list(self.C),
-                "max_iter": list(self.max_iter),
+                "C": [float(strength) for strength in self.C],
+                "max_iter": [int(count) for count in self.max_iter],
                 "patience": self.patience,
                 "seed": self.seed,
             },
@@ -231,6 +232,13 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise AttlasError(f"{place} holds no topology classifier: {error}") from error
         return out
+
+
+def _check_labels(features: Array, labels: Array) -> None:
+    if labels.ndim != 1 or len(features) != len(labels):
+        raise MeasureError(
+            f"there are {len(features)} texts, but labels of shape {labels.shape}; give one label a text"
+        )
 
 
 def _parts(codes: Array, seed: int) -> tuple[Array, Array]:

@@ -66,6 +66,8 @@ def difference(labels: Any, guesses: Any, others: Any, seed: int = 0) -> dict[st
     {'mcc': 0.0, 'low': 0.0, 'high': 0.0}
     """
     parts = [np.asarray(part) for part in (labels, guesses, others)]
+    if parts[0].ndim != 1 or not len(parts[0]) or any(part.shape != parts[0].shape for part in parts):
+        raise MeasureError("labels, guesses and the others' guesses must be lists of one length, of at least one text")
     names, codes = np.unique(np.concatenate(parts), return_inverse=True)
     known, one, two = codes.reshape(3, -1)
     size, n = len(names), len(known)
