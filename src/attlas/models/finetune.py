@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, matthews_corrcoef
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
@@ -32,6 +31,7 @@ from transformers import (
 )
 
 from attlas.core.batch import Batch
+from attlas.core.confusion import accuracy, confusion, mcc
 from attlas.core.errors import CorpusError, ModelError, StudyError
 from attlas.core.files import LOCK, claimed, replacing, write_json, writing
 from attlas.core.progress import Report, progress_bar
@@ -89,10 +89,12 @@ def finetune(
     the last layer alone. The same call goes on where a stopped one ended, and gives a finished one's result back.
     """
     folder = Path(out).expanduser()
-    _check(epochs, batch_size, patience, learning_rate, hold_out, max_length)
+    _check(epochs, batch_size, patience, learning_rate, hold_out, max_length, seed)
     model = load(model, task="classify") if isinstance(model, tuple) else model
     train_texts = labelled(texts, text, label)
     dev_texts = None if dev is None else labelled(dev, text, label)
+    if dev_texts == []:
+        raise CorpusError("there is no text in dev; give a file with labelled texts, or none at all")
     names = label_names(train_texts, dev_texts or [])
     kept, held = split(train_texts, hold_out, seed) if hold_out else (train_texts, [])
     fitted, chosen = (kept, dev_texts) if dev_texts is not None else split(kept, 0.1, seed)
@@ -102,12 +104,16 @@ def finetune(
         "labels": names, "texts": _digest(train_texts), "dev": None if dev_texts is None else _digest(dev_texts),
     }  # fmt: skip
     _check_fitted(fitted, names)
+    if base_name(model) == str(folder.resolve()):
+        raise ModelError(f"{folder} is the model to be fine-tuned; choose another folder for the result")
     found = _found(folder, settings, fresh)
     if found is not None:
         return found
     began = time.perf_counter()
     job = _Job(_classifier(model, names, seed, max_length), fitted, chosen, names, folder, settings)
     with claimed(folder):
+        if fresh:
+            _clear(folder)
         return _run(job, held, base_name(model), head_only, began, progress)
 
 
@@ -141,7 +147,7 @@ def _run(
 def base_of(folder: str | Path) -> str | None:
     """What a folder that `finetune` wrote was fine-tuned from, where that can be loaded again; None for any other."""
     try:
-        record = json.loads((Path(folder) / RECORD).read_text())
+        record = json.loads((Path(folder).expanduser() / RECORD).read_text())
         return record.get("base") or (EMBEDDED if record["settings"]["model"] == EMBEDDED else None)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -156,17 +162,19 @@ def base_name(model: Any) -> str | None:
     return str(Path(model).expanduser().resolve()) if Path(model).expanduser().is_dir() else str(model)
 
 
-def label_names(train: Sequence[Text], dev: Sequence[Text] = ()) -> list[str]:
+def label_names(train: Sequence[Text], others: Sequence[Text] = (), named: str = "dev") -> list[str]:
     """The labels in order: as numbers if all are, else as strings."""
     names = {str(one.label) for one in train}
     if len(names) < 2:
         raise CorpusError(
             f"all texts have the label {', '.join(sorted(names)) or '(none)'}; a classifier needs at least two labels"
         )
-    strange = sorted({str(one.label) for one in dev} - names)
+    strange = sorted({str(one.label) for one in others} - names)
     if strange:
-        raise CorpusError(f"the dev texts have labels that no training text has: {', '.join(strange[:5])}")
-    return sorted(names, key=lambda name: (0, float(name), name) if _is_number(name) else (1, 0.0, name))
+        raise CorpusError(f"the {named} texts have labels that no training text has: {', '.join(strange[:5])}")
+    if all(map(_is_number, names)):
+        return sorted(names, key=lambda name: (float(name), name))
+    return sorted(names)
 
 
 def _is_number(name: str) -> bool:
@@ -181,13 +189,21 @@ def _named(model: Any) -> str:
 
 
 def _check(
-    epochs: int, batch_size: int, patience: int, learning_rate: float, hold_out: float, max_length: int | None
+    epochs: int,
+    batch_size: int,
+    patience: int,
+    learning_rate: float,
+    hold_out: float,
+    max_length: int | None,
+    seed: int,
 ) -> None:
     for name, value in (("epochs", epochs), ("batch_size", batch_size), ("patience", patience)):
         if value < 1:
             raise ModelError(f"{name} is {value}; it must be at least 1")
-    if not learning_rate > 0:
-        raise ModelError(f"learning_rate is {learning_rate}; it must be above 0")
+    if not 0 < learning_rate < float("inf"):
+        raise ModelError(f"learning_rate is {learning_rate}; it must be above 0, and finite")
+    if seed < 0:
+        raise ModelError(f"seed is {seed}; it must be 0 or above")
     if not 0 <= hold_out < 1:
         raise ModelError(f"hold_out is {hold_out}; it is a share of the texts, from 0 to below 1")
     if max_length is not None and max_length < 3:
@@ -211,11 +227,10 @@ def _found(folder: Path, settings: dict[str, Any], fresh: bool) -> Finetuned | N
         return None
     try:
         record = json.loads(path.read_text())
-        theirs = record["settings"]
+        theirs = dict(record["settings"])
     except (ValueError, KeyError, TypeError) as error:
         raise StudyError(f"{path} is not a record of attlas finetune; choose another folder") from error
     if fresh:
-        _clear(folder, record)
         return None
     differ = [name for name in settings if theirs.get(name) != settings[name]]
     if differ:
@@ -225,8 +240,10 @@ def _found(folder: Path, settings: dict[str, Any], fresh: bool) -> Finetuned | N
     return Finetuned(folder, record) if record["status"] == "complete" else None
 
 
-def _clear(folder: Path, record: dict[str, Any]) -> None:
+def _clear(folder: Path) -> None:
     """Remove what an earlier fine-tuning wrote, and nothing else."""
+    path = folder / RECORD
+    record = json.loads(path.read_text()) if path.is_file() else {}
     for name in (RECORD, HELD_OUT, *record.get("files", [])):
         (folder / Path(name).name).unlink(missing_ok=True)
     for name in (CHECKPOINTS, SAVING):
@@ -236,7 +253,8 @@ def _clear(folder: Path, record: dict[str, Any]) -> None:
 def _classifier(model: Any, names: Sequence[str], seed: int, max_length: int | None) -> Model:
     """The model with a fresh classification head for these labels."""
     if isinstance(model, Model):
-        if getattr(model.network.config, "num_labels", None) != len(names) or model.task != "classify":
+        network = model.network
+        if "ForSequenceClassification" not in type(network).__name__ or network.config.num_labels != len(names):
             raise ModelError(f"the model is not a classifier of {len(names)} labels; pass its name or folder instead")
         limit = model.limit if max_length is None else max_length
         loaded = replace(model, network=copy.deepcopy(model.network), limit=limit)  # the caller's stays as it is
@@ -319,14 +337,7 @@ class _Job:
                 StandardScaler(with_mean=_has_bias(layer)),
                 LogisticRegression(C=strength, max_iter=1000, fit_intercept=_has_bias(layer)),
             ).fit(inputs, known)
-            guess = fitted.predict(dev)
-            history.append(
-                {
-                    "C": strength,
-                    "mcc": float(matthews_corrcoef(wanted, guess)),
-                    "accuracy": float(accuracy_score(wanted, guess)),
-                }
-            )
+            history.append({"C": strength, **_scores(wanted, fitted.predict(dev), len(self.names))})
             if history[-1]["mcc"] >= max(row["mcc"] for row in history):
                 best = fitted
         _put(layer, best)
@@ -341,6 +352,9 @@ class _Job:
     def _rows(self, texts: Sequence[Text]) -> list[dict[str, Any]]:
         encoded = self.model.encode(list(enumerate(texts)))
         labels = self._labels(texts)
+        for one in encoded:
+            if all(one.special):
+                raise CorpusError(f"the tokenizer makes no token of text {one.text.id!r}; leave it out")
         return [
             {
                 "input_ids": one.ids,
@@ -359,8 +373,13 @@ def mcc_and_accuracy(labels: Any, logits: Any) -> dict[str, float]:
     >>> mcc_and_accuracy([0, 1], [[2.0, 1.0], [0.0, 3.0]])
     {'mcc': 1.0, 'accuracy': 1.0}
     """
-    guess = np.asarray(logits[0] if isinstance(logits, tuple) else logits).argmax(-1)
-    return {"mcc": float(matthews_corrcoef(labels, guess)), "accuracy": float(accuracy_score(labels, guess))}
+    said = np.asarray(logits[0] if isinstance(logits, tuple) else logits)
+    return _scores(np.asarray(labels), said.argmax(-1), said.shape[-1])
+
+
+def _scores(labels: npt.NDArray[Any], guesses: npt.NDArray[Any], classes: int) -> dict[str, float]:
+    table = confusion(labels, guesses, classes)
+    return {"mcc": float(mcc(table)), "accuracy": float(accuracy(table))}
 
 
 def logits_of(model: Model, texts: Sequence[Text], tell: Callable[[int], None] = lambda done: None) -> Floats:
@@ -407,7 +426,7 @@ def _inputs_of(layer: nn.Linear, model: Model, texts: Sequence[Text], tell: Call
             every = nn.functional.linear(states, layer.weight, layer.bias)
             place = int((every - output.logits[:, None]).abs().sum((0, 2)).argmin())
             states = states[:, place]
-        out.update(zip(batch.places, states.cpu().numpy(), strict=True))
+        out.update(zip(batch.places, states.double().cpu().numpy(), strict=True))
         tell(len(out))
 
     try:

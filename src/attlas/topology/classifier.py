@@ -18,9 +18,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
+from attlas.core.confusion import accuracy, confusion, mcc
 from attlas.core.errors import AttlasError, MeasureError
 from attlas.core.files import write_bytes, write_json, writing
-from attlas.topology.scores import accuracy, confusion, mcc
 
 Array = npt.NDArray[Any]
 
@@ -197,8 +197,8 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "parameters": {
                 "C": [float(strength) for strength in self.C],
                 "max_iter": [int(count) for count in self.max_iter],
-                "patience": self.patience,
-                "seed": self.seed,
+                "patience": None if self.patience is None else int(self.patience),
+                "seed": int(self.seed),
             },
             "dev_scores": self.dev_scores_.to_dict("records"),
         }
@@ -235,10 +235,10 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _check_labels(features: Array, labels: Array) -> None:
-    if labels.ndim != 1 or len(features) != len(labels):
-        raise MeasureError(
-            f"there are {len(features)} texts, but labels of shape {labels.shape}; give one label a text"
-        )
+    if labels.ndim != 1:
+        raise MeasureError(f"the labels have shape {labels.shape}; give a list with one label a text")
+    if len(features) != len(labels):
+        raise MeasureError(f"there are {len(features)} texts but {len(labels)} labels")
 
 
 def _parts(codes: Array, seed: int) -> tuple[Array, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -62,7 +62,7 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: N803
         """Learn which columns there are; nothing is learnt from texts."""
-        measures = self._measures()
+        measures = self.measures()
         model = self._loaded()
         wanted = None if self.heads is None else _checked_heads(self.heads, model)
         self.n_layers_, self.n_heads_ = model.n_layers, model.n_heads
@@ -95,7 +95,8 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "feature_names_out_")
         return self.feature_names_out_
 
-    def _measures(self) -> list[HeadFeatures[Any]]:
+    def measures(self) -> list[HeadFeatures[Any]]:
+        """The measures that give the features."""
         kinds = [self.features] if isinstance(self.features, str | HeadFeatures) else list(self.features)
         strange = [kind for kind in kinds if not isinstance(kind, HeadFeatures) and kind not in KINDS]
         if strange or not kinds:
@@ -115,7 +116,7 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _key(self, texts: list[Text]) -> str:
         digest = hashlib.sha256(json.dumps([self._loaded().identity(), versions()]).encode())
-        digest.update(repr(self._measures()).encode())
+        digest.update(repr(self.measures()).encode())
         digest.update(json.dumps([[one.text, one.words] for one in texts]).encode())
         return digest.hexdigest()
 
@@ -125,12 +126,13 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         place = None if self.cache is None else Path(self.cache).expanduser() / self._key(texts)[:20]
         corpus = Corpus("texts", lambda: texts)
         return study(
-            self._loaded(), corpus, self._measures(), place, workers=self.workers, bad="error", progress=self.progress
+            self._loaded(), corpus, self.measures(), place, workers=self.workers, bad="error", progress=self.progress
         )
 
     def _matrix(self, done: Study, texts: list[Text]) -> Array:
-        frames = [done.table(measure.name) for measure in self._measures()]
-        missing = sorted(set(range(len(texts))) - set(frames[0]["text"].astype(int)))
+        frames = [done.table(measure.name) for measure in self.measures() if done.has(measure.name)]
+        there = set(frames[0]["text"].astype(int)) if frames and "text" in frames[0] else set()
+        missing = sorted(set(range(len(texts))) - there)
         if missing:
             raise CorpusError(
                 f"the tokenizer makes no token of text {missing[0]} ({texts[missing[0]].text[:40]!r}); leave it out"
@@ -171,6 +173,8 @@ def _numbered(X: Any) -> list[Text]:  # noqa: N803
     """Texts whose ids are their places: features go by place, and texts of one's own may share an id."""
     if isinstance(X, str):
         raise CorpusError("one string was given; pass a list of texts")
+    if isinstance(X, Mapping) or hasattr(X, "columns") or not isinstance(X, Iterable):
+        raise CorpusError(f"the texts are a {type(X).__name__}; pass a list of texts, such as one of its columns")
     return [Text(str(number), **_content(one)) for number, one in enumerate(X)]
 
 

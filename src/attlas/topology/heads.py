@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from attlas.core.confusion import confusion, mcc
+from attlas.core.errors import MeasureError
 from attlas.topology.classifier import TopologyClassifier
 from attlas.topology.extractor import Head, head_of
-from attlas.topology.scores import confusion, mcc
 
 Array = npt.NDArray[Any]
 Labelled = tuple[Array, Array]  # features [text, feature], labels [text]
@@ -35,6 +36,10 @@ def score_heads(
 
     Ranking by `train`, as the paper does, needs no test labels.
     """
+    for _, labels in (dev, *(() if test is None else (test,))):
+        strange = sorted(set(labels.tolist()) - set(train[1].tolist()), key=str)
+        if strange:
+            raise MeasureError(f"no training text has the label {strange[0]!r}; heads are scored on labels they know")
     heads = list(dict.fromkeys(head_of(name) for name in names))
     own = classifier or TopologyClassifier()
     rows = []

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.errors import MeasureError, ModelError
+from attlas.core.errors import CorpusError, MeasureError, ModelError
 from attlas.core.files import claimed, write_json
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
@@ -24,7 +24,7 @@ from attlas.models.finetune import base_of, label_names, logits_of
 from attlas.studies import Study
 from attlas.studies.derived import write_derived
 from attlas.studies.run import versions
-from attlas.studies.store import MANIFEST, read_manifest, same_study
+from attlas.studies.store import MANIFEST, TABLES, read_manifest, same_study
 from attlas.topology.classifier import TopologyClassifier
 from attlas.topology.extractor import TopologyFeatures
 from attlas.topology.features import HeadFeatures
@@ -90,9 +90,16 @@ def experiment(
     fitted = labelled(train, text, label)
     fitted, chosen = split(fitted, 0.1, seed) if dev is None else (fitted, labelled(dev, text, label))
     parts = {"train": fitted, "dev": chosen, "test": labelled(test, text, label)}
+    for name in ("dev", "test"):
+        if not parts[name]:
+            raise CorpusError(f"there is no text in {name}; give a file with labelled texts")
+        label_names(parts["train"], parts[name], name)
     loaded, own_head = _loaded(model)
     before = _before(model, loaded, own_head, frozen) if controls else None
     kinds: list[Any] = [features] if isinstance(features, str | HeadFeatures) else list(features)
+    TopologyFeatures(
+        loaded, features=kinds, thresholds=thresholds
+    ).fit()  # what cannot be is said before a file is written
     place = folder / FEATURES if cache is None else Path(cache).expanduser()
     run = _Run(
         loaded, own_head, before, parts, folder, place, kinds, check_thresholds(thresholds), seed, workers, progress
@@ -101,7 +108,7 @@ def experiment(
     manifest = read_manifest(folder)
     if manifest is not None and not fresh:
         same_study(folder, manifest["identity"], identity)
-        if manifest["status"] == "complete":
+        if manifest["status"] == "complete" and (folder / RESULT).is_file() and (folder / TABLES).is_dir():
             return Experiment(Study.open(folder), json.loads((folder / RESULT).read_text()))
     name = str(getattr(test, "name", test if isinstance(test, str | Path) else "test"))
     with claimed(folder):
@@ -126,7 +133,9 @@ def _loaded(model: Any) -> tuple[Model, bool]:
     """The model, and whether it has a classification head of its own."""
     base = load(model)
     network = base.network
-    named = [type(network).__name__, *(getattr(network.config, "architectures", None) or [])]
+    named = [type(network).__name__]
+    if not isinstance(model, Model | tuple):  # loaded just now without its head
+        named += getattr(network.config, "architectures", None) or []
     if not any("ForSequenceClassification" in name for name in named):
         return base, False
     return (base if base.task == "classify" or isinstance(model, Model | tuple) else load(model, task="classify")), True
