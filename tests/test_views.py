@@ -100,7 +100,7 @@ def test_the_report_is_drawn_offline(hostile: attlas.Study, tmp_path: Path, brow
             color_scheme=scheme,
             viewport={"width": width, "height": 800},
         )
-        page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 4")
+        page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 8")
         assert page.locator("#surface svg .mark-symbol.role-mark path").count() == 72
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         before = page.locator("#totals .t").evaluate_all("all => all.map(one => one.className)")
@@ -151,7 +151,7 @@ def test_even_attention_of_a_causal_text_is_not_one() -> None:
 def test_every_chart_is_exported(hostile: attlas.Study, tmp_path: Path, kind: str) -> None:
     paths = write_charts(hostile, tmp_path / "charts", kind)
     signature = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}[kind]
-    assert len(paths) == 4
+    assert len(paths) == 8
     assert all(path.read_bytes().startswith(signature) for path in paths)
 
 

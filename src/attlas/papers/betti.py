@@ -16,7 +16,7 @@ from attlas.core.text import Text
 from attlas.corpora import labelled, split
 from attlas.models.finetune import HELD_OUT as HELD_OUT_FILE
 from attlas.models.finetune import finetune
-from attlas.models.load import EMBEDDED
+from attlas.models.load import EMBEDDED, load
 from attlas.papers.data import cola, imdb, sms, without
 from attlas.topology.pipeline import Experiment, experiment
 from attlas.views import charts
@@ -188,6 +188,8 @@ def reproduce(
 ) -> Reproduced:
     """Fine-tune, extract, classify and compare, task by task; what is done already is found again. `say` hears what is begun."""
     root, folder = Path(data_root).expanduser(), Path(out).expanduser()
+    if not tasks or not conventions:
+        raise AttlasError(f"there is no task or no convention; tasks are {', '.join(TASKS)}, conventions {', '.join(CONVENTIONS)}")
     for kind, given, known in (("task", tasks, tuple(TASKS)), ("convention", conventions, CONVENTIONS)):
         strange = [name for name in given if name not in known]
         if strange:
@@ -195,6 +197,7 @@ def reproduce(
     if not root.is_dir():
         raise AttlasError(f"there is no folder {root}; give the folder of the data sets with --data-root")
     texts = {name: TASKS[name].parts(root) for name in tasks}  # a missing file is said before an hour of work
+    load(model)  # so is a model that cannot be had
     reproduced = Reproduced(EMBEDDED if model is None else str(model), {}, [])
     options: dict[str, Any] = {"workers": workers, "fresh": fresh, "progress": progress}
     for name, parts in texts.items():

@@ -23,22 +23,21 @@ def existing(root: Path, *names: str) -> Path:
 def cola(root: Path, name: str) -> list[Text]:
     """A file of CoLA: source, label, mark, sentence."""
     path = existing(root, "cola", f"{name}.tsv")
-    return [
-        Text(f"{name}-{number}", row["3"], row["1"])
-        for number, row in _fields(csv_rows(path, "\t", header=False), path)
-    ]
+    rows = _fields(csv_rows(path, "\t", header=False), path, "1", "3")
+    return [Text(f"{name}-{number}", row["3"], row["1"]) for number, row in rows]
 
 
 def imdb(root: Path, name: str) -> list[Text]:
     """A file of IMDB: id, label, text."""
     path = existing(root, "imdb", f"{name}.jsonl")
-    return [Text(str(row["id"]), row["text"], str(row["label"])) for _, row in _fields(jsonl_rows(path), path)]
+    rows = _fields(jsonl_rows(path), path, "id", "text", "label")
+    return [Text(str(row["id"]), str(row["text"]), str(row["label"])) for _, row in rows]
 
 
 def sms(root: Path) -> list[Text]:
     """SMS Spam: label, message."""
     path = existing(root, "sms_spam", "train.tsv")
-    rows = _fields(csv_rows(path, "\t", header=False), path)
+    rows = _fields(csv_rows(path, "\t", header=False), path, "0", "1")
     return [Text(f"sms-{number}", row["1"], row["0"]) for number, row in rows]
 
 
@@ -48,10 +47,17 @@ def without(texts: list[Text], others: list[Text]) -> list[Text]:
     return [one for one in texts if one.text not in known]
 
 
-def _fields(rows: Iterator[Row], path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    for number, (_, row) in enumerate(rows):
+def _fields(rows: Iterator[Row], path: Path, *needed: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of a file with their numbers, each with the fields that are needed."""
+    number = -1
+    for number, (where, row) in enumerate(rows):
         if isinstance(row, BadRow):
             raise row.error()
         if isinstance(row, Text):
             raise CorpusError(f"{path} holds texts, not rows of fields")
+        missing = [name for name in needed if row.get(name) is None]
+        if missing:
+            raise CorpusError(f"{where}: it has no {missing[0]!r}; the file must be as its README says")
         yield number, dict(row)
+    if number < 0:
+        raise CorpusError(f"{path} holds no texts; it is empty")

@@ -97,9 +97,7 @@ def experiment(
     loaded, own_head = _loaded(model)
     before = _before(model, loaded, own_head, frozen) if controls else None
     kinds: list[Any] = [features] if isinstance(features, str | HeadFeatures) else list(features)
-    TopologyFeatures(
-        loaded, features=kinds, thresholds=thresholds
-    ).fit()  # what cannot be is said before a file is written
+    TopologyFeatures(loaded, features=kinds, thresholds=thresholds).measures()  # what cannot be is said at once
     place = folder / FEATURES if cache is None else Path(cache).expanduser()
     run = _Run(
         loaded, own_head, before, parts, folder, place, kinds, check_thresholds(thresholds), seed, workers, progress
