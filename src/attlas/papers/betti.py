@@ -189,7 +189,9 @@ def reproduce(
     """Fine-tune, extract, classify and compare, task by task; what is done already is found again. `say` hears what is begun."""
     root, folder = Path(data_root).expanduser(), Path(out).expanduser()
     if not tasks or not conventions:
-        raise AttlasError(f"there is no task or no convention; tasks are {', '.join(TASKS)}, conventions {', '.join(CONVENTIONS)}")
+        raise AttlasError(
+            f"there is no task or no convention; tasks are {', '.join(TASKS)}, conventions {', '.join(CONVENTIONS)}"
+        )
     for kind, given, known in (("task", tasks, tuple(TASKS)), ("convention", conventions, CONVENTIONS)):
         strange = [name for name in given if name not in known]
         if strange:
