@@ -23,7 +23,7 @@ class Row:
         return self.ours / self.reference
 
     def __str__(self) -> str:
-        return f"{self.what:52} {self.ours:9.2f} {self.unit:3} {self.reference_way:42} {self.reference:9.2f} {self.unit:3} ratio {self.ratio:6.2f}  (aim: {self.aim})"
+        return f"{self.what:52} {self.ours:9.2f} {self.unit:3} {self.reference_way:42} {self.reference:9.2f} {self.unit:3} ratio {self.ratio:7.3f}  (aim: {self.aim})"
 
 
 def best_of(*ways: Callable[[], None], repeats: int = 3) -> list[float]:
