@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> None:
-    """Two test processes share two cores."""
+def _one_thread() -> Iterator[None]:
+    """Two test processes share two cores; tiny matrices gain nothing from threads, and sums come in one order."""
     torch.set_num_threads(1)
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(autouse=True)

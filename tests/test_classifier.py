@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from sklearn.metrics import accuracy_score, matthews_corrcoef
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 import attlas
 from attlas.core.errors import AttlasError, CorpusError, MeasureError, ModelError, StudyError
@@ -53,16 +52,6 @@ from tests import test_views
 from tests.test_views import open_page
 
 browser = test_views.browser
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny matrices gain nothing from threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with threadpool_limits(1):
-        yield
-    torch.set_num_threads(before)
 
 
 def data(seed: int = 0, n: int = 60, width: int = 6, classes: int = 2) -> tuple[np.ndarray, np.ndarray]:

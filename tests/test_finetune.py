@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from safetensors.torch import load_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import matthews_corrcoef
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 from torch import nn
 
 import attlas
@@ -34,16 +33,6 @@ from attlas.testing import tiny
 
 WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "it", "was", "with"]
 Row = dict[str, Any]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny matrices gain nothing from threads, and sums come in one order."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with threadpool_limits(1):
-        yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

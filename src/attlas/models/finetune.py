@@ -114,13 +114,11 @@ def finetune(
     with claimed(folder):
         if fresh:
             _clear(folder)
-        return _run(job, held, base_name(model), head_only, began, progress)
+        return _run(job, held, base_name(model), began, progress)
 
 
-def _run(
-    job: _Job, held: list[Text], base: str | None, head_only: bool, began: float, progress: bool | None
-) -> Finetuned:
-    folder, settings = job.folder, job.settings
+def _run(job: _Job, held: list[Text], base: str | None, began: float, progress: bool | None) -> Finetuned:
+    folder, settings, head_only = job.folder, job.settings, job.settings["head_only"]
     write_json(folder / RECORD, {"status": "running", "base": base, "settings": settings})
     if held:
         _write_texts(folder / HELD_OUT, held)

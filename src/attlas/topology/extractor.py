@@ -38,6 +38,9 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     parameters. Without it they are remembered as long as this object lives.
     """
 
+    _model: Model
+    _source: Any  # what it was loaded from
+
     def __init__(
         self,
         model: Any = None,
@@ -81,10 +84,10 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not texts:
             return np.zeros((0, len(self._picked)), dtype=np.float32)
         if self.cache is not None:
-            return self._matrix(self.study_of(texts), texts)[:, self._picked]
+            return self.matrix_of(self.study_of(texts), texts)
         key, memory = self._key(texts), self.__dict__.setdefault("_memory", {})
         if key not in memory:
-            memory[key] = self._matrix(self.study_of(texts), texts)
+            memory[key] = self._whole(self.study_of(texts), texts)
         return memory[key][:, self._picked]
 
     def fit_transform(self, X: Any, y: Any = None, **_: Any) -> Array:  # noqa: N803
@@ -110,9 +113,9 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ]
 
     def _loaded(self) -> Model:
-        if "_model" not in self.__dict__ or self.__dict__["_source"] is not self.model:
-            self.__dict__["_model"], self.__dict__["_source"] = load(self.model), self.model
-        return self.__dict__["_model"]
+        if not hasattr(self, "_model") or self._source is not self.model:
+            self._model, self._source = load(self.model), self.model
+        return self._model
 
     def _key(self, texts: list[Text]) -> str:
         digest = hashlib.sha256(json.dumps([self._loaded().identity(), versions()]).encode())
@@ -129,7 +132,11 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self._loaded(), corpus, self.measures(), place, workers=self.workers, bad="error", progress=self.progress
         )
 
-    def _matrix(self, done: Study, texts: list[Text]) -> Array:
+    def matrix_of(self, done: Study, X: Any) -> Array:  # noqa: N803
+        """The features of each text from the study behind them."""
+        return self._whole(done, _numbered(X))[:, self._picked]
+
+    def _whole(self, done: Study, texts: list[Text]) -> Array:
         frames = [done.table(measure.name) for measure in self.measures() if done.has(measure.name)]
         there = set(frames[0]["text"].astype(int)) if frames and "text" in frames[0] else set()
         missing = sorted(set(range(len(texts))) - there)

@@ -38,33 +38,44 @@ def _grown(array: Array, used: int, size: int) -> Array:
 
 
 @numba.njit(nogil=True, cache=True)
+def _passing(row: Array, floor: Any, infinity: Any, minus_zero: Any, found: Array) -> int:
+    """Write the cells of a row that reach the floor into `found`, in order; how many, or -1 if a weight is none."""
+    n, count = row.shape[0], 0
+    for begin in range(0, n, BLOCK):
+        end = min(begin + BLOCK, n)
+        most, least = row[begin], row[begin]
+        for cell in range(begin, end):
+            most, least = max(most, row[cell]), min(least, row[cell])
+        if least < 0 or most >= infinity:
+            for cell in range(begin, end):
+                if _is_bad(row[cell], infinity, minus_zero):
+                    return -1
+        if most >= floor:
+            for cell in range(begin, end):  # no branch: which cells pass is hard to guess
+                found[count] = cell
+                count += row[cell] >= floor
+    return count
+
+
+@numba.njit(nogil=True, cache=True)
 def dense_entries(bits: Array, steps: Array, infinity: Any, minus_zero: Any) -> tuple[Array, Array, Array, int]:
     """Sparse rows of square matrices [graph, n, n]; the last value is the first graph with a weight that is none, or -1."""
     graphs, n = bits.shape[0], bits.shape[1]
     start = np.zeros(graphs * n + 1, np.int64)
     key, level = np.empty(8 * n + 64, np.int32), np.empty(8 * n + 64, np.int32)
-    floor, used = steps[0], 0
+    floor, used, found = steps[0], 0, np.empty(n, np.int32)
     for graph in range(graphs):
         for query in range(n):
             row = bits[graph, query]
             if key.shape[0] < used + n:
                 size = max(used + n, 2 * key.shape[0])
                 key, level = _grown(key, used, size), _grown(level, used, size)
-            for left in range(0, n, BLOCK):
-                right = min(left + BLOCK, n)
-                most, least = row[left], row[left]
-                for cell in range(left, right):
-                    most, least = max(most, row[cell]), min(least, row[cell])
-                if least < 0 or most >= infinity:
-                    for cell in range(left, right):
-                        if _is_bad(row[cell], infinity, minus_zero):
-                            return start, key, level, graph
-                if most < floor:
-                    continue
-                for cell in range(left, right):
-                    if row[cell] >= floor:
-                        key[used], level[used] = cell, _level(row[cell], steps)
-                        used += 1
+            count = _passing(row, floor, infinity, minus_zero, found)
+            if count < 0:
+                return start, key, level, graph
+            for number in range(count):
+                key[used], level[used] = found[number], _level(row[found[number]], steps)
+                used += 1
             start[graph * n + query + 1] = used
     return start, key[:used], level[:used], -1
 
@@ -158,7 +169,6 @@ def _count_pieces(
                 parent[one] = two
                 components -= 1
             done += 1
-        done = until
         beta0[step], beta1[step] = components, present + until - n + components
 
 
@@ -179,20 +189,10 @@ def dense_betti(
         matrix, edges = bits[graph], 0
         loop[:] = 0
         for query in range(n):
-            row, count = matrix[query], 0
-            for begin in range(0, n, BLOCK):
-                end = min(begin + BLOCK, n)
-                most, least = row[begin], row[begin]
-                for cell in range(begin, end):
-                    most, least = max(most, row[cell]), min(least, row[cell])
-                if least < 0 or most >= infinity:
-                    for cell in range(begin, end):
-                        if _is_bad(row[cell], infinity, minus_zero):
-                            return graph
-                if most >= floor:
-                    for cell in range(begin, end):  # no branch: most cells come in no order
-                        found[count] = cell
-                        count += row[cell] >= floor
+            row = matrix[query]
+            count = _passing(row, floor, infinity, minus_zero, found)
+            if count < 0:
+                return graph
             if edges + count > left.shape[0]:
                 size = max(edges + count, 2 * left.shape[0])
                 left, right, high = _grown(left, edges, size), _grown(right, edges, size), _grown(high, edges, size)
@@ -455,7 +455,6 @@ def simple_cycles(begin: Array, heads: Array, n: int, member: Array, parts: int,
             blocked[vertex], waiting[vertex] = False, -1
             for entry in range(begin[vertex], begin[vertex + 1]):
                 listed[entry] = False
-                waiting[heads[entry]] = -1
     return found
 
 

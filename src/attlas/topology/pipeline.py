@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,15 +34,6 @@ from attlas.topology.scores import difference, score
 
 Array = npt.NDArray[Any]
 BEST = (12, 3, 1)
-CALLED = {
-    "all": "all heads",
-    "12": "12 heads",
-    "3": "3 heads",
-    "1": "one head",
-    "frozen_model": "the frozen model",
-    "random_model": "random weights",
-    "length_only": "length",
-}
 Data = dict[str, tuple[Array, Array]]  # part -> features [text, feature], labels [text]
 RESULT, FEATURES, CLASSIFIER = "result.json", "features", "classifier"
 
@@ -174,8 +165,8 @@ class _Run:
     def go(self, controls: bool, identity: dict[str, Any], name: str, began: float) -> Experiment:
         """Everything: the model's own score, all heads, the best heads, the controls; written as tables and a result."""
         extractor = self.extractor(self.model)
-        studies = {part: extractor.study_of(texts).manifest["counts"] for part, texts in self.parts.items()}
-        data, names, left_out = self.matrices(extractor)
+        studies = {part: extractor.study_of(texts) for part, texts in self.parts.items()}
+        data, names, left_out = self.matrices(extractor, studies)
         own, said = self.own_score()
         whole, classifier, guesses = self.scored("all", data, names)
         classifier.save(self.folder / CLASSIFIER)
@@ -191,7 +182,7 @@ class _Run:
             "majority_accuracy": float(pd.Series(labels).value_counts(normalize=True).max()),
             "maps": likeness(heads),
             "texts": {part: len(texts) for part, texts in self.parts.items()},
-            "truncated": {part: counts["truncated"] for part, counts in studies.items()},
+            "truncated": {part: done.manifest["counts"]["truncated"] for part, done in studies.items()},
             "test_texts_in_train": len(
                 {one.text for one in self.parts["test"]} & {one.text for one in self.parts["train"]}
             ),
@@ -203,7 +194,7 @@ class _Run:
             },
             "classifier": str(self.folder / CLASSIFIER),
         }
-        behind = extractor.study_of(self.parts["test"]).manifest
+        behind = studies["test"].manifest
         told = (
             "texts",
             "truncated",
@@ -231,9 +222,9 @@ class _Run:
             workers=self.workers, progress=self.progress,
         ).fit()  # fmt: skip
 
-    def matrices(self, extractor: TopologyFeatures) -> tuple[Data, list[str], int]:
+    def matrices(self, extractor: TopologyFeatures, studies: Mapping[str, Study]) -> tuple[Data, list[str], int]:
         """Features and labels of each part, the names of the columns, and how many were left out because some text lacks them."""
-        values = {name: extractor.transform(texts) for name, texts in self.parts.items()}
+        values = {name: extractor.matrix_of(studies[name], texts) for name, texts in self.parts.items()}
         whole = np.all([np.isfinite(matrix).all(0) for matrix in values.values()], axis=0)
         names = [str(name) for name in extractor.get_feature_names_out()[whole]]
         if not names:
@@ -256,7 +247,7 @@ class _Run:
         chosen = list(range(len(names))) if places is None else list(places)
         columns = [names[place] for place in chosen]
         frames = {part: pd.DataFrame(values[:, chosen], columns=columns) for part, (values, _) in data.items()}
-        with progress_bar(f"fitting {CALLED.get(kind, kind)}", "strengths", wanted=self.progress) as tell:
+        with progress_bar(f"fitting on {kind.replace('_', ' ')}", "strengths", wanted=self.progress) as tell:
             fitted = TopologyClassifier(seed=self.seed).fit(
                 frames["train"], data["train"][1], (frames["dev"], data["dev"][1]), tell=tell
             )
@@ -283,7 +274,9 @@ class _Run:
             if other is None:
                 out[kind] = None
                 continue
-            data, names, _ = self.matrices(self.extractor(other))
+            extractor = self.extractor(other)
+            studies = {part: extractor.study_of(texts) for part, texts in self.parts.items()}
+            data, names, _ = self.matrices(extractor, studies)
             out[kind] = self.scored(kind, data, names)[0]
         lengths = {part: (self.lengths(texts), self.labels(part)) for part, texts in self.parts.items()}
         out["length_only"] = self.scored("length_only", lengths, ["tokens", "tokens_squared", "log_tokens"])[0]
