@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -53,3 +55,11 @@ def split(texts: Sequence[Text], share: float, seed: int = 0) -> tuple[list[Text
         ) from error
     away = {one.text for one in out}
     return [one for one in texts if one.text not in away], [one for one in texts if one.text in away]
+
+
+def fingerprint(texts: Sequence[Text]) -> str:
+    """A digest of texts and their labels, in order."""
+    digest = hashlib.sha256()
+    for one in texts:
+        digest.update(json.dumps([one.text, one.label]).encode())
+    return digest.hexdigest()

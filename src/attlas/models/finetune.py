@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import random
 import shutil
@@ -36,7 +35,7 @@ from attlas.core.errors import CorpusError, ModelError, StudyError
 from attlas.core.files import LOCK, claimed, replacing, write_json, writing
 from attlas.core.progress import Report, progress_bar
 from attlas.core.text import Text
-from attlas.corpora import labelled, split
+from attlas.corpora import fingerprint, labelled, split
 from attlas.models.load import EMBEDDED, load, quiet
 from attlas.models.model import Model
 
@@ -101,7 +100,7 @@ def finetune(
     settings = {
         "model": _named(model), "epochs": epochs, "batch_size": batch_size,
         "learning_rate": learning_rate, "patience": patience, "max_length": max_length, "hold_out": hold_out, "head_only": head_only, "seed": seed,
-        "labels": names, "texts": _digest(train_texts), "dev": None if dev_texts is None else _digest(dev_texts),
+        "labels": names, "texts": fingerprint(train_texts), "dev": None if dev_texts is None else fingerprint(dev_texts),
     }  # fmt: skip
     _check_fitted(fitted, names)
     if base_name(model) == str(folder.resolve()):
@@ -493,13 +492,6 @@ def _write_texts(path: Path, texts: Sequence[Text]) -> None:
             file.write(
                 (json.dumps({"id": one.id, "text": one.text, "label": one.label}, ensure_ascii=False) + "\n").encode()
             )
-
-
-def _digest(texts: Sequence[Text]) -> str:
-    digest = hashlib.sha256()
-    for one in texts:
-        digest.update(json.dumps([one.text, one.label]).encode())
-    return digest.hexdigest()
 
 
 @contextmanager

@@ -6,7 +6,6 @@ a matrix can change the last bit of the result, so parallelism goes over texts, 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -16,6 +15,7 @@ from typing import Protocol
 import torch
 
 from attlas.core.errors import StudyError
+from attlas.core.machine import cores
 
 Task = Callable[[threading.Event], None]  # part of a shard; it ends early when the event is set
 
@@ -30,7 +30,7 @@ def default_workers(device: torch.device) -> int:
     """As many as this process may use cores; one for a GPU."""
     if device.type != "cpu":
         return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores()
 
 
 class LocalEngine:

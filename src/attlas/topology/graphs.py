@@ -16,6 +16,7 @@ import torch
 from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
 from attlas.core.errors import MeasureError
+from attlas.core.machine import cores
 from attlas.topology import kernels
 
 Array = npt.NDArray[Any]
@@ -193,7 +194,7 @@ def over_graphs(weights: Array, work: Callable[[Array, int], T]) -> list[T]:
     """What `work` gives on stacks of a few graphs each, told the number of the first, in order; on several threads where that is worth it."""
     cells = weights.shape[-1] ** 2
     size = max(1, min(CELLS // max(1, cells), len(weights)))
-    threads = _threads()
+    threads = cores()
     if threads > 1 and weights.size >= WORTH:
         size = min(size, -(-len(weights) // (2 * threads)))
         firsts = range(0, len(weights), size)
@@ -201,14 +202,10 @@ def over_graphs(weights: Array, work: Callable[[Array, int], T]) -> list[T]:
     return [work(weights[first : first + size], first) for first in range(0, max(1, len(weights)), size)]
 
 
-def _threads() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @cache
 def _pool() -> ThreadPoolExecutor:
     """Threads that are kept: making them takes as long as the work on a text."""
-    return ThreadPoolExecutor(_threads(), thread_name_prefix="attlas-graphs")
+    return ThreadPoolExecutor(cores(), thread_name_prefix="attlas-graphs")
 
 
 if hasattr(os, "register_at_fork"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from attlas.core.errors import CorpusError, MeasureError, ModelError
 from attlas.core.files import claimed, write_json
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
-from attlas.corpora import labelled, split
+from attlas.corpora import fingerprint, labelled, split
 from attlas.models import Model, load
 from attlas.models.finetune import base_of, label_names, logits_of
 from attlas.studies import Study
@@ -150,12 +149,11 @@ class _Run:
         self.rows: list[dict[str, Any]] = []
 
     def identity(self) -> dict[str, Any]:
-        texts = {name: [[one.text, one.label] for one in part] for name, part in self.parts.items()}
         return {
             "kind": "topology",
             **self.model.identity(),
             "frozen": None if self.before is None else self.before.weights_sha256(),
-            "texts": {name: hashlib.sha256(json.dumps(rows).encode()).hexdigest() for name, rows in texts.items()},
+            "texts": {name: fingerprint(part) for name, part in self.parts.items()},
             "features": [str(kind) for kind in self.features],
             "thresholds": list(self.thresholds),
             "seed": self.seed,
