@@ -92,8 +92,8 @@ def test_big_bird_is_read_up_to_where_it_turns_to_blocks() -> None:
     assert model.network.attention_type == "block_sparse"
 
 
-@pytest.mark.parametrize("n", [3, 9, 21, 40])
-@pytest.mark.parametrize("places", [(0,), (0, 2), ()])
+@pytest.mark.parametrize("n", [3, 9, 21, 40, 300])
+@pytest.mark.parametrize("places", [(0,), (0, 2), (1,), ()])
 def test_longformer_band_is_the_librarys_band_read_by_plain_loops(n: int, places: tuple[int, ...]) -> None:
     model = tiny("longformer")
     batch = batch_of(model, "a " * (n - 2))
@@ -102,7 +102,7 @@ def test_longformer_band_is_the_librarys_band_read_by_plain_loops(n: int, places
     batch.inputs["global_attention_mask"][:, list(places)] = 1
     layers, output = layers_of(model, batch)
     reference = eager(model, batch)
-    assert torch.equal(output.last_hidden_state, reference.last_hidden_state)
+    torch.testing.assert_close(output.last_hidden_state, reference.last_hidden_state, atol=2e-5, rtol=0)
     for layer, local, window in zip(layers, reference.attentions, (4, 8, 4), strict=True):
         assert isinstance(layer, BandedAttention)
         square, count = layer.dense().weights, len(places)
@@ -116,7 +116,7 @@ def test_longformer_band_is_the_librarys_band_read_by_plain_loops(n: int, places
                 for offset in range(-window // 2, window // 2 + 1):
                     if 0 <= query + offset < n and query + offset not in places:
                         expected[:, query + offset] = local[0, :, query, count + window // 2 + offset]
-            assert torch.equal(square[0, :, query], expected)
+            torch.testing.assert_close(square[0, :, query], expected, atol=2e-6, rtol=0)
         torch.testing.assert_close(square.sum(-1), torch.ones(1, 4, n))
 
 

@@ -7,7 +7,6 @@ and takes nothing away from what the module returns; gates multiply the heads si
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +17,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from attlas.core.attention import Attention, DenseAttention
-from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
 from attlas.core.errors import CaptureError
+from attlas.models import longformer
 from attlas.models.implementation import Undo, use_implementation
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ PROJECTION = {
     "DebertaAttention": "output.dense",
     "DebertaV2Attention": "output.dense",
     "BigBirdAttention": "output.dense",
-    "LongformerAttention": "output.dense",
 }
 
 
@@ -66,56 +64,8 @@ class DenseSeen:
         _keep(self.weights)
 
 
-@dataclass(frozen=True)
-class BandSeen:
-    """Longformer's local weights [text, query, head, global + window + 1] and its global rows [text, head, global, key].
-
-    Both keep the padded length; cells of global keys inside the window and rows of global queries are not used.
-    """
-
-    local: Tensor
-    rows: Tensor | None
-
-    def attention(self, batch: Batch, index: int) -> Attention:
-        layer = self._band(batch, index, self.local.detach(), None if self.rows is None else self.rows.detach())
-        layer.gradient_source = lambda: self._band(
-            batch, index, _grad(self.local), None if self.rows is None else _grad(_base(self.rows)).view_as(self.rows)
-        )
-        return layer
-
-    def _band(self, batch: Batch, index: int, local: Tensor, rows: Tensor | None) -> BandedAttention:
-        n, count = batch.n_tokens, 0 if rows is None else rows.shape[2]
-        places = torch.zeros(batch.n_texts, 0, dtype=torch.long, device=local.device)
-        if rows is not None:
-            mask = batch.inputs["global_attention_mask"]
-            places = mask.nonzero()[:, 1].reshape(batch.n_texts, count)
-        else:
-            rows = local.new_zeros(batch.n_texts, local.shape[2], 0, n)
-        local = _float(local[:, :n]).transpose(1, 2).contiguous()  # text head query cell
-        across = places[:, None, :, None].expand(-1, local.shape[1], -1, local.shape[-1])
-        local = local.scatter(2, across, 0.0)
-        return BandedAttention(
-            local[..., count:].contiguous(),
-            local[..., :count].contiguous(),
-            _float(rows[..., :n]).contiguous(),
-            places,
-            batch,
-            index,
-        )
-
-    def keep_gradient(self) -> None:
-        _keep(self.local)
-        if self.rows is not None:
-            _keep(_base(self.rows))
-
-
 def _float(weights: Tensor) -> Tensor:
     return weights.float() if weights.dtype in (torch.float16, torch.bfloat16) else weights
-
-
-def _base(weights: Tensor) -> Tensor:
-    """The tensor that took part in the output, where the one returned is a view of it."""
-    return weights if weights._base is None else weights._base
 
 
 def _keep(weights: Tensor) -> None:
@@ -130,6 +80,12 @@ def _grad(weights: Tensor) -> Tensor:
     if weights.grad is None:
         raise CaptureError("these weights have no gradient yet; call backward on a loss inside the observation first")
     return weights.grad
+
+
+class Adapter(Protocol):
+    """Something put on a network so that its attention is seen."""
+
+    def fit(self, network: nn.Module, scope: nn.Module, observers_of: ObserversOf) -> Undo: ...
 
 
 class Hooked:
@@ -220,40 +176,11 @@ class Hooked:
         return DenseSeen(found[0], _causal_pattern(found[0].detach()))
 
 
-class LongformerHooked(Hooked):
-    """Longformer: the band and the global rows. For gradients the weights are taken where they enter the output."""
+class LongformerBlocks:
+    """Longformer: its attention is computed in blocks (longformer.py), which hand over the band and the global rows themselves."""
 
-    def __init__(self) -> None:
-        self.tapped = threading.local()  # what this thread's pass took, by module
-
-    def modules(self, scope: nn.Module) -> Sequence[nn.Module]:
-        return [module for module in scope.modules() if type(module).__name__ == "LongformerAttention"]
-
-    def fit_one(self, module: nn.Module, observers_of: ObserversOf) -> Undo:
-        undo = super().fit_one(module, observers_of)
-        for name in ("_compute_attn_output_with_global_indices", "_sliding_chunks_matmul_attn_probs_value"):
-            undo.append(self._tap(module.get_submodule("self"), name, partial(observers_of, module)))
-        return undo
-
-    def _tap(self, module: nn.Module, name: str, observers: Callable[[], list[Observer]]) -> Callable[[], None]:
-        """Let a method work on a copy of the weights that nothing overwrites later, if gradients are wanted; how to undo it."""
-        method = getattr(module, name)
-        signature = inspect.signature(method)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            taken = self.tapped.__dict__
-            if str(id(module)) in taken or not any(observer.gradients for observer in observers()):
-                return method(*args, **kwargs)
-            bound = signature.bind(*args, **kwargs)
-            bound.arguments["attn_probs"] = taken[str(id(module))] = bound.arguments["attn_probs"].clone()
-            return method(*bound.args, **bound.kwargs)
-
-        module.__dict__[name] = call
-        return lambda: module.__dict__.pop(name, None)
-
-    def seen(self, module: nn.Module, output: Any) -> Seen:
-        local, rows = output[1], output[2] if len(output) > 2 else None
-        return BandSeen(self.tapped.__dict__.pop(str(id(module.get_submodule("self"))), local), rows)
+    def fit(self, network: nn.Module, scope: nn.Module, observers_of: ObserversOf) -> Undo:
+        return use_implementation(network, "eager") + longformer.fit(scope, observers_of)
 
 
 def _causal_pattern(weights: Tensor) -> Tensor | None:
@@ -274,10 +201,10 @@ def _use_full_attention(scope: nn.Module) -> Undo:
     return undo
 
 
-def adapter_of(scope: nn.Module) -> Hooked | None:
+def adapter_of(scope: nn.Module) -> Adapter | None:
     """The adapter a network needs, or None if the registered attention function serves it."""
     if any(type(module).__name__ == "LongformerAttention" for module in scope.modules()):
-        return LongformerHooked()
+        return LongformerBlocks()
     if isinstance(scope, PreTrainedModel) and scope._can_set_attn_implementation():
         return None
     return Hooked()

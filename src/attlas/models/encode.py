@@ -19,6 +19,8 @@ from attlas.core.text import Text
 
 BUDGET_TOKENS = 1024
 BUDGET_CELLS = 2**18  # query x key cells a head, over the texts of a batch
+GLOBAL_TOKENS = ("first", "special", "none")
+SPANS = "global"  # a text's annotation: characters from, to of what is global beside
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Encoded:
     special: list[bool]
     extra: Mapping[str, list[int]]
     cut: int
+    global_tokens: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -46,6 +49,7 @@ class Encoder:
     max_length: int | None
     wants: frozenset[str]  # what the model's forward takes beside the ids
     banded: bool = False
+    global_tokens: str | tuple[int, ...] = "first"  # of a banded model: one of GLOBAL_TOKENS, or places
 
     def encode(self, texts: Sequence[tuple[int, Text]]) -> list[Encoded]:
         """Tokenise texts, each with its place in the corpus."""
@@ -98,9 +102,28 @@ class Encoder:
                     special,
                     {name: values for name, values in row.items() if name in self.wants},
                     lengths[index] - len(ids),
+                    self._global(text, special, offsets) if self.banded else (),
                 )
             )
         return out
+
+    def _global(self, text: Text, special: list[bool], offsets: list[tuple[int, int]]) -> tuple[int, ...]:
+        """Where the tokens stand that see, and are seen by, all."""
+        if self.global_tokens == "first":
+            chosen = {0}
+        elif self.global_tokens == "special":
+            chosen = {place for place, is_special in enumerate(special) if is_special}
+        elif self.global_tokens == "none":
+            chosen = set()
+        else:
+            chosen = {int(place) for place in self.global_tokens if int(place) < len(special)}
+        for start, stop in text.annotations.get(SPANS, ()):
+            chosen |= {
+                place
+                for place, (first, last) in enumerate(offsets)
+                if not special[place] and first < stop and last > start
+            }
+        return tuple(sorted(chosen))
 
     @cached_property
     def _marks(self) -> frozenset[int]:
@@ -131,13 +154,13 @@ class Encoder:
     def groups(
         self, encoded: Iterable[Encoded], tokens: int = BUDGET_TOKENS, cells: int = BUDGET_CELLS
     ) -> Iterator[list[Encoded]]:
-        """Texts of one length together, short ones first, as many as the budgets allow; texts keep their order."""
-        by_length: dict[int, list[Encoded]] = defaultdict(list)
+        """Texts of one length (and one number of global tokens) together, short ones first, as many as the budgets allow; texts keep their order."""
+        by_length: dict[tuple[int, int], list[Encoded]] = defaultdict(list)
         for text in encoded:
-            by_length[len(text)].append(text)
-        for length in sorted(by_length):
+            by_length[len(text), len(text.global_tokens)].append(text)
+        for length, few in sorted(by_length):
             size = max(1, min(tokens // length, tokens if self.banded else cells // length**2))
-            same = by_length[length]
+            same = by_length[length, few]
             yield from (same[start : start + size] for start in range(0, len(same), size))
 
     def batch(self, encoded: Sequence[Encoded], device: torch.device) -> Batch:
@@ -146,9 +169,10 @@ class Encoder:
         inputs = {
             name: torch.tensor([list(text.extra[name]) for text in encoded], device=device) for name in encoded[0].extra
         }
-        if self.banded:  # the first token is global, as Longformer's classifiers have it
-            inputs["global_attention_mask"] = torch.zeros_like(ids)
-            inputs["global_attention_mask"][:, 0] = 1
+        if self.banded:
+            mask = torch.zeros_like(ids)
+            places = torch.tensor([text.global_tokens for text in encoded], dtype=torch.long, device=device)
+            inputs["global_attention_mask"] = mask.scatter_(1, places.reshape(len(encoded), -1), 1)
         return Batch(
             texts=tuple(text.text for text in encoded),
             places=tuple(text.place for text in encoded),

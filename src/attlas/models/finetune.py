@@ -36,10 +36,11 @@ from attlas.core.files import LOCK, claimed, replacing, write_json, writing
 from attlas.core.progress import Report, progress_bar
 from attlas.core.text import Text
 from attlas.corpora import fingerprint, labelled, split
-from attlas.models.load import EMBEDDED, load, quiet
-from attlas.models.model import Model
+from attlas.models.load import EMBEDDED, load
+from attlas.models.model import SAVING, Model
+from attlas.models.quiet import quiet
 
-RECORD, CHECKPOINTS, HELD_OUT, SAVING = "finetune.json", "checkpoints", "held_out.jsonl", "model.tmp"
+RECORD, CHECKPOINTS, HELD_OUT = "finetune.json", "checkpoints", "held_out.jsonl"
 HEAD_STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # of --head-only: C of the logistic regression, chosen on dev
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -124,7 +125,7 @@ def _run(job: _Job, held: list[Text], base: str | None, began: float, progress: 
     what = "fitting the head" if head_only else "fine-tuning"
     with progress_bar(what, "texts" if head_only else "steps", wanted=progress) as report, _own_randomness(), quiet():
         history = job.fit_head(report) if head_only else job.train(report)
-    files = _save(folder, job.model)
+    files = job.model.save(folder)
     record = {
         "status": "complete",
         "base": base,
@@ -306,7 +307,7 @@ class _Job:
             callbacks=[EarlyStoppingCallback(self.settings["patience"]), _Bar(report)],
         )  # fmt: skip
         trainer.pop_callback(_printer())
-        with writing(place):
+        with writing(place), self.model.in_blocks():
             trainer.train(resume_from_checkpoint=_last_whole(place))
         self.model.network.eval()
         return [
@@ -393,7 +394,7 @@ def logits_of(model: Model, texts: Sequence[Text], tell: Callable[[int], None] =
 
 def _over(model: Model, texts: Sequence[Text], take: Callable[[Batch, Any], None]) -> None:
     encoder = model.classifying_encoder
-    with torch.inference_mode():
+    with model.in_blocks(), torch.inference_mode():
         for group in encoder.groups(encoder.encode(list(enumerate(texts))), tokens=4096, cells=2**20):
             batch = encoder.batch(group, model.device)
             take(batch, model.network(input_ids=batch.ids, **batch.inputs))
@@ -468,22 +469,6 @@ def _is_json(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-def _save(folder: Path, model: Model) -> list[str]:
-    """Write model and tokenizer beside their place and move them there; the names of the files."""
-    beside = folder / SAVING
-    with writing(folder), quiet():
-        shutil.rmtree(beside, ignore_errors=True)
-        if model.limit is not None:  # a model is read again as it was trained
-            model.tokenizer.model_max_length = model.max_length
-        model.network.save_pretrained(beside)
-        model.tokenizer.save_pretrained(beside)
-        files = sorted(path.name for path in beside.iterdir())
-        for name in files:
-            (beside / name).replace(folder / name)
-        beside.rmdir()
-    return files
 
 
 def _write_texts(path: Path, texts: Sequence[Text]) -> None:

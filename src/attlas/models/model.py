@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,10 +19,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attlas.core.batch import Batch
 from attlas.core.errors import CaptureError, ModelError
+from attlas.core.files import writing
 from attlas.core.text import Text
 from attlas.models.capture import Observer, Sink, observe
 from attlas.models.encode import Encoded, Encoder
+from attlas.models.quiet import quiet
 
+PERIOD = "position_period"  # in the configuration of a lengthened model
+SAVING = "model.tmp"  # where a model is written before it is moved to its place
 LONGEST = 1_000_000  # tokenizers without a limit say some huge number
 
 
@@ -37,6 +43,7 @@ class Model:
     task: str = "base"
     file_sha256: str | None = None
     limit: int | None = None
+    global_tokens: str | tuple[int, ...] = "first"
 
     @cached_property
     def part(self) -> nn.Module:
@@ -78,6 +85,13 @@ class Model:
         """Whether its attention is a sliding window with global tokens (Longformer)."""
         return any(type(module).__name__ == "LongformerAttention" for module in self.part.modules())
 
+    @property
+    def position_period(self) -> int | None:
+        """After how many tokens position embeddings began as copies of the first ones, in a model made from a shorter one; None if they did not."""
+        if not self.banded:
+            return None
+        return int(getattr(self.network.config, PERIOD, 512))  # Longformer's own were RoBERTa's 512, repeated
+
     @cached_property
     def max_length(self) -> int | None:
         """The most tokens a text may have, special tokens included; None if there is no limit."""
@@ -108,7 +122,7 @@ class Model:
     @cached_property
     def encoder(self) -> Encoder:
         wants = frozenset(inspect.signature(self.part.forward).parameters) - {"input_ids", "attention_mask"}
-        return Encoder(self.tokenizer, self.max_length, wants, self.banded)
+        return Encoder(self.tokenizer, self.max_length, wants, self.banded, self.global_tokens)
 
     @cached_property
     def classifying_encoder(self) -> Encoder:
@@ -129,6 +143,10 @@ class Model:
     ) -> AbstractContextManager[Observer]:
         """While open, hand each layer's attention to `sink` and multiply each head's output by its gate ([layer, head])."""
         return observe(self.network, sink, gates=gates, gradients=gradients, scope=self.part)
+
+    def in_blocks(self) -> AbstractContextManager[Any]:
+        """While open, a Longformer computes its attention in blocks, several times faster than transformers does; any other model is left alone."""
+        return self.observe() if self.banded else nullcontext()
 
     def forward(
         self,
@@ -192,6 +210,7 @@ class Model:
             "tokenizer": hashlib.sha256(self.tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
             "device": self.device.type,
             "max_length": self.max_length,
+            **({"global_tokens": str(self.global_tokens)} if self.banded else {}),
         }
 
     def weights_sha256(self) -> str:
@@ -201,6 +220,23 @@ class Model:
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
             digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
+
+    def save(self, folder: str | Path) -> list[str]:
+        """Write network and tokenizer as a folder that `attlas.load` reads; beside their place first, then moved there. The names of the files."""
+        folder = Path(folder).expanduser()
+        beside = folder / SAVING
+        with writing(folder), quiet():
+            shutil.rmtree(beside, ignore_errors=True)
+            beside.mkdir(parents=True)
+            if self.limit is not None:  # a model is read again as it was trained
+                self.tokenizer.model_max_length = self.max_length
+            self.network.save_pretrained(beside)
+            self.tokenizer.save_pretrained(beside)
+            files = sorted(path.name for path in beside.iterdir())
+            for name in files:
+                (beside / name).replace(folder / name)
+            beside.rmdir()
+        return files
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, {type(self.network).__name__}, {self.n_layers} layers x {self.n_heads} heads, task={self.task!r})"

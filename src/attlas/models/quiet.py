@@ -1,0 +1,24 @@
+"""Quiet: transformers works without bars and warnings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import transformers
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No bars and no warnings from transformers while it loads or saves."""
+    logger = logging.getLogger("transformers")
+    level, bars = logger.level, transformers.utils.logging.is_progress_bar_enabled()
+    logger.setLevel(logging.ERROR)
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if bars:
+            transformers.utils.logging.enable_progress_bar()
