@@ -26,18 +26,23 @@ def agrees(layer, weights, visible, seed=0):
     assert np.array_equal(wide(True if dense.visible is None else dense.visible, visible.shape), visible)
     rng = np.random.default_rng(seed)
     marked, reach, k = rng.random((n_texts, n)) < 0.4, int(rng.integers(1, n + 2)), int(rng.integers(1, n + 2))
+    size, span = int(rng.integers(1, n + 4)), None if rng.random() < 0.5 else int(rng.integers(1, 2 * n + 2))
     lists = visible.tolist()
     expected = {
         "keys_seen": np.array([twins.keys_seen(one) for one in lists]), "queries_seeing": np.array([twins.queries_seeing(one) for one in lists]),
         "by_offset": twins.each_head(twins.by_offset, weights, reach=reach), "received": twins.each_head(twins.received, weights),
         "row_entropy": twins.each_head(twins.row_entropy, weights), "mass_to": twins.each_head(twins.mass_to, weights, marked),
         "top_keys": twins.each_head(twins.top_keys, held, lists, k=k), "top_queries": twins.each_head(twins.top_queries, held, lists, k=k),
+        "kept_keys": twins.each_head(twins.top_keys, held, lists, marked, k=k), "kept_queries": twins.each_head(twins.top_queries, held, lists, marked, k=k),
+        "grid": twins.each_head(twins.grid, weights, size=size, span=span).sum(0), "grid_of_one": twins.each_head(twins.grid, weights[-1:], size=size, span=span)[0],
     }  # fmt: skip
     for _ in range(2):
         found = {
             "keys_seen": layer.keys_seen, "queries_seeing": layer.queries_seeing, "by_offset": layer.by_offset(reach), "received": layer.received,
             "row_entropy": layer.row_entropy(), "mass_to": layer.mass_to(torch.from_numpy(marked)),
             "top_keys": torch.stack(layer.top_keys(k), -1), "top_queries": torch.stack(layer.top_queries(k), -1),
+            "kept_keys": torch.stack(layer.top_keys(k, torch.from_numpy(marked)), -1), "kept_queries": torch.stack(layer.top_queries(k, torch.from_numpy(marked)), -1),
+            "grid": layer.grid(size, span) * (n_texts / len(dense.weights)), "grid_of_one": layer.grid(size, span, len(dense.weights) - 1),
         }  # fmt: skip
         for name, twin in expected.items():
             np.testing.assert_allclose(wide(found[name].numpy(), twin.shape), twin, **near, err_msg=name)

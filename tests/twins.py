@@ -47,18 +47,37 @@ def by_offset(head, reach):
     return out
 
 
-def top_keys(head, visible, k):
+def top_keys(head, visible, keep=None, *, k):
     """(weight, position) pairs: [query, k, 2]."""
     out = []
     for query, row in enumerate(head):
-        seen = [(weight, key) for key, weight in enumerate(row) if visible[query][key]]
+        seen = [(weight, key) for key, weight in enumerate(row) if visible[query][key] and (keep is None or keep[key])]
         best = sorted(seen, key=lambda cell: (-cell[0], cell[1]))[:k]
         out.append(best + [(0.0, -1)] * (k - len(best)))
     return out
 
 
-def top_queries(head, visible, k):
-    return top_keys(turned(head), turned(visible), k)
+def top_queries(head, visible, keep=None, *, k):
+    return top_keys(turned(head), turned(visible), keep, k=k)
+
+
+def grid(head, size, span=None):
+    """Attention between bins: every cell spread over the bins its query and key lie in, then a mean over each bin's queries."""
+    n = len(head)
+    length = (n if span is None else span) / size
+
+    def share(token, number):
+        return max(0.0, min(token + 1, (number + 1) * length) - max(token, number * length))
+
+    out = [[0.0] * size for _ in range(size)]
+    for row in range(size):
+        held = sum(share(query, row) for query in range(n))
+        for column in range(size):
+            mass = sum(
+                share(query, row) * share(key, column) * head[query][key] for query in range(n) for key in range(n)
+            )
+            out[row][column] = mass / held if held > 1e-12 else 0.0
+    return out
 
 
 def turned(matrix):

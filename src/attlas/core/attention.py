@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -32,13 +33,14 @@ def row_entropy(weights: Tensor) -> Tensor:
     >>> row_entropy(torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
     tensor([0.6931, 0.0000])
     """
-    if _kernels_serve(weights):
+    if kernels_serve(weights):
         rows = weights.reshape(-1, weights.shape[-1]).contiguous()
         return torch.from_numpy(kernels.row_entropy(rows.numpy())).reshape(weights.shape[:-1])
     return torch.special.entr(weights).sum(-1)
 
 
-def _kernels_serve(weights: Tensor) -> bool:
+def kernels_serve(weights: Tensor) -> bool:
+    """Whether the compiled loops can take these weights."""
     return (
         weights.device.type == "cpu"
         and weights.dtype == torch.float32
@@ -115,15 +117,32 @@ class Attention(Memo, ABC):
     def _by_offset(self, reach: int) -> Tensor: ...
 
     @abstractmethod
-    def top_keys(self, k: int) -> Top:
+    def top_keys(self, k: int, keep: Tensor | None = None) -> Top:
         """For each query the k keys it attends to most: weights and positions, [text, head, query, k].
 
-        Only keys the query sees; lowest position first among equals; where there are fewer than k, weight 0 at position -1.
+        Only keys the query sees and, if given, those in `keep` ([text, key], bool); lowest position first among equals; where there are fewer
+        than k, weight 0 at position -1.
         """
 
     @abstractmethod
-    def top_queries(self, k: int) -> Top:
-        """For each key the k queries that attend to it most: [text, head, key, k], as `top_keys`."""
+    def top_queries(self, k: int, keep: Tensor | None = None) -> Top:
+        """For each key the k queries that attend to it most: [text, head, key, k], as `top_keys`; `keep` is of queries."""
+
+    def grid(self, size: int, span: int | None = None, text: int | None = None) -> Tensor:
+        """Attention between `size` bins of tokens, summed over the texts (or of one text): [head, size, size].
+
+        The bins divide the text evenly, or positions 0 to `span`; a token on an edge is shared. *To* a bin is the sum over its tokens, *from* a bin the
+        mean, so a text's rows sum to one; where a text has no token, 0.
+        """
+        edges = bin_edges(self.n_tokens, size, span)
+        total = self._between_bins(edges, text)
+        held = np.clip(np.minimum(edges[1:], self.n_tokens) - edges[:-1], 0, None)  # how much of the text each bin has
+        share = np.divide(1.0, held, out=np.zeros_like(held), where=held > 0)
+        return total * torch.from_numpy(share).to(total)[:, None]
+
+    @abstractmethod
+    def _between_bins(self, edges: npt.NDArray[np.float64], text: int | None) -> Tensor:
+        """The mass between bins, summed over their queries and over the texts: [head, bin, bin]."""
 
     @abstractmethod
     def to_words(self) -> Sequence[Attention]:
@@ -194,7 +213,7 @@ class DenseAttention(Attention):
 
     def _by_offset(self, reach: int) -> Tensor:
         n = self.n_tokens
-        if _kernels_serve(self.weights):
+        if kernels_serve(self.weights):
             return torch.from_numpy(kernels.by_offset(self.weights.flatten(0, 1).contiguous().numpy(), reach)).reshape(
                 *self.weights.shape[:2], -1
             )
@@ -205,19 +224,23 @@ class DenseAttention(Attention):
         out[..., -1] = self.weights.triu(reach + 1).sum((-1, -2))
         return out / n
 
-    def top_keys(self, k: int) -> Top:
-        return _top(self.weights, self._positions(self.visible), k)
+    def top_keys(self, k: int, keep: Tensor | None = None) -> Top:
+        return _top(self.weights, self._positions(self.visible, keep), k)
 
-    def top_queries(self, k: int) -> Top:
-        return _top(
-            self.weights.transpose(-1, -2),
-            self._positions(None if self.visible is None else self.visible.transpose(-1, -2)),
-            k,
-        )
+    def top_queries(self, k: int, keep: Tensor | None = None) -> Top:
+        seeing = None if self.visible is None else self.visible.transpose(-1, -2)
+        return _top(self.weights.transpose(-1, -2), self._positions(seeing, keep), k)
 
-    def _positions(self, visible: Tensor | None) -> Tensor:
+    def _positions(self, visible: Tensor | None, keep: Tensor | None) -> Tensor:
         positions = torch.arange(self.n_tokens, device=self.weights.device).expand(1, 1, -1)
-        return positions if visible is None else torch.where(visible, positions, -1)
+        if visible is not None:
+            positions = torch.where(visible, positions, -1)
+        return positions if keep is None else torch.where(keep[:, None], positions, -1)
+
+    def _between_bins(self, edges: npt.NDArray[np.float64], text: int | None) -> Tensor:
+        weights = self.weights.sum(0, dtype=torch.float64) if text is None else self.weights[text].double()
+        share = torch.from_numpy(overlaps(self.n_tokens, edges)).to(weights)  # token bin
+        return torch.matmul(share.T, torch.matmul(weights, share))
 
     def to_words(self) -> list[DenseAttention]:
         weights = self.weights.expand(self.n_texts, -1, -1, -1)  # uniform keeps one for all texts
@@ -240,6 +263,27 @@ class DenseAttention(Attention):
         return self
 
 
+def bin_edges(n: int, size: int, span: int | None = None) -> npt.NDArray[np.float64]:
+    """Where the bins begin and end, in tokens: `size` equal ones over a text of n tokens, or over `span` positions.
+
+    >>> bin_edges(6, 3), bin_edges(6, 2, 8)
+    (array([0., 2., 4., 6.]), array([0., 4., 8.]))
+    """
+    return np.linspace(0.0, n if span is None else span, size + 1)
+
+
+def overlaps(n: int, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """How much of each token lies in each bin: [token, bin].
+
+    >>> overlaps(3, bin_edges(3, 2))
+    array([[1. , 0. ],
+           [0.5, 0.5],
+           [0. , 1. ]])
+    """
+    token = np.arange(n)[:, None]
+    return np.clip(np.minimum(token + 1, edges[1:]) - np.maximum(token, edges[:-1]), 0, None)
+
+
 def words_from_tokens(weights: Tensor, words: Words) -> Tensor:
     """Attention between words from attention between tokens: [head, query, key] -> [head, word, word]; rows still sum to one.
 
@@ -257,6 +301,8 @@ def _top(values: Tensor, positions: Tensor, k: int) -> Top:
     texts, heads = values.shape[:2]
     flat = values.detach().float().reshape(texts * heads, *values.shape[2:]).cpu().numpy()
     place = positions.cpu().numpy()
+    if len(place) > texts:  # uniform keeps one for all texts
+        return _top(values.expand(len(place), -1, -1, -1), positions, k)
     if len(place) > 1:
         place = np.repeat(place, heads, axis=0)
     best, where = kernels.top_cells(np.ascontiguousarray(flat), np.ascontiguousarray(place), k)

@@ -5,12 +5,17 @@ Everything said of columns is said of rows of the transposed band, which is a vi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attlas.core.attention import Attention, DenseAttention, Top, _top, row_entropy
+from attlas.core import band_kernels
+from attlas.core.attention import Attention, DenseAttention, Top, kernels_serve, row_entropy
 from attlas.core.batch import Batch
 from attlas.core.words import Words
 
@@ -120,8 +125,27 @@ class BandedAttention(Attention):
 
     @cached_property
     def received(self) -> Tensor:
+        if kernels_serve(self.band):
+            flat = band_kernels.received(*self._parts(), self._places, self._of)
+            return torch.from_numpy(flat).reshape(*self.band.shape[:2], -1)
         keys = self.transposed
         return keys._with_rows(keys.band.sum(-1) + keys.columns.sum(-1), keys.rows.sum(-1))
+
+    def _parts(self) -> tuple[npt.NDArray[np.float32], ...]:
+        """Band, columns and rows as arrays [head of a text, ...] for compiled loops; views where they lie on the CPU."""
+        return tuple(
+            np.ascontiguousarray(part.detach().float().cpu().numpy().reshape(len(part) * self.n_heads, *part.shape[2:]))
+            for part in (self.band, self.columns, self.rows)
+        )
+
+    @cached_property
+    def _places(self) -> npt.NDArray[np.int64]:
+        return np.ascontiguousarray(self.places.cpu().numpy())
+
+    @cached_property
+    def _of(self) -> npt.NDArray[np.int64]:
+        """The text of each head of each text."""
+        return np.arange(self.band.shape[0]).repeat(self.n_heads)
 
     def row_entropy(self) -> Tensor:
         return self._with_rows(row_entropy(self.band) + row_entropy(self.columns), row_entropy(self.rows))
@@ -150,19 +174,31 @@ class BandedAttention(Attention):
             out.scatter_add_(-1, flat, weights.flatten(2))
         return out / n
 
-    def top_keys(self, k: int) -> Top:
-        cells = torch.cat([self.columns, self.band], -1)
-        places = torch.cat([self.places[:, None, :].expand(-1, self.n_tokens, -1), self.keys], -1)
-        weights, positions = _top(cells, places, k)
-        if self.places.shape[1]:
-            tokens = torch.arange(self.n_tokens, device=self.band.device).expand(1, 1, -1)
-            whole = _top(self.rows, tokens, k)
-            where = self.places[:, None, :, None].expand(*self.rows.shape[:3], k)
-            weights, positions = weights.scatter(2, where, whole[0]), positions.scatter(2, where, whole[1])
-        return weights, positions
+    def top_keys(self, k: int, keep: Tensor | None = None) -> Top:
+        return self._top(band_kernels.top_keys, k, keep)
 
-    def top_queries(self, k: int) -> Top:
-        return self.transposed.top_keys(k)
+    def top_queries(self, k: int, keep: Tensor | None = None) -> Top:
+        return self._top(band_kernels.top_queries, k, keep)
+
+    def _top(self, kernel: Callable[..., Any], k: int, keep: Tensor | None) -> Top:
+        shape = (self.band.shape[0], self.n_tokens)
+        kept = np.ones(shape, dtype=bool) if keep is None else np.array(keep.cpu().expand(*shape).numpy())
+        seen = np.ones((0, 0, 0), dtype=bool) if self.seen is None else self.seen.cpu().numpy()
+        best, where = kernel(*self._parts(), self._places, self.is_global.cpu().numpy(), seen, kept, self._of, k)
+        out = (*self.band.shape[:3], k)
+        return (
+            torch.from_numpy(best).reshape(out).to(self.band.device),
+            torch.from_numpy(where).reshape(out).to(self.band.device),
+        )
+
+    def _between_bins(self, edges: npt.NDArray[np.float64], text: int | None) -> Tensor:
+        if edges[1] - edges[0] < 1:  # more bins than tokens
+            return self.dense()._between_bins(edges, text)
+        parts, places, of = self._parts(), self._places, self._of
+        if text is not None:
+            some = slice(text * self.n_heads, (text + 1) * self.n_heads)
+            parts, of = tuple(part[some] for part in parts), of[some]
+        return torch.from_numpy(band_kernels.grid(*parts, places, of, edges, self.n_heads)).to(self.band.device)
 
     def to_words(self) -> list[BandedAttention]:
         return [self._to_words(text, words) for text, words in enumerate(self.batch.words)]

@@ -1,0 +1,212 @@
+"""Compiled loops over a band with global columns and rows, for weights on the CPU; each cell is read once, where it lies.
+
+Shapes: band [group, query, 2 reach + 1], columns [group, query, global], rows [group, global, key]; a group is a head of a text, and `of` says
+which text. `hidden` [text, key] marks the keys that stand elsewhere than in the band (global tokens), `places` [text, global] where those are.
+As in kernels.py nothing holds a lock or starts threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def received(band: Floats, columns: Floats, rows: Floats, places: Ints, of: Ints) -> Floats:
+    """What each key receives: [group, key]. Rows of global queries are 0 in the band and columns."""
+    groups, n, width = band.shape
+    reach = width // 2
+    out = np.zeros((groups, n), dtype=np.float32)
+    total = np.empty(n)
+    for group in range(groups):
+        total[:] = 0.0
+        for query in range(n):
+            first, stop = max(0, query - reach), min(n, query + reach + 1)
+            cells = band[group, query]
+            for key in range(first, stop):
+                total[key] += cells[key - query + reach]
+        for number in range(columns.shape[2]):
+            mass = 0.0
+            for query in range(n):
+                mass += columns[group, query, number]
+            total[places[of[group], number]] += mass
+            for key in range(n):
+                total[key] += rows[group, number, key]
+        for key in range(n):
+            out[group, key] = total[key]
+    return out
+
+
+@numba.njit(nogil=True, cache=True, inline="always")
+def _offer(best: Any, where: Any, found: Any, value: Any, position: Any, k: Any) -> Any:
+    """Put a cell into a list of the k largest, lowest position first among equals; how many the list has."""
+    if found == k and (value < best[k - 1] or (value == best[k - 1] and position > where[k - 1])):
+        return found
+    slot = found if found < k else k - 1
+    while slot > 0 and (value > best[slot - 1] or (value == best[slot - 1] and position < where[slot - 1])):
+        best[slot] = best[slot - 1]
+        where[slot] = where[slot - 1]
+        slot -= 1
+    best[slot] = value
+    where[slot] = position
+    return min(found + 1, k)
+
+
+@numba.njit(nogil=True, cache=True)
+def top_keys(
+    band: Floats, columns: Floats, rows: Floats, places: Ints, hidden: Bools, seen: Bools, keep: Bools, of: Ints, k: int
+) -> tuple[Floats, Ints]:
+    """For each query the k keys with the largest weights among those to keep: weights and positions, [group, query, k]."""
+    groups, n, width = band.shape
+    reach = width // 2
+    best = np.zeros((groups, n, k), dtype=np.float32)
+    where = np.full((groups, n, k), -1, dtype=np.int64)
+    for group in range(groups):
+        text = of[group]
+        for query in range(n):
+            if hidden[text, query]:
+                continue
+            found = 0
+            for number in range(places.shape[1]):
+                if keep[text, places[text, number]]:
+                    found = _offer(
+                        best[group, query],
+                        where[group, query],
+                        found,
+                        columns[group, query, number],
+                        places[text, number],
+                        k,
+                    )
+            least = best[group, query, k - 1] if found == k else np.float32(-1)
+            for key in range(max(0, query - reach), min(n, query + reach + 1)):
+                value = band[group, query, key - query + reach]
+                if value < least or hidden[text, key] or not keep[text, key]:
+                    continue
+                if seen.shape[0] and not seen[text, query, key - query + reach]:
+                    continue
+                found = _offer(best[group, query], where[group, query], found, value, key, k)
+                if found == k:
+                    least = best[group, query, k - 1]
+        for number in range(places.shape[1]):
+            query, found = places[text, number], 0
+            for key in range(n):
+                if keep[text, key]:
+                    found = _offer(best[group, query], where[group, query], found, rows[group, number, key], key, k)
+    return best, where
+
+
+@numba.njit(nogil=True, cache=True)
+def top_queries(
+    band: Floats, columns: Floats, rows: Floats, places: Ints, hidden: Bools, seen: Bools, keep: Bools, of: Ints, k: int
+) -> tuple[Floats, Ints]:
+    """For each key the k queries that give it most, among those to keep: [group, key, k]. The band is read along its rows."""
+    groups, n, width = band.shape
+    reach = width // 2
+    best = np.zeros((groups, n, k), dtype=np.float32)
+    where = np.full((groups, n, k), -1, dtype=np.int64)
+    found = np.zeros(n, dtype=np.int64)
+    least = np.empty(n, dtype=np.float32)
+    for group in range(groups):
+        text = of[group]
+        found[:] = 0
+        least[:] = -1
+        for query in range(n):
+            if hidden[text, query] or not keep[text, query]:
+                continue
+            for key in range(max(0, query - reach), min(n, query + reach + 1)):
+                value = band[group, query, key - query + reach]
+                if value < least[key] or hidden[text, key]:
+                    continue
+                if seen.shape[0] and not seen[text, query, key - query + reach]:
+                    continue
+                found[key] = _offer(best[group, key], where[group, key], found[key], value, query, k)
+                if found[key] == k:
+                    least[key] = best[group, key, k - 1]
+            for number in range(places.shape[1]):
+                key = places[text, number]
+                found[key] = _offer(
+                    best[group, key], where[group, key], found[key], columns[group, query, number], query, k
+                )
+        for number in range(places.shape[1]):
+            query = places[text, number]
+            if keep[text, query]:
+                for key in range(n):
+                    found[key] = _offer(
+                        best[group, key], where[group, key], found[key], rows[group, number, key], query, k
+                    )
+    return best, where
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _spread(cells: Any, first: int, stop: int, shift: int, edges: Any, line: Any) -> None:
+    """Add the cells of the keys from `first` to `stop` to the bins they lie in; a key on an edge is shared."""
+    bins = len(line)
+    length = edges[1] - edges[0]
+    number = min(int(first / length), bins - 1)
+    while number > 0 and edges[number] > first:
+        number -= 1
+    key = first
+    while key < stop:
+        while number < bins - 1 and edges[number + 1] <= key:
+            number += 1
+        whole = (
+            stop if number == bins - 1 else min(stop, int(np.floor(edges[number + 1])))
+        )  # keys up to here lie inside
+        total = np.float32(0)
+        for place in range(key, whole):
+            total += cells[place + shift]
+        line[number] += total
+        key = max(key, whole)
+        if key < stop and number < bins - 1:  # this one lies across the edge
+            inside = edges[number + 1] - key
+            line[number] += cells[key + shift] * inside
+            line[number + 1] += cells[key + shift] * (1.0 - inside)
+            key += 1
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def grid(
+    band: Floats, columns: Floats, rows: Floats, places: Ints, of: Ints, edges: npt.NDArray[np.float64], heads: int
+) -> npt.NDArray[np.float64]:
+    """Mass between bins of queries and bins of keys, summed over texts: [head, query bin, key bin]. A bin holds a token or more."""
+    groups, n, width = band.shape
+    reach, bins = width // 2, len(edges) - 1
+    length = edges[1] - edges[0]
+    out = np.zeros((heads, bins, bins))
+    line = np.empty(bins)
+    is_global = np.zeros(n, dtype=np.int64)
+    for group in range(groups):
+        head, text = group % heads, of[group]
+        is_global[:] = -1
+        for number in range(places.shape[1]):
+            is_global[places[text, number]] = number
+        for query in range(n):
+            line[:] = 0.0
+            if is_global[query] >= 0:
+                _spread(rows[group, is_global[query]], 0, n, 0, edges, line)
+            else:
+                _spread(
+                    band[group, query], max(0, query - reach), min(n, query + reach + 1), reach - query, edges, line
+                )
+                for number in range(places.shape[1]):
+                    place = places[text, number]
+                    _spread(columns[group, query, number : number + 1], place, place + 1, -place, edges, line)
+            number = min(int(query / length), bins - 1)
+            while number > 0 and edges[number] > query:
+                number -= 1
+            while number < bins - 1 and edges[number + 1] <= query:
+                number += 1
+            inside = 1.0 if number == bins - 1 else min(1.0, edges[number + 1] - query)
+            for cell in range(bins):
+                out[head, number, cell] += line[cell] * inside
+            if inside < 1.0:
+                for cell in range(bins):
+                    out[head, number + 1, cell] += line[cell] * (1.0 - inside)
+    return out

@@ -1,0 +1,169 @@
+"""Which tokens take part: all of them, those of the text, those of words, or those that carry content."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from attlas.core.batch import Batch
+from attlas.core.errors import MeasureError
+from attlas.core.words import Words
+
+KINDS = ("all", "ordinary", "words", "keywords")
+
+_JOINED = frozenset(("Mn", "Mc", "Me", "Cf"))  # marks and invisible characters: as good as the word they are in
+_APOSTROPHES = str.maketrans("’ʼ", "''")
+_LISTS = files("attlas.core") / "stopwords"
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Which tokens take part; a token that does not is dropped, never counted as zero.
+
+    `all` are all tokens, `ordinary` all but special ones, `words` those with a letter or digit, `keywords` those of letters only whose whole
+    word is no stop word of the `languages` and none of the further `words`. A token is judged by its characters in the text.
+
+    >>> from attlas.testing import stream, tiny
+    >>> batch = stream(tiny("bert"), ["The dog didn't bark: a cat sat!"])[0][0].batch
+    >>> [token for token, kept in zip(batch.tokens[0], Keep(words=("bark",)).mask(batch)[0]) if kept]
+    ['dog', 'cat', 'sat']
+    """
+
+    kind: str = "keywords"
+    languages: tuple[str, ...] = ("en",)
+    words: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise MeasureError(f"there is no kind of tokens {self.kind!r}; the kinds are {', '.join(KINDS)}")
+        for name in ("languages", "words"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, (given,) if isinstance(given, str) else tuple(given))
+        for language in self.languages:
+            stopwords(language)
+
+    @classmethod
+    def of(cls, keep: str | Keep) -> Keep:
+        """A kind by its name, or what to keep itself.
+
+        >>> Keep.of("words").kind
+        'words'
+        """
+        return keep if isinstance(keep, Keep) else cls(keep)
+
+    @property
+    def stopwords(self) -> frozenset[str]:
+        """The stop words of all its languages and its own, as they are compared."""
+        return frozenset().union(*map(stopwords, self.languages), map(fold, self.words))
+
+    def mask(self, batch: Batch) -> torch.Tensor:
+        """Which tokens take part: text token, bool, on the ids' device."""
+        return batch.once(("keep", self), lambda: torch.from_numpy(self._mask(batch)).to(batch.ids.device))
+
+    def _mask(self, batch: Batch) -> npt.NDArray[np.bool_]:
+        kept = np.ones_like(batch.special) if self.kind == "all" else ~batch.special
+        if self.kind in ("words", "keywords"):
+            stops = self.stopwords if self.kind == "keywords" else None
+            for text, offsets, words, row in zip(batch.texts, batch.offsets, batch.words, kept, strict=True):
+                row &= (
+                    _of_words(text.text, offsets, words)
+                    if stops is None
+                    else _of_content(text.text, offsets, words, stops)
+                )
+        return kept
+
+
+def languages() -> tuple[str, ...]:
+    """The languages that have a list of stop words.
+
+    >>> languages()
+    ('de', 'en', 'es', 'fr', 'it')
+    """
+    return tuple(sorted(entry.name.removesuffix(".txt") for entry in _LISTS.iterdir() if entry.name.endswith(".txt")))
+
+
+@cache
+def stopwords(language: str) -> frozenset[str]:
+    """The function words of a language, case-folded; what is joined to other words has its apostrophe.
+
+    >>> sorted(stopwords("en") & {"the", "don't", "'s", "cat"})
+    ["'s", "don't", 'the']
+    """
+    if language not in languages():
+        raise MeasureError(
+            f"there are no stop words for the language {language!r}; the languages are {', '.join(languages())}, or leave it out and give words of your own"
+        )
+    lines = (_LISTS / f"{language}.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
+
+
+def fold(word: str) -> str:
+    """A word as it is compared with stop words: case-folded, accents composed, apostrophes straight.
+
+    >>> fold("DON’T")
+    "don't"
+    """
+    return unicodedata.normalize("NFC", word.casefold()).translate(_APOSTROPHES)
+
+
+def _of_words(text: str, offsets: npt.NDArray[np.int64], words: Words) -> npt.NDArray[np.bool_]:
+    """Which tokens hold a letter or digit, or a mark of a word that does."""
+    return np.array(
+        [
+            any(map(str.isalnum, piece := text[start:stop]))
+            or (any(map(_is_joined, piece)) and any(map(str.isalnum, words.strings[word])))
+            for (start, stop), word in zip(offsets.tolist(), words.of.tolist(), strict=True)
+        ],
+        dtype=bool,
+    )
+
+
+def _of_content(
+    text: str, offsets: npt.NDArray[np.int64], words: Words, stops: frozenset[str]
+) -> npt.NDArray[np.bool_]:
+    """Which tokens are letters only, and neither their word nor what they join to it is a stop word.
+
+    "c'est" is a stop word because c' and est are; of "l'homme" and "film's" the l and the s are dropped, homme and film are not.
+    """
+    folded = [fold(word) for word in words.strings]
+    stopped = [word in stops or _alone(word, stops) in stops for word in folded]
+    kept = np.zeros(len(words.of), dtype=bool)
+    for token, ((start, stop), word) in enumerate(zip(offsets.tolist(), words.of.tolist(), strict=True)):
+        if not stopped[word]:
+            kept[token] = _is_letters(text[start:stop].strip(), words.strings[word]) and not (
+                "'" in folded[word] and _is_joined_word(text, start, stop, stops)
+            )
+    return kept
+
+
+def _alone(word: str, stops: frozenset[str]) -> str:
+    """A word without the stop words joined to it by an apostrophe: l'homme -> homme, film's -> film."""
+    before, _, rest = word.partition("'")
+    word = rest if rest and f"{before}'" in stops else word
+    rest, _, after = word.rpartition("'")
+    return rest if rest and f"'{after}" in stops else word
+
+
+def _is_joined_word(text: str, start: int, stop: int, stops: frozenset[str]) -> bool:
+    """Whether a token and the apostrophe after or before it are a stop word: the l of l'homme, the s of film's."""
+    to_next, to_last = fold(text[start : stop + 1].lstrip()), fold(text[max(start - 1, 0) : stop])
+    return (to_next.endswith("'") and to_next in stops) or (to_last.startswith("'") and to_last in stops)
+
+
+def _is_letters(piece: str, word: str) -> bool:
+    """Whether a token is letters only; marks count if the word has a letter, so that an accent does and a heart's variant does not."""
+    return piece.isalpha() or (
+        all(character.isalpha() or _is_joined(character) for character in piece)
+        and piece != ""
+        and any(map(str.isalpha, word))
+    )
+
+
+def _is_joined(character: str) -> bool:
+    return unicodedata.category(character) in _JOINED
