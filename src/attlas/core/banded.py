@@ -5,6 +5,7 @@ Everything said of columns is said of rows of the transposed band, which is a vi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -198,7 +199,11 @@ class BandedAttention(Attention):
         if text is not None:
             some = slice(text * self.n_heads, (text + 1) * self.n_heads)
             parts, of = tuple(part[some] for part in parts), of[some]
-        return torch.from_numpy(band_kernels.grid(*parts, places, of, edges, self.n_heads)).to(self.band.device)
+        size, length = len(edges) - 1, edges[1] - edges[0]
+        beyond = max(0, math.ceil((self.n_tokens - edges[-1]) / length))  # bins for what lies after the last edge, not asked for
+        all_edges = np.append(edges, edges[-1] + length * np.arange(1, beyond + 1))
+        found = band_kernels.grid(*parts, places, of, all_edges, self.n_heads)[:, :size, :size]
+        return torch.from_numpy(found).to(self.band.device)
 
     def to_words(self) -> list[BandedAttention]:
         return [self._to_words(text, words) for text, words in enumerate(self.batch.words)]
