@@ -24,6 +24,7 @@ from attlas.core.memo import Memo
 from attlas.core.words import Words
 
 Top: TypeAlias = tuple[Tensor, Tensor]
+Sight: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]  # [text, token] each
 REACH = 8  # how far `by_offset` looks if not told
 
 
@@ -83,6 +84,10 @@ class Attention(Memo, ABC):
     @abstractmethod
     def queries_seeing(self) -> Tensor:
         """How many queries can attend to each key: [text or 1, key]."""
+
+    @abstractmethod
+    def sight(self, of_keys: bool = False) -> Sight:
+        """Which keys each query sees (or, `of_keys`, which queries see each key): from where to where, and which tokens always."""
 
     @property
     @abstractmethod
@@ -180,6 +185,22 @@ class DenseAttention(Attention):
 
     def _all_see(self) -> Tensor:
         return torch.full((1, self.n_tokens), self.n_tokens, device=self.weights.device)
+
+    def sight(self, of_keys: bool = False) -> Sight:
+        shape = (self.n_texts, self.n_tokens)
+        if self.visible is None:
+            return np.zeros(shape, dtype=np.int64), np.full(shape, self.n_tokens), np.zeros(shape, dtype=bool)
+        seen = self.visible.transpose(-1, -2) if of_keys else self.visible
+        visible: npt.NDArray[np.bool_] = seen.cpu().numpy()
+        always: npt.NDArray[np.bool_] = np.all(visible, axis=1)  # text key
+        beside = visible & ~always[:, None]
+        first = beside.argmax(-1)
+        stop = np.where(beside.any(-1), self.n_tokens - beside[..., ::-1].argmax(-1), first)
+        return (
+            np.broadcast_to(first, shape).copy(),
+            np.broadcast_to(stop, shape).copy(),
+            np.broadcast_to(always, shape).copy(),
+        )
 
     @property
     def uniform(self) -> DenseAttention:

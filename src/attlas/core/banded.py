@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from attlas.core import band_kernels
-from attlas.core.attention import Attention, DenseAttention, Top, kernels_serve, row_entropy
+from attlas.core.attention import Attention, DenseAttention, Sight, Top, kernels_serve, row_entropy
 from attlas.core.batch import Batch
 from attlas.core.words import Words
 
@@ -86,6 +86,11 @@ class BandedAttention(Attention):
     @property
     def queries_seeing(self) -> Tensor:
         return self.keys_seen  # the pattern is symmetric
+
+    def sight(self, of_keys: bool = False) -> Sight:
+        token, always = np.arange(self.n_tokens), self.is_global.cpu().numpy()
+        first = np.where(always, 0, np.maximum(token - self.reach, 0))
+        return first, np.where(always, self.n_tokens, np.minimum(token + self.reach + 1, self.n_tokens)), always
 
     @property
     def uniform(self) -> BandedAttention:
@@ -200,7 +205,9 @@ class BandedAttention(Attention):
             some = slice(text * self.n_heads, (text + 1) * self.n_heads)
             parts, of = tuple(part[some] for part in parts), of[some]
         size, length = len(edges) - 1, edges[1] - edges[0]
-        beyond = max(0, math.ceil((self.n_tokens - edges[-1]) / length))  # bins for what lies after the last edge, not asked for
+        beyond = max(
+            0, math.ceil((self.n_tokens - edges[-1]) / length)
+        )  # bins for what lies after the last edge, not asked for
         all_edges = np.append(edges, edges[-1] + length * np.arange(1, beyond + 1))
         found = band_kernels.grid(*parts, places, of, all_edges, self.n_heads)[:, :size, :size]
         return torch.from_numpy(found).to(self.band.device)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from attlas.core.attention import Attention
 from attlas.core.states import State
@@ -25,6 +26,33 @@ class Shape(Protocol):
     def n_heads(self) -> int: ...
 
 
+class Learned(Protocol):
+    """What one backward pass of a batch taught, for measures that need the loss (models/differentiate.py)."""
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The texts' places in the corpus."""
+
+    @property
+    def loss(self) -> Tensor:
+        """The loss of each text: [text]."""
+
+    @property
+    def gates(self) -> Tensor:
+        """d loss / d gate of each head, [text, layer, head]; the gate is 1, so this is gradient times gate."""
+
+    @property
+    def taylor(self) -> Tensor | None:
+        """Sum over a head's parameters of (gradient x parameter) squared, [text, layer, head]; None if its parameters are not known."""
+
+    @property
+    def gradients(self) -> Tensor | None:
+        """The gradient times each head's parameters, summed over the texts, [layer, head, parameter]; None if not known."""
+
+    def ablated(self, texts: Sequence[int]) -> Tensor:
+        """By how much the loss of some texts grows when each head is switched off, [text, layer, head]: a pass a head."""
+
+
 class Measure(ABC, Generic[S]):
     """One question. Subclass it as a frozen dataclass of plain parameters; its `repr` goes into the manifest.
 
@@ -33,6 +61,9 @@ class Measure(ABC, Generic[S]):
     """
 
     name: ClassVar[str]
+    needs_loss: ClassVar[bool] = (
+        False  # whether it learns from the gradients of the model's loss, which a base model has not
+    )
 
     @classmethod
     def among_all(cls) -> Self:
@@ -46,6 +77,10 @@ class Measure(ABC, Generic[S]):
     @abstractmethod
     def update(self, state: S, layer: Attention) -> None:
         """Take in one layer of one batch. All layers of a batch come in order before the next batch."""
+
+    def learn(self, state: S, learned: Learned) -> None:
+        """Take in what the backward pass of a batch taught, after all its layers; only if `needs_loss`."""
+        raise NotImplementedError
 
     def merge(self, left: S, right: S) -> S:
         """The state of the left texts followed by the right ones."""

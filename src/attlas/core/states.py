@@ -1,14 +1,15 @@
 """States that merge: records of arrays that start empty, take in batches, and add up in any grouping.
 
-A measure's state is a `State`, a record of accumulators. Sums, Moments, Histogram and TopList are bounded; Rows grows with the
+A measure's state is a `State`, a record of accumulators. Sums, Moments, Histogram, TopList and Tally are bounded; Rows grows with the
 corpus and is for tables with a row for each text or token: a study writes those out shard by shard and never holds them all.
 """
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -198,6 +199,38 @@ class TopList(Accumulator):
 
     def restored(self, arrays: Mapping[str, Array]) -> TopList:
         return TopList(arrays["scores"], arrays["places"])
+
+
+@dataclass
+class Tally(Accumulator):
+    """Totals by string (a token type, say): a row of numbers for each string that was met; bounded by how many strings there are."""
+
+    width: int
+    rows: dict[str, Floats] = field(default_factory=dict)
+
+    def add(self, strings: Sequence[str], values: Array) -> None:
+        """Add a row of numbers to each string: values [string, column]."""
+        for string, row in zip(strings, values, strict=True):
+            known = self.rows.get(string)
+            self.rows[string] = row.astype(np.float64) if known is None else known + row
+
+    def merge(self, other: Tally) -> Tally:
+        both = Tally(self.width, dict(self.rows))
+        both.add(list(other.rows), np.array(list(other.rows.values())))
+        return both
+
+    def table(self) -> tuple[list[str], Floats]:
+        """The strings in order, and their totals [string, column]."""
+        strings = sorted(self.rows)
+        return strings, np.array([self.rows[string] for string in strings]).reshape(len(strings), self.width)
+
+    def arrays(self) -> dict[str, Array]:
+        strings, totals = self.table()
+        return {"strings": np.frombuffer(json.dumps(strings).encode(), dtype=np.uint8), "totals": totals}
+
+    def restored(self, arrays: Mapping[str, Array]) -> Tally:
+        strings = json.loads(arrays["strings"].tobytes())
+        return Tally(self.width, dict(zip(strings, arrays["totals"], strict=True)))
 
 
 @dataclass

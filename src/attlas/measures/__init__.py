@@ -23,6 +23,21 @@ MEASURES.register(
 )
 MEASURES.register("totals", "attlas.measures.totals:Totals", "How much attention does each token of each text receive?")
 MEASURES.register(
+    "topk",
+    "attlas.measures.topk:TopK",
+    "Which tokens are attended to most, and which attend most, in all heads together?",
+)
+MEASURES.register(
+    "heatmap",
+    "attlas.measures.heatmap:Heatmap",
+    "Which pattern does each head's attention make, over whole texts of any length?",
+)
+MEASURES.register(
+    "position_bias",
+    "attlas.measures.position_bias:PositionBias",
+    "Do tokens receive attention for where they stand rather than for what they are?",
+)
+MEASURES.register(
     "betti",
     "attlas.topology.betti_numbers:Betti",
     "How many pieces and cycles has each head's attention graph, at several thresholds?",

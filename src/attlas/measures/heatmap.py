@@ -1,0 +1,120 @@
+"""Which pattern does each head's attention make, over whole texts of any length?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from attlas.core.attention import Attention, bin_edges
+from attlas.core.errors import MeasureError
+from attlas.core.measure import Measure, Shape
+from attlas.core.states import Floats, Rows, State, Sums
+
+EXAMPLES = 3
+
+
+def cell_names(size: int) -> tuple[str, ...]:
+    """The columns of a grid: one for each bin of keys.
+
+    >>> cell_names(3)
+    ('c0', 'c1', 'c2')
+    """
+    return tuple(f"c{number}" for number in range(size))
+
+
+@dataclass
+class HeatmapState(State):
+    """Sums over texts, and the grids of the first texts."""
+
+    grid: Sums  # layer head bin bin
+    uniform: Sums  # layer bin bin
+    heatmap_texts: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heatmap(Measure[HeatmapState]):
+    """Each head's attention on a grid of `size` x `size` bins: a row is a bin of queries and says how its attention is spread over bins of keys.
+
+    Without `span` the bins divide every text evenly, whatever its length, and a row sums to one; with it they cover the positions from 0 to
+    `span`, and a cell is the mean over the texts that reach it (Hou 2022). `heatmap` is the mean over the corpus, `heatmap_uniform` the same for even attention,
+    `heatmap_texts` the grids of the first `examples` texts.
+    """
+
+    name: ClassVar[str] = "heatmap"
+    size: int = 64
+    span: int | None = None
+    examples: int = EXAMPLES
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or (self.span is not None and self.span < self.size) or self.examples < 0:
+            raise MeasureError(
+                f"size is {self.size}, span {self.span}, examples {self.examples}; size must be at least 1, span at least size, examples at least 0"
+            )
+
+    def start(self, model: Shape) -> HeatmapState:
+        square = (self.size, self.size)
+        return HeatmapState(
+            Sums.zeros(model.n_layers, model.n_heads, *square),
+            Sums.zeros(model.n_layers, *square),
+            Rows.empty(cell_names(self.size)),
+        )
+
+    def update(self, state: HeatmapState, layer: Attention) -> None:
+        texts = layer.n_texts
+        there = bin_edges(layer.n_tokens, self.size, self.span)[:-1] < layer.n_tokens
+        reached = texts * (there[:, None] & there).astype(np.float64)
+        self._add(state.grid, layer.index, layer.grid(self.size, self.span).cpu().numpy(), reached)
+        even = layer.uniform.once(("heatmap", self.size, self.span), lambda: self._even(layer))
+        self._add(state.uniform, layer.index, even, reached)
+        for number, place in enumerate(layer.batch.places):
+            if place < self.examples:
+                self._example(state, layer, number)
+
+    def _even(self, layer: Attention) -> Floats:
+        """The grid of even attention, summed over the texts (one stands for all where all see the same)."""
+        uniform = layer.uniform
+        found: Floats = uniform.grid(self.size, self.span)[0].cpu().numpy()
+        return found * (layer.n_texts / len(uniform.received))
+
+    @staticmethod
+    def _add(sums: Sums, where: int, total: Floats, count: Floats) -> None:
+        sums.total[where] += total
+        sums.count[where] += count
+
+    def _example(self, state: HeatmapState, layer: Attention, number: int) -> None:
+        batch, size, heads = layer.batch, self.size, layer.n_heads
+        cells = layer.grid(size, self.span, number).float().cpu().numpy().reshape(heads * size, size)
+        rows = heads * size
+        state.heatmap_texts.add(
+            np.full(rows, batch.places[number]),
+            {
+                "text": np.full(rows, batch.texts[number].id, dtype=object),
+                "layer": np.full(rows, layer.index, dtype=np.int32),
+                "head": np.arange(heads, dtype=np.int32).repeat(size),
+                "row": np.tile(np.arange(size, dtype=np.int32), heads),
+            },
+            cells,
+        )
+
+    def result(self, state: HeatmapState) -> dict[str, pd.DataFrame]:
+        layers, heads, size = state.grid.total.shape[:3]
+        layer, head, row = np.indices((layers, heads, size)).reshape(3, -1)
+        cells = state.grid.mean().reshape(-1, size).astype(np.float32)
+        even = state.uniform.mean().reshape(-1, size).astype(np.float32)
+        names = list(cell_names(size))
+        return {
+            "heatmap": pd.concat(
+                [pd.DataFrame({"layer": layer, "head": head, "row": row}), pd.DataFrame(cells, columns=names)], axis=1
+            ),
+            "heatmap_uniform": pd.concat(
+                [
+                    pd.DataFrame({"layer": np.arange(layers).repeat(size), "row": np.tile(np.arange(size), layers)}),
+                    pd.DataFrame(even, columns=names),
+                ],
+                axis=1,
+            ),
+            "heatmap_texts": state.heatmap_texts.frame(),
+        }

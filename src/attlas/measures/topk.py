@@ -1,0 +1,332 @@
+"""Which tokens are attended to most, and which attend most?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from attlas.core.attention import Attention, Sight
+from attlas.core.batch import Batch
+from attlas.core.errors import MeasureError
+from attlas.core.masks import Keep
+from attlas.core.measure import Measure, Shape
+from attlas.core.states import Rows, State, Tally
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+DIRECTIONS = ("attended", "attending")
+CORPUS_ROWS = 100  # types of the whole corpus that are listed for each choice of layers
+
+
+@numba.njit(nogil=True, cache=True)
+def member_counts(positions: npt.NDArray[np.int32], classes: Ints, count: int) -> Ints:
+    """In how many lists each class is met, over all layers and for each: [text, 1 + layer, class].
+
+    `positions` [layer, text, head, token, rank] are the members of each token's list in each head, -1 for none; a token's lists in several heads are one
+    set. `classes` [text, token] says what a member counts as: its position, or its type.
+    """
+    layers, texts, heads, n, k = positions.shape
+    out = np.zeros((texts, 1 + layers, count), dtype=np.int64)
+    in_all = np.full(count, -1, dtype=np.int64)
+    in_layer = np.full(count, -1, dtype=np.int64)
+    turn = 0
+    for text in range(texts):
+        for token in range(n):
+            for layer in range(layers):
+                for head in range(heads):
+                    for rank in range(k):
+                        position = positions[layer, text, head, token, rank]
+                        if position < 0:
+                            break
+                        kind = classes[text, position]
+                        if in_layer[kind] != turn * layers + layer:
+                            in_layer[kind] = turn * layers + layer
+                            out[text, 1 + layer, kind] += 1
+                            if in_all[kind] != turn:
+                                in_all[kind] = turn
+                                out[text, 0, kind] += 1
+            turn += 1
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def chance_counts(
+    first: Ints, stop: Ints, always: npt.NDArray[np.bool_], heads: Ints, order: Ints, starts: Ints, k: int
+) -> Floats:
+    """How many lists of one text each class would be met in if every head drew its lists at random: [class].
+
+    `first`, `stop`, `always` [pattern, token] are from where to where each token sees and what is seen by all, `heads` [pattern] how many heads see so; the members of
+    class c stand, in ascending order, at `order[starts[c]:starts[c + 1]]`.
+    """
+    patterns, n = first.shape
+    classes = len(starts) - 1
+    kept = np.zeros(n + 1, dtype=np.int64)
+    for position in order:
+        kept[position + 1] += 1
+    for token in range(n):
+        kept[token + 1] += kept[token]
+    apart = np.empty((patterns, n), dtype=np.int64)  # the kept tokens that are seen by all
+    many = np.zeros(patterns, dtype=np.int64)
+    for pattern in range(patterns):
+        for position in order:
+            if always[pattern, position]:
+                apart[pattern, many[pattern]] = position
+                many[pattern] += 1
+    seen = np.empty((patterns, n), dtype=np.int64)
+    for pattern in range(patterns):
+        for token in range(n):
+            low, high = first[pattern, token], stop[pattern, token]
+            seen[pattern, token] = kept[high] - kept[low]
+            for position in apart[pattern, : many[pattern]]:
+                seen[pattern, token] += position < low or position >= high
+    most = 0
+    for number in range(classes):
+        most = max(most, starts[number + 1] - starts[number])
+    known = np.full((patterns, most + 1, seen.max() + 1 if seen.size else 1), -1.0)
+    out = np.zeros(classes)
+    for number in range(classes):
+        members = order[starts[number] : starts[number + 1]]
+        for token in range(n):
+            missed = 1.0
+            for pattern in range(patterns):
+                low, high = first[pattern, token], stop[pattern, token]
+                count = np.searchsorted(members, high) - np.searchsorted(members, low)
+                if many[pattern]:
+                    for position in members:
+                        count += always[pattern, position] and (position < low or position >= high)
+                if count == 0:
+                    continue
+                total = seen[pattern, token]
+                if known[pattern, count, total] < 0:
+                    none = 1.0
+                    for drawn in range(min(k, total)):
+                        none *= max(0.0, (total - count - drawn) / (total - drawn))
+                    known[pattern, count, total] = none ** heads[pattern]
+                missed *= known[pattern, count, total]
+            out[number] += 1.0 - missed
+    return out
+
+
+def type_of(token: str, surface: str) -> str:
+    """What a token counts as: its string without the tokenizer's marks, or its characters where the tokenizer has them in bytes.
+
+    >>> type_of("##ions", "ions"), type_of("Ġimage", "image"), type_of("âĢĿ", "”")
+    ('ions', 'image', '”')
+    """
+    plain = token.removeprefix("##").lstrip("Ġ▁")
+    return plain if plain.lower() == surface.lower() else surface
+
+
+@dataclass
+class Pending:
+    """The batch that is under way: the members of every list in the layers so far, and what their tokens see."""
+
+    keys: list[npt.NDArray[np.int32]] = field(default_factory=list)  # text head query rank
+    queries: list[npt.NDArray[np.int32]] = field(default_factory=list)
+    sights: list[tuple[Sight, Sight]] = field(default_factory=list)
+
+
+@dataclass
+class TopKState(State):
+    """Lists of each text, totals by type over the corpus, and the batch that is under way."""
+
+    topk: Rows
+    types: Tally
+    n_layers: int = field(default=0, metadata={"parameter": True})
+    pending: Pending = field(default_factory=Pending, metadata={"parameter": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopK(Measure[TopKState]):
+    """For every token the `k` tokens it attends to most and the `k` that attend to it most; then how often each token is on such a list.
+
+    After Hou 2022, Algorithms 1 to 3: a token's lists in several heads are joined to one set, and a member counts once for each token whose set it is in.
+    Counts are by type (all tokens with one string) and by position, for all chosen layers together and for each. Only tokens that `keep` keeps can be
+    members; every token has lists. `chance` is the count to be expected if each head drew its lists at random from what it sees: with many heads it is
+    high for every token. `topk` has the `shown` first of each text, `both` saying that it is on the other direction's list too; `topk_types` those of the corpus.
+    """
+
+    name: ClassVar[str] = "topk"
+    k: int = 10
+    keep: str | Keep = "keywords"
+    layers: tuple[int, ...] | None = None
+    heads: tuple[int, ...] | None = None
+    shown: int = 10
+
+    def __post_init__(self) -> None:
+        Keep.of(self.keep)
+        if self.k < 1 or self.shown < 1:
+            raise MeasureError(f"k is {self.k} and shown {self.shown}; they must be at least 1")
+        for name, chosen in (("layers", self.layers), ("heads", self.heads)):
+            if chosen is not None and (not chosen or min(chosen) < 0):
+                raise MeasureError(f"{name} is {chosen}; give at least one number from 0, or None for all")
+
+    def start(self, model: Shape) -> TopKState:
+        for name, chosen, size in (("layer", self.layers, model.n_layers), ("head", self.heads, model.n_heads)):
+            if chosen is not None and max(chosen) >= size:
+                raise MeasureError(f"there is no {name} {max(chosen)}; the model has {name}s 0 to {size - 1}")
+        return TopKState(Rows.empty(), Tally(2 * (1 + len(self._layers(model.n_layers))) + 4), model.n_layers)
+
+    def _layers(self, count: int) -> tuple[int, ...]:
+        return tuple(range(count)) if self.layers is None else tuple(sorted(set(self.layers)))
+
+    def update(self, state: TopKState, layer: Attention) -> None:
+        if layer.index == 0:
+            state.pending = Pending()
+        chosen = self._layers(state.n_layers)
+        if layer.index in chosen:
+            keep = Keep.of(self.keep).mask(layer.batch)
+            heads = slice(None) if self.heads is None else sorted(set(self.heads))
+            for members, (_, where) in (
+                (state.pending.keys, layer.top_keys(self.k, keep)),
+                (state.pending.queries, layer.top_queries(self.k, keep)),
+            ):
+                members.append(where.int().cpu().numpy()[:, heads])
+            state.pending.sights.append((layer.sight(), layer.sight(of_keys=True)))
+        if layer.index == state.n_layers - 1:
+            keep = Keep.of(self.keep).mask(layer.batch)
+            self._finish(state, layer.batch, chosen, keep.cpu().numpy())
+            state.pending = Pending()
+
+    def _finish(self, state: TopKState, batch: Batch, chosen: tuple[int, ...], keep: npt.NDArray[np.bool_]) -> None:
+        names = ["all", *(f"L{number}" for number in chosen)]
+        kinds, types = _types(batch, keep)
+        places = np.tile(np.arange(batch.n_tokens), (batch.n_texts, 1))
+        most = max(map(len, types), default=0)
+        counted = {}
+        for direction, members in zip(DIRECTIONS, (state.pending.keys, state.pending.queries), strict=True):
+            lists = np.stack(members)  # layer text head token rank
+            counted[direction, "type"] = member_counts(lists, kinds, max(1, most))
+            counted[direction, "position"] = member_counts(lists, places, batch.n_tokens)
+        heads = state.pending.keys[0].shape[1]
+        for text in range(batch.n_texts):
+            sights = [
+                [(first[text], stop[text], always[text]) for first, stop, always in side]
+                for side in zip(*state.pending.sights, strict=True)
+            ]
+            self._text(state, batch, text, keep[text], kinds[text], types[text], names, counted, sights, heads)
+
+    def _text(
+        self, state: TopKState, batch: Batch, text: int, keep: npt.NDArray[np.bool_], kinds: Ints, types: list[str], names: list[str],
+        counted: dict[tuple[str, str], Ints], sights: Sequence[Sequence[Any]], heads: int,
+    ) -> None:  # fmt: skip
+        if not types:
+            return
+        kept = np.nonzero(keep)[0]
+        occurrences = np.bincount(kinds[kept], minlength=len(types))
+        first = np.full(len(types), batch.n_tokens)
+        np.minimum.at(first, kinds[kept], kept)
+        strings = {"type": types, "position": [types[kind] if kind >= 0 else "" for kind in kinds]}
+        chances: dict[tuple[str, str], list[Floats]] = {}
+        blocks = []
+        for direction, side in zip(DIRECTIONS, sights, strict=True):
+            for by, classes in (("type", kinds), ("position", np.where(keep, np.arange(batch.n_tokens), -1))):
+                size = len(strings[by])
+                chances[direction, by] = _chances(side, classes, size, heads, self.k)
+        for by, position in (("type", first), ("position", np.arange(batch.n_tokens))):
+            size = len(strings[by])
+            totals = {direction: counted[direction, by][text, :, :size] for direction in DIRECTIONS}
+            for group, name in enumerate(names):
+                ranked = {direction: _ranked(totals[direction][group], self.shown) for direction in DIRECTIONS}
+                both = np.intersect1d(ranked["attended"], ranked["attending"])
+                for direction in DIRECTIONS:
+                    best = ranked[direction]
+                    chance = chances[direction, by][group]
+                    blocks.append(
+                        {
+                            "direction": np.full(len(best), direction, dtype=object),
+                            "by": np.full(len(best), by, dtype=object),
+                            "layers": np.full(len(best), name, dtype=object),
+                            "rank": np.arange(len(best), dtype=np.int32),
+                            "string": np.array([strings[by][number] for number in best], dtype=object),
+                            "token": np.full(len(best), -1, dtype=np.int32)
+                            if by == "type"
+                            else position[best].astype(np.int32),
+                            "count": totals[direction][group][best],
+                            "chance": chance[best],
+                            "tokens": np.full(len(best), batch.n_tokens, dtype=np.int32),
+                            "both": np.isin(best, both),
+                        }
+                    )
+        columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+        rows = len(columns["rank"])
+        state.topk.add(
+            np.full(rows, batch.places[text]), {"text": np.full(rows, batch.texts[text].id, dtype=object), **columns}
+        )
+        by_type = [counted[direction, "type"][text, :, : len(types)] for direction in DIRECTIONS]  # group type
+        ends = [chances[direction, "type"][0] for direction in DIRECTIONS]
+        values = np.concatenate([*by_type, np.stack([*ends, occurrences, np.ones(len(types))])]).T
+        state.types.add(types, values)
+
+    def result(self, state: TopKState) -> dict[str, pd.DataFrame]:
+        strings, totals = state.types.table()
+        names = np.array(strings, dtype=object)
+        groups = (state.types.width - 4) // 2
+        chosen = ["all", *(f"L{number}" for number in self._layers(state.n_layers))]
+        parts = []
+        for side, direction in enumerate(DIRECTIONS):
+            for group in range(groups):
+                counts = totals[:, side * groups + group]
+                best = _ranked(counts, CORPUS_ROWS)
+                parts.append(
+                    pd.DataFrame(
+                        {
+                            "direction": direction,
+                            "layers": chosen[group],
+                            "rank": np.arange(len(best), dtype=np.int32),
+                            "string": names[best],
+                            "count": counts[best].astype(np.int64),
+                            "chance": totals[best, 2 * groups + side] if group == 0 else np.nan,
+                            "occurrences": totals[best, -2].astype(np.int64),
+                            "texts": totals[best, -1].astype(np.int64),
+                        }
+                    )
+                )
+        return {"topk": state.topk.frame(), "topk_types": pd.concat(parts, ignore_index=True)}
+
+
+def _types(batch: Batch, keep: npt.NDArray[np.bool_]) -> tuple[Ints, list[list[str]]]:
+    """The type of each kept token as a number (-1 for others), [text, token], and the strings of each text's types in order of appearance."""
+    kinds = np.full(keep.shape, -1, dtype=np.int64)
+    types: list[list[str]] = []
+    for text, (tokens, surfaces) in enumerate(zip(batch.tokens, batch.surfaces, strict=True)):
+        known: dict[str, int] = {}
+        for token in np.nonzero(keep[text])[0]:
+            kinds[text, token] = known.setdefault(type_of(tokens[token], surfaces[token]), len(known))
+        types.append(list(known))
+    return kinds, types
+
+
+def _ranked(counts: npt.NDArray[Any], size: int) -> Ints:
+    """The entries with the largest counts above 0, the first among equals first."""
+    order = np.argsort(-counts, kind="stable")[:size]
+    return order[counts[order] > 0]
+
+
+def _chances(side: Sequence[Any], classes: Ints, size: int, heads: int, k: int) -> list[Floats]:
+    """The counts to be expected by chance: over all layers, then for each (layers that see the same share theirs)."""
+    order = np.argsort(classes, kind="stable")
+    order = order[classes[order] >= 0]
+    starts = np.searchsorted(classes[order], np.arange(size + 1))
+    patterns: list[int] = []  # of each layer, the first layer that sees the same
+    for number, sight in enumerate(side):
+        same = (
+            other
+            for other in dict.fromkeys(patterns)
+            if all(np.array_equal(mine, theirs) for mine, theirs in zip(sight, side[other], strict=True))
+        )
+        patterns.append(next(same, number))
+    distinct = list(dict.fromkeys(patterns))
+
+    def expected(layers: Sequence[int], counts: Sequence[int]) -> Floats:
+        sights = (np.stack([side[layer][part] for layer in layers]) for part in range(3))
+        return chance_counts(*sights, np.array([heads * count for count in counts]), order, starts, k)
+
+    once = {layer: expected([layer], [1]) for layer in distinct}
+    return [expected(distinct, [patterns.count(layer) for layer in distinct]), *(once[layer] for layer in patterns)]
