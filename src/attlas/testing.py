@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
@@ -24,6 +23,7 @@ from attlas.core.states import State
 from attlas.core.text import Text
 from attlas.measures import MEASURES
 from attlas.models import Model, load
+from attlas.models.differentiate import differentiate
 
 __all__ = ["FAMILIES", "MEASURES", "assert_same", "check_measure", "fold", "stream", "tiny", "tiny_tokenizer"]
 
@@ -149,8 +149,11 @@ def stream(model: Model, texts: Iterable[str | Text]) -> list[list[Attention]]:
 def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: Shape) -> State:
     """A state that has taken in all layers of these batches."""
     state: State = measure.start(model)
-    for layer in itertools.chain.from_iterable(batches):
-        measure.update(state, layer)
+    for layers in batches:
+        for layer in layers:
+            measure.update(state, layer)
+        if measure.needs_loss and layers and isinstance(model, Model):
+            measure.learn(state, differentiate(model, layers[0].batch))
     return state
 
 

@@ -37,6 +37,7 @@ MEASURES.register(
     "attlas.measures.position_bias:PositionBias",
     "Do tokens receive attention for where they stand rather than for what they are?",
 )
+MEASURES.register("importance", "attlas.measures.importance:Importance", "Which heads matter for what the model says?")
 MEASURES.register(
     "betti",
     "attlas.topology.betti_numbers:Betti",

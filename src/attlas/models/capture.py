@@ -56,11 +56,12 @@ class Observer:
         """The heads' output [text, token, head, dimension], each multiplied by its gate."""
         if self.gates is None:
             return heads
-        if self.layer >= len(self.gates) or self.gates.shape[-1] != heads.shape[2]:
+        gates = self.gates if self.gates.dim() == 3 else self.gates[None]  # text layer head
+        if self.layer >= gates.shape[1] or gates.shape[-1] != heads.shape[2] or gates.shape[0] not in (1, len(heads)):
             raise CaptureError(
-                f"gates have the shape {list(self.gates.shape)}, but the model has {heads.shape[2]} heads and at least {self.layer + 1} layers; give gates of shape [layer, head]"
+                f"gates have the shape {list(self.gates.shape)}, but the model has {heads.shape[2]} heads and at least {self.layer + 1} layers; give gates of shape [layer, head], or [text, layer, head]"
             )
-        return heads * self.gates[self.layer].to(heads)[:, None]
+        return heads * gates[:, None, self.layer].to(heads)[..., None]
 
     def see(self, seen: Seen, module: nn.Module) -> None:
         """Take one layer's attention."""
@@ -179,7 +180,7 @@ def observe(
 ) -> Iterator[Observer]:
     """While open, hand each layer's attention of `network` to `sink`, and multiply each head's output by its gate.
 
-    `gates` is [layer, head]: 0 switches a head off, 1 leaves it; it may require a gradient. With `gradients` the layer's weights keep
+    `gates` is [layer, head] or [text, layer, head]: 0 switches a head off, 1 leaves it; it may require a gradient. With `gradients` the layer's weights keep
     their graph, and after a backward pass their `grad`. `scope` is the part of the network to watch (an encoder).
     """
     scope = network if scope is None else scope

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from attlas.core.errors import AttlasError
 from attlas.core.measure import Measure
 from attlas.core.states import State
 from attlas.models import Model
+from attlas.models.differentiate import differentiate
 from attlas.models.encode import Encoded
 from attlas.studies.engines import Task
 from attlas.studies.shards import Shard
@@ -50,7 +52,7 @@ class ShardJob:
     def run_lane(self, lane: int, stop: threading.Event) -> None:
         """Run the batches of one lane and, if it is the last, write the shard."""
         states = {measure.name: measure.start(self.model) for measure in self.measures}
-        with self.model.reading(partial(self._take, states)) as read:
+        with self._reading(states) as read:
             for group in self.lanes[lane]:
                 if stop.is_set():
                     return
@@ -62,13 +64,30 @@ class ShardJob:
         if last:
             self.finish()
 
+    @contextmanager
+    def _reading(self, states: dict[str, State]) -> Iterator[Callable[[Sequence[Encoded]], None]]:
+        """While open, a function that runs a group of texts; backward too if a measure learns from that."""
+        model, sink = self.model, partial(self._take, states)
+        learning = [measure for measure in self.measures if measure.needs_loss]
+        if not learning:
+            with model.reading(sink) as read:
+                yield lambda group: read(model.encoder.batch(group, model.device))
+            return
+
+        def learn(group: Sequence[Encoded]) -> None:
+            learned = differentiate(model, model.classifying_encoder.batch(group, model.device), sink)
+            for measure in learning:
+                measure.learn(states[measure.name], learned)
+
+        yield learn
+
     def _take(self, states: dict[str, State], layer: Attention) -> None:
         for measure in self.measures:
             measure.update(states[measure.name], layer)
 
     def _read(self, read: Callable[[Any], Any], group: Sequence[Encoded]) -> None:
         try:
-            read(self.model.encoder.batch(group, self.model.device))
+            read(group)
         except AttlasError as error:
             named = ", ".join(text.text.id[:80] for text in group[:3])
             raise type(error)(f"{error} (texts {named}{' ...' if len(group) > 3 else ''})") from error

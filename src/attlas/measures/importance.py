@@ -1,0 +1,131 @@
+"""Which heads matter for what the model says?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from attlas.core.attention import Attention
+from attlas.core.errors import MeasureError
+from attlas.core.measure import Learned, Measure, Shape, head_frame
+from attlas.core.states import Floats, Moments, State, Sums
+
+ACCUMULATIONS = ("score", "grad")
+
+
+def scaled(values: npt.NDArray[Any], importance: npt.NDArray[Any]) -> Floats:
+    """The mean of [layer, head, ...] over layers and heads, each weighing as much as it is important ([layer, head], 0 or more).
+
+    >>> scaled(np.array([[[1.0, 3.0], [5.0, 5.0]]]), np.array([[1.0, 0.0]]))
+    array([1., 3.])
+    """
+    weights = np.asarray(importance, dtype=np.float64)
+    if not weights.sum() > 0:
+        raise MeasureError("no head has an importance above 0; there is nothing to scale by")
+    found: Floats = np.tensordot(weights / weights.sum(), np.asarray(values, dtype=np.float64), axes=2)
+    return found
+
+
+def importance_of(table: pd.DataFrame, column: str = "importance") -> Floats:
+    """A column of the table `importance` as [layer, head]."""
+    grid: Floats = table.pivot(index="layer", columns="head", values=column).to_numpy(dtype=np.float64)
+    return grid
+
+
+@dataclass
+class ImportanceState(State):
+    """Means over texts, and the gradients summed over them if they are wanted."""
+
+    loss: Moments  # one
+    taylor: Moments  # layer head
+    gate: Moments  # layer head: size
+    signed: Moments  # layer head
+    ablation: Moments  # layer head
+    gradient: Sums  # layer head parameter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Importance(Measure[ImportanceState]):
+    """How much the loss depends on each head: a classifier's loss on the text's label, or on its own answer where there is none; see docs/long.md.
+
+    `taylor` is the sum over a head's parameters (its rows of query, key and value, their biases, its columns of the output projection) of (gradient x
+    parameter) squared, a mean over texts. With `accumulate="grad"` the gradients are summed over the corpus before they are squared, as the published code does
+    (Hou 2022 and T3-Vis): then `importance` is made of that, in the column `taylor_grad`. `gate` is the mean size of d loss / d gate and `gate_signed` its
+    mean: below 0 the head lowers the loss. `ablation` is measured: by how much the loss grows without the head, on the first `ablation` texts; it
+    takes a pass a head and text. `importance` is scaled to run from 0 to 1 over all heads.
+    """
+
+    name: ClassVar[str] = "importance"
+    needs_loss: ClassVar[bool] = True
+    accumulate: str = "score"
+    ablation: int = 0
+
+    def __post_init__(self) -> None:
+        if self.accumulate not in ACCUMULATIONS:
+            raise MeasureError(f"accumulate is {self.accumulate!r}; it must be {' or '.join(ACCUMULATIONS)}")
+        if self.ablation < 0:
+            raise MeasureError(f"ablation is {self.ablation}; it is a number of texts, 0 or more")
+
+    def start(self, model: Shape) -> ImportanceState:
+        shape = (model.n_layers, model.n_heads)
+        return ImportanceState(
+            Moments.zeros(1), Moments.zeros(*shape), Moments.zeros(*shape), Moments.zeros(*shape), Moments.zeros(*shape),
+            Sums.zeros(*shape, 0),
+        )  # fmt: skip
+
+    def update(self, state: ImportanceState, layer: Attention) -> None:
+        """Nothing is read from attention itself."""
+
+    def learn(self, state: ImportanceState, learned: Learned) -> None:
+        state.loss.add(0, learned.loss)
+        for layer in range(learned.gates.shape[1]):
+            state.signed.add(layer, learned.gates[:, layer])
+            state.gate.add(layer, learned.gates[:, layer].abs())
+            if learned.taylor is not None:
+                state.taylor.add(layer, learned.taylor[:, layer])
+        if self.accumulate == "grad" and learned.gradients is not None:
+            gradients = learned.gradients.double().cpu().numpy()
+            if state.gradient.total.shape != gradients.shape:
+                state.gradient = Sums.zeros(*gradients.shape)
+            state.gradient.total += gradients
+            state.gradient.count += len(learned.places)
+        chosen = [number for number, place in enumerate(learned.places) if place < self.ablation]
+        if chosen:
+            grown = learned.ablated(chosen)
+            for layer in range(grown.shape[1]):
+                state.ablation.add(layer, grown[:, layer])
+
+    def merge(self, left: ImportanceState, right: ImportanceState) -> ImportanceState:
+        """As any state; gradients of nothing yet take the others' shape."""
+        shape = max(left.gradient.total.shape, right.gradient.total.shape)
+        left, right = (
+            one if one.gradient.total.shape == shape else replace(one, gradient=Sums.zeros(*shape))
+            for one in (left, right)
+        )
+        return left.merge(right)
+
+    def result(self, state: ImportanceState) -> dict[str, pd.DataFrame]:
+        layers, heads = state.gate.mean.shape
+        taylor, gate = state.taylor.average(), state.gate.average()
+        columns = {
+            "importance": taylor, "taylor": taylor, "taylor_error": state.taylor.error(),
+            "gate": gate, "gate_error": state.gate.error(),
+            "gate_signed": state.signed.average(), "gate_signed_error": state.signed.error(),
+            "ablation": state.ablation.average(), "ablation_error": state.ablation.error(),
+        }  # fmt: skip
+        if self.accumulate == "grad":
+            mean = state.gradient.total / max(1.0, float(state.gradient.count.max(initial=0)))
+            published = np.square(mean).sum(-1) if mean.size else np.full((layers, heads), np.nan)
+            columns = {**columns, "importance": published, "taylor_grad": published}
+        if not np.isfinite(columns["importance"]).all():  # the model's parameters are not known by head
+            columns["importance"] = gate
+        return {"importance": head_frame(layers, heads, {**columns, "importance": _from_0_to_1(columns["importance"])})}
+
+
+def _from_0_to_1(values: Floats) -> Floats:
+    low, high = np.nanmin(values, initial=np.inf), np.nanmax(values, initial=-np.inf)
+    return (values - low) / (high - low) if high > low else np.where(np.isfinite(values), 1.0, np.nan)

@@ -1,0 +1,189 @@
+"""Differentiate: the loss of each text of a batch, and what each head has to do with it.
+
+Everything is had for each text in one backward pass of the batch. Gates of one [text, layer, head] give d loss / d gate. For parameters the input and the output's
+gradient of each projection are enough: a text's gradient of the weights is their product, reduced to a number a head on the spot.
+No parameter's `grad` is written and nothing is put on the model, so that threads may share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from attlas.core.batch import Batch
+from attlas.core.errors import ModelError
+from attlas.models.capture import Sink
+from attlas.models.model import Model
+
+# names of the projections into heads, and of the one out of them, in the families that have one linear layer for each
+INTO = ("query", "key", "value", "q_proj", "k_proj", "v_proj", "q_lin", "k_lin", "v_lin", "q", "k", "v", "query_proj", "key_proj", "value_proj")  # fmt: skip
+OUT = ("attention.output.dense", "out_proj", "o_proj", "out_lin", "attn.o", "SelfAttention.o", "attention.dense")
+
+
+def losses(model: Model, batch: Batch, output: Any) -> Tensor:
+    """The loss of each text: [text].
+
+    A classifier's is the cross-entropy of the text's label, or of the label it gives itself if the text has none; a causal language model's the mean of its
+    next tokens; a masked language model's the mean over all ordinary tokens, none of which is masked.
+    """
+    if model.task == "classify":
+        logits = output.logits.float()
+        if logits.shape[-1] < 2:
+            raise ModelError("the classifier gives one number, no labels; its loss is not known")
+        return nn.functional.cross_entropy(logits, _labels(model, batch, logits), reduction="none")
+    if model.task == "lm":
+        logits, wanted = output.logits[:, :-1].float(), batch.ids[:, 1:]
+        if not wanted.shape[1]:
+            return logits.sum((1, 2))
+        return nn.functional.cross_entropy(logits.transpose(1, 2), wanted, reduction="none").mean(1)
+    if model.task == "mlm":
+        ordinary = torch.from_numpy(~batch.special).to(batch.ids.device)
+        each = nn.functional.cross_entropy(output.logits.float().transpose(1, 2), batch.ids, reduction="none")
+        return (each * ordinary).sum(1) / ordinary.sum(1)
+    raise ModelError(no_loss(model))
+
+
+def no_loss(model: Model) -> str:
+    """Why a model without a head has no importance."""
+    return f"{model.name} is loaded without a head (task {model.task!r}), so it has no loss to learn from; fine-tune it with attlas finetune, or load a classifier or a language model with task='classify', 'mlm' or 'lm' (--task)"
+
+
+def _labels(model: Model, batch: Batch, logits: Tensor) -> Tensor:
+    names: Mapping[str, int] = {str(name): int(number) for name, number in model.network.config.label2id.items()}
+    guesses = logits.argmax(-1).tolist()
+    wanted = []
+    for text, guess in zip(batch.texts, guesses, strict=True):
+        if text.label is None:
+            wanted.append(guess)
+        elif str(text.label) in names:
+            wanted.append(names[str(text.label)])
+        elif str(text.label).isdecimal() and int(str(text.label)) < logits.shape[-1]:
+            wanted.append(int(str(text.label)))
+        else:
+            raise ModelError(f"text {text.id!r} has the label {text.label!r}, but the model knows {', '.join(names)}")
+    return torch.tensor(wanted, device=logits.device)
+
+
+@dataclass
+class Backward:
+    """What the backward pass of a batch taught; see `attlas.core.measure.Learned`."""
+
+    model: Model
+    batch: Batch
+    loss: Tensor
+    gates: Tensor
+    taylor: Tensor | None
+    gradients: Tensor | None
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        return self.batch.places
+
+    def ablated(self, texts: Sequence[int]) -> Tensor:
+        """By how much the loss of some texts grows without each head: [text, layer, head]."""
+        layers, heads = self.gates.shape[1:]
+        out = torch.zeros(len(texts), layers, heads)
+        for row, text in enumerate(texts):
+            alone = self.batch[text : text + 1]
+            for layer in range(layers):
+                for head in range(heads):
+                    gates = torch.ones(layers, heads, device=self.model.device)
+                    gates[layer, head] = 0
+                    without = losses(self.model, alone, self.model.forward(alone, gates=gates, whole=True))
+                    out[row, layer, head] = float(without) - float(self.loss[text])
+        return out
+
+
+def differentiate(model: Model, batch: Batch, sink: Sink | None = None) -> Backward:
+    """Run a batch forward, each layer's attention going to `sink`, and backward from its losses."""
+    layers, heads = model.n_layers, model.n_heads
+    gates = torch.ones(batch.n_texts, layers, heads, device=model.device, requires_grad=True)
+    projections = _Projections(model)
+    with model.reading(sink, gates=gates, whole=True) as read:
+        with projections:
+            output = read(batch)
+        loss = losses(model, batch, output)
+        if not loss.requires_grad:
+            raise ModelError(f"the loss of {model.name} does not depend on its heads; nothing can be learned from it")
+        (gate_gradient, *_) = torch.autograd.grad(loss.sum(), [gates, *projections.first])
+    taylor, gradients = projections.result()
+    return Backward(model, batch, loss.detach(), gate_gradient, taylor, gradients)
+
+
+@dataclass
+class _Projections(TorchFunctionMode):
+    """While a model runs, notes each projection into and out of its heads, and reduces its gradient when it comes."""
+
+    model: Model
+    first: list[Tensor] = field(default_factory=list)  # the first layer's: a gradient asked for there passes all others
+    layer: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.wanted: dict[int, tuple[nn.Linear, bool]] = {}
+        for name, module in self.model.part.named_modules():
+            if isinstance(module, nn.Linear):
+                if name.rpartition(".")[2] in INTO:
+                    self.wanted[id(module.weight)] = (module, False)
+                elif name.endswith(OUT):
+                    self.wanted[id(module.weight)] = (module, True)
+        self.scores: list[Tensor | None] = [None] * self.model.n_layers  # text head
+        self.sums: list[list[Tensor]] = [[] for _ in range(self.model.n_layers)]  # head parameter
+        self.parts = [0] * self.model.n_layers
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func is nn.functional.linear and id(args[1]) in self.wanted and out.requires_grad:
+            module, leaves = self.wanted[id(args[1])]
+            layer = self.layer
+            if layer < len(self.parts):
+                self.parts[layer] += 1
+                if layer == 0:
+                    self.first.append(out)
+                self._note(layer, module, leaves, args[0].detach(), out)
+            self.layer += leaves
+        return out
+
+    def _note(self, layer: int, module: nn.Linear, leaves: bool, states: Tensor, out: Tensor) -> None:
+        def take(gradient: Tensor) -> None:
+            with torch.no_grad():
+                self._take(layer, module, leaves, states, gradient.detach())
+
+        out.register_hook(take)  # type: ignore[no-untyped-call]
+
+    def _take(self, layer: int, module: nn.Linear, leaves: bool, states: Tensor, gradient: Tensor) -> None:
+        """Gradient times parameter of one projection, for each text: squared and added up by head, and summed over texts by head and parameter."""
+        heads = self.model.n_heads
+        product = torch.matmul(gradient.transpose(1, 2), states) * module.weight  # text out in
+        if leaves:
+            by_head = product.transpose(1, 2).reshape(len(product), heads, -1)
+        else:
+            parts = [product]
+            if module.bias is not None:
+                parts.append((gradient.sum(1) * module.bias)[..., None])
+            wide = torch.cat(parts, -1)
+            groups = wide.shape[1] // (self._size() or 1)
+            by_head = wide.reshape(len(product), groups, -1).repeat_interleave(heads // groups, 1)
+        score = by_head.square().sum(-1)
+        known = self.scores[layer]
+        self.scores[layer] = score if known is None else known + score
+        self.sums[layer].append(by_head.sum(0))
+
+    def _size(self) -> int:
+        """How many dimensions a head has: the input of the projection out of the heads over the number of heads."""
+        widths = [module.in_features for module, leaves in self.wanted.values() if leaves]
+        return widths[0] // self.model.n_heads if widths else 0
+
+    def result(self) -> tuple[Tensor | None, Tensor | None]:
+        """[text, layer, head], and [layer, head, parameter]; None where not all four projections of every layer were met."""
+        if self.parts != [4] * len(self.parts) or any(len(sums) != 4 for sums in self.sums):
+            return None, None
+        taylor = torch.stack([score for score in self.scores if score is not None], 1)
+        return taylor, torch.stack([torch.cat(sums, -1) for sums in self.sums])
