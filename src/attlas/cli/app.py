@@ -18,7 +18,14 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
 ModelOption = Annotated[
-    str | None, typer.Option("--model", help="A folder, a hub id, or nothing for the embedded model.")
+    str | None,
+    typer.Option("--model", help="A folder, a hub id, embedded:long, or nothing for the embedded model."),
+]
+GlobalTokens = Annotated[
+    str,
+    typer.Option(
+        "--global-tokens", help="Which tokens of a Longformer see all: first, special, none, or places such as 0,5."
+    ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="The folder for the study.")]
 Pickle = Annotated[

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from attlas import __version__
-from attlas.cli.app import Json, ModelOption, Out, Pickle, TextColumn, Workers, app, listed, print_json, status
+from attlas.cli.app import (
+    GlobalTokens,
+    Json,
+    ModelOption,
+    Out,
+    Pickle,
+    TextColumn,
+    Workers,
+    app,
+    listed,
+    print_json,
+    status,
+)
 from attlas.core.errors import AttlasError
 
 if TYPE_CHECKING:
@@ -80,6 +92,10 @@ def study(
     engine: Annotated[str, typer.Option("--engine", help="local")] = "local",
     workers: Workers = None,
     max_length: Annotated[int | None, typer.Option("--max-length", help="Cut texts at so many tokens.")] = None,
+    task: Annotated[
+        str, typer.Option("--task", help="base, classify, mlm or lm; auto is what the weights were saved for.")
+    ] = "auto",
+    global_tokens: GlobalTokens = "first",
     long: Annotated[
         str, typer.Option("--long", help="truncate: cut a text longer than the model and count it; error: refuse it.")
     ] = "truncate",
@@ -109,6 +125,8 @@ def study(
         report,
         as_json,
         max_length=max_length,
+        task=task,
+        global_tokens=global_tokens,
         allow_pickle=allow_pickle,
         engine=engine,
         workers=workers,
@@ -127,6 +145,8 @@ def _run(
     as_json: bool,
     *,
     max_length: int | None = None,
+    task: str = "base",
+    global_tokens: str = "first",
     allow_pickle: bool = False,
     **options: Any,
 ) -> Study:
@@ -134,7 +154,7 @@ def _run(
         from attlas.models import load
         from attlas.studies import study as run
 
-        loaded = load(model, max_length=max_length, allow_pickle=allow_pickle)
+        loaded = load(model, task=task, max_length=max_length, allow_pickle=allow_pickle, global_tokens=global_tokens)
     done = run(loaded, texts, measures, out, **options)
     page = None
     if report:
@@ -176,34 +196,90 @@ def _say(done: Study, page: Path | None, as_json: bool) -> None:
 
 @app.command()
 def look(
-    text: Annotated[str, typer.Argument(help="The text to look at.")],
+    text: Annotated[str, typer.Argument(help="The text to look at.")] = "",
+    file: Annotated[
+        Path | None, typer.Option("--file", help="A file with the text, instead; - for standard input.")
+    ] = None,
     model: ModelOption = None,
     layer: Annotated[
         int | None, typer.Option("--layer", help="One layer, from 0; the mean of all if not given.")
     ] = None,
     head: Annotated[int | None, typer.Option("--head", help="One head, from 0; the mean of all if not given.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Also write a page where tokens can be clicked.")] = None,
+    importance: Annotated[
+        Path | None, typer.Option("--importance", help="A study with the measure importance: heads are weighed by it.")
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Also write a page where words can be clicked; .svg, .png or .pdf for a picture."),
+    ] = None,
+    heads: Annotated[
+        Path | None, typer.Option("--heads", help="Also write a picture of every head: .svg, .png, .pdf or .html.")
+    ] = None,
+    global_tokens: GlobalTokens = "first",
     allow_pickle: Pickle = False,
     as_json: Json = False,
 ) -> None:
-    """Look at the attention of one text: tokens tinted by the attention they receive."""
+    """Look at the attention of one text, short or long: tokens tinted by the attention they receive."""
+    if file is not None:
+        text = _text_of(file)
     with status("loading the model"):
         from attlas.models import load
+        from attlas.views import charts
         from attlas.views.look import attention
         from attlas.views.terminal import print_look
 
-        seen = attention(load(model, allow_pickle=allow_pickle), text)
-    for name, chosen, size in (("layer", layer, seen.weights.shape[0]), ("head", head, seen.weights.shape[1])):
+        loaded = load(model, allow_pickle=allow_pickle, global_tokens=global_tokens)
+    with status("reading attention"):
+        seen = attention(loaded, text, importance)
+    for name, chosen, size in (("layer", layer, seen.n_layers), ("head", head, seen.n_heads)):
         if chosen is not None and not 0 <= chosen < size:
             raise AttlasError(f"there is no {name} {chosen}; the model has {name}s 0 to {size - 1}")
     if html is not None:
         seen.write(html)
+    if heads is not None:
+        charts.export(seen.pictures(), heads)
     if as_json:
-        print_json({**seen.to_dict(), "html": str(html) if html else None})
+        written = {"html": str(html) if html else None, "heads": str(heads) if heads else None}
+        print_json({**seen.to_dict(), **written})
         return
-    print_look(seen, layer, head)
-    if html is not None:
-        print(f"page      {html}")
+    print_look(seen, layer, head, importance is not None)
+    for name, path in (("page", html), ("heads", heads)):
+        if path is not None:
+            print(f"{name:9} {path}")
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AttlasError(f"{file} cannot be read as a text: {error}") from error
+
+
+@app.command()
+def lengthen(
+    out: Annotated[Path, typer.Option("--out", help="The folder for the long model.")],
+    model: ModelOption = None,
+    length: Annotated[int, typer.Option("--length", help="How many tokens it shall take.")] = 4096,
+    window: Annotated[int, typer.Option("--window", help="How many tokens around it a token sees.")] = 512,
+    skip: Annotated[
+        int, typer.Option("--skip", help="How many of the first positions are not repeated: 1 for that of [CLS].")
+    ] = 0,
+    allow_pickle: Pickle = False,
+    as_json: Json = False,
+) -> None:
+    """Make a model for long texts (a Longformer) from a BERT or RoBERTa, as Longformer's authors did; nothing is trained further."""
+    with status("loading the model"):
+        from attlas.models import lengthen as make
+        from attlas.models import load
+
+        long = make(load(model, task="auto", allow_pickle=allow_pickle), length, window, skip)
+    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
+        raise AttlasError(f"{out} is there already and not empty; choose another folder")
+    long.save(out)
+    if as_json:
+        print_json({"model": str(out), "length": length, "window": window, "n_layers": long.n_layers})
+        return
+    print(f"{long.name}: {out}")
 
 
 @app.command()

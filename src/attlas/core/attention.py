@@ -150,6 +150,14 @@ class Attention(Memo, ABC):
         """The mass between bins, summed over their queries and over the texts: [head, bin, bin]."""
 
     @abstractmethod
+    def over_heads(self) -> Attention:
+        """The same layer with one head, the mean of all."""
+
+    @abstractmethod
+    def plus(self, other: Attention) -> Attention:
+        """This layer's weights and another's added up, where each sees what either sees."""
+
+    @abstractmethod
     def to_words(self) -> Sequence[Attention]:
         """Word-level attention, one text at a time: *to* a word is the sum over its tokens, *from* a word the mean."""
 
@@ -262,6 +270,14 @@ class DenseAttention(Attention):
         weights = self.weights.sum(0, dtype=torch.float64) if text is None else self.weights[text].double()
         share = torch.from_numpy(overlaps(self.n_tokens, edges)).to(weights)  # token bin
         return torch.matmul(share.T, torch.matmul(weights, share))
+
+    def over_heads(self) -> DenseAttention:
+        return DenseAttention(self.weights.mean(1, keepdim=True), self.batch, self.index, self.visible)
+
+    def plus(self, other: Attention) -> DenseAttention:
+        theirs = other.dense()
+        seen = None if self.visible is None or theirs.visible is None else self.visible | theirs.visible
+        return DenseAttention(self.weights + theirs.weights, self.batch, self.index, seen)
 
     def to_words(self) -> list[DenseAttention]:
         weights = self.weights.expand(self.n_texts, -1, -1, -1)  # uniform keeps one for all texts

@@ -212,6 +212,21 @@ class BandedAttention(Attention):
         found = band_kernels.grid(*parts, places, of, all_edges, self.n_heads)[:, :size, :size]
         return torch.from_numpy(found).to(self.band.device)
 
+    def over_heads(self) -> BandedAttention:
+        band, columns, rows = (part.mean(1, keepdim=True) for part in (self.band, self.columns, self.rows))
+        return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
+
+    def plus(self, other: Attention) -> Attention:
+        if not isinstance(other, BandedAttention) or self.seen is not None or other.seen is not None:
+            return self.dense().plus(other)
+        reach = max(self.reach, other.reach)
+        mine, theirs = (
+            torch.nn.functional.pad(one.band, (reach - one.reach, reach - one.reach)) for one in (self, other)
+        )
+        return BandedAttention(
+            mine + theirs, self.columns + other.columns, self.rows + other.rows, self.places, self.batch, self.index
+        )
+
     def to_words(self) -> list[BandedAttention]:
         return [self._to_words(text, words) for text, words in enumerate(self.batch.words)]
 

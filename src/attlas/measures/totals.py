@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.attention import Attention
+from attlas.core.errors import MeasureError
 from attlas.core.measure import Measure, Shape
 from attlas.core.states import Rows, State
 
@@ -18,8 +19,9 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass
 class Pending:
-    """The layers of the batch that is under way: received and uniform, each [text, token]."""
+    """The layers of the batch that is under way: received and uniform, each [text, token]; of examples received by head."""
 
+    by_head: list[Floats] = field(default_factory=list)  # example head token
     received: list[Floats] = field(default_factory=list)
     uniform: list[Floats] = field(default_factory=list)
     seeing: list[Floats] = field(default_factory=list)
@@ -30,6 +32,7 @@ class TotalsState(State):
     """A row a token, and the batch that is under way."""
 
     totals: Rows
+    totals_heads: Rows
     n_layers: int = field(default=0, metadata={"parameter": True})
     pending: Pending = field(default_factory=Pending, metadata={"parameter": True})
 
@@ -41,24 +44,38 @@ class Totals(Measure[TotalsState]):
     `start` and `stop` are its characters in the text (-1 for a special token).
     `all` is the mean of the layers `L0`, `L1`, ...; `uniform` is what `all` would be if every row were spread evenly, which is 1 for a model that
     sees everything. The `_per_query` columns divide by how many queries can see the token: in a causal model early tokens
-    are seen by more, near the ends of a window by fewer.
+    are seen by more, near the ends of a window by fewer. `totals_heads` has the same for each head, of the first `examples` texts.
     """
 
     name: ClassVar[str] = "totals"
+    examples: int = 3
+
+    def __post_init__(self) -> None:
+        if self.examples < 0:
+            raise MeasureError(f"examples is {self.examples}; it is a number of texts, 0 or more")
 
     def start(self, model: Shape) -> TotalsState:
-        return TotalsState(Rows.empty(), model.n_layers)
+        heads = tuple(f"L{layer}.H{head}" for layer in range(model.n_layers) for head in range(model.n_heads))
+        return TotalsState(Rows.empty(), Rows.empty(heads), model.n_layers)
 
     def update(self, state: TotalsState, layer: Attention) -> None:
         if layer.index == 0:
             state.pending = Pending()
         pending = state.pending
         uniform, seeing = layer.uniform.once("totals", lambda: self._control(layer))
-        pending.received.append(layer.received.mean(1).float().cpu().numpy())
+        received = layer.received.float()  # text head token
+        pending.received.append(received.mean(1).cpu().numpy())
+        chosen = self._chosen(layer)
+        if chosen:
+            pending.by_head.append(received[chosen].cpu().numpy())
         pending.uniform.append(uniform)
         pending.seeing.append(seeing)
         if layer.index == state.n_layers - 1:
             self._finish(state, layer)
+
+    def _chosen(self, layer: Attention) -> list[int]:
+        """The texts of a batch that are examples."""
+        return [number for number, place in enumerate(layer.batch.places) if place < self.examples]
 
     def _control(self, layer: Attention) -> tuple[Floats, Floats]:
         """What even attention would give each token, and how many queries see it: each [text, token]."""
@@ -84,7 +101,11 @@ class Totals(Measure[TotalsState]):
         columns |= {f"L{number}": values.reshape(-1) for number, values in enumerate(received)}
         columns |= {f"L{number}_per_query": values.reshape(-1) for number, values in enumerate(per_query)}
         state.totals.add(np.repeat(np.array(batch.places), n), columns)
+        for row, text in enumerate(self._chosen(layer)):
+            by_head = np.concatenate([heads[row] for heads in pending.by_head])  # head token
+            names = {"text": np.full(n, batch.texts[text].id, dtype=object), "token": np.arange(n, dtype=np.int32)}
+            state.totals_heads.add(np.full(n, batch.places[text]), names, np.ascontiguousarray(by_head.T))
         state.pending = Pending()
 
     def result(self, state: TotalsState) -> dict[str, pd.DataFrame]:
-        return {"totals": state.totals.frame()}
+        return {"totals": state.totals.frame(), "totals_heads": state.totals_heads.frame()}

@@ -69,12 +69,13 @@ KINDS = {
 }
 
 
-def lengthen(model: Any = None, length: int = LENGTH, window: int = WINDOW) -> Model:
+def lengthen(model: Any = None, length: int = LENGTH, window: int = WINDOW, skip: int = 0) -> Model:
     """A Longformer of `length` tokens from a BERT-like or RoBERTa-like model; nothing is trained further.
 
     Every weight is kept. Position embeddings are repeated until there are `length`; the projections of global tokens start as those of
     the others. A token sees `window` / 2 tokens on each side, and the first token. Up to `window` / 2 + 1 tokens nothing changes; beyond
-    that the model sees less than it did, and positions repeat, so look at the measure `position_bias`. Dropout of attention weights is
+    that the model sees less than it did, and positions repeat, so look at the measure `position_bias`. `skip` leaves that many of the first positions out
+    of the repetition: with 1, no later token stands where [CLS] does. Dropout of attention weights is
     switched off for later training: it would cost more than the weights. `model` is anything `attlas.load` takes.
     """
     from attlas.models.load import load
@@ -90,15 +91,17 @@ def lengthen(model: Any = None, length: int = LENGTH, window: int = WINDOW) -> M
     if window < 2 or window % 2:
         raise ModelError(f"window is {window}; it must be even and at least 2")
     positions, offset = _positions(short.network)
+    if not 0 <= skip < len(positions):
+        raise ModelError(f"skip is {skip}; it must be 0 or more, and below the {len(positions)} positions there are")
     if length < len(positions):
         raise ModelError(f"length is {length}, but the model takes {len(positions)} tokens as it is")
-    network = _network(target, _config(short, length, window, len(positions)))
+    network = _network(target, _config(short, length, window, len(positions) - skip))
     weights = {
         new: tensor
         for name, tensor in short.network.state_dict().items()
         if not name.endswith("position_ids") and (new := kind.renamed(name)) is not None
     }
-    _lengthen_positions(weights, positions, offset, network.config)
+    _lengthen_positions(weights, positions, offset, skip, network.config)
     _copy_projections(weights)
     _fill(network, weights)
     tokenizer = copy.deepcopy(short.tokenizer)
@@ -143,15 +146,15 @@ def _network(target: str, config: LongformerConfig) -> Any:
         return getattr(transformers, target)(config)
 
 
-def _lengthen_positions(weights: dict[str, Tensor], positions: Tensor, offset: int, config: Any) -> None:
-    """Repeat the position embeddings; what stands before them (RoBERTa's padding row) stays."""
+def _lengthen_positions(weights: dict[str, Tensor], positions: Tensor, offset: int, skip: int, config: Any) -> None:
+    """Repeat the position embeddings but the first `skip`; what stands before them (RoBERTa's padding row) stays."""
     (name,) = [name for name in weights if name.endswith("embeddings.position_embeddings.weight")]
     first = config.pad_token_id + 1
     table = positions.new_zeros(config.max_position_embeddings, positions.shape[1])
     if offset == first:
         table[:first] = weights[name][:first]
-    count = len(table) - first
-    table[first:] = positions.repeat(-(-count // len(positions)), 1)[:count]
+    order = torch.arange(len(table) - first, device=positions.device)
+    table[first:] = positions[torch.where(order < skip, order, skip + (order - skip) % (len(positions) - skip))]
     weights[name] = table
 
 

@@ -68,6 +68,15 @@ class Study:
                     out += [(group, row) for row in file.read_row_group(group).take(wanted).to_pylist()]
         return out[:count]
 
+    def first(self, count: int) -> list[tuple[int, dict[str, Any]]]:
+        """The first rows of `texts`, each with its row group."""
+        with pq.ParquetFile(self.folder / store.TABLES / "texts.parquet") as file:
+            out: list[tuple[int, dict[str, Any]]] = []
+            for group in range(file.metadata.num_row_groups):
+                if len(out) < count:
+                    out += [(group, row) for row in file.read_row_group(group).slice(0, count - len(out)).to_pylist()]
+        return out
+
     def tokens(self, name: str, group: int, text: str) -> pd.DataFrame:
         """The rows of one text in a per-token table, from the row group that holds it (a shard's, as in `texts`)."""
         with pq.ParquetFile(self.folder / store.TABLES / f"{name}.parquet") as file:

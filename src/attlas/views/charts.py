@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.errors import AttlasError
+from attlas.views.picture import png_url
 
 GREY = "#8a8f98"
 ACCENT = "#2b5fa8"
@@ -278,6 +281,131 @@ def chosen_on_dev(frame: pd.DataFrame) -> alt.Chart:
         )
         .properties(width=460, height=200)
     )
+
+
+def _tiles(frame: pd.DataFrame) -> npt.NDArray[np.float32]:
+    """The grids of a `heatmap` table: [head of a layer, bin, bin]."""
+    cells = [name for name in frame.columns if str(name).startswith("c") and str(name)[1:].isdecimal()]
+    return frame[cells].to_numpy(dtype=np.float32).reshape(-1, len(cells), len(cells))
+
+
+def head_pictures(
+    frame: pd.DataFrame,
+    uniform: pd.DataFrame | None = None,
+    importance: pd.DataFrame | None = None,
+    shared: bool = False,
+) -> alt.LayerChart | alt.FacetChart:
+    """The attention of every head as a small picture, layers down and heads across: queries from top to bottom, keys from left to right.
+
+    Darkest is a head's own largest cell, or with `shared` the largest of all. `uniform` adds even attention as a last column; with `importance` a head's
+    weights are multiplied by its importance first, and one scale serves all.
+    """
+    heads = frame[["layer", "head"]].drop_duplicates().reset_index(drop=True)
+    tiles = _tiles(frame)
+    scales = np.ones(len(tiles))
+    if importance is not None:
+        scales = heads.merge(importance, on=["layer", "head"], how="left")["importance"].to_numpy(dtype=np.float64)
+        tiles, shared = tiles * scales[:, None, None].astype(np.float32), True
+    tops = np.nanmax(tiles, axis=(1, 2))
+    rows = heads.assign(
+        column=heads["head"].astype(str),
+        name="L" + heads["layer"].astype(str) + ".H" + heads["head"].astype(str),
+        picture=[png_url(tile, float(tops.max() if shared else top)) for tile, top in zip(tiles, tops, strict=True)],
+        top=tops.round(4),
+        scale=scales.round(3),
+    )
+    if uniform is not None:
+        even = _tiles(uniform)
+        rows = pd.concat([rows, pd.DataFrame({
+            "layer": np.arange(len(even)), "head": -1, "column": "even", "name": [f"L{layer}, even attention" for layer in range(len(even))],
+            "picture": [png_url(tile, float(tops.max()) if shared else float(np.nanmax(tile))) for tile in even], "top": np.nanmax(even, axis=(1, 2)).round(4), "scale": 1.0,
+        })], ignore_index=True)  # fmt: skip
+    columns = list(dict.fromkeys(rows["column"]))
+    cell = max(28, min(76, 1000 // len(columns)))
+    tooltip = [alt.Tooltip("name:N", title="head"), alt.Tooltip("top:Q", title="largest cell")]
+    tooltip += [alt.Tooltip("scale:Q", title="importance")] if importance is not None else []
+    x = alt.X(
+        "column:O", sort=columns, title="head", axis=alt.Axis(orient="top", labelAngle=0, domain=False, ticks=False)
+    )
+    y = alt.Y("layer:O", title="layer", axis=alt.Axis(domain=False, ticks=False))
+    base = alt.Chart(rows).encode(x=x, y=y, tooltip=tooltip)
+    return (
+        alt.layer(
+            base.mark_rect(fill="transparent", stroke="#c9ced6", strokeWidth=0.6, width=cell - 4, height=cell - 4),
+            base.mark_image(width=cell - 4, height=cell - 4, aspect=False).encode(url="picture:N"),
+        )
+        .properties(width=cell * len(columns), height=cell * int(rows["layer"].nunique()))
+    )  # fmt: skip
+
+
+def top_bars(frame: pd.DataFrame, by: str, size: int = 10) -> alt.HConcatChart:
+    """Bars of the tokens that are on most lists: attended to on the left, attending on the right; the grey tick is what chance would give."""
+
+    def side(direction: str, title: str) -> alt.LayerChart | alt.FacetChart:
+        rows = frame[(frame["direction"] == direction) & (frame["rank"] < size)]
+        at = rows["token"].astype(str) if by == "position" else pd.Series("", index=rows.index)
+        data = rows.assign(name=rows["string"] + ("@" + at if by == "position" else "")).round(2)
+        tooltip = [
+            alt.Tooltip("name:N", title="token"),
+            alt.Tooltip("count:Q", title="on so many lists"),
+            alt.Tooltip("chance:Q", format=".1f", title="by chance"),
+            *([alt.Tooltip(f"{name}:Q") for name in ("occurrences", "texts") if name in rows]),
+        ]
+        base = alt.Chart(data).encode(
+            y=alt.Y(
+                "name:N", sort=list(data["name"]), title=None, axis=alt.Axis(labelLimit=180, ticks=False, domain=False)
+            ),
+            tooltip=tooltip,
+        )
+        bars = base.mark_bar(color=ACCENT, opacity=0.8, height=13).encode(x=alt.X("count:Q", title="lists it is on"))
+        chance = base.transform_filter("isValid(datum.chance)").mark_tick(color=GREY, thickness=2.5, size=17)
+        return alt.layer(bars, chance.encode(x=alt.X("chance:Q", title="lists it is on"))).properties(
+            width=330, height=19 * max(1, len(data)), title=title
+        )
+
+    return alt.hconcat(
+        side("attended", "most attended to"), side("attending", "most attending"), spacing=30
+    ).resolve_scale(x="shared")
+
+
+def on_both_lists(frame: pd.DataFrame, by: str) -> alt.Chart:
+    """The tokens on both lists, attended and attending: a bar for each count."""
+    rows = frame[frame["both"]]
+    name = rows["string"] + ("@" + rows["token"].astype(str) if by == "position" else "")
+    data = rows.assign(name=name)
+    return (
+        alt.Chart(data)
+        .mark_bar(height=8)
+        .encode(
+            y=alt.Y("name:N", sort=list(dict.fromkeys(name)), title=None, axis=alt.Axis(labelLimit=180)),
+            yOffset=alt.YOffset("direction:N"),
+            x=alt.X("count:Q", title="lists it is on"),
+            color=alt.Color("direction:N", title=None, scale=alt.Scale(domain=["attended", "attending"], range=[ACCENT, "#d08a2e"])),
+            tooltip=[alt.Tooltip("name:N", title="token"), "direction:N", "count:Q", alt.Tooltip("chance:Q", format=".1f", title="by chance")],
+        )
+        .properties(width=330, height=alt.Step(11))
+    )  # fmt: skip
+
+
+def by_position(frame: pd.DataFrame, place: str, period: int | None = None) -> alt.LayerChart | alt.FacetChart:
+    """Mean attention received by where a token stands, over what even attention would give there; lines mark the multiples of a period."""
+    data = frame.assign(ratio=(frame["all"] / frame["uniform"])).round(4)
+    title = "position" if place == "position" else f"position modulo {period}"
+    base = alt.Chart(data[[place, "tokens", "all", "uniform", "ratio"]])
+    x = alt.X(f"{place}:Q", title=title, scale=alt.Scale(nice=False))
+    layers: list[alt.Chart] = []
+    if place == "position" and period and len(data) and data[place].max() >= period:
+        multiples = pd.DataFrame({place: list(range(period, int(data[place].max()) + 1, period))})
+        layers.append(alt.Chart(multiples).mark_rule(color=GREY, strokeDash=[3, 3]).encode(x=x))
+    layers.append(
+        base.mark_circle(size=9, opacity=0.5, color=ACCENT).encode(
+            x=x,
+            y=alt.Y("ratio:Q", title="received / even attention", scale=alt.Scale(zero=True)),
+            tooltip=[place, "tokens", alt.Tooltip("all:Q", title="received"), alt.Tooltip("uniform:Q", title="even attention"), "ratio"],
+            **({"size": alt.condition(f"datum.{place} % {period} == 0", alt.value(60), alt.value(9)), "color": alt.condition(f"datum.{place} % {period} == 0", alt.value("#d08a2e"), alt.value(ACCENT))} if period else {}),
+        )
+    )  # fmt: skip
+    return alt.layer(*layers).properties(width=720, height=190)
 
 
 def export(chart: alt.TopLevelMixin, path: Path) -> Path:

@@ -3,37 +3,70 @@
 from __future__ import annotations
 
 import base64
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 import torch
 from markupsafe import Markup
 from torch import Tensor
 
-from attlas.core.attention import DenseAttention, words_from_tokens
+from attlas.core.attention import Attention, words_from_tokens
 from attlas.core.batch import Batch
 from attlas.core.errors import AttlasError, CorpusError, ModelError
 from attlas.core.files import write_bytes
 from attlas.core.text import Text
-from attlas.models import load
-from attlas.views.report import templates
+from attlas.measures.heatmap import cell_names
+from attlas.measures.importance import importance_of
+from attlas.models import Model, load
+from attlas.studies.opened import Study
+from attlas.views import charts
+from attlas.views.overlay import Overlay, overlay, received_by
+from attlas.views.picture import text_svg
+from attlas.views.report import inline_json, templates, write_picture
 
-MOST_BYTES = 4 * 2**30
+MOST_BYTES = 2**30  # of all weights, to be kept
 PAGE_BYTES = 8 * 2**20
+GRID = 64  # bins of the pictures of heads
+RANKS = 6  # words listed with each word
 
 
 @dataclass(frozen=True, eq=False)
 class TextAttention:
-    """The attention of one text: `weights` [layer, head, query, key] beside its tokens and words."""
+    """The attention of one text beside its tokens and words: `weights` [layer, head, query, key] where there is room for them, and what can be said without."""
 
-    weights: Tensor
     batch: Batch
     model: str
+    by_head: Tensor  # layer head key: attention received
     uniform: Tensor  # layer key: what each token would receive if every row were spread evenly over what it sees
+    tops: tuple[
+        npt.NDArray[np.int64], npt.NDArray[np.float32]
+    ]  # attends to, attended by; word; rank: words and weights, over all layers and heads
+    grids: Tensor  # layer head bin bin: see Attention.grid
+    square: Tensor | None = field(default=None, repr=False)
+    importance: npt.NDArray[np.float64] | None = field(default=None, repr=False)  # layer head
+
+    @property
+    def weights(self) -> Tensor:
+        """All weights, [layer, head, query, key]."""
+        if self.square is None:
+            raise ModelError(
+                f"the weights of all layers for {len(self.tokens):,} tokens would take {_bytes(self.n_layers, self.n_heads, len(self.tokens)) / 2**30:.1f} GB and were not kept; what each token receives is in received(), the pattern of each head in grids"
+            )
+        return self.square
+
+    @property
+    def n_layers(self) -> int:
+        return len(self.by_head)
+
+    @property
+    def n_heads(self) -> int:
+        return int(self.by_head.shape[1])
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -60,16 +93,24 @@ class TextAttention:
 
     def received(self) -> Tensor:
         """Attention received by each token: column sums, [layer, head, key]; uniform attention gives 1 where all is seen."""
-        return self.weights.sum(-2)
+        return self.by_head
 
     def to_dict(self) -> dict[str, Any]:
         """Tokens, words and attention received (mean over heads) by layer, for JSON."""
-        received = self.received().mean(1)
+        received = self.by_head.mean(1)
+        words, weights = self.tops
+        scaled = (
+            {}
+            if self.importance is None
+            else {"scaled": _rounded(received_by(self.by_head.numpy(), importance=self.importance))}
+        )
         return {
             "model": self.model, "text": self.text, "tokens": list(self.tokens), "words": list(self.words), "word_of": self.batch.words[0].of.tolist(),
-            "n_layers": len(self.weights), "n_heads": self.weights.shape[1], "cut": self.batch.cut[0],
-            "received": {"all": _rounded(received.mean(0)), **{f"L{layer}": _rounded(values) for layer, values in enumerate(received)}},
+            "n_layers": self.n_layers, "n_heads": self.n_heads, "cut": self.batch.cut[0],
+            "received": {"all": _rounded(received.mean(0)), **scaled, **{f"L{layer}": _rounded(values) for layer, values in enumerate(received)}},
             "uniform": _rounded(self.uniform.mean(0)),
+            **{name: [[[int(word), round(float(weight), 5)] for word, weight in zip(*row, strict=True) if weight > 0] for row in zip(words[side], weights[side], strict=True)]
+               for side, name in enumerate(("attends_to", "attended_by"))},
         }  # fmt: skip
 
     def _repr_html_(self) -> str:
@@ -77,66 +118,123 @@ class TextAttention:
         lines = 12 + len(self.text) // 60
         return f'<iframe srcdoc="{escape(self.page(), quote=True)}" style="width:100%;border:0;height:{min(760, 24 * lines)}px" sandbox="allow-scripts"></iframe>'
 
+    def overlay(self) -> Overlay:
+        """The text with its words tinted by what they receive, for every layer and head."""
+        marks, spans = self.special, self.batch.offsets[0]
+        tokens = pd.DataFrame(
+            {
+                "start": np.where(marks, -1, spans[:, 0]),
+                "stop": np.where(marks, -1, spans[:, 1]),
+                "string": list(self.tokens),
+            }
+        )
+        return overlay(
+            self.text, tokens, self.by_head.numpy(), self.uniform.mean(0).numpy(), self.importance, self.tops
+        )
+
     def page(self) -> str:
-        """A page that needs nothing else: choose layer and head, click tokens to see where they look."""
-        weights = self.weights.float().numpy()
-        small = 2 * weights.size <= PAGE_BYTES
-        shown = (
-            weights if small else self.received().mean(1, keepdim=True)[:, :, None].numpy()
-        )  # layer head query key, or received only
-        scale = float(shown.max()) or 1.0
+        """A page that needs nothing else: choose layer and head, click tokens (words of a long text) to see where they look."""
+        common = {"model": self.model, "n_layers": self.n_layers, "n_heads": self.n_heads, "cut": self.batch.cut[0]}
+        if self.square is None or 2 * self.square.numel() > PAGE_BYTES:
+            shown = self.overlay()
+            page = templates().get_template("long.html")
+            return page.render(words=Markup(shown.html), data=inline_json(shown.data), **common)
+        weights = self.square.float().numpy()  # layer head query key
+        scale = float(weights.max()) or 1.0
         data = {
-            "tokens": list(self.tokens), "special": self.special.tolist(), "spans": self.batch.offsets[0].tolist(), "text": self.text, "rows": small,
-            "shape": list(shown.shape), "scale": scale, "weights": base64.b64encode(np.round(shown / scale * 65535).astype("<u2").tobytes()).decode(),
+            "tokens": list(self.tokens), "special": self.special.tolist(), "spans": self.batch.offsets[0].tolist(), "text": self.text,
+            "shape": list(weights.shape), "scale": scale, "weights": base64.b64encode(np.round(weights / scale * 65535).astype("<u2").tobytes()).decode(),
             "uniform": _rounded(self.uniform.mean(0)),
         }  # fmt: skip
-        script = Markup(json.dumps(data).replace("<", "\\u003c"))
-        return (
-            templates()
-            .get_template("look.html")
-            .render(
-                data=script,
-                model=self.model,
-                n_layers=len(weights),
-                n_heads=weights.shape[1],
-                small=small,
-                cut=self.batch.cut[0],
-            )
+        return templates().get_template("look.html").render(data=inline_json(data), **common)
+
+    def pictures(self) -> alt.LayerChart | alt.FacetChart:
+        """Every head's attention over the whole text as a small picture, layers down and heads across."""
+        layers, heads, size = self.grids.shape[:3]
+        layer, head, row = np.indices((layers, heads, size)).reshape(3, -1)
+        cells = pd.DataFrame(self.grids.reshape(-1, size).numpy(), columns=list(cell_names(size)))
+        return charts.head_pictures(
+            pd.concat([pd.DataFrame({"layer": layer, "head": head, "row": row}), cells], axis=1)
         )
 
     def write(self, path: str | Path) -> Path:
-        """Write the page to a file."""
+        """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text."""
         path = Path(path).expanduser()
         if path.is_dir():
             raise AttlasError(f"{path} is a folder; give a file for the page, such as look.html")
+        if path.suffix.removeprefix(".") in ("svg", "png", "pdf"):
+            return write_picture(text_svg(self.overlay(), self.model), path.with_suffix(""), path.suffix[1:])[0]
         write_bytes(path, self.page().encode("utf-8", "replace"))
         return path
 
 
-def attention(model: Any, text: str | Text) -> TextAttention:
-    """The attention of one text in all layers; `model` is anything `attlas.load` takes."""
+def attention(model: Any, text: str | Text, importance: Any = None) -> TextAttention:
+    """The attention of one text in all layers; `model` is anything `attlas.load` takes.
+
+    All weights are kept if they take at most a gigabyte; of longer texts what each token receives, the pattern of each head and the words that go
+    with each word. `importance` is a study with that measure, its folder, or a table [layer, head]: it adds a view with heads weighed by it.
+    """
     model = load(model)
     text = Text("text", text) if isinstance(text, str) else text
     if (defect := text.defect()) is not None:
         raise CorpusError(f"this cannot be looked at: {defect}")
     encoded = model.encode([(0, text)])
-    size = 4 * model.n_layers * model.n_heads * len(encoded[0]) ** 2
-    if size > MOST_BYTES:
-        raise ModelError(
-            f"all layers of {len(encoded[0])} tokens would take {size / 2**30:.0f} GB; use attlas.study, which keeps one layer at a time"
-        )
+    weighed = _importance(importance, model)
+    small = _bytes(model.n_layers, model.n_heads, len(encoded[0])) <= MOST_BYTES
     batch = next(iter(model.batches(encoded)))
     layers: list[Tensor] = []
+    received: list[Tensor] = []
     uniform: list[Tensor] = []
+    grids: list[Tensor] = []
+    total: Attention | None = None
 
-    def keep(layer: Any) -> None:
-        square: DenseAttention = layer.dense()
-        layers.append(square.weights[0].cpu())
-        uniform.append(square.uniform.received[0, 0].cpu())
+    def keep(layer: Attention) -> None:
+        nonlocal total
+        received.append(layer.received[0].cpu())
+        uniform.append(layer.uniform.received[0, 0].cpu())
+        grids.append(layer.grid(GRID, None, 0).float().cpu())
+        mean = layer.over_heads()
+        total = mean if total is None else total.plus(mean)
+        if small:
+            layers.append(layer.dense().weights[0].cpu())
 
     model.forward(batch, keep)
-    return TextAttention(torch.stack(layers), batch, model.name, torch.stack(uniform))
+    if total is None:
+        raise ModelError(f"{model.name} showed no attention")
+    return TextAttention(
+        batch, model.name, torch.stack(received), torch.stack(uniform), _tops(total, model.n_layers), torch.stack(grids),
+        torch.stack(layers) if small else None, weighed,
+    )  # fmt: skip
 
 
-def _rounded(values: Tensor) -> list[float]:
+def _tops(total: Attention, layers: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """For each word the words it attends to most and those that attend to it most, over all layers and heads: [2, word, rank]."""
+    words = total.to_words()[0]
+    found = [words.top_keys(RANKS), words.top_queries(RANKS)]
+    places = np.stack([where[0, 0].cpu().numpy() for _, where in found])
+    weights = np.stack([best[0, 0].cpu().numpy() for best, _ in found]) / layers
+    return np.where(places < 0, 0, places), np.where(places < 0, 0, weights).astype(np.float32)
+
+
+def _importance(given: Any, model: Model) -> npt.NDArray[np.float64] | None:
+    """Importance [layer, head] from a study, its folder or an array."""
+    if given is None:
+        return None
+    if isinstance(given, str | Path):
+        given = Study.open(given)
+    found = (
+        importance_of(given.table("importance")) if isinstance(given, Study) else np.asarray(given, dtype=np.float64)
+    )
+    if found.shape != (model.n_layers, model.n_heads):
+        raise ModelError(
+            f"importance is of {found.shape[0]} layers x {found.shape[-1]} heads, the model has {model.n_layers} x {model.n_heads}"
+        )
+    return found
+
+
+def _bytes(layers: int, heads: int, tokens: int) -> int:
+    return 4 * layers * heads * tokens**2
+
+
+def _rounded(values: Any) -> list[float]:
     return [round(float(value), 5) for value in values]

@@ -1,62 +1,151 @@
-"""A text with its tokens tinted: the whole text as it was written, each token coloured by a number, for every layer."""
+"""A text with its words tinted: the whole text as it was written, each word coloured by the attention it receives, for every layer and head.
+
+Words are joined from their pieces. The numbers go along packed, a letter each, so that 4,096 tokens in 72 heads take some 250 kB; overlay.js reads them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from attlas.core.words import align, word_spans
+from attlas.measures.importance import scaled
+
 LEVELS = 10
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+Floats = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
 class Overlay:
-    """One tinted text: `html` is the tokens; `views` are what the digits of each token's `data-t` stand for."""
+    """One tinted text: `html` is its words, `data` what overlay.js needs to tint them otherwise; `words` and `tints` make a picture."""
 
     html: str
-    views: tuple[str, ...]
+    data: dict[str, Any]
+    words: tuple[tuple[int, int], ...]  # characters from, to; -1 for a special token
+    tints: npt.NDArray[np.int64]  # word, as `html` has them
+    content: str
 
 
-def levels(values: npt.NDArray[np.float64], special: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Tints 0 to 9, from 0 to the largest value of a token that is not special: [view, token]; special tokens may exceed it.
+def levels(values: Floats, special: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Tints 0 to 9, from 0 to the largest value of a word that is not special: [view, word]; special tokens may exceed it.
 
-    Special tokens take most of the attention in many heads; scaled by them every word would look pale.
+    Special tokens take most of the attention in many heads; scaled by them every word would look pale. So would a long text scaled by a
+    single word: one word in a hundred may exceed the darkest tint.
     """
-    ordinary = values[:, ~special]
-    top = ordinary.max(axis=1, keepdims=True) if ordinary.shape[1] else np.ones((len(values), 1))
+    ordinary = np.sort(values[:, ~special], axis=1)[:, ::-1]
+    top = ordinary[:, ordinary.shape[1] // 100, None] if ordinary.shape[1] else np.ones((len(values), 1))
     return np.clip(np.floor(values / np.where(top > 0, top, 1) * (LEVELS - 1) + 0.5), 0, LEVELS - 1).astype(np.int64)
 
 
-def tinted(content: str, tokens: pd.DataFrame, views: Sequence[str] = ("all",)) -> Overlay:
-    """The text of a `totals` table's rows: each token with its tint in every view and its numbers on hover."""
+def pack(values: Floats) -> tuple[str, list[float]]:
+    """Numbers of 0 and more, [row, column], as a letter each, and the largest of each row: a letter is the root of the share, in 63 steps.
+
+    >>> pack(np.array([[0.0, 0.5, 2.0]]))
+    ('Ag_', [2.0])
+    """
+    top = values.max(axis=1, initial=0.0)
+    share = values / np.where(top > 0, top, 1)[:, None]
+    codes = np.rint(np.sqrt(np.clip(share, 0, 1)) * 63).astype(np.int64)
+    letters = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
+    return letters[codes].tobytes().decode(), [float(f"{value:.4g}") for value in top]
+
+
+def overlay(
+    content: str,
+    tokens: pd.DataFrame,
+    values: Floats,
+    uniform: Floats,
+    importance: Floats | None = None,
+    tops: tuple[npt.NDArray[np.int64], Floats] | None = None,
+) -> Overlay:
+    """The text of tokens (`start stop string`, start below 0 for a special one) tinted by values [layer, head, token] beside uniform [token].
+
+    One head for each layer means that heads were averaged. `importance` [layer, head] adds a view with heads weighed by it. `tops` are, for attending and
+    attended, the words [2, word, rank] and weights that go with each word (see look.py), shown on a click.
+    """
+    starts, stops = tokens["start"].to_numpy(), tokens["stop"].to_numpy()
+    special = starts < 0
+    of = word_of(content, tokens)
+    count = int(of.max(initial=-1)) + 1
+    joined = np.zeros((count, *values.shape[:2]))
+    np.add.at(joined, of, np.moveaxis(values, -1, 0))
+    by_word = np.moveaxis(joined, 0, -1)  # layer head word
+    even: npt.NDArray[np.float64] = np.bincount(of, weights=uniform, minlength=count).astype(np.float64)
+    marks = np.zeros(count, dtype=bool)
+    marks[of[special]] = True
+    first = np.full(count, np.iinfo(np.int64).max)
+    last = np.full(count, -1)
+    np.minimum.at(first, of, np.where(special, -1, starts))
+    np.maximum.at(last, of, np.where(special, -1, stops))
+    strings = {int(of[token]): str(tokens["string"].iloc[token]) for token in np.nonzero(special)[0]}
+    tints = levels(by_word.mean((0, 1))[None], marks)[0]
+    spans = tuple((int(start), int(stop)) for start, stop in zip(first, last, strict=True))
+    packed, scales = pack(by_word.reshape(-1, count))
+    packed_even, even_scale = pack(even[None])
+    data: dict[str, Any] = {
+        "shape": [*values.shape[:2], count], "values": packed, "scales": scales, "uniform": packed_even, "uniform_scale": even_scale[0],
+        "special": np.nonzero(marks)[0].tolist(), "averaged": values.shape[1] == 1,
+    }  # fmt: skip
+    if importance is not None and np.nansum(importance) > 0:
+        weights = np.nan_to_num(importance)
+        data["importance"] = [round(float(value), 4) for value in (weights / weights.sum()).reshape(-1)]
+    if tops is not None:
+        data["tops"] = _packed_tops(*tops)
+    return Overlay(_words_html(content, spans, strings, tints), data, spans, tints, content)
+
+
+def word_of(content: str, tokens: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """The word of each token, in reading order."""
     special = (tokens["start"] < 0).to_numpy()
-    tints = levels(tokens[list(views)].to_numpy(dtype=np.float64).T, special)
+    offsets = [
+        (max(int(start), 0), max(int(stop), 0)) for start, stop in zip(tokens["start"], tokens["stop"], strict=True)
+    ]
+    return align(content, word_spans(content), offsets, special.tolist(), list(tokens["string"])).of
+
+
+def received_by(
+    values: Floats, layer: int | None = None, head: int | None = None, importance: Floats | None = None
+) -> Floats:
+    """Attention received by each token, [layer, head, token] -> [token]: of a layer, a head, all on average, or weighed by importance."""
+    chosen = values if layer is None else values[layer : layer + 1]
+    chosen = chosen if head is None else chosen[:, head : head + 1]
+    if importance is None:
+        return chosen.mean((0, 1))
+    weights = importance if layer is None else importance[layer : layer + 1]
+    return scaled(chosen, weights if head is None else weights[:, head : head + 1])
+
+
+def _packed_tops(words: npt.NDArray[np.int64], weights: Floats) -> dict[str, Any]:
+    """Words and weights [2, word, rank] as three letters for the word and one for the weight; a missing one is the word itself with weight 0."""
+    packed, (scale,) = pack(weights.reshape(1, -1))
+    letters = np.array(list(LETTERS))
+    codes = words.reshape(-1)
+    three = letters[np.stack([codes >> 12 & 63, codes >> 6 & 63, codes & 63], -1)]
+    joined = np.concatenate([three, np.array(list(packed))[:, None]], axis=1)
+    return {"ranks": words.shape[-1], "scale": scale, "cells": "".join(joined.reshape(-1))}
+
+
+def _words_html(
+    content: str, spans: tuple[tuple[int, int], ...], strings: dict[int, str], tints: npt.NDArray[np.int64]
+) -> str:
     parts: list[str] = []
     cursor = 0
-    for number, (start, stop, string, received, uniform) in enumerate(
-        zip(tokens["start"], tokens["stop"], tokens["string"], tokens["all"], tokens["uniform"], strict=True)
-    ):
-        hover = f"{string}: receives {received:.2f} over all layers, uniform {uniform:.2f}"
-        if start < 0:
-            parts.append(_token(string, tints[:, number], hover, "mark"))
+    for word, (start, stop) in enumerate(spans):
+        if word in strings:
+            parts.append(f'<i class="t{tints[word]} mark">{escape(strings[word])}</i>')
             continue
-        start, stop = max(int(start), cursor), int(stop)
-        if stop <= start and stop <= cursor:  # a further piece of a character that is written already
-            continue
+        start = max(start, cursor)
         parts.append(escape(content[cursor:start]))
-        parts.append(_token(content[start:stop], tints[:, number], hover))
-        cursor = stop
+        parts.append(f"<i class=t{tints[word]}>{escape(content[start : max(start, stop)])}</i>")
+        cursor = max(cursor, stop)
     rest = content[cursor:]
     parts.append(
         f'<span class="cut" title="not read by the model">{escape(rest)}</span>' if rest.strip() else escape(rest)
     )
-    return Overlay("".join(parts), tuple(views))
-
-
-def _token(string: str, tints: npt.NDArray[np.int64], hover: str, kind: str = "") -> str:
-    digits = "".join(map(str, tints))
-    return f'<span class="t t{tints[0]} {kind}" data-t="{digits}" title="{escape(hover, quote=True)}">{escape(string)}</span>'
+    return "".join(parts)

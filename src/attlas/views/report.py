@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import jinja2
+import pandas as pd
 import vl_convert
 from markupsafe import Markup
 
@@ -18,12 +20,16 @@ from attlas import __version__
 from attlas.core.errors import AttlasError
 from attlas.core.files import write_bytes, writing
 from attlas.core.registry import Registry
+from attlas.measures.importance import importance_of
 from attlas.studies.opened import Study
 from attlas.views import charts
 from attlas.views.findings import facts, findings
-from attlas.views.overlay import tinted
+from attlas.views.overlay import Overlay, overlay
+from attlas.views.picture import text_svg
 
 EXAMPLE_TEXTS = 6
+LONG_WORDS = 1_000  # a text of more is shown in a window
+EXAMPLE_TOKENS = 12_000  # over all tinted texts, so that a report of long texts stays light
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class Figure:
     caption: str
     chart: alt.TopLevelMixin | None = None
     html: str = ""
+    overlays: tuple[tuple[str, Overlay], ...] = ()  # tinted texts, each with its title
 
     @property
     def name(self) -> str:
@@ -93,19 +100,89 @@ def _positions(study: Study) -> list[Figure]:
 
 
 def _totals(study: Study) -> list[Figure]:
-    views = ["all", *(f"L{layer}" for layer in range(study.n_layers))]
-    names = ["all layers", *(f"layer {layer}" for layer in range(study.n_layers))]
-    options = "".join(f'<option value="{number}">{name}</option>' for number, name in enumerate(names))
-    blocks = []
-    for group, row in study.sample(EXAMPLE_TEXTS):
-        overlay = tinted(row["content"], study.tokens("totals", group, row["text"]), views)
-        label = f" · {escape(row['label'])}" if row["label"] else ""
-        blocks.append(
-            f'<div class="text"><div class="id">{escape(row["text"])}{label}</div><p dir="auto">{overlay.html}</p></div>'
-        )
-    control = f'<label class="tints">tint by <select data-tints>{options}</select></label>'
-    caption = "Attention received: darker tokens receive more (sum over queries, mean over heads); hover for numbers."
-    return [Figure(caption, html=control + "".join(blocks))]
+    importance = importance_of(study.table("importance")) if study.has("importance") else None
+    shown = tuple(
+        (f"{row['text']}{' · ' + row['label'] if row['label'] else ''}", text_overlay(study, row, group, importance))
+        for group, row in _example_texts(study)
+    )
+    caption = "Attention received: darker words receive more (sum over queries and over a word's tokens); choose a layer, and a head where its numbers were kept; hover or click for numbers."
+    return [Figure(caption, overlays=shown)]
+
+
+def _example_texts(study: Study) -> list[tuple[int, dict[str, Any]]]:
+    """The first texts, which have numbers for every head, and some from all over the corpus; fewer if they are long."""
+    kept = study.sample(EXAMPLE_TEXTS)
+    if study.has("totals_heads"):
+        first = set(study.table("totals_heads", ["text"])["text"])
+        detailed = study.first(len(first))
+        known = {row["text"] for _, row in detailed}
+        kept = [*detailed, *(item for item in kept if item[1]["text"] not in known)][:EXAMPLE_TEXTS]
+    out: list[tuple[int, dict[str, Any]]] = []
+    tokens = 0
+    for item in kept:
+        tokens += item[1]["tokens"]
+        if out and tokens > EXAMPLE_TOKENS:
+            break
+        out.append(item)
+    return out
+
+
+def text_overlay(study: Study, row: dict[str, Any], group: int, importance: Any = None) -> Overlay:
+    """A text of the study tinted by the attention it receives; by head where the study kept that."""
+    tokens = study.tokens("totals", group, row["text"])
+    layers, heads = study.n_layers, study.n_heads
+    values = tokens[[f"L{layer}" for layer in range(layers)]].to_numpy().T[:, None]
+    detailed = study.table("totals_heads", text=row["text"]) if study.has("totals_heads") else pd.DataFrame()
+    if len(detailed):
+        names = [f"L{layer}.H{head}" for layer in range(layers) for head in range(heads)]
+        values = detailed[names].to_numpy().T.reshape(layers, heads, -1)
+    return overlay(row["content"], tokens, values, tokens["uniform"].to_numpy(), importance if len(detailed) else None)
+
+
+def _heatmap(study: Study) -> list[Figure]:
+    even = study.table("heatmap_uniform")
+    importance = study.table("importance") if study.has("importance") else None
+    out = [Figure("Over the corpus: each head's attention, queries from top to bottom and keys from left to right; darkest is the head's own largest cell, the last column is even attention.", charts.head_pictures(study.table("heatmap"), even))]  # fmt: skip
+    if importance is not None:
+        out.append(Figure("Over the corpus, scaled by importance: each head's weights times its importance, on one scale.", charts.head_pictures(study.table("heatmap"), None, importance)))  # fmt: skip
+    if study.has("heatmap_texts"):
+        texts = study.table("heatmap_texts")
+        first = texts["text"].iloc[0]
+        out.append(Figure(f"One text ({first}): the same for a single text.", charts.head_pictures(texts[texts["text"] == first], even)))  # fmt: skip
+    return out
+
+
+def _topk(study: Study) -> list[Figure]:
+    types = study.table("topk_types")
+    out = [Figure("Over the corpus, by type: tokens with the most appearances on a token's list, all layers and heads; grey is what chance would give.", charts.top_bars(types[types["layers"] == "all"], "type"))]  # fmt: skip
+    if study.has("topk"):
+        first = study.table("topk", ["text"])["text"].iloc[0]
+        rows = study.table("topk", text=first)
+        rows = rows[rows["layers"] == "all"]
+        for by, what in (("type", "type"), ("position", "position")):
+            some = rows[rows["by"] == by]
+            out.append(Figure(f"One text by {what} ({first}): appearances over all layers and heads.", charts.top_bars(some, by)))  # fmt: skip
+            out.append(Figure(f"Both lists by {what} ({first}): tokens that are among the most attended to and the most attending.", charts.on_both_lists(some, by) if some["both"].any() else None,
+                              html="" if some["both"].any() else "<p>No token is on both lists.</p>"))  # fmt: skip
+    return out
+
+
+def _position_bias(study: Study) -> list[Figure]:
+    table = study.table("position_bias")
+    period = (
+        int(study.table("position_bias_period")["residue"].max()) + 1 if study.has("position_bias_period") else None
+    )
+    out = [Figure("By position: attention received by ordinary tokens over what even attention would give them there, mean of heads and layers.", charts.by_position(table, "position", period))]  # fmt: skip
+    if period and table["position"].max() >= period:
+        folded = study.table("position_bias_period")
+        out.append(Figure("By position modulo the period: tokens that share a position embedding.", charts.by_position(folded, "residue", period)))  # fmt: skip
+        out.append(Figure("By head: what tokens at multiples of the period receive over even attention, beside all others.", charts.head_grid(study.table("position_bias_heads"))))  # fmt: skip
+    return out
+
+
+def _importance(study: Study) -> list[Figure]:
+    table = study.table("importance")
+    return [Figure("Importance of heads: how much the loss depends on each; importance runs from 0 to 1, the others are as measured.", charts.head_grid(table, first="importance"))]  # fmt: skip
 
 
 def _grid_of(table: str, caption: str, first: str | None = None) -> Callable[[Study], list[Figure]]:
@@ -156,6 +233,22 @@ SECTIONS.register("totals", Section(
     "ordinary tokens; special tokens often exceed it. Attention received is not importance for the model's output.", _totals), "Which tokens receive attention?")  # fmt: skip
 
 
+SECTIONS.register("heatmap", Section(
+    "Patterns of heads", ("heatmap", "heatmap_uniform"),
+    "Every head's attention on a common grid, so that long texts fit: a row is a part of the text that attends, a column a part that is attended to; to a part is the sum over its tokens, from a part the mean, so that a row sums to one. "
+    "Shades are roots of weights, to bring out what is faint. A diagonal is attention nearby, a column attention to one place of all texts; in a model with a window nothing can lie far from the diagonal, as the picture of even attention shows.", _heatmap), "Which patterns do heads make?")  # fmt: skip
+SECTIONS.register("topk", Section(
+    "Most attended, most attending", ("topk_types",),
+    "For every token the ten tokens it attends to most, and the ten that attend to it most, in each head; the lists of all heads are joined, and a token is counted once for each list it is on (Hou 2022). Stop words, punctuation and special tokens are left out. "
+    "With many heads the joined lists are long, and chance alone puts most tokens on most lists: the grey mark says how many. A type that occurs often is on more lists than one that does not.", _topk), "Which tokens are on most lists?")  # fmt: skip
+SECTIONS.register("position_bias", Section(
+    "Does the place matter?", ("position_bias", "position_bias_heads"),
+    "Mean attention received by ordinary tokens at each position, over what even attention would give them. A model made from a shorter one repeats its position embeddings: tokens at multiples of the period share theirs with the first "
+    "token, which is special and attended to by many heads. If they stand out here, they stand out in lists and overlays for their place and not for their meaning.", _position_bias), "Do tokens receive attention for where they stand?")  # fmt: skip
+SECTIONS.register("importance", Section(
+    "Which heads matter", ("importance",),
+    "How much the loss depends on each head. taylor: the sum over the head's parameters of (gradient x parameter) squared (Molchanov et al. 2019); gate: the size of the derivative of the loss by a gate on the head's output (Michel et al. 2019); gate_signed: its mean, below 0 if the head "
+    "lowers the loss; ablation: how much the loss grows without the head, measured. The first two are guesses of the last. A head that matters for the loss need not explain an answer.", _importance), "Which heads matter for the loss?")  # fmt: skip
 SECTIONS.register("betti", Section(
     "Pieces and cycles", ("betti_heads",),
     "Two tokens are joined in a head's graph if either attends to the other with at least the threshold's weight; b0@0.1 is the mean number of connected pieces at threshold 0.1, b1@0.1 that of independent cycles, loops "
@@ -200,7 +293,7 @@ def _bundle() -> str:
     ).replace("</script", "<\\/script")
 
 
-def _inline_json(content: object) -> Markup:
+def inline_json(content: object) -> Markup:
     """JSON that can stand inside a script element."""
     return Markup(
         json.dumps(content, ensure_ascii=False)
@@ -213,6 +306,7 @@ def _inline_json(content: object) -> Markup:
 def render(study: Study) -> str:
     """The report as HTML."""
     specs: list[dict[str, object]] = []
+    overlays: list[dict[str, Any]] = []
     parts = []
     for name, section in sections(study):
         figures = []
@@ -221,11 +315,22 @@ def render(study: Study) -> str:
             if figure.chart is not None:
                 chart = len(specs)
                 specs.append(figure.chart.to_dict())
-            figures.append({"caption": figure.caption, "chart": chart, "html": Markup(figure.html)})
+            tinted = []
+            for title, one in figure.overlays:
+                tinted.append(
+                    {
+                        "title": title,
+                        "html": Markup(one.html),
+                        "number": len(overlays),
+                        "long": len(one.words) > LONG_WORDS,
+                    }
+                )
+                overlays.append(one.data)
+            figures.append({"caption": figure.caption, "chart": chart, "html": Markup(figure.html), "overlays": tinted})
         parts.append({"name": name, "title": section.title, "about": section.about, "figures": figures})
     return templates().get_template("report.html").render(
         title=f"{study.manifest['model']['name']} on {study.manifest['corpus']['name']}",
-        facts=facts(study), findings=findings(study), parts=parts, specs=_inline_json(specs), themes=_inline_json([charts.theme(), charts.theme(dark=True)]), bundle=Markup(_bundle()), version=__version__, manifest=study.manifest,
+        facts=facts(study), findings=findings(study), parts=parts, specs=inline_json(specs), overlays=inline_json(overlays), themes=inline_json([charts.theme(), charts.theme(dark=True)]), bundle=Markup(_bundle()), version=__version__, manifest=study.manifest,
     )  # fmt: skip
 
 
@@ -240,17 +345,34 @@ def write_report(study: Study, path: Path) -> Path:
 
 
 def write_charts(study: Study, folder: Path, kind: str = "svg") -> list[Path]:
-    """Write every chart of the report as a file of its own."""
+    """Write every chart and every tinted text of the report as a file of its own."""
     if kind not in charts.FORMATS:
         raise AttlasError(f"a chart is written as {', '.join(charts.FORMATS)}, not as {kind!r}")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    return [
-        charts.export(figure.chart, folder / f"{name}-{figure.name}.{kind}")
-        for name, section in sections(study)
-        for figure in section.figures(study)
-        if figure.chart is not None
-    ]
+    out = []
+    for name, section in sections(study):
+        for figure in section.figures(study):
+            path = folder / f"{name}-{figure.name}"
+            if figure.chart is not None:
+                out.append(charts.export(figure.chart, path.with_name(f"{path.name}.{kind}")))
+            for number, (title, one) in enumerate(figure.overlays):
+                out += write_picture(text_svg(one, title), path.with_name(f"{path.name}-{number}"), kind)
+    return out
+
+
+def write_picture(svg: str, path: Path, kind: str) -> list[Path]:
+    """Write a picture as svg, png or pdf; the formats of charts that are no picture (html, json) are left out."""
+    path = path.with_name(f"{path.name}.{kind}")
+    if kind == "svg":
+        write_bytes(path, svg.encode())
+    elif kind == "png":
+        write_bytes(path, vl_convert.svg_to_png(svg, scale=1.5))
+    elif kind == "pdf":
+        write_bytes(path, vl_convert.svg_to_pdf(svg))
+    else:
+        return []
+    return [path]
 
 
 def study_html(study: Study) -> str:

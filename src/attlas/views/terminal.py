@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text as Styled
@@ -10,6 +11,7 @@ from attlas.studies.opened import Study
 from attlas.views.charts import CLASSIFIERS
 from attlas.views.findings import number
 from attlas.views.look import TextAttention
+from attlas.views.overlay import LEVELS, levels, received_by
 
 _TINTS = (
     "grey50",
@@ -23,47 +25,53 @@ _TINTS = (
 )
 
 
-def print_look(seen: TextAttention, layer: int | None = None, head: int | None = None) -> None:
+SHOWN = 400  # tokens of a text that are printed
+
+
+def print_look(seen: TextAttention, layer: int | None = None, head: int | None = None, scaled: bool = False) -> None:
     """The text with tokens tinted by attention received, and the tokens that receive most."""
-    weights = seen.weights if layer is None else seen.weights[layer : layer + 1]
-    weights = weights if head is None else weights[:, head : head + 1]
-    received = weights.sum(-2).mean((0, 1))
-    ordinary = [float(value) for value, special in zip(received, seen.special, strict=True) if not special] or [
-        float(received.max())
-    ]
-    top = max(ordinary) or 1.0
+    received = received_by(seen.by_head.numpy(), layer, head, seen.importance if scaled else None)
+    special = seen.special
+    tints = levels(received[None], special)[0]
     line = Styled()
-    for string, value in zip(seen.tokens, received.tolist(), strict=True):
-        line.append(string, style=_TINTS[min(len(_TINTS) - 1, int(value / top * (len(_TINTS) - 1) + 0.5))])
+    for string, tint in list(zip(seen.tokens, tints.tolist(), strict=True))[:SHOWN]:
+        line.append(string, style=_TINTS[round(tint / (LEVELS - 1) * (len(_TINTS) - 1))])
         line.append(" ")
     console = Console(highlight=False)
     console.print(line)
+    if len(seen.tokens) > SHOWN:
+        console.print(
+            f"... {len(seen.tokens) - SHOWN:,} more tokens; write the whole text with --html look.html", style="dim"
+        )
+    if seen.batch.cut[0]:
+        console.print(f"{seen.batch.cut[0]:,} tokens were cut off: the text is longer than the model", style="dim")
     which = (
         f"{'all layers' if layer is None else f'layer {layer}'}, {'mean of heads' if head is None else f'head {head}'}"
     )
-    console.print(f"\nattention received ({which}), beside what even attention would give")
-    table = Table(
-        "token",
-        "string",
-        "receives",
-        "even",
-        "looks most at",
-        box=None,
-        pad_edge=False,
-    )
-    rows = weights.mean((0, 1))
+    weighed = ", heads weighed by importance" if scaled else ""
+    console.print(f"\nattention received ({which}{weighed}), beside what even attention would give")
+    table = Table("token", "string", "receives", "even", "looks most at", box=None, pad_edge=False)
     even = seen.uniform.mean(0) if layer is None else seen.uniform[layer]
-    order = sorted(range(len(seen.tokens)), key=lambda token: (-float(received[token]), token))[:10]
-    for token in order:
-        target = int(rows[token].argmax())
+    for token in np.argsort(-received, kind="stable")[:10].tolist():
         table.add_row(
             str(token),
             Styled(seen.tokens[token]),
             number(float(received[token])),
             Styled(number(float(even[token])), style="dim"),
-            Styled(f"{seen.tokens[target]} ({number(float(rows[token, target]))})"),
+            Styled(_looks_at(seen, token, layer, head)),
         )
     console.print(table)
+
+
+def _looks_at(seen: TextAttention, token: int, layer: int | None, head: int | None) -> str:
+    """The token that a token looks at most and how much; of a long text, the word that its word looks at most over all heads."""
+    if seen.square is None:
+        words, weights = seen.tops
+        word = seen.batch.words[0].of[token]
+        return f"{seen.words[words[0, word, 0]]} ({number(float(weights[0, word, 0]))}, all heads)"
+    rows = seen.square[:, :, token] if layer is None else seen.square[layer : layer + 1, :, token]
+    row = (rows if head is None else rows[:, head : head + 1]).mean((0, 1))
+    return f"{seen.tokens[int(row.argmax())]} ({number(float(row.max()))})"
 
 
 def print_scores(study: Study) -> None:

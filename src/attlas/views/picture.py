@@ -1,0 +1,99 @@
+"""Pictures without a browser: small matrices as PNG, tinted texts as SVG."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from html import escape
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attlas.views.overlay import LEVELS, Overlay
+
+INK = (43, 95, 168)
+COLUMNS, CHARACTER, LINE = 112, 7.2, 19  # of a tinted text: letters a line, their width and height in pixels
+
+
+def png(shades: npt.NDArray[np.uint8], ink: tuple[int, int, int] = INK) -> bytes:
+    """A picture of one colour whose opacity is the shade (0 clear, 255 full): [row, column] -> PNG."""
+    height, width = shades.shape
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    lines = np.concatenate([np.zeros((height, 1), dtype=np.uint8), shades], axis=1).tobytes()
+    return b"".join(
+        (
+            b"\x89PNG\r\n\x1a\n",
+            chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),  # a palette of 256 shades
+            chunk(b"PLTE", bytes(ink) * 256),
+            chunk(b"tRNS", bytes(range(256))),
+            chunk(b"IDAT", zlib.compress(lines, 9)),
+            chunk(b"IEND", b""),
+        )
+    )
+
+
+def png_url(values: npt.NDArray[Any], top: float) -> str:
+    """Values from 0 to `top` as the address of a picture; a root brings out what is faint."""
+    share = np.clip(np.nan_to_num(values) / (top if top > 0 else 1.0), 0, 1)
+    shades = np.rint(255 * np.sqrt(share)).astype(np.uint8)
+    return "data:image/png;base64," + base64.b64encode(png(shades)).decode()
+
+
+def text_svg(overlay: Overlay, title: str = "") -> str:
+    """A tinted text as a picture: lines of fixed width, paragraphs kept."""
+    boxes: list[str] = []
+    letters: list[str] = []
+    x, y = 0, 1 if title else 0
+    cursor = 0
+
+    def put(piece: str, tint: int | None) -> None:
+        nonlocal x, y
+        for part in _pieces(piece):
+            if part == "\n":
+                x, y = 0, y + 1
+                continue
+            if x and x + len(part) > COLUMNS:
+                x, y = 0, y + 1
+                if part.isspace():
+                    continue
+            if tint:
+                shade = tint / (LEVELS - 1)
+                boxes.append(
+                    f'<rect x="{x * CHARACTER:.1f}" y="{y * LINE}" width="{len(part) * CHARACTER:.1f}" height="{LINE - 2}" fill="rgb{INK}" fill-opacity="{shade:.2f}"/>'
+                )
+            if not part.isspace():
+                ink = "#ffffff" if (tint or 0) >= 7 else "#1d2129"
+                letters.append(
+                    f'<text x="{x * CHARACTER:.1f}" y="{y * LINE + 13}" fill="{ink}" textLength="{len(part) * CHARACTER:.1f}">{escape(part)}</text>'
+                )
+            x += len(part)
+
+    for (start, stop), tint in zip(overlay.words, overlay.tints.tolist(), strict=True):
+        if start < 0:
+            continue
+        put(overlay.content[cursor : max(start, cursor)], None)
+        put(overlay.content[max(start, cursor) : stop], tint)
+        cursor = max(cursor, stop)
+    head = f'<text x="0" y="13" fill="#6a7180">{escape(title[:COLUMNS])}</text>' if title else ""
+    width, height = COLUMNS * CHARACTER + 16, (y + 1) * LINE + 12
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" viewBox="-8 -4 {width:.0f} {height}">'
+        f'<rect x="-8" y="-4" width="100%" height="100%" fill="#ffffff"/><g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="12" xml:space="preserve">'
+        f"{head}{''.join(boxes)}{''.join(letters)}</g></svg>"
+    )
+
+
+def _pieces(text: str) -> list[str]:
+    """A stretch of text as line breaks and runs that are not broken; what XML cannot hold is left out."""
+    clean = "".join(letter if letter >= " " or letter == "\n" else " " for letter in text)
+    out: list[str] = []
+    for number, line in enumerate(clean.split("\n")):
+        if number:
+            out.append("\n")
+        out += [line[start : start + COLUMNS] for start in range(0, len(line), COLUMNS)]
+    return out

@@ -1,0 +1,86 @@
+// Tints the words of a text: which layer and head, what is hovered, what is clicked. Data as overlay.py packs it.
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const code = new Uint8Array(128);
+[...letters].forEach((letter, index) => { code[letter.charCodeAt(0)] = index; });
+function unpack(text, from, count, scale) {
+  const out = new Float32Array(count);
+  for (let index = 0; index < count; index++) out[index] = (code[text.charCodeAt(from + index)] / 63) ** 2 * scale;
+  return out;
+}
+function tintWords(place, data) {
+  const [layers, heads, count] = data.shape;
+  const words = [...place.querySelectorAll("i")];
+  const special = new Set(data.special);
+  const even = unpack(data.uniform, 0, count, data.uniform_scale);
+  const rows = [];
+  for (let row = 0; row < layers * heads; row++) rows.push(unpack(data.values, row * count, count, data.scales[row]));
+  const controls = document.createElement("div");
+  controls.className = "controls";
+  const choose = (name, options) => {
+    const label = document.createElement("label"), select = document.createElement("select");
+    select.dataset.choose = name;
+    for (const [value, text] of options) select.add(new Option(text, value));
+    label.append(name + " ", select);
+    controls.append(label, " ");
+    return select;
+  };
+  const layer = choose("layer", [["all", "mean of all"], ...(data.importance ? [["scaled", "all, heads weighed by importance"]] : []), ...Array.from({ length: layers }, (_, index) => [index, index])]);
+  const head = data.averaged ? null : choose("head", [["all", "mean of all"], ...Array.from({ length: heads }, (_, index) => [index, index])]);
+  const says = document.createElement("div");
+  says.className = "says id";
+  place.before(controls);
+  place.after(says);
+  let value = new Float32Array(count);
+  function show() {
+    value = new Float32Array(count);
+    const oneLayer = layer.value === "all" || layer.value === "scaled" ? -1 : Number(layer.value), oneHead = !head || head.value === "all" ? -1 : Number(head.value);
+    let total = 0;
+    for (let row = 0; row < rows.length; row++) {
+      if ((oneLayer >= 0 && Math.floor(row / heads) !== oneLayer) || (oneHead >= 0 && row % heads !== oneHead)) continue;
+      const weight = layer.value === "scaled" ? data.importance[row] : 1;
+      total += weight;
+      for (let word = 0; word < count; word++) value[word] += weight * rows[row][word];
+    }
+    for (let word = 0; word < count; word++) value[word] /= total || 1;
+    const ordinary = value.filter((_, word) => !special.has(word)).sort().reverse();
+    const top = ordinary.length ? ordinary[Math.floor(ordinary.length / 100)] : 1;
+    words.forEach((word, index) => {
+      const tint = Math.max(0, Math.min(9, Math.floor(value[index] / (top || 1) * 9 + .5)));
+      word.className = "t" + tint + (special.has(index) ? " mark" : "") + (chosen === index ? " chosen" : "");
+    });
+  }
+  let chosen = -1;
+  const number = new Map(words.map((word, index) => [word, index]));
+  const told = (index) => "“" + words[index].textContent + "” (word " + index + "): receives " + value[index].toFixed(2) + ", even attention would give " + even[index].toFixed(2);
+  place.addEventListener("mouseover", (event) => {
+    const index = number.get(event.target);
+    if (index !== undefined && !event.target.title) event.target.title = told(index);
+  });
+  function list(side, index) {
+    const { ranks, scale, cells } = data.tops, out = [];
+    for (let rank = 0; rank < ranks; rank++) {
+      const at = 4 * ((side * count + index) * ranks + rank), digit = (shift) => code[cells.charCodeAt(at + shift)];
+      const weight = (digit(3) / 63) ** 2 * scale;
+      if (weight > 0) out.push(words[digit(0) * 4096 + digit(1) * 64 + digit(2)].textContent + " " + weight.toFixed(2));
+    }
+    return out.join(", ");
+  }
+  function tell() {
+    says.textContent = chosen < 0 ? (data.tops ? "Click a word to see what it attends to and what attends to it." : "") : told(chosen) + ".";
+    if (chosen >= 0 && data.tops) for (const [side, what] of [[0, "Attends most to: "], [1, "Attended most by: "]]) {
+      const line = document.createElement("div");
+      line.textContent = what + list(side, chosen) + (side ? "" : " (mean of all heads)");
+      says.append(line);
+    }
+  }
+  place.addEventListener("click", (event) => {
+    const index = number.get(event.target);
+    if (index === undefined) return;
+    chosen = chosen === index ? -1 : index;
+    show();
+    tell();
+  });
+  for (const select of [layer, head]) select?.addEventListener("change", () => { for (const word of words) word.removeAttribute("title"); show(); tell(); });
+  show();
+  tell();
+}
