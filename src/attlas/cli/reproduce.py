@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 import typer
 
@@ -37,16 +37,54 @@ def betti(
     with status("loading"):
         from attlas.papers.betti import reproduce
 
-    result = reproduce(
-        data_root,
-        out,
-        model=model,
-        tasks=listed(tasks),
-        conventions=listed(conventions),
-        workers=workers,
-        fresh=fresh,
-        say=lambda line: print(line, file=sys.stderr, flush=True),
+    _say(
+        reproduce(
+            data_root,
+            out,
+            model=model,
+            tasks=listed(tasks),
+            conventions=listed(conventions),
+            workers=workers,
+            fresh=fresh,
+            say=_begun,
+        ),
+        as_json,
     )
+
+
+@verbs.command()
+def longformer(
+    data_root: Annotated[Path, typer.Option("--data-root", help="The folder with arxiv_long and mock_notes.")],
+    model: ModelOption = None,
+    out: Annotated[Path, typer.Option("--out", help="The folder for models, studies and pictures.")] = Path(
+        "runs/longformer"
+    ),
+    tasks: Annotated[str, typer.Option("--tasks", help="Some of arxiv_long, mock_notes.")] = "arxiv_long,mock_notes",
+    workers: Workers = None,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """Interpreting Longformer: accuracy and Figures 4 to 8. Takes about an hour and a half on two cores; stopped, it goes on."""
+    with status("loading"):
+        from attlas.papers.longformer import reproduce
+
+    _say(reproduce(data_root, out, model=model, tasks=listed(tasks), workers=workers, fresh=fresh, say=_begun), as_json)
+
+
+class _Result(Protocol):
+    @property
+    def pictures(self) -> list[Path]: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+    def markdown(self) -> str: ...
+
+
+def _begun(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _say(result: _Result, as_json: bool) -> None:
     if as_json:
         print_json(result.to_dict())
         return

@@ -412,6 +412,11 @@ def last_layer(network: PreTrainedModel) -> nn.Linear:
     return layers[-1]
 
 
+def head_inputs(model: Model, texts: Sequence[Text]) -> Floats:
+    """What goes into the last layer of a classifier for each text: [text, feature]."""
+    return _inputs_of(last_layer(model.network), model, texts, lambda done: None)
+
+
 def _inputs_of(layer: nn.Linear, model: Model, texts: Sequence[Text], tell: Callable[[int], None]) -> Floats:
     """What goes into the last layer for each text: [text, feature]."""
     seen: list[torch.Tensor] = []

@@ -27,11 +27,16 @@ def cola(root: Path, name: str) -> list[Text]:
     return [Text(f"{name}-{number}", row["3"], row["1"]) for number, row in rows]
 
 
-def imdb(root: Path, name: str) -> list[Text]:
-    """A file of IMDB: id, label, text."""
-    path = existing(root, "imdb", f"{name}.jsonl")
+def labelled_jsonl(root: Path, folder: str, name: str) -> list[Text]:
+    """A file of a set with a row of id, label and text for each text (IMDB, arXiv papers, notes)."""
+    path = existing(root, folder, f"{name}.jsonl")
     rows = _fields(jsonl_rows(path), path, "id", "text", "label")
     return [Text(str(row["id"]), str(row["text"]), str(row["label"])) for _, row in rows]
+
+
+def imdb(root: Path, name: str) -> list[Text]:
+    """A file of IMDB: id, label, text."""
+    return labelled_jsonl(root, "imdb", name)
 
 
 def sms(root: Path) -> list[Text]:

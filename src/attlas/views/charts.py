@@ -387,6 +387,18 @@ def on_both_lists(frame: pd.DataFrame, by: str) -> alt.Chart:
     )  # fmt: skip
 
 
+def instances(frame: pd.DataFrame, string: str) -> alt.LayerChart | alt.FacetChart:
+    """How many lists each instance of one token is on, in the order of the text; the grey tick is what chance would give."""
+    data = frame.sort_values("token").round(2)
+    base = alt.Chart(data).encode(
+        x=alt.X("token:O", title=f"position of “{string}”", axis=alt.Axis(labelOverlap=True, labelAngle=-90)),
+        tooltip=["token", "count", alt.Tooltip("chance:Q", title="by chance")],
+    )
+    bars = base.mark_bar(color=ACCENT, opacity=0.8).encode(y=alt.Y("count:Q", title="lists it is on"))
+    ticks = base.mark_tick(color=GREY, thickness=2.5).encode(y=alt.Y("chance:Q", title="lists it is on"))
+    return alt.layer(bars, ticks).properties(width=min(900, max(200, 12 * len(data))), height=180)
+
+
 def by_position(frame: pd.DataFrame, place: str, period: int | None = None) -> alt.LayerChart | alt.FacetChart:
     """Mean attention received by where a token stands, over what even attention would give there; lines mark the multiples of a period."""
     data = frame.assign(ratio=(frame["all"] / frame["uniform"])).round(4)

@@ -61,6 +61,24 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
         out.append(
             f"The most focused head is {head_name(low)} (entropy {number(low['entropy'])} nats), the broadest {head_name(high)} ({number(high['entropy'])}); uniform {number(low['entropy_uniform'])}"
         )
+    if study.has("topk_types"):
+        types = study.table("topk_types")
+        first = types[(types["layers"] == "all") & (types["rank"] == 0)].set_index("direction")
+        if len(first) == 2:
+            most, more = first.loc["attended"], first.loc["attending"]
+            out.append(
+                f"On most lists of attended tokens is {most['string']!r} ({int(most['count']):,} lists, {most['chance']:,.0f} by chance), on most of attending ones {more['string']!r} ({int(more['count']):,}, {more['chance']:,.0f} by chance)"
+            )
+    if line := position_finding(study):
+        out.append(line)
+    if study.has("importance"):
+        table = study.table("importance")
+        best = table.loc[table["importance"].idxmax()]
+        alike = {name: table["importance"].corr(table[name], method="spearman") for name in ("gate", "ablation")}
+        out.append(
+            f"The most important head is {head_name(best)}; importance ranks heads as the gates' gradients do by {number(alike['gate'])} (Spearman)"
+            + ("" if pd.isna(alike["ablation"]) else f", as measured ablation does by {number(alike['ablation'])}")
+        )
     if study.has("betti_heads"):
         table = study.table("betti_heads")
         column = "b0@0.1" if "b0@0.1" in table else str(table.columns[2])
@@ -83,6 +101,22 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
     if study.has("topology"):
         out += _topology(study)
     return out
+
+
+def position_finding(study: Study) -> str | None:
+    """What tokens at multiples of the period receive, where texts are long enough to have such tokens."""
+    if not study.has("position_bias_period"):
+        return None
+    table, whole = study.table("position_bias_period"), study.table("position_bias")
+    period = int(table["residue"].max()) + 1
+    if whole["position"].max() < period or not (table["residue"] == 0).any():
+        return None
+    at = table["residue"] == 0
+    ratio = [
+        float((part["all"] * part["tokens"]).sum() / (part["uniform"] * part["tokens"]).sum())
+        for part in (table[at], table[~at])
+    ]
+    return f"Ordinary tokens at multiples of {period} receive {number(ratio[0])} times what even attention would give, all others {number(ratio[1])} times: the former share the first token's position embedding"
 
 
 def _topology(study: Study) -> list[str]:

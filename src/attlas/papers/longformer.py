@@ -1,0 +1,304 @@
+"""Visualizations for interpreting Longformer predictions (Hou 2022): accuracy, and its Figures 4 to 8 for one text and the corpus.
+
+The paper's cs.AI / cs.PL papers are not to be had; cs.AI against cs.CL stand in, and the embedded model, lengthened, for Longformer. The notes are the paper's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from attlas.core.errors import AttlasError
+from attlas.core.files import write_bytes, write_json, writing
+from attlas.core.text import Text
+from attlas.corpora import split
+from attlas.measures.importance import Importance, importance_of
+from attlas.measures.topk import TopK
+from attlas.models import Model, lengthen, load
+from attlas.models.finetune import finetune, head_inputs, label_names, logits_of
+from attlas.papers.data import labelled_jsonl
+from attlas.studies import Study, study
+from attlas.views import charts
+from attlas.views.findings import position_finding
+from attlas.views.overlay import overlay
+from attlas.views.picture import text_svg
+from attlas.views.report import text_overlay, write_picture
+
+SEED = 0
+LENGTH, WINDOW, MAX_LENGTH = 4096, 256, 2048
+EPOCHS, BATCH, LEARNING_RATE = 2, 4, 1e-4
+PUBLISHED_ACCURACY = 0.980  # cs.AI against cs.PL, Longformer-base, 1,070 papers
+TASKS = {"arxiv_long": "arXiv papers, cs.AI (0) against cs.CL (1)", "mock_notes": "Mock clinical notes"}
+MEASURES = ("importance", "totals", "topk", "heatmap", "position_bias")
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What was measured, by task, and the pictures of the figures."""
+
+    model: str
+    results: dict[str, dict[str, Any]]
+    pictures: list[Path]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "published": {"accuracy": PUBLISHED_ACCURACY},
+            "ours": self.results,
+            "pictures": [str(path) for path in self.pictures],
+        }
+
+    def markdown(self) -> str:
+        """The numbers of all tasks."""
+        return "\n".join(line for name, found in self.results.items() for line in _lines(name, found))
+
+
+def _lines(name: str, found: dict[str, Any]) -> list[str]:
+    out = [f"### {TASKS[name]}", ""]
+    out += [f"- {what}: {value}" for what, value in found["said"].items()]
+    for by in ("type", "position"):
+        out += [
+            "",
+            f"Most on lists by {by}, one text ({found['example']}), all layers and heads; chance in brackets:",
+            "",
+        ]
+        out += ["| | attended to | attending |", "|---|---|---|"]
+        pairs = zip(found["lists"][f"attended {by}"], found["lists"][f"attending {by}"], strict=False)
+        out += [f"| {rank + 1} | {left} | {right} |" for rank, (left, right) in enumerate(pairs)]
+        both = found["lists"][f"both {by}"]
+        out += ["", f"On both lists: {', '.join(both) if both else 'none'}."]
+    return [*out, ""]
+
+
+def reproduce(
+    data_root: str | Path,
+    out: str | Path = "runs/longformer",
+    *,
+    model: Any = None,
+    tasks: Sequence[str] = tuple(TASKS),
+    workers: int | None = None,
+    fresh: bool = False,
+    progress: bool | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Reproduced:
+    """Lengthen, fine-tune, read attention and draw, task by task; what is done already is found again. `say` hears what is begun."""
+    root, folder = Path(data_root).expanduser(), Path(out).expanduser()
+    strange = [name for name in tasks if name not in TASKS]
+    if strange or not tasks:
+        raise AttlasError(f"there is no task {strange[0] if strange else ''!r}; they are {', '.join(TASKS)}")
+    if not root.is_dir():
+        raise AttlasError(f"there is no folder {root}; give the folder of the data sets with --data-root")
+    texts = {name: _texts(root, name) for name in tasks}  # a missing file is said before an hour of work
+    long = folder / "model-long"
+    if not (long / "config.json").is_file():
+        lengthen(load(model, task="classify"), LENGTH, WINDOW).save(long)
+    reproduced = Reproduced(f"{load(model).name}, lengthened to {LENGTH:,} tokens, window {WINDOW}", {}, [])
+    options: dict[str, Any] = {"fresh": fresh, "progress": progress}
+    for name, (train, test) in texts.items():
+        say(TASKS[name])
+        place = folder / name
+        classifier, said = (_papers if name == "arxiv_long" else _notes)(train, test, long, place / "model", options)
+        found, pictures = _figures(classifier, test, place, said, {**options, "workers": workers})
+        reproduced.results[name] = found
+        reproduced.pictures.extend(pictures)
+        write_json(folder / "longformer.json", reproduced.to_dict())
+        write_bytes(folder / "longformer.md", reproduced.markdown().encode())
+    return reproduced
+
+
+def _texts(root: Path, name: str) -> tuple[list[Text], list[Text]]:
+    """Texts to train on and to look at."""
+    if name == "mock_notes":
+        notes = labelled_jsonl(root, name, "notes")
+        return notes, notes
+    return labelled_jsonl(root, name, "train"), labelled_jsonl(root, name, "dev")
+
+
+def _papers(
+    train: list[Text], test: list[Text], long: Path, place: Path, options: dict[str, Any]
+) -> tuple[Model, dict[str, str]]:
+    """Fine-tune on the papers; accuracy beside a bag of words."""
+    fitted, dev = split(train, 0.1, SEED)
+    tuned = finetune(
+        fitted, long, place, dev=dev, epochs=EPOCHS, batch_size=BATCH, learning_rate=LEARNING_RATE, max_length=MAX_LENGTH, seed=SEED, **options
+    )  # fmt: skip
+    classifier = tuned.load()
+    names = label_names(train, test)
+    wanted = np.array([names.index(str(text.label)) for text in test])
+    ours = float((logits_of(classifier, test).argmax(-1) == wanted).mean())
+    bag = make_pipeline(TfidfVectorizer(min_df=2, sublinear_tf=True), LogisticRegression(C=10, max_iter=1000))
+    bag.fit([text.text for text in train], [str(text.label) for text in train])
+    words = float(np.mean(bag.predict([text.text for text in test]) == [str(text.label) for text in test]))
+    low, high = _interval(ours, len(test))
+    return classifier, {
+        "accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} papers ({MAX_LENGTH:,} tokens read of each); published {PUBLISHED_ACCURACY:.3f} on 1,070 papers of cs.AI and cs.PL by Longformer-base",
+        "controls": f"a bag of words (TF-IDF, logistic regression, whole papers) {words:.3f}; always one label {max(np.bincount(wanted)) / len(wanted):.3f}",
+    }
+
+
+def _notes(
+    train: list[Text], test: list[Text], long: Path, place: Path, options: dict[str, Any]
+) -> tuple[Model, dict[str, str]]:
+    """Twelve notes are too few to fine-tune on: only the last layer is fitted, and each note is scored by a layer fitted on the others."""
+    tuned = finetune(train, long, place, dev=train, head_only=True, max_length=LENGTH, seed=SEED, **options)
+    classifier = tuned.load()
+    known = [str(text.label) for text in test]
+    inputs = head_inputs(classifier, test)
+    said = cross_val_predict(
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), inputs, known, cv=LeaveOneOut()
+    )
+    right = int(np.sum(said == np.array(known)))
+    most = max(known.count(label) for label in set(known))
+    return classifier, {
+        "accuracy": f"{right} of {len(known)} notes, each by a last layer fitted on the other {len(known) - 1} (the model itself is as it was)",
+        "controls": f"always one label {most} of {len(known)}",
+    }
+
+
+def _interval(share: float, n: int, z: float = 1.96) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share.
+
+    >>> [round(end, 3) for end in _interval(0.9, 100)]
+    [0.826, 0.945]
+    """
+    middle, half = share + z * z / (2 * n), z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return float((middle - half) / (1 + z * z / n)), float((middle + half) / (1 + z * z / n))
+
+
+def _figures(
+    classifier: Model, texts: list[Text], place: Path, said: dict[str, str], options: dict[str, Any]
+) -> tuple[dict[str, Any], list[Path]]:
+    """One pass over the texts, the example first, and one over the example alone with whole lists; then the paper's figures."""
+    example = _example(classifier, texts)
+    ordered = [example, *(text for text in texts if text.id != example.id)]
+    measures = [Importance() if name == "importance" else name for name in MEASURES]
+    corpus = study(classifier, ordered, measures, place / "study", **options)
+    corpus.report(place / "study" / "report.html")
+    alone = study(classifier, [example], [TopK(shown=MAX_LENGTH)], place / "example", **options)
+    lists = alone.table("topk")
+    lists = lists[lists["layers"] == "all"]
+    with writing(place):
+        place.mkdir(parents=True, exist_ok=True)
+    pictures = [
+        charts.export(chart, place / f"{name}.png") for name, chart in _charts(corpus, lists, example.id).items()
+    ]
+    pictures += _overlays(corpus, example, place)
+    found = {
+        "said": {**said, **_bias(corpus), **_heads(corpus)},
+        "example": example.id,
+        "lists": _named_lists(lists),
+    }
+    return found, pictures
+
+
+def _example(classifier: Model, texts: list[Text]) -> Text:
+    """The first text of label 1 that the classifier gets right, as the paper looks at a positive one; else the first."""
+    positive = [text for text in texts if str(text.label) == "1"][:8]
+    logits = logits_of(classifier, positive)
+    names = {str(label): number for label, number in classifier.network.config.label2id.items()}
+    right = [text for text, row in zip(positive, logits, strict=True) if row.argmax() == names.get("1", 1)]
+    return right[0] if right else texts[0]
+
+
+def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
+    """Figures 4 to 7."""
+    grids, even = corpus.table("heatmap_texts"), corpus.table("heatmap_uniform")
+    types, positions = (lists[lists["by"] == by] for by in ("type", "position"))
+    attending = types[types["direction"] == "attending"]
+    often = attending["string"].iloc[0] if len(attending) else ""
+    instances = positions[(positions["direction"] == "attending") & (positions["string"] == often)]
+    out: dict[str, Any] = {
+        "figure4a-heads-example": charts.head_pictures(grids[grids["text"] == example], even),
+        "figure4b-heads-corpus": charts.head_pictures(corpus.table("heatmap"), even),
+        "figure4c-heads-corpus-scaled": charts.head_pictures(corpus.table("heatmap"), None, corpus.table("importance")),
+        "figure5ac-lists-by-type": charts.top_bars(types, "type"),
+        "figure5bd-lists-by-position": charts.top_bars(positions, "position"),
+        "figure5-corpus-by-type": charts.top_bars(_all_layers(corpus.table("topk_types")), "type"),
+        "figure6-instances": charts.instances(instances, often),
+        "position-bias": charts.by_position(corpus.table("position_bias"), "position", _period(corpus)),
+    }
+    for by, rows in (("type", types), ("position", positions)):
+        first = rows[rows["rank"] < 10]
+        chosen = set(first[first["direction"] == "attended"]["string" if by == "type" else "token"]) & set(
+            first[first["direction"] == "attending"]["string" if by == "type" else "token"]
+        )
+        both = first.assign(both=first["string" if by == "type" else "token"].isin(chosen))
+        if both["both"].any():
+            out[f"figure7-both-by-{by}"] = charts.on_both_lists(both, by)
+    return out
+
+
+def _all_layers(types: pd.DataFrame) -> pd.DataFrame:
+    return types[types["layers"] == "all"]
+
+
+def _period(corpus: Study) -> int | None:
+    return (
+        int(corpus.table("position_bias_period")["residue"].max()) + 1 if corpus.has("position_bias_period") else None
+    )
+
+
+def _overlays(corpus: Study, example: Text, place: Path) -> list[Path]:
+    """Figure 8: the example tinted by the last layer, by all layers, and by all with heads weighed by importance."""
+    ((group, row),) = corpus.first(1)
+    tokens = corpus.tokens("totals", group, row["text"])
+    names = [f"L{layer}.H{head}" for layer in range(corpus.n_layers) for head in range(corpus.n_heads)]
+    values = (
+        corpus.table("totals_heads", text=row["text"])[names]
+        .to_numpy(dtype=np.float64)
+        .T.reshape(corpus.n_layers, corpus.n_heads, -1)
+    )
+    weights = importance_of(corpus.table("importance"))
+    weighed = values * (weights / weights.mean())[..., None]
+    even = tokens["uniform"].to_numpy()
+    shown = {
+        "figure8a-last-layer": overlay(row["content"], tokens, values[-1:], even),
+        "figure8b-all-layers": text_overlay(corpus, row, group),
+        "figure8c-all-layers-scaled": overlay(row["content"], tokens, weighed, even),
+    }
+    out = []
+    for name, one in shown.items():
+        out += write_picture(text_svg(one, f"{name}: {example.id}"), place / name, "png")
+    return out
+
+
+def _bias(corpus: Study) -> dict[str, str]:
+    line = position_finding(corpus)
+    return {"position bias": line} if line else {}
+
+
+def _heads(corpus: Study) -> dict[str, str]:
+    table = corpus.table("importance")
+    best = table.nlargest(3, "importance")
+    named = ", ".join(f"L{int(row.layer)}.H{int(row.head)} ({row.importance:.2f})" for row in best.itertuples())
+    alike = table["taylor"].corr(table["gate"], method="spearman")
+    return {
+        "most important heads": f"{named}; gradient times parameter and gradient times gate rank heads alike by {alike:.2f} (Spearman)"
+    }
+
+
+def _named_lists(lists: pd.DataFrame) -> dict[str, list[str]]:
+    """The first ten of each list as they are printed, and what is on both."""
+    out: dict[str, list[str]] = {}
+    for by in ("type", "position"):
+        keys = {}
+        for direction in ("attended", "attending"):
+            rows = lists[(lists["by"] == by) & (lists["direction"] == direction) & (lists["rank"] < 10)]
+            name = rows["string"] + ("@" + rows["token"].astype(str) if by == "position" else "")
+            out[f"{direction} {by}"] = [
+                f"{one} {count:,} ({chance:,.0f})"
+                for one, count, chance in zip(name, rows["count"], rows["chance"], strict=True)
+            ]
+            keys[direction] = list(name)
+        out[f"both {by}"] = [one for one in keys["attended"] if one in keys["attending"]]
+    return out
