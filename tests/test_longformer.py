@@ -579,12 +579,29 @@ def test_short_texts_go_through_a_lengthened_model_as_before(kind: str, task: st
     assert short.tokenizer.model_max_length == 512
 
 
-@pytest.mark.parametrize("options", [{"tie_word_embeddings": False}, {"hidden_act": "relu"}, {"pad_token_id": 4}])
+@pytest.mark.parametrize("options", [{"tie_word_embeddings": False}, {"pad_token_id": 4}])
 def test_logits_of_an_unusual_masked_language_model_stay(options: dict[str, Any]) -> None:
     short = short_model("bert", "mlm", **options)
     long = lengthen(short, 600, 16)
     left, right = (model.forward(batch_of(model, words(6)), whole=True).logits for model in (long, short))
     torch.testing.assert_close(left, right, atol=2e-5, rtol=0)
+
+
+def test_a_masked_language_model_with_another_activation_is_refused() -> None:
+    with pytest.raises(ModelError, match="made for gelu"):
+        lengthen(short_model("bert", "mlm", hidden_act="relu"), 600, 16)
+
+
+@pytest.mark.parametrize("skip", [0, 1, 3])
+def test_positions_that_are_skipped_stand_only_once(skip: int) -> None:
+    short = short_model("bert", "base")
+    table = short.network.embeddings.position_embeddings.weight
+    longer = lengthen(short, 1200, 16, skip=skip).network.embeddings.position_embeddings.weight[1:]
+    for place in range(1200):
+        own = place if place < skip else skip + (place - skip) % (len(table) - skip)
+        assert torch.equal(longer[place], table[own])
+    with pytest.raises(ModelError, match="skip is"):
+        lengthen(short, 1200, 16, skip=len(table))
 
 
 def test_the_embedded_model_lengthened_reads_short_texts_as_before(minilm: attlas.Model) -> None:
@@ -776,7 +793,7 @@ def test_training_and_scoring_use_the_same_global_tokens(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"window": 7}, "window is 7; it must be even and at least 2"),
+        ({"window": 7}, "window is 7; it must be even and at least 4"),
         ({"window": 0}, "window is 0; it must be even"),
         ({"window": -2}, "window is -2; it must be even"),
         ({"length": 519}, "length is 519, but the model takes 520 tokens"),

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from attlas.core.errors import AttlasError
 from attlas.core.registry import Registry
 from attlas.testing import tiny
 from attlas.views import charts
-from attlas.views.overlay import levels, tinted
+from attlas.views.overlay import LETTERS, levels, overlay, pack
 from attlas.views.report import SECTIONS, Figure, Section, write_charts
 
 HOSTILE = [
@@ -78,6 +79,12 @@ class _Tags(HTMLParser):
         self.tags.append(tag)
 
 
+def words_of(study: attlas.Study, row: Any) -> Any:
+    tokens = study.table("totals", text=row.text)
+    layers = tokens[[f"L{layer}" for layer in range(study.n_layers)]].to_numpy().T[:, None]
+    return overlay(row.content, tokens, layers, tokens["uniform"].to_numpy())
+
+
 def test_hostile_texts_come_through_the_report_escaped_and_whole(hostile: attlas.Study, tmp_path: Path) -> None:
     page = hostile.report(tmp_path / "report.html").read_text()
     tags = _Tags()
@@ -85,8 +92,7 @@ def test_hostile_texts_come_through_the_report_escaped_and_whole(hostile: attlas
     assert not {"b", "u", "img", "i"} & set(tags.tags)
     assert tags.tags.count("script") == 2
     for row in hostile.table("texts").itertuples():
-        overlay = tinted(row.content, hostile.table("totals", text=row.text))
-        shown = re.sub(r"<[^>]*>", "", re.sub(r'<span class="t t\d mark"[^>]*>[^<]*</span>', "", overlay.html))
+        shown = re.sub(r"<[^>]*>", "", re.sub(r'<w class="t\d mark">[^<]*</w>', "", words_of(hostile, row).html))
         for escaped, plain in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#x27;", "'"), ("&amp;", "&")):
             shown = shown.replace(escaped, plain)
         assert shown == row.content
@@ -100,12 +106,14 @@ def test_the_report_is_drawn_offline(hostile: attlas.Study, tmp_path: Path, brow
             color_scheme=scheme,
             viewport={"width": width, "height": 800},
         )
-        page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 8")
+        page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 16")
         assert page.locator("#surface svg .mark-symbol.role-mark path").count() == 72
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        before = page.locator("#totals .t").evaluate_all("all => all.map(one => one.className)")
-        page.select_option("[data-tints]", "1")
-        assert page.locator("#totals .t").evaluate_all("all => all.map(one => one.className)") != before
+        before = page.locator("#totals w").evaluate_all("all => all.map(one => one.className)")
+        page.locator("#totals [data-choose=layer]").first.select_option("1")
+        assert page.locator("#totals w").evaluate_all("all => all.map(one => one.className)") != before
+        page.locator("#totals w").nth(3).click()
+        assert "even attention would give" in page.locator("#totals .says").first.inner_text()
         page.select_option("#surface select", "previous")
         page.wait_for_timeout(200)
         assert wrong == []
@@ -151,7 +159,7 @@ def test_even_attention_of_a_causal_text_is_not_one() -> None:
 def test_every_chart_is_exported(hostile: attlas.Study, tmp_path: Path, kind: str) -> None:
     paths = write_charts(hostile, tmp_path / "charts", kind)
     signature = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}[kind]
-    assert len(paths) == 8
+    assert len(paths) == 22
     assert all(path.read_bytes().startswith(signature) for path in paths)
 
 
@@ -197,13 +205,78 @@ def test_tints_are_scaled_by_ordinary_tokens() -> None:
     special = np.array([True, False, False, False])
     assert levels(values, special).tolist() == [[9, 5, 9, 0], [0, 0, 0, 0]]
     assert levels(values[:, :1], special[:1]).tolist() == [[9], [0]]
+    long = np.array([[100.0, *np.linspace(0, 1, 200)]])  # one word in a hundred may exceed the darkest tint
+    tints = levels(long, np.zeros(201, dtype=bool))[0]
+    assert tints[0] == 9
+    assert tints[101] in (4, 5)
+
+
+def test_packed_numbers_come_back_to_within_a_letter() -> None:
+    values = np.random.default_rng(0).random((3, 50)) ** 4
+    packed, tops = pack(values)
+    codes = np.array([LETTERS.index(letter) for letter in packed]).reshape(3, 50)
+    back = (codes / 63) ** 2 * np.array(tops)[:, None]
+    assert (
+        np.abs(np.sqrt(back / values.max(1, keepdims=True)) - np.sqrt(values / values.max(1, keepdims=True))).max()
+        < 0.01
+    )
+
+
+def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) -> None:
+    """2,000 words, each of two tokens: joined to words, paragraphs kept, every layer and head to choose from."""
+    model = tiny("longformer", max_position_embeddings=4100)
+    model.tokenizer.model_max_length = 4096
+    text = "\n\n".join(" ".join(f"cat{number % 10}" for number in range(100)) for _ in range(20))
+    seen = attlas.attention(attlas.load((model.network, model.tokenizer)), text, importance=np.ones((3, 4)))
+    assert len(seen.tokens) == 4002
+    with (
+        pytest.raises(AttlasError, match=r"would take .* GB and were not kept")
+        if seen.square is None
+        else nullcontext()
+    ):
+        assert seen.weights.shape == (3, 4, 4002, 4002)
+    path = seen.write(tmp_path / "long.html")
+    assert path.stat().st_size < 300_000
+    page, wrong = open_page(browser, path)
+    assert page.locator(".words w").count() == 2002
+    shown = page.locator(".words").evaluate(
+        "node => [...node.childNodes].filter(part => !part.className?.includes?.('mark')).map(part => part.textContent).join('')"
+    )
+    assert shown == text
+    page.select_option("[data-choose=layer]", "2")
+    page.select_option("[data-choose=head]", "1")
+    by_word = np.zeros(2002)
+    np.add.at(by_word, seen.batch.words[0].of, seen.by_head[2, 1].numpy())
+    page.locator(".words w").nth(7).click()
+    said = page.locator(".says").inner_text()
+    received = float(re.search(r"receives ([\d.]+)", said).group(1))
+    assert received == pytest.approx(by_word[7], rel=0.05, abs=0.02)
+    words, weights = seen.tops
+    assert f"Attends most to: {seen.words[words[0, 7, 0]]} {weights[0, 7, 0]:.2f}" in said
+    page.select_option("[data-choose=layer]", "scaled")
+    assert wrong == []
+    for kind, signature in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        assert seen.write(tmp_path / f"long.{kind}").read_bytes().startswith(signature)
+    assert charts.export(seen.pictures(), tmp_path / "heads.svg").read_text().count("<image") == 12
+
+
+def test_words_that_go_with_a_word_are_those_of_the_mean_of_all_heads() -> None:
+    model = tiny("longformer")
+    seen = attlas.attention(model, "the cat sat on a mat, and it was not very good in the film of a dog")
+    between = seen.to_words().mean((0, 1)).numpy()
+    words, weights = seen.tops
+    for side, matrix in enumerate((between, between.T)):
+        for word, row in enumerate(matrix):
+            order = np.lexsort([np.arange(len(row)), -row])[:6]
+            np.testing.assert_allclose(weights[side, word][: len(order)], row[order], atol=1e-6)
+            assert weights[side, word, 0] == pytest.approx(row[words[side, word, 0]], abs=1e-6)
 
 
 def test_what_truncation_left_out_is_struck_through() -> None:
     model = attlas.load((tiny("bert").network, tiny("bert").tokenizer), max_length=5)
     study = attlas.study(model, ["a cat sat on the mat"])
-    overlay = tinted("a cat sat on the mat", study.table("totals"))
-    assert '<span class="cut" title="not read by the model"> on the mat</span>' in overlay.html
+    (row,) = study.table("texts").itertuples()
+    assert '<span class="cut" title="not read by the model"> on the mat</span>' in words_of(study, row).html
 
 
 def test_a_study_in_a_notebook_is_escaped(hostile: attlas.Study) -> None:

@@ -53,8 +53,8 @@ class Importance(Measure[ImportanceState]):
     """How much the loss depends on each head: a classifier's loss on the text's label, or on its own answer where there is none; see docs/long.md.
 
     `taylor` is the sum over a head's parameters (its rows of query, key and value, their biases, its columns of the output projection) of (gradient x
-    parameter) squared, a mean over texts. With `accumulate="grad"` the gradients are summed over the corpus before they are squared, as the published code does
-    (Hou 2022 and T3-Vis): then `importance` is made of that, in the column `taylor_grad`. `gate` is the mean size of d loss / d gate and `gate_signed` its
+    parameter) squared, a mean over texts. With `accumulate="grad"` the gradients are averaged over the corpus before they are squared, as the published code
+    sums them (Hou 2022 and T3-Vis): then `importance` is made of that, in the column `taylor_grad`. `gate` is the mean size of d loss / d gate and `gate_signed` its
     mean: below 0 the head lowers the loss. `ablation` is measured: by how much the loss grows without the head, on the first `ablation` texts; it
     takes a pass a head and text. `importance` is scaled to run from 0 to 1 over all heads.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -120,7 +121,14 @@ def type_of(token: str, surface: str) -> str:
     ('ions', 'image', '”')
     """
     plain = token.removeprefix("##").lstrip("Ġ▁")
-    return plain if plain.lower() == surface.lower() else surface
+    return plain if plain.lower() in (surface.lower(), _without_accents(surface.lower())) else surface
+
+
+def _without_accents(string: str) -> str:
+    """As uncased tokenizers have it: café is cafe."""
+    if string.isascii():
+        return string
+    return "".join(letter for letter in unicodedata.normalize("NFD", string) if not unicodedata.combining(letter))
 
 
 @dataclass

@@ -25,17 +25,20 @@ INTO = ("query", "key", "value", "q_proj", "k_proj", "v_proj", "q_lin", "k_lin",
 OUT = ("attention.output.dense", "out_proj", "o_proj", "out_lin", "attn.o", "SelfAttention.o", "attention.dense")
 
 
-def losses(model: Model, batch: Batch, output: Any) -> Tensor:
+def losses(model: Model, batch: Batch, output: Any, answers: Tensor | None = None) -> Tensor:
     """The loss of each text: [text].
 
     A classifier's is the cross-entropy of the text's label, or of the label it gives itself if the text has none; a causal language model's the mean of its
-    next tokens; a masked language model's the mean over all ordinary tokens, none of which is masked.
+    next tokens; a masked language model's the mean over all ordinary tokens, none of which is masked. `answers` are logits to take a label from that
+    are not the output's own.
     """
     if model.task == "classify":
         logits = output.logits.float()
         if logits.shape[-1] < 2:
             raise ModelError("the classifier gives one number, no labels; its loss is not known")
-        return nn.functional.cross_entropy(logits, _labels(model, batch, logits), reduction="none")
+        return nn.functional.cross_entropy(
+            logits, _labels(model, batch, logits if answers is None else answers), reduction="none"
+        )
     if model.task == "lm":
         logits, wanted = output.logits[:, :-1].float(), batch.ids[:, 1:]
         if not wanted.shape[1]:
@@ -55,6 +58,7 @@ def no_loss(model: Model) -> str:
 
 def _labels(model: Model, batch: Batch, logits: Tensor) -> Tensor:
     names: Mapping[str, int] = {str(name): int(number) for name, number in model.network.config.label2id.items()}
+    numbered = any(name.isdecimal() for name in names)  # then a number is a name, and nothing else
     guesses = logits.argmax(-1).tolist()
     wanted = []
     for text, guess in zip(batch.texts, guesses, strict=True):
@@ -62,7 +66,7 @@ def _labels(model: Model, batch: Batch, logits: Tensor) -> Tensor:
             wanted.append(guess)
         elif str(text.label) in names:
             wanted.append(names[str(text.label)])
-        elif str(text.label).isdecimal() and int(str(text.label)) < logits.shape[-1]:
+        elif not numbered and str(text.label).isdecimal() and int(str(text.label)) < logits.shape[-1]:
             wanted.append(int(str(text.label)))
         else:
             raise ModelError(f"text {text.id!r} has the label {text.label!r}, but the model knows {', '.join(names)}")
@@ -79,6 +83,7 @@ class Backward:
     gates: Tensor
     taylor: Tensor | None
     gradients: Tensor | None
+    answers: Tensor | None = None  # a classifier's logits
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -94,7 +99,8 @@ class Backward:
                 for head in range(heads):
                     gates = torch.ones(layers, heads, device=self.model.device)
                     gates[layer, head] = 0
-                    without = losses(self.model, alone, self.model.forward(alone, gates=gates, whole=True))
+                    answers = None if self.answers is None else self.answers[text : text + 1]
+                    without = losses(self.model, alone, self.model.forward(alone, gates=gates, whole=True), answers)
                     out[row, layer, head] = float(without) - float(self.loss[text])
         return out
 
@@ -112,7 +118,8 @@ def differentiate(model: Model, batch: Batch, sink: Sink | None = None) -> Backw
             raise ModelError(f"the loss of {model.name} does not depend on its heads; nothing can be learned from it")
         (gate_gradient, *_) = torch.autograd.grad(loss.sum(), [gates, *projections.first])
     taylor, gradients = projections.result()
-    return Backward(model, batch, loss.detach(), gate_gradient, taylor, gradients)
+    answers = output.logits.detach().float() if model.task == "classify" else None
+    return Backward(model, batch, loss.detach(), gate_gradient, taylor, gradients, answers)
 
 
 @dataclass
@@ -140,7 +147,8 @@ class _Projections(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
-        if func is nn.functional.linear and id(args[1]) in self.wanted and out.requires_grad:
+        if func is nn.functional.linear and id(args[1]) in self.wanted and torch.is_grad_enabled():
+            out = out if out.requires_grad else out.requires_grad_()  # of parameters that are frozen
             module, leaves = self.wanted[id(args[1])]
             layer = self.layer
             if layer < len(self.parts):

@@ -117,7 +117,13 @@ class Encoder:
             chosen = set()
         else:
             chosen = {int(place) for place in self.global_tokens if int(place) < len(special)}
-        for start, stop in text.annotations.get(SPANS, ()):
+        try:
+            spans = [(int(start), int(stop)) for start, stop in text.annotations.get(SPANS, ())]
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"the annotation {SPANS!r} of text {text.id!r} is no list of character spans such as [(0, 12)]"
+            ) from error
+        for start, stop in spans:
             chosen |= {
                 place
                 for place, (first, last) in enumerate(offsets)

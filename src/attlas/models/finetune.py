@@ -41,6 +41,7 @@ from attlas.models.model import SAVING, Model
 from attlas.models.quiet import quiet
 
 RECORD, CHECKPOINTS, HELD_OUT = "finetune.json", "checkpoints", "held_out.jsonl"
+GLOBAL = "global_attention_mask"
 HEAD_STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # of --head-only: C of the logistic regression, chosen on dev
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -266,6 +267,19 @@ def _classifier(model: Any, names: Sequence[str], seed: int, max_length: int | N
     return loaded
 
 
+class _Collator(DataCollatorWithPadding):
+    """Pads a batch; which tokens are global is padded with none."""
+
+    def __call__(self, features: Any) -> Any:
+        rows = [dict(row) for row in features]
+        marks = [row.pop(GLOBAL) for row in rows if GLOBAL in row]
+        batch = super().__call__(rows)
+        if marks:
+            width = batch["input_ids"].shape[1]
+            batch[GLOBAL] = torch.tensor([[*mark, *([0] * (width - len(mark)))] for mark in marks])
+        return batch
+
+
 class _Bar(TrainerCallback):
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -302,7 +316,7 @@ class _Job:
         )  # fmt: skip
         trainer = Trainer(
             model=self.model.network, args=arguments, train_dataset=self.rows, eval_dataset=self.dev_rows,
-            data_collator=DataCollatorWithPadding(self.model.tokenizer), processing_class=self.model.tokenizer,
+            data_collator=_Collator(self.model.tokenizer), processing_class=self.model.tokenizer,
             compute_metrics=lambda prediction: mcc_and_accuracy(prediction.label_ids, prediction.predictions),
             callbacks=[EarlyStoppingCallback(self.settings["patience"]), _Bar(report)],
         )  # fmt: skip
@@ -360,6 +374,11 @@ class _Job:
                 "labels": int(labels[one.place]),
                 "length": len(one),
                 "cut": one.cut > 0,
+                **(
+                    {GLOBAL: [int(place in one.global_tokens) for place in range(len(one))]}
+                    if self.model.banded
+                    else {}
+                ),
             }
             for one in encoded
         ]

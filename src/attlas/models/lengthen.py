@@ -80,7 +80,7 @@ def lengthen(model: Any = None, length: int = LENGTH, window: int = WINDOW, skip
     """
     from attlas.models.load import load
 
-    short = load(model)
+    short = load(model, task="auto")
     config = short.network.config
     kind = KINDS.get(config.model_type)
     target = kind.tasks.get(type(short.network).__name__) if kind else None
@@ -88,8 +88,12 @@ def lengthen(model: Any = None, length: int = LENGTH, window: int = WINDOW, skip
         raise ModelError(
             f"{type(short.network).__name__} cannot be lengthened; give a BERT or RoBERTa as a base model, a classifier or a masked language model"
         )
-    if window < 2 or window % 2:
-        raise ModelError(f"window is {window}; it must be even and at least 2")
+    if window < 4 or window % 2:
+        raise ModelError(f"window is {window}; it must be even and at least 4")
+    if target == "LongformerForMaskedLM" and config.hidden_act != "gelu":
+        raise ModelError(
+            f"this masked language model has the activation {config.hidden_act!r}, and Longformer's head is made for gelu; lengthen it as a base model (task='base')"
+        )
     positions, offset = _positions(short.network)
     if not 0 <= skip < len(positions):
         raise ModelError(f"skip is {skip}; it must be 0 or more, and below the {len(positions)} positions there are")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -51,9 +52,9 @@ def load(
     the weights do not hold, such as a new head, is drawn from `seed`. `global_tokens` says which tokens of a Longformer see and are seen by all:
     `first`, `special`, `none`, or places such as (0, 5); a text's annotation `global`, a list of character spans (from, to), adds to them.
     """
-    if isinstance(model, Model):
-        return model
     chosen = _global_tokens(global_tokens)
+    if isinstance(model, Model):
+        return model if chosen == "first" else replace(model, global_tokens=chosen)
     if task not in (*TASKS, "auto"):
         raise ModelError(f"there is no task {task!r}; the tasks are {', '.join(TASKS)}, or auto")
     if max_length is not None and max_length < 3:
@@ -90,7 +91,8 @@ def _global_tokens(given: str | Sequence[int]) -> str | tuple[int, ...]:
     if isinstance(given, str) and given in GLOBAL_TOKENS:
         return given
     try:
-        places = tuple(sorted({int(place) for place in (given.split(",") if isinstance(given, str) else given)}))
+        chosen = map(int, given.split(",")) if isinstance(given, str) else map(operator.index, given)
+        places = tuple(sorted(set(chosen)))
     except (TypeError, ValueError):
         places = (-1,)
     if any(place < 0 for place in places):

@@ -40,8 +40,18 @@ def fit(scope: nn.Module, observers_of: Callable[[nn.Module], list[Observer]]) -
 
 
 def _replace(module: nn.Module, name: str, function: Callable[..., Any]) -> Callable[[], None]:
-    module.__dict__[name] = function
-    return lambda: module.__dict__.pop(name, None)
+    """Put a method on one module; how to put back what was there (a method of the user's own, or the class's)."""
+    own = module.__dict__
+    before = own.get(name)
+    own[name] = function
+
+    def undo() -> None:
+        if before is None:
+            own.pop(name, None)
+        else:
+            own[name] = before
+
+    return undo
 
 
 def _as_it_is(
@@ -80,7 +90,11 @@ class BandSeen:
     def attention(self, batch: Batch, index: int) -> Attention:
         if self.band is None or self.columns is None:
             raise CaptureError("Longformer showed no weights")
-        rows = self.band.new_zeros(*self.band.shape[:2], 0, self.n) if self.rows is None else self.rows.detach().float()
+        rows = (
+            self.band.new_zeros(*self.band.shape[:2], 0, self.n)
+            if self.rows is None
+            else self.rows.detach().to(self.band.dtype)
+        )
         layer = self._made(batch, index, self.band, self.columns, rows)
         layer.gradient_source = lambda: self._gradient(batch, index)
         return layer
@@ -104,7 +118,9 @@ class BandSeen:
             raise CaptureError(
                 "these weights have no gradient yet; call backward on a loss inside the observation first"
             )
-        band = self.blocks[0].new_empty(*self.blocks[0].shape[:2], self.n, 2 * self.reach + 1, dtype=torch.float32)
+        band = self.blocks[0].new_empty(
+            *self.blocks[0].shape[:2], self.n, 2 * self.reach + 1, dtype=_wide(self.blocks[0])
+        )
         columns = band.new_empty(*band.shape[:3], self.places.shape[1])
         start = 0
         for block in self.blocks:
@@ -113,7 +129,7 @@ class BandSeen:
         _clear_unseen(band, self.places, self.n)
         rows = band.new_zeros(*band.shape[:2], 0, self.n)
         if self.rows is not None and self.rows.grad is not None:
-            rows = self.rows.grad.float()
+            rows = self.rows.grad.to(band.dtype)
         return self._made(batch, index, band, columns, rows)
 
 
@@ -185,8 +201,9 @@ class _Forward:
             heads = observer.gated(heads)
         out: tuple[Tensor, ...] = (heads.reshape(texts, n, width),)
         if output_attentions and seen.band is not None and seen.columns is not None:
-            down = places[:, None, :, None].expand(-1, module.num_heads, -1, seen.band.shape[-1] + places.shape[1])
-            cells = torch.cat([seen.columns, seen.band], -1).scatter(2, down, 0.0)
+            cells = torch.cat([seen.columns, seen.band], -1)
+            if is_index_global_attn is not None:
+                cells = cells.masked_fill(is_index_global_attn[:, None, :, None], 0.0)
             out += (cells.transpose(1, 2), *([] if seen.rows is None else [seen.rows]))
         for observer in observers:
             observer.see(seen, module)
@@ -212,7 +229,7 @@ class _Forward:
         out_of_sight = nn.functional.pad(hidden, (reach, after), value=True).unfold(1, block + 2 * reach, block)
         keys = key.unfold(2, block + 2 * reach, block)  # text head block dimension key
         values = value.unfold(2, block + 2 * reach, block).transpose(-1, -2)
-        lowest = torch.finfo(states.dtype).min
+        lowest = torch.finfo(query.dtype).min
         offset = (
             torch.arange(block + 2 * reach, device=states.device) - torch.arange(block, device=states.device)[:, None]
         )
@@ -262,6 +279,7 @@ class _Forward:
         mixed = torch.matmul(used.flatten(1, 2), states).view(len(states), count, -1, width)  # text head global width
         value = torch.einsum("thgw,hdw->tghd", mixed, module.value_global.weight.unflatten(0, (count, size)))
         value = value + module.value_global.bias.unflatten(0, (count, size)) * used.sum(-1).transpose(1, 2)[..., None]
+        value = value.to(heads.dtype)
         if bool(real.all()):
             return heads.scatter(1, places[..., None, None].expand(-1, -1, count, size), value), rows
         text, number = real.nonzero(as_tuple=True)  # texts of a padded batch may have fewer

@@ -228,10 +228,12 @@ class Model:
         with writing(folder), quiet():
             shutil.rmtree(beside, ignore_errors=True)
             beside.mkdir(parents=True)
+            tokenizer = self.tokenizer
             if self.limit is not None:  # a model is read again as it was trained
-                self.tokenizer.model_max_length = self.max_length
+                tokenizer = copy.deepcopy(tokenizer)
+                tokenizer.model_max_length = self.max_length
             self.network.save_pretrained(beside)
-            self.tokenizer.save_pretrained(beside)
+            tokenizer.save_pretrained(beside)
             files = sorted(path.name for path in beside.iterdir())
             for name in files:
                 (beside / name).replace(folder / name)

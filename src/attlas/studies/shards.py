@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora import BadRow, Corpus
+from attlas.models.encode import SPANS
 
 SHARD_TEXTS = 512
 SHARD_CHARACTERS = 2**18
@@ -69,7 +70,8 @@ def survey(corpus: Corpus, bad: str = "quarantine") -> Survey:
             found.first_bad = found.first_bad or row
             digest.update(json.dumps(["bad", row.id, row.reason]).encode())
         else:
-            digest.update(json.dumps([row.id, row.text, row.label, row.words]).encode())
+            spans = [row.annotations[SPANS]] if SPANS in row.annotations else []
+            digest.update(json.dumps([row.id, row.text, row.label, row.words, *spans], default=str).encode())
             if row.label is not None and (row.label in found.labels or len(found.labels) < 100):
                 found.labels[row.label] = found.labels.get(row.label, 0) + 1
         digest.update(b"\n")

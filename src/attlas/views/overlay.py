@@ -122,13 +122,12 @@ def received_by(
 
 
 def _packed_tops(words: npt.NDArray[np.int64], weights: Floats) -> dict[str, Any]:
-    """Words and weights [2, word, rank] as three letters for the word and one for the weight; a missing one is the word itself with weight 0."""
-    packed, (scale,) = pack(weights.reshape(1, -1))
-    letters = np.array(list(LETTERS))
-    codes = words.reshape(-1)
-    three = letters[np.stack([codes >> 12 & 63, codes >> 6 & 63, codes & 63], -1)]
-    joined = np.concatenate([three, np.array(list(packed))[:, None]], axis=1)
-    return {"ranks": words.shape[-1], "scale": scale, "cells": "".join(joined.reshape(-1))}
+    """Words and weights [2, word, rank] as three letters for the word and two for the weight; a missing one has weight 0."""
+    scale = float(weights.max(initial=0.0)) or 1.0
+    codes, shares = words.reshape(-1), np.rint(np.sqrt(weights.reshape(-1) / scale) * 4095).astype(np.int64)
+    digits = np.stack([codes >> 12 & 63, codes >> 6 & 63, codes & 63, shares >> 6, shares & 63], -1)
+    letters = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
+    return {"ranks": words.shape[-1], "scale": float(f"{scale:.4g}"), "cells": letters[digits].tobytes().decode()}
 
 
 def _words_html(
@@ -138,11 +137,11 @@ def _words_html(
     cursor = 0
     for word, (start, stop) in enumerate(spans):
         if word in strings:
-            parts.append(f'<i class="t{tints[word]} mark">{escape(strings[word])}</i>')
+            parts.append(f'<w class="t{tints[word]} mark">{escape(strings[word])}</w>')
             continue
         start = max(start, cursor)
         parts.append(escape(content[cursor:start]))
-        parts.append(f"<i class=t{tints[word]}>{escape(content[start : max(start, stop)])}</i>")
+        parts.append(f"<w class=t{tints[word]}>{escape(content[start : max(start, stop)])}</w>")
         cursor = max(cursor, stop)
     rest = content[cursor:]
     parts.append(

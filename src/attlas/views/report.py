@@ -369,10 +369,18 @@ def write_picture(svg: str, path: Path, kind: str) -> list[Path]:
     elif kind == "png":
         write_bytes(path, vl_convert.svg_to_png(svg, scale=1.5))
     elif kind == "pdf":
-        write_bytes(path, vl_convert.svg_to_pdf(svg))
+        write_bytes(path, _pdf(svg))
     else:
         return []
     return [path]
+
+
+def _pdf(svg: str) -> bytes:
+    """A picture as PDF; letters that no font at hand can put there are drawn as boxes."""
+    try:
+        return vl_convert.svg_to_pdf(svg)
+    except RuntimeError:
+        return vl_convert.svg_to_pdf("".join(letter if ord(letter) < 0x250 else "□" for letter in svg))
 
 
 def study_html(study: Study) -> str:

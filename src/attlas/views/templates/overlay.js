@@ -9,7 +9,7 @@ function unpack(text, from, count, scale) {
 }
 function tintWords(place, data) {
   const [layers, heads, count] = data.shape;
-  const words = [...place.querySelectorAll("i")];
+  const words = [...place.querySelectorAll("w")];
   const special = new Set(data.special);
   const even = unpack(data.uniform, 0, count, data.uniform_scale);
   const rows = [];
@@ -59,8 +59,8 @@ function tintWords(place, data) {
   function list(side, index) {
     const { ranks, scale, cells } = data.tops, out = [];
     for (let rank = 0; rank < ranks; rank++) {
-      const at = 4 * ((side * count + index) * ranks + rank), digit = (shift) => code[cells.charCodeAt(at + shift)];
-      const weight = (digit(3) / 63) ** 2 * scale;
+      const at = 5 * ((side * count + index) * ranks + rank), digit = (shift) => code[cells.charCodeAt(at + shift)];
+      const weight = ((digit(3) * 64 + digit(4)) / 4095) ** 2 * scale;
       if (weight > 0) out.push(words[digit(0) * 4096 + digit(1) * 64 + digit(2)].textContent + " " + weight.toFixed(2));
     }
     return out.join(", ");
