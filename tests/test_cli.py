@@ -58,7 +58,7 @@ def test_a_study_of_ones_own_things(attlas_command: Run, tmp_path: Path, tiny_fo
     )
     content = json.loads(page.stdout)
     assert (tmp_path / content["report"]).is_file()
-    assert len(content["charts"]) == 8
+    assert len(content["charts"]) == 19
     assert all((tmp_path / path).read_text().startswith("<svg") for path in content["charts"])
 
 

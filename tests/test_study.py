@@ -184,7 +184,7 @@ def test_atlas_has_one_row_a_head_and_every_head_level_number(tmp_path: Path) ->
         atlas.columns
     )
     assert atlas["entropy"].equals(study.table("entropy")["entropy"])
-    with pytest.raises(StudyError, match=r"its tables are .*texts, totals, surface"):
+    with pytest.raises(StudyError, match=r"its tables are .*texts, topk, totals, totals_heads, surface"):
         study.table("nothing")
 
 
