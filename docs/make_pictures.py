@@ -1,12 +1,18 @@
-"""Make the pictures of the docs: python docs/make_pictures.py runs/tour runs/betti/cola/topology-published runs/longformer/arxiv_long/study (needs Chromium for some)."""
+"""Make the pictures of the docs: python docs/make_pictures.py runs/tour runs/betti/cola/topology-published (needs Chromium for some)."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
+from playwright.sync_api import sync_playwright
+
+import attlas
+from attlas.core.text import Text
 from attlas.studies import Study
-from attlas.views.charts import export, head_pictures, top_bars
+from attlas.views.charts import by_position, export, top_bars
 from attlas.views.report import sections
 
 FOLDER = Path(__file__).parent / "pictures"
@@ -20,27 +26,34 @@ def charts_of(study: Study) -> None:
             export(figure.chart, FOLDER / f"{name}.png")
 
 
-def long_charts(study: Study) -> None:
-    """The pictures of the page on long documents."""
-    texts, lists = study.table("heatmap_texts"), study.table("topk")
-    first = texts["text"].iloc[0]
-    export(head_pictures(texts[texts["text"] == first], study.table("heatmap_uniform")), FOLDER / "long_heads.png")
-    rows = lists[(lists["text"] == first) & (lists["layers"] == "all") & (lists["by"] == "type")]
-    export(top_bars(rows, "type"), FOLDER / "long_lists.png")
+def long_pictures(browser: Any) -> None:
+    """The pictures of the page on long documents: all embedded reviews as one text of 4,096 tokens."""
+    text = Text("reviews", "\n\n".join(review.text for review in attlas.read("embedded:reviews")))
+    model = attlas.load("embedded:long")
+    seen = attlas.attention(model, text)
+    export(seen.pictures(), FOLDER / "long_heads.png")
+    study = attlas.study(model, [text], ["topk", "position_bias"])
+    lists = study.table("topk")
+    export(top_bars(lists[(lists["layers"] == "all") & (lists["by"] == "type")], "type"), FOLDER / "long_lists.png")
+    period = int(study.table("position_bias_period")["residue"].max()) + 1
+    export(by_position(study.table("position_bias"), "position", period), FOLDER / "position_bias.png")
+    with tempfile.TemporaryDirectory() as folder:
+        page = browser.new_page(viewport={"width": 1100, "height": 640})
+        page.goto(seen.write(Path(folder) / "look.html").as_uri())
+        page.select_option("[data-choose=layer]", "5")
+        page.locator(".words w").nth(60).click()
+        page.screenshot(path=FOLDER / "long_look.png")
 
 
 if __name__ == "__main__":
     studies = [Study.open(folder) for folder in sys.argv[1:]]
     for one in studies:
         charts_of(one)
-        if one.manifest["model"]["banded"] and one.has("heatmap_texts"):
-            long_charts(one)
-    from playwright.sync_api import sync_playwright
-
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1000, "height": 800})
         page.goto(studies[0].report(studies[0].folder / "report.html").resolve().as_uri())
         page.wait_for_selector("svg.marks")
         page.locator("#totals figure").screenshot(path=FOLDER / "texts.png")
+        long_pictures(browser)
         browser.close()

@@ -32,6 +32,8 @@ def test_help_and_measures_do_not_import_torch() -> None:
         ("topology --help", "--thresholds"),
         ("reproduce --help", "betti"),
         ("reproduce betti --help", "--data-root"),
+        ("reproduce longformer --help", "--data-root"),
+        ("lengthen --help", "--window"),
     ):
         done = subprocess.run([sys.executable, "-c", code.format(arguments)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -434,6 +436,103 @@ def test_no_text_of_a_task_is_on_two_sides(tmp_path: Path) -> None:
     assert next(iter(TASKS["sms_spam"].parts(tmp_path).test)).text.startswith('"')  # no quoting in that file
 
 
+def test_a_long_model_is_made_and_looks_at_a_long_text(
+    inside: Callable[..., Said], tmp_path: Path, tiny_folder: Path
+) -> None:
+    made = inside("lengthen", "--model", tiny_folder, "--length", "1500", "--window", "16", "--out", "long", "--json")
+    assert made.code == 0, made.error
+    assert json.loads(made.out)["length"] == 1500
+    (tmp_path / "paper.txt").write_text(
+        "\n\n".join("the cat saw a very good film , it was not bad ." for _ in range(150))
+    )
+    look = ["look", "--file", "paper.txt", "--model", "long", "--html", "look.html", "--heads", "heads.svg"]
+    told = inside(*look)
+    assert told.code == 0, told.error
+    assert "more tokens; write the whole text with --html" in told.out
+    assert "tokens were cut off: the text is longer than the model" in told.out
+    assert "<svg" in (tmp_path / "heads.svg").read_text()
+    assert "saw" in (tmp_path / "look.html").read_text()
+    content = json.loads(inside(*look, "--json").out)
+    assert len(content["tokens"]) == 1500
+    assert len(content["attends_to"]) == len(content["words"])
+    data = [{"id": "one", "text": "it was good " * 300, "label": 1}, {"id": "two", "text": "a cat", "label": 0}]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in data))
+    command = [
+        "study",
+        "--data",
+        "texts.jsonl",
+        "--model",
+        "long",
+        "--measures",
+        "totals,topk,heatmap,position_bias",
+        "--global-tokens",
+        "special",
+        "--out",
+        "runs/long",
+    ]
+    done = inside(*command)
+    assert done.code == 0, done.error
+    assert "Ordinary tokens at multiples of 520 receive" in done.out
+    assert (tmp_path / "runs/long/report.html").is_file()
+
+
+def test_reproduce_longformer(
+    inside: Callable[..., Said], tmp_path: Path, small_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, names in (("arxiv_long", {"train": 24, "dev": 6}), ("mock_notes", {"notes": 6})):
+        (tmp_path / "data" / folder).mkdir(parents=True)
+        for seed, (name, count) in enumerate(names.items()):
+            rows = [
+                {"id": f"{name}-{number}", "label": int(label == "good"), "text": text}
+                for number, (text, label) in enumerate(reviews(count, seed))
+            ]
+            (tmp_path / "data" / folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = [
+        "reproduce",
+        "longformer",
+        "--data-root",
+        "data",
+        "--model",
+        small_folder,
+        "--out",
+        "out",
+        "--workers",
+        "1",
+    ]
+    done = inside(*command)
+    assert done.code == 0, done.error
+    assert done.error.splitlines() == ["arXiv papers, cs.AI (0) against cs.CL (1)", "Mock clinical notes"]
+    for said in (
+        "published 0.980",
+        "a bag of words",
+        "always one label 0.500",
+        "always one label 3 of 6",
+        "most important heads: L0.H",
+    ):
+        assert said in done.out
+    assert (tmp_path / "out/longformer.md").read_text().strip() in done.out
+    for name in (
+        "figure4a-heads-example",
+        "figure4b-heads-corpus",
+        "figure5ac-lists-by-type",
+        "figure5bd-lists-by-position",
+        "figure6-instances",
+        "figure8a-last-layer",
+        "figure8c-all-layers-scaled",
+    ):
+        for task in ("arxiv_long", "mock_notes"):
+            assert (tmp_path / f"out/{task}/{name}.png").read_bytes().startswith(b"\x89PNG")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("it was run again")
+
+    monkeypatch.setattr("attlas.models.finetune.Trainer", refuse)
+    monkeypatch.setattr("attlas.studies.job.differentiate", refuse)
+    again = inside(*command, "--json")
+    assert again.code == 0, again.error
+    assert json.loads(again.out) == json.loads((tmp_path / "out/longformer.json").read_text())
+
+
 WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     "finetune: no data": (["finetune"], "Missing option '--data'"),
     "finetune: no such file": (["finetune", "--data", "nowhere.csv"], "there is no file nowhere.csv"),
@@ -459,6 +558,18 @@ WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     "topology: an unknown kind": (["topology", "--train", "two.csv", "--test", "two.csv", "--features", "betti,betty"], "features are some of betti, digraph, barcode, templates, not betty"),
     "topology: a folder of someone else": (["topology", "--train", "two.csv", "--test", "two.csv", "--out", "taken"], "taken is not empty and holds no study"),
     "topology: no such frozen model": (["topology", "--train", "two.csv", "--test", "two.csv", "--frozen", "./nowhere"], "there is no folder nowhere"),
+    "longformer: no such file": (["reproduce", "longformer", "--data-root", "taken"], "there is no taken/arxiv_long/train.jsonl (or .gz)"),
+    "longformer: an unknown task": (["reproduce", "longformer", "--data-root", "taken", "--tasks", "cola"], "there is no task 'cola'; they are arxiv_long, mock_notes"),
+    "lengthen: no folder": (["lengthen"], "Missing option '--out'"),
+    "lengthen: a folder of someone else": (["lengthen", "--out", "taken"], "taken is there already and not empty"),
+    "lengthen: too short": (["lengthen", "--out", "long", "--length", "100"], "length is 100, but the model takes 520 tokens as it is"),
+    "lengthen: an odd window": (["lengthen", "--out", "long", "--window", "7"], "window is 7; it must be even"),
+    "look: no such file": (["look", "--file", "nowhere.txt"], "nowhere.txt cannot be read as a text"),
+    "look: nothing": (["look"], "this cannot be looked at"),
+    "look: no study of importance": (["look", "a cat", "--importance", "nowhere"], "there is no study folder nowhere"),
+    "look: global tokens": (["look", "a cat", "--global-tokens", "some"], "global_tokens is 'some'; it must be first, special, none"),
+    "study: importance without a head": (["study", "--data", "good.csv", "--measures", "importance"], "is loaded without a head"),
+    "study: an unknown task": (["study", "--data", "good.csv", "--task", "sing"], "there is no task 'sing'"),
     "reproduce: no paper": (["reproduce", "nothing"], "No such command 'nothing'"),
     "reproduce: no data": (["reproduce", "betti"], "Missing option '--data-root'"),
     "reproduce: no such folder": (["reproduce", "betti", "--data-root", "nowhere"], "there is no folder nowhere; give the folder of the data sets with --data-root"),

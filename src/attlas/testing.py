@@ -153,7 +153,7 @@ def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: S
         for layer in layers:
             measure.update(state, layer)
         if measure.needs_loss and layers and isinstance(model, Model):
-            measure.learn(state, differentiate(model, layers[0].batch))
+            measure.learn(state, differentiate(model, layers[0].batch, gradients=measure.needs_gradients))
     return state
 
 

@@ -22,7 +22,7 @@ ModelOption = Annotated[
     typer.Option("--model", help="A folder, a hub id, embedded:long, or nothing for the embedded model."),
 ]
 GlobalTokens = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--global-tokens", help="Which tokens of a Longformer see all: first, special, none, or places such as 0,5."
     ),

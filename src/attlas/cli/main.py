@@ -95,7 +95,7 @@ def study(
     task: Annotated[
         str, typer.Option("--task", help="base, classify, mlm or lm; auto is what the weights were saved for.")
     ] = "auto",
-    global_tokens: GlobalTokens = "first",
+    global_tokens: GlobalTokens = None,
     long: Annotated[
         str, typer.Option("--long", help="truncate: cut a text longer than the model and count it; error: refuse it.")
     ] = "truncate",
@@ -146,7 +146,7 @@ def _run(
     *,
     max_length: int | None = None,
     task: str = "base",
-    global_tokens: str = "first",
+    global_tokens: str | None = None,
     allow_pickle: bool = False,
     **options: Any,
 ) -> Study:
@@ -215,7 +215,7 @@ def look(
     heads: Annotated[
         Path | None, typer.Option("--heads", help="Also write a picture of every head: .svg, .png, .pdf or .html.")
     ] = None,
-    global_tokens: GlobalTokens = "first",
+    global_tokens: GlobalTokens = None,
     allow_pickle: Pickle = False,
     as_json: Json = False,
 ) -> None:
@@ -235,7 +235,7 @@ def look(
         if chosen is not None and not 0 <= chosen < size:
             raise AttlasError(f"there is no {name} {chosen}; the model has {name}s 0 to {size - 1}")
     if html is not None:
-        seen.write(html)
+        seen.write(html, layer, head)
     if heads is not None:
         charts.export(seen.pictures(), heads)
     if as_json:
@@ -268,13 +268,13 @@ def lengthen(
     as_json: Json = False,
 ) -> None:
     """Make a model for long texts (a Longformer) from a BERT or RoBERTa, as Longformer's authors did; nothing is trained further."""
+    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
+        raise AttlasError(f"{out} is there already and not empty; choose another folder")
     with status("loading the model"):
         from attlas.models import lengthen as make
         from attlas.models import load
 
         long = make(load(model, task="auto", allow_pickle=allow_pickle), length, window, skip)
-    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
-        raise AttlasError(f"{out} is there already and not empty; choose another folder")
     long.save(out)
     if as_json:
         print_json({"model": str(out), "length": length, "window": window, "n_layers": long.n_layers})

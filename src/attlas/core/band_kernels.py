@@ -84,7 +84,7 @@ def top_keys(
                         places[text, number],
                         k,
                     )
-            least = best[group, query, k - 1] if found == k else np.float32(-1)
+            least = best[group, query, k - 1] if found == k else np.float32(-np.inf)
             for key in range(max(0, query - reach), min(n, query + reach + 1)):
                 value = band[group, query, key - query + reach]
                 if value < least or hidden[text, key] or not keep[text, key]:
@@ -116,7 +116,7 @@ def top_queries(
     for group in range(groups):
         text = of[group]
         found[:] = 0
-        least[:] = -1
+        least[:] = -np.inf
         for query in range(n):
             if hidden[text, query] or not keep[text, query]:
                 continue

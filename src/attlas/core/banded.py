@@ -132,11 +132,12 @@ class BandedAttention(Attention):
     @cached_property
     def received(self) -> Tensor:
         if kernels_serve(self.band):
-            flat = band_kernels.received(*self._parts(), self._places, self._of)
+            flat = band_kernels.received(*self._parts, self._places, self._of)
             return torch.from_numpy(flat).reshape(*self.band.shape[:2], -1)
         keys = self.transposed
         return keys._with_rows(keys.band.sum(-1) + keys.columns.sum(-1), keys.rows.sum(-1))
 
+    @cached_property
     def _parts(self) -> tuple[npt.NDArray[np.float32], ...]:
         """Band, columns and rows as arrays [head of a text, ...] for compiled loops; views where they lie on the CPU."""
         return tuple(
@@ -190,7 +191,7 @@ class BandedAttention(Attention):
         shape = (self.band.shape[0], self.n_tokens)
         kept = np.ones(shape, dtype=bool) if keep is None else np.array(keep.cpu().expand(*shape).numpy())
         seen = np.ones((0, 0, 0), dtype=bool) if self.seen is None else self.seen.cpu().numpy()
-        best, where = kernel(*self._parts(), self._places, self.is_global.cpu().numpy(), seen, kept, self._of, k)
+        best, where = kernel(*self._parts, self._places, self.is_global.cpu().numpy(), seen, kept, self._of, k)
         out = (*self.band.shape[:3], k)
         return (
             torch.from_numpy(best).reshape(out).to(self.band.device),
@@ -200,7 +201,7 @@ class BandedAttention(Attention):
     def _between_bins(self, edges: npt.NDArray[np.float64], text: int | None) -> Tensor:
         if edges[1] - edges[0] < 1:  # more bins than tokens
             return self.dense()._between_bins(edges, text)
-        parts, places, of = self._parts(), self._places, self._of
+        parts, places, of = self._parts, self._places, self._of
         if text is not None:
             some = slice(text * self.n_heads, (text + 1) * self.n_heads)
             parts, of = tuple(part[some] for part in parts), of[some]

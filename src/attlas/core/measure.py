@@ -47,7 +47,7 @@ class Learned(Protocol):
 
     @property
     def gradients(self) -> Tensor | None:
-        """The gradient times each head's parameters, summed over the texts, [layer, head, parameter]; None if not known."""
+        """The gradient times each head's parameters, summed over the texts, [layer, head, parameter]; None if not known or not asked for."""
 
     def ablated(self, texts: Sequence[int]) -> Tensor:
         """By how much the loss of some texts grows when each head is switched off, [text, layer, head]: a pass a head."""
@@ -64,6 +64,11 @@ class Measure(ABC, Generic[S]):
     needs_loss: ClassVar[bool] = (
         False  # whether it learns from the gradients of the model's loss, which a base model has not
     )
+
+    @property
+    def needs_gradients(self) -> bool:
+        """Whether it also learns from the gradients of all parameters of heads, which are large."""
+        return False
 
     @classmethod
     def among_all(cls) -> Self:

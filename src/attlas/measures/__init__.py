@@ -61,10 +61,11 @@ MEASURES.register(
 def measures_of(wanted: str | Measure[Any] | Iterable[str | Measure[Any]] = "all") -> list[Measure[Any]]:
     """Measures from names, measures or both; a string may list names with commas.
 
-    `"all"` is every registered one, without the parts that cost more than the model's own pass (holes of `barcode`): name it to get them.
+    `"all"` is every registered one, without what costs more than the model's own pass (holes of `barcode`, and `importance`, which goes backward): name
+    them to get them.
     """
     if isinstance(wanted, str) and wanted.strip() == "all":
-        wanted = [MEASURES[name].among_all() for name in MEASURES]
+        wanted = [MEASURES[name].among_all() for name in MEASURES if not MEASURES[name].needs_loss]
     elif isinstance(wanted, str):
         wanted = [name.strip() for name in wanted.split(",") if name.strip()]
     elif not isinstance(wanted, Iterable):

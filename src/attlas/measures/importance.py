@@ -53,8 +53,9 @@ class Importance(Measure[ImportanceState]):
     """How much the loss depends on each head: a classifier's loss on the text's label, or on its own answer where there is none; see docs/long.md.
 
     `taylor` is the sum over a head's parameters (its rows of query, key and value, their biases, its columns of the output projection) of (gradient x
-    parameter) squared, a mean over texts. With `accumulate="grad"` the gradients are averaged over the corpus before they are squared, as the published code
-    sums them (Hou 2022 and T3-Vis): then `importance` is made of that, in the column `taylor_grad`. `gate` is the mean size of d loss / d gate and `gate_signed` its
+    parameter) squared, a mean over texts. In Longformer the projections of global tokens count too: a classifier reads a global token, so that in the last
+    layer nothing else matters; the published code leaves them out. With `accumulate="grad"` the gradients are averaged over the corpus before they are squared, as the published code
+    sums them (Hou 2022 and T3-Vis), without the projections of global tokens: then `importance` is made of that, in the column `taylor_grad`. `gate` is the mean size of d loss / d gate and `gate_signed` its
     mean: below 0 the head lowers the loss. `ablation` is measured: by how much the loss grows without the head, on the first `ablation` texts; it
     takes a pass a head and text. `importance` is scaled to run from 0 to 1 over all heads.
     """
@@ -70,11 +71,15 @@ class Importance(Measure[ImportanceState]):
         if self.ablation < 0:
             raise MeasureError(f"ablation is {self.ablation}; it is a number of texts, 0 or more")
 
+    @property
+    def needs_gradients(self) -> bool:
+        return self.accumulate == "grad"
+
     def start(self, model: Shape) -> ImportanceState:
         shape = (model.n_layers, model.n_heads)
         return ImportanceState(
             Moments.zeros(1), Moments.zeros(*shape), Moments.zeros(*shape), Moments.zeros(*shape), Moments.zeros(*shape),
-            Sums.zeros(*shape, 0),
+            _no_gradients(*shape, 0),
         )  # fmt: skip
 
     def update(self, state: ImportanceState, layer: Attention) -> None:
@@ -90,7 +95,7 @@ class Importance(Measure[ImportanceState]):
         if self.accumulate == "grad" and learned.gradients is not None:
             gradients = learned.gradients.double().cpu().numpy()
             if state.gradient.total.shape != gradients.shape:
-                state.gradient = Sums.zeros(*gradients.shape)
+                state.gradient = _no_gradients(*gradients.shape)
             state.gradient.total += gradients
             state.gradient.count += len(learned.places)
         chosen = [number for number, place in enumerate(learned.places) if place < self.ablation]
@@ -103,7 +108,7 @@ class Importance(Measure[ImportanceState]):
         """As any state; gradients of nothing yet take the others' shape."""
         shape = max(left.gradient.total.shape, right.gradient.total.shape)
         left, right = (
-            one if one.gradient.total.shape == shape else replace(one, gradient=Sums.zeros(*shape))
+            one if one.gradient.total.shape == shape else replace(one, gradient=_no_gradients(*shape))
             for one in (left, right)
         )
         return left.merge(right)
@@ -123,9 +128,15 @@ class Importance(Measure[ImportanceState]):
             columns = {**columns, "importance": published, "taylor_grad": published}
         if not np.isfinite(columns["importance"]).all():  # the model's parameters are not known by head
             columns["importance"] = gate
-        return {"importance": head_frame(layers, heads, {**columns, "importance": _from_0_to_1(columns["importance"])})}
+        return {"importance": head_frame(layers, heads, {**columns, "importance": from_0_to_1(columns["importance"])})}
 
 
-def _from_0_to_1(values: Floats) -> Floats:
+def _no_gradients(*shape: int) -> Sums:
+    """Sums of gradients with one count for all."""
+    return Sums(np.zeros(shape), np.zeros(1))
+
+
+def from_0_to_1(values: Floats) -> Floats:
+    """Scaled so that the least is 0 and the largest 1."""
     low, high = np.nanmin(values, initial=np.inf), np.nanmax(values, initial=-np.inf)
     return (values - low) / (high - low) if high > low else np.where(np.isfinite(values), 1.0, np.nan)

@@ -58,59 +58,65 @@ def member_counts(positions: npt.NDArray[np.int32], classes: Ints, count: int) -
 
 @numba.njit(nogil=True, cache=True)
 def chance_counts(
-    first: Ints, stop: Ints, always: npt.NDArray[np.bool_], heads: Ints, order: Ints, starts: Ints, k: int
+    first: Ints, stop: Ints, apart: Ints, ends: Ints, heads: Ints, classes: Ints, count: int, k: int
 ) -> Floats:
     """How many lists of one text each class would be met in if every head drew its lists at random: [class].
 
-    `first`, `stop`, `always` [pattern, token] are from where to where each token sees and what is seen by all, `heads` [pattern] how many heads see so; the members of
-    class c stand, in ascending order, at `order[starts[c]:starts[c + 1]]`.
+    `first`, `stop` [pattern, token] are from where to where each token sees; `apart[ends[p]:ends[p + 1]]` the kept tokens that all see in pattern p; `heads`
+    [pattern] how many heads see so; `classes` [token] what a token counts as, -1 for one that is not kept.
     """
     patterns, n = first.shape
-    classes = len(starts) - 1
-    kept = np.zeros(n + 1, dtype=np.int64)
-    for position in order:
-        kept[position + 1] += 1
+    often = np.zeros(count, dtype=np.int64)
+    kept = 0
     for token in range(n):
-        kept[token + 1] += kept[token]
-    apart = np.empty((patterns, n), dtype=np.int64)  # the kept tokens that are seen by all
-    many = np.zeros(patterns, dtype=np.int64)
-    for pattern in range(patterns):
-        for position in order:
-            if always[pattern, position]:
-                apart[pattern, many[pattern]] = position
-                many[pattern] += 1
-    seen = np.empty((patterns, n), dtype=np.int64)
-    for pattern in range(patterns):
-        for token in range(n):
+        if classes[token] >= 0:
+            often[classes[token]] += 1
+            kept += 1
+    known = np.full((patterns, often.max() + 1, kept + 1), -1.0)  # chance to miss what is seen so often among so many
+    out = np.zeros(count)
+    missed = np.ones(count)
+    seen = np.zeros(count, dtype=np.int64)
+    touched = np.empty(count, dtype=np.int64)  # classes that this token sees in this pattern
+    met = np.empty(count, dtype=np.int64)  # and in any
+    last = np.full(count, -1, dtype=np.int64)
+    for token in range(n):
+        many = 0
+        for pattern in range(patterns):
             low, high = first[pattern, token], stop[pattern, token]
-            seen[pattern, token] = kept[high] - kept[low]
-            for position in apart[pattern, : many[pattern]]:
-                seen[pattern, token] += position < low or position >= high
-    most = 0
-    for number in range(classes):
-        most = max(most, starts[number + 1] - starts[number])
-    known = np.full((patterns, most + 1, seen.max() + 1 if seen.size else 1), -1.0)
-    out = np.zeros(classes)
-    for number in range(classes):
-        members = order[starts[number] : starts[number + 1]]
-        for token in range(n):
-            missed = 1.0
-            for pattern in range(patterns):
-                low, high = first[pattern, token], stop[pattern, token]
-                count = np.searchsorted(members, high) - np.searchsorted(members, low)
-                if many[pattern]:
-                    for position in members:
-                        count += always[pattern, position] and (position < low or position >= high)
-                if count == 0:
-                    continue
-                total = seen[pattern, token]
-                if known[pattern, count, total] < 0:
+            total = number = 0
+            for position in range(low, high):
+                kind = classes[position]
+                if kind >= 0:
+                    total += 1
+                    if seen[kind] == 0:
+                        touched[number] = kind
+                        number += 1
+                    seen[kind] += 1
+            for entry in range(ends[pattern], ends[pattern + 1]):
+                position = apart[entry]
+                kind = classes[position]
+                if position < low or position >= high:
+                    total += 1
+                    if seen[kind] == 0:
+                        touched[number] = kind
+                        number += 1
+                    seen[kind] += 1
+            for entry in range(number):
+                kind = touched[entry]
+                if known[pattern, seen[kind], total] < 0:
                     none = 1.0
                     for drawn in range(min(k, total)):
-                        none *= max(0.0, (total - count - drawn) / (total - drawn))
-                    known[pattern, count, total] = none ** heads[pattern]
-                missed *= known[pattern, count, total]
-            out[number] += 1.0 - missed
+                        none *= max(0.0, (total - seen[kind] - drawn) / (total - drawn))
+                    known[pattern, seen[kind], total] = none ** heads[pattern]
+                if last[kind] != token:
+                    last[kind] = token
+                    met[many] = kind
+                    many += 1
+                missed[kind] *= known[pattern, seen[kind], total]
+                seen[kind] = 0
+        for entry in range(many):
+            out[met[entry]] += 1.0 - missed[met[entry]]
+            missed[met[entry]] = 1.0
     return out
 
 
@@ -179,7 +185,7 @@ class TopK(Measure[TopKState]):
         for name, chosen, size in (("layer", self.layers, model.n_layers), ("head", self.heads, model.n_heads)):
             if chosen is not None and max(chosen) >= size:
                 raise MeasureError(f"there is no {name} {max(chosen)}; the model has {name}s 0 to {size - 1}")
-        return TopKState(Rows.empty(), Tally(2 * (1 + len(self._layers(model.n_layers))) + 4), model.n_layers)
+        return TopKState(Rows.empty(), Tally(4 * (1 + len(self._layers(model.n_layers))) + 2), model.n_layers)
 
     def _layers(self, count: int) -> tuple[int, ...]:
         return tuple(range(count)) if self.layers is None else tuple(sorted(set(self.layers)))
@@ -233,10 +239,17 @@ class TopK(Measure[TopKState]):
         strings = {"type": types, "position": [types[kind] if kind >= 0 else "" for kind in kinds]}
         chances: dict[tuple[str, str], list[Floats]] = {}
         blocks = []
-        for direction, side in zip(DIRECTIONS, sights, strict=True):
-            for by, classes in (("type", kinds), ("position", np.where(keep, np.arange(batch.n_tokens), -1))):
-                size = len(strings[by])
-                chances[direction, by] = _chances(side, classes, size, heads, self.k)
+        alike = all(
+            np.array_equal(*both)
+            for mine, theirs in zip(*sights, strict=True)
+            for both in zip(mine, theirs, strict=True)
+        )
+        for by, classes in (("type", kinds), ("position", np.where(keep, np.arange(batch.n_tokens), -1))):
+            for direction, side in zip(DIRECTIONS, sights, strict=True):
+                if alike and direction != DIRECTIONS[0]:
+                    chances[direction, by] = chances[DIRECTIONS[0], by]
+                else:
+                    chances[direction, by] = _chances(side, classes, len(strings[by]), heads, self.k)
         for by, position in (("type", first), ("position", np.arange(batch.n_tokens))):
             size = len(strings[by])
             totals = {direction: counted[direction, by][text, :, :size] for direction in DIRECTIONS}
@@ -268,20 +281,21 @@ class TopK(Measure[TopKState]):
             np.full(rows, batch.places[text]), {"text": np.full(rows, batch.texts[text].id, dtype=object), **columns}
         )
         by_type = [counted[direction, "type"][text, :, : len(types)] for direction in DIRECTIONS]  # group type
-        ends = [chances[direction, "type"][0] for direction in DIRECTIONS]
-        values = np.concatenate([*by_type, np.stack([*ends, occurrences, np.ones(len(types))])]).T
+        expected = [np.stack(chances[direction, "type"]) for direction in DIRECTIONS]
+        values = np.concatenate([*by_type, *expected, np.stack([occurrences, np.ones(len(types))])]).T
         state.types.add(types, values)
 
     def result(self, state: TopKState) -> dict[str, pd.DataFrame]:
         strings, totals = state.types.table()
         names = np.array(strings, dtype=object)
-        groups = (state.types.width - 4) // 2
+        groups = (state.types.width - 2) // 4
         chosen = ["all", *(f"L{number}" for number in self._layers(state.n_layers))]
         parts = []
         for side, direction in enumerate(DIRECTIONS):
             for group in range(groups):
                 counts = totals[:, side * groups + group]
                 best = _ranked(counts, CORPUS_ROWS)
+                others = _ranked(totals[:, (1 - side) * groups + group], self.shown)
                 parts.append(
                     pd.DataFrame(
                         {
@@ -290,9 +304,11 @@ class TopK(Measure[TopKState]):
                             "rank": np.arange(len(best), dtype=np.int32),
                             "string": names[best],
                             "count": counts[best].astype(np.int64),
-                            "chance": totals[best, 2 * groups + side] if group == 0 else np.nan,
+                            "chance": totals[best, (2 + side) * groups + group],
                             "occurrences": totals[best, -2].astype(np.int64),
                             "texts": totals[best, -1].astype(np.int64),
+                            "both": np.isin(best[: self.shown], others).tolist()
+                            + [False] * max(0, len(best) - self.shown),
                         }
                     )
                 )
@@ -319,9 +335,6 @@ def _ranked(counts: npt.NDArray[Any], size: int) -> Ints:
 
 def _chances(side: Sequence[Any], classes: Ints, size: int, heads: int, k: int) -> list[Floats]:
     """The counts to be expected by chance: over all layers, then for each (layers that see the same share theirs)."""
-    order = np.argsort(classes, kind="stable")
-    order = order[classes[order] >= 0]
-    starts = np.searchsorted(classes[order], np.arange(size + 1))
     patterns: list[int] = []  # of each layer, the first layer that sees the same
     for number, sight in enumerate(side):
         same = (
@@ -333,8 +346,12 @@ def _chances(side: Sequence[Any], classes: Ints, size: int, heads: int, k: int) 
     distinct = list(dict.fromkeys(patterns))
 
     def expected(layers: Sequence[int], counts: Sequence[int]) -> Floats:
-        sights = (np.stack([side[layer][part] for layer in layers]) for part in range(3))
-        return chance_counts(*sights, np.array([heads * count for count in counts]), order, starts, k)
+        apart = [np.nonzero(side[layer][2] & (classes >= 0))[0] for layer in layers]
+        found: Floats = chance_counts(
+            np.stack([side[layer][0] for layer in layers]), np.stack([side[layer][1] for layer in layers]),
+            np.concatenate(apart), np.cumsum([0, *map(len, apart)]), np.array([heads * count for count in counts]), classes, size, k,
+        )  # fmt: skip
+        return found
 
     once = {layer: expected([layer], [1]) for layer in distinct}
     return [expected(distinct, [patterns.count(layer) for layer in distinct]), *(once[layer] for layer in patterns)]

@@ -7,7 +7,7 @@ No parameter's `grad` is written and nothing is put on the model, so that thread
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,11 @@ from attlas.models.model import Model
 
 # names of the projections into heads, and of the one out of them, in the families that have one linear layer for each
 INTO = ("query", "key", "value", "q_proj", "k_proj", "v_proj", "q_lin", "k_lin", "v_lin", "q", "k", "v", "query_proj", "key_proj", "value_proj")  # fmt: skip
+GLOBAL = ("query_global", "key_global", "value_global")  # Longformer's, beside those
 OUT = ("attention.output.dense", "out_proj", "o_proj", "out_lin", "attn.o", "SelfAttention.o", "attention.dense")
+
+
+CELLS = 2**24  # numbers of per-text gradients held at a time
 
 
 def losses(model: Model, batch: Batch, output: Any, answers: Tensor | None = None) -> Tensor:
@@ -35,7 +39,7 @@ def losses(model: Model, batch: Batch, output: Any, answers: Tensor | None = Non
     if model.task == "classify":
         logits = output.logits.float()
         if logits.shape[-1] < 2:
-            raise ModelError("the classifier gives one number, no labels; its loss is not known")
+            raise ModelError(ONE_NUMBER)
         return nn.functional.cross_entropy(
             logits, _labels(model, batch, logits if answers is None else answers), reduction="none"
         )
@@ -51,26 +55,42 @@ def losses(model: Model, batch: Batch, output: Any, answers: Tensor | None = Non
     raise ModelError(no_loss(model))
 
 
+def check_loss(model: Model, labels: Iterable[str] = ()) -> None:
+    """Refuse, before any work, a model that has no loss, or labels that it does not know."""
+    if model.task == "base":
+        raise ModelError(no_loss(model))
+    if model.task == "classify":
+        if model.network.config.num_labels < 2:
+            raise ModelError(ONE_NUMBER)
+        for label in labels:
+            _number_of(model, label, f"some texts have the label {label!r}")
+
+
+ONE_NUMBER = "the classifier gives one number, no labels; its loss is not known"
+
+
 def no_loss(model: Model) -> str:
     """Why a model without a head has no importance."""
     return f"{model.name} is loaded without a head (task {model.task!r}), so it has no loss to learn from; fine-tune it with attlas finetune, or load a classifier or a language model with task='classify', 'mlm' or 'lm' (--task)"
 
 
 def _labels(model: Model, batch: Batch, logits: Tensor) -> Tensor:
-    names: Mapping[str, int] = {str(name): int(number) for name, number in model.network.config.label2id.items()}
-    numbered = any(name.isdecimal() for name in names)  # then a number is a name, and nothing else
-    guesses = logits.argmax(-1).tolist()
-    wanted = []
-    for text, guess in zip(batch.texts, guesses, strict=True):
-        if text.label is None:
-            wanted.append(guess)
-        elif str(text.label) in names:
-            wanted.append(names[str(text.label)])
-        elif not numbered and str(text.label).isdecimal() and int(str(text.label)) < logits.shape[-1]:
-            wanted.append(int(str(text.label)))
-        else:
-            raise ModelError(f"text {text.id!r} has the label {text.label!r}, but the model knows {', '.join(names)}")
+    wanted = [
+        guess if text.label is None else _number_of(model, text.label, f"text {text.id!r} has the label {text.label!r}")
+        for text, guess in zip(batch.texts, logits.argmax(-1).tolist(), strict=True)
+    ]
     return torch.tensor(wanted, device=logits.device)
+
+
+def _number_of(model: Model, label: Any, what: str) -> int:
+    """Which of a classifier's labels this is: by name, or by number where no name is one."""
+    config = model.network.config
+    names: Mapping[str, int] = {str(name): int(number) for name, number in config.label2id.items()}
+    if str(label) in names:
+        return names[str(label)]
+    if not any(name.isdecimal() for name in names) and str(label).isdecimal() and int(str(label)) < config.num_labels:
+        return int(str(label))
+    raise ModelError(f"{what}, but the model knows {', '.join(names)}")
 
 
 @dataclass
@@ -105,11 +125,11 @@ class Backward:
         return out
 
 
-def differentiate(model: Model, batch: Batch, sink: Sink | None = None) -> Backward:
-    """Run a batch forward, each layer's attention going to `sink`, and backward from its losses."""
+def differentiate(model: Model, batch: Batch, sink: Sink | None = None, *, gradients: bool = False) -> Backward:
+    """Run a batch forward, each layer's attention going to `sink`, and backward from its losses; `gradients` keeps those of heads' parameters."""
     layers, heads = model.n_layers, model.n_heads
     gates = torch.ones(batch.n_texts, layers, heads, device=model.device, requires_grad=True)
-    projections = _Projections(model)
+    projections = _Projections(model, gradients)
     with model.reading(sink, gates=gates, whole=True) as read:
         with projections:
             output = read(batch)
@@ -117,9 +137,9 @@ def differentiate(model: Model, batch: Batch, sink: Sink | None = None) -> Backw
         if not loss.requires_grad:
             raise ModelError(f"the loss of {model.name} does not depend on its heads; nothing can be learned from it")
         (gate_gradient, *_) = torch.autograd.grad(loss.sum(), [gates, *projections.first])
-    taylor, gradients = projections.result()
+    taylor, sums = projections.result()
     answers = output.logits.detach().float() if model.task == "classify" else None
-    return Backward(model, batch, loss.detach(), gate_gradient, taylor, gradients, answers)
+    return Backward(model, batch, loss.detach(), gate_gradient, taylor, sums, answers)
 
 
 @dataclass
@@ -127,21 +147,24 @@ class _Projections(TorchFunctionMode):
     """While a model runs, notes each projection into and out of its heads, and reduces its gradient when it comes."""
 
     model: Model
+    keep: bool  # the gradients of parameters, summed over texts
     first: list[Tensor] = field(default_factory=list)  # the first layer's: a gradient asked for there passes all others
     layer: int = 0
 
     def __post_init__(self) -> None:
         super().__init__()
-        self.wanted: dict[int, tuple[nn.Linear, bool]] = {}
+        self.wanted: dict[int, tuple[nn.Linear, str]] = {}
         for name, module in self.model.part.named_modules():
             if isinstance(module, nn.Linear):
-                if name.rpartition(".")[2] in INTO:
-                    self.wanted[id(module.weight)] = (module, False)
-                elif name.endswith(OUT):
-                    self.wanted[id(module.weight)] = (module, True)
+                last = name.rpartition(".")[2]
+                role = "into" if last in INTO else "global" if last in GLOBAL else "out" if name.endswith(OUT) else ""
+                if role:
+                    self.wanted[id(module.weight)] = (module, role)
+        widths = [module.in_features for module, role in self.wanted.values() if role == "out"]
+        self.size = widths[0] // self.model.n_heads if widths else 0  # dimensions of a head
         self.scores: list[Tensor | None] = [None] * self.model.n_layers  # text head
         self.sums: list[list[Tensor]] = [[] for _ in range(self.model.n_layers)]  # head parameter
-        self.parts = [0] * self.model.n_layers
+        self.parts = [0] * self.model.n_layers  # the four that every family has
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -149,49 +172,45 @@ class _Projections(TorchFunctionMode):
         out = func(*args, **(kwargs or {}))
         if func is nn.functional.linear and id(args[1]) in self.wanted and torch.is_grad_enabled():
             out = out if out.requires_grad else out.requires_grad_()  # of parameters that are frozen
-            module, leaves = self.wanted[id(args[1])]
-            layer = self.layer
-            if layer < len(self.parts):
-                self.parts[layer] += 1
-                if layer == 0:
+            module, role = self.wanted[id(args[1])]
+            if self.layer < len(self.parts):
+                self.parts[self.layer] += role != "global"
+                if self.layer == 0:
                     self.first.append(out)
-                self._note(layer, module, leaves, args[0].detach(), out)
-            self.layer += leaves
+                self._note(self.layer, module, role, args[0].detach(), out)
+            self.layer += role == "out"
         return out
 
-    def _note(self, layer: int, module: nn.Linear, leaves: bool, states: Tensor, out: Tensor) -> None:
+    def _note(self, layer: int, module: nn.Linear, role: str, states: Tensor, out: Tensor) -> None:
         def take(gradient: Tensor) -> None:
             with torch.no_grad():
-                self._take(layer, module, leaves, states, gradient.detach())
+                step = max(1, CELLS // module.weight.numel())  # texts whose gradients are held at a time
+                parts = [
+                    self._by_head(module, role, states[start : start + step], gradient.detach()[start : start + step])
+                    for start in range(0, len(states), step)
+                ]
+                score = torch.cat([part.square().sum(-1) for part in parts])
+                known = self.scores[layer]
+                self.scores[layer] = score if known is None else known + score
+                if self.keep and role != "global":
+                    self.sums[layer].append(torch.stack([part.sum(0) for part in parts]).sum(0))
 
         out.register_hook(take)  # type: ignore[no-untyped-call]
 
-    def _take(self, layer: int, module: nn.Linear, leaves: bool, states: Tensor, gradient: Tensor) -> None:
-        """Gradient times parameter of one projection, for each text: squared and added up by head, and summed over texts by head and parameter."""
+    def _by_head(self, module: nn.Linear, role: str, states: Tensor, gradient: Tensor) -> Tensor:
+        """Gradient times parameter of one projection: [text, head, parameter]; the bias of the one out of the heads belongs to none."""
         heads = self.model.n_heads
         product = torch.matmul(gradient.transpose(1, 2), states) * module.weight  # text out in
-        if leaves:
-            by_head = product.transpose(1, 2).reshape(len(product), heads, -1)
-        else:
-            parts = [product]
-            if module.bias is not None:
-                parts.append((gradient.sum(1) * module.bias)[..., None])
-            wide = torch.cat(parts, -1)
-            groups = wide.shape[1] // (self._size() or 1)
-            by_head = wide.reshape(len(product), groups, -1).repeat_interleave(heads // groups, 1)
-        score = by_head.square().sum(-1)
-        known = self.scores[layer]
-        self.scores[layer] = score if known is None else known + score
-        self.sums[layer].append(by_head.sum(0))
-
-    def _size(self) -> int:
-        """How many dimensions a head has: the input of the projection out of the heads over the number of heads."""
-        widths = [module.in_features for module, leaves in self.wanted.values() if leaves]
-        return widths[0] // self.model.n_heads if widths else 0
+        if role == "out":
+            return product.transpose(1, 2).reshape(len(product), heads, -1)
+        if module.bias is not None:
+            product = torch.cat([product, (gradient.sum(1) * module.bias)[..., None]], -1)
+        groups = product.shape[1] // (self.size or 1)  # fewer than heads where heads share keys and values
+        return product.reshape(len(product), groups, -1).repeat_interleave(heads // groups, 1)
 
     def result(self) -> tuple[Tensor | None, Tensor | None]:
-        """[text, layer, head], and [layer, head, parameter]; None where not all four projections of every layer were met."""
-        if self.parts != [4] * len(self.parts) or any(len(sums) != 4 for sums in self.sums):
+        """[text, layer, head], and [layer, head, parameter] if kept; None where not all four projections of every layer were met."""
+        if self.parts != [4] * len(self.parts) or any(score is None for score in self.scores):
             return None, None
         taylor = torch.stack([score for score in self.scores if score is not None], 1)
-        return taylor, torch.stack([torch.cat(sums, -1) for sums in self.sums])
+        return taylor, torch.stack([torch.cat(sums, -1) for sums in self.sums]) if self.keep else None

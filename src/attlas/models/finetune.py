@@ -102,6 +102,7 @@ def finetune(
     settings = {
         "model": _named(model), "epochs": epochs, "batch_size": batch_size,
         "learning_rate": learning_rate, "patience": patience, "max_length": max_length, "hold_out": hold_out, "head_only": head_only, "seed": seed,
+        **({"global_tokens": str(model.global_tokens)} if isinstance(model, Model) and model.banded else {}),
         "labels": names, "texts": fingerprint(train_texts), "dev": None if dev_texts is None else fingerprint(dev_texts),
     }  # fmt: skip
     _check_fitted(fitted, names)
@@ -308,7 +309,7 @@ class _Job:
         seed = self.settings["seed"]
         arguments = TrainingArguments(
             output_dir=str(place), num_train_epochs=self.settings["epochs"], per_device_train_batch_size=self.settings["batch_size"],
-            per_device_eval_batch_size=64, learning_rate=self.settings["learning_rate"], warmup_steps=0.06, weight_decay=0.01,
+            per_device_eval_batch_size=max(1, min(64, 8192 // max(row["length"] for row in self.dev_rows))), learning_rate=self.settings["learning_rate"], warmup_steps=0.06, weight_decay=0.01,
             train_sampling_strategy="group_by_length", length_column_name="length", eval_strategy="epoch", save_strategy="epoch",
             logging_strategy="epoch", save_total_limit=1, load_best_model_at_end=True, metric_for_best_model="mcc", greater_is_better=True,
             seed=seed, data_seed=seed,

@@ -75,7 +75,7 @@ def lengthen(model: Any = None, length: int = LENGTH, window: int = WINDOW, skip
     Every weight is kept. Position embeddings are repeated until there are `length`; the projections of global tokens start as those of
     the others. A token sees `window` / 2 tokens on each side, and the first token. Up to `window` / 2 + 1 tokens nothing changes; beyond
     that the model sees less than it did, and positions repeat, so look at the measure `position_bias`. `skip` leaves that many of the first positions out
-    of the repetition: with 1, no later token stands where [CLS] does. Dropout of attention weights is
+    of the repetition: with 1, no later token stands where [CLS] does. A cut of the short model (`max_length`) does not hold for the long one. Dropout of attention weights is
     switched off for later training: it would cost more than the weights. `model` is anything `attlas.load` takes.
     """
     from attlas.models.load import load
@@ -99,7 +99,7 @@ def lengthen(model: Any = None, length: int = LENGTH, window: int = WINDOW, skip
         raise ModelError(f"skip is {skip}; it must be 0 or more, and below the {len(positions)} positions there are")
     if length < len(positions):
         raise ModelError(f"length is {length}, but the model takes {len(positions)} tokens as it is")
-    network = _network(target, _config(short, length, window, len(positions) - skip))
+    network = _network(target, _config(short, length, window, 0 if skip else len(positions)))
     weights = {
         new: tensor
         for name, tensor in short.network.state_dict().items()
@@ -112,7 +112,7 @@ def lengthen(model: Any = None, length: int = LENGTH, window: int = WINDOW, skip
     tokenizer.model_max_length = length
     network = network.to(device=short.device, dtype=short.network.dtype).eval()
     name = f"{short.name} lengthened to {length:,} tokens, window {window}"
-    return Model(network, tokenizer, name, short.task, None, short.limit)
+    return Model(network, tokenizer, name, short.task)
 
 
 def _positions(network: PreTrainedModel) -> tuple[Tensor, int]:

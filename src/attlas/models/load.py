@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from attlas.core.errors import AttlasError, ModelError
 from attlas.models.encode import GLOBAL_TOKENS
-from attlas.models.model import Model, check_parts
+from attlas.models.model import GLOBAL_CHOICE, Model, check_parts
 from attlas.models.quiet import quiet
 
 EMBEDDED = "all-MiniLM-L6-v2"
@@ -43,18 +43,18 @@ def load(
     allow_pickle: bool = False,
     labels: Sequence[str] | None = None,
     seed: int = 0,
-    global_tokens: str | Sequence[int] = "first",
+    global_tokens: str | Sequence[int] | None = None,
 ) -> Model:
     """Load a model: None for the embedded default, `embedded:long` for the same lengthened to 4,096 tokens, a hub id, a folder, or `(model, tokenizer)`.
 
     Only safetensors weights are read unless `allow_pickle`; code that comes with a model is never run. `task` is one of
     base, classify, mlm, lm, or auto: what the weights were saved for. `max_length` cuts texts shorter than the model would. `labels` gives a classifier a head for so many labels; what
     the weights do not hold, such as a new head, is drawn from `seed`. `global_tokens` says which tokens of a Longformer see and are seen by all:
-    `first`, `special`, `none`, or places such as (0, 5); a text's annotation `global`, a list of character spans (from, to), adds to them.
+    `first` (if neither this nor the model's folder says otherwise), `special`, `none`, or places such as (0, 5); a text's annotation `global`, a list of character spans (from, to), adds to them.
     """
-    chosen = _global_tokens(global_tokens)
+    chosen = None if global_tokens is None else _global_tokens(global_tokens)
     if isinstance(model, Model):
-        return model if chosen == "first" else replace(model, global_tokens=chosen)
+        return model if chosen is None else replace(model, global_tokens=chosen)
     if task not in (*TASKS, "auto"):
         raise ModelError(f"there is no task {task!r}; the tasks are {', '.join(TASKS)}, or auto")
     if max_length is not None and max_length < 3:
@@ -66,7 +66,7 @@ def load(
             lengthen(load(task=task, device=device, labels=labels, seed=seed)),
             name=EMBEDDED_LONG,
             limit=max_length,
-            global_tokens=chosen,
+            global_tokens=chosen or "first",
         )
     if isinstance(model, tuple):
         if len(model) != 2:
@@ -83,6 +83,7 @@ def load(
         sha256 = _file_sha256(source)
     if device is not None:
         network = network.to(device)
+    chosen = chosen or _global_tokens(getattr(network.config, GLOBAL_CHOICE, "first"))
     return Model(network.eval(), tokenizer, name, task, sha256, max_length, chosen)
 
 

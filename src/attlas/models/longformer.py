@@ -2,13 +2,13 @@
 
 transformers cuts keys in overlapping chunks, works out twice the cells of the window, copies them to diagonals, and pads every text to a
 multiple of the window. Here a block of queries meets just the keys it can see; its weights go to the band and are forgotten. The
-projections of global tokens are folded: scores are (q W) x instead of q (W x), so that they cost nothing for few global tokens.
+projections of global tokens are folded where nothing is learned: scores are (q W) x instead of q (W x), which costs nothing for few global tokens.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +148,10 @@ def _unskew(block: Tensor, band: Tensor, columns: Tensor, start: int, reach: int
         (heads * count * size * width, count * size * width, size * width, width + 1, 1),
         block.storage_offset() + globals_,
     )
-    band[:, :, start:stop] = diagonal.reshape(texts, heads, count * size, window)[:, :, : stop - start]
+    whole = (stop - start) // size  # blocks that lie in the text altogether; the last may not
+    band[:, :, start : start + whole * size].view(texts, heads, whole, size, window).copy_(diagonal[:, :, :whole])
+    if whole < count:
+        band[:, :, start + whole * size : stop] = diagonal[:, :, whole, : stop - start - whole * size]
     columns[:, :, start:stop] = block[..., :globals_].reshape(texts, heads, count * size, globals_)[
         :, :, : stop - start
     ]
@@ -235,6 +238,7 @@ class _Forward:
         )
         outside = (offset < 0) | (offset > 2 * reach)
         parts = []
+        padded = bool(masked.any())
         step = max(1, CELLS // (texts * count * block * (block + 2 * reach + places.shape[1])))
         for first in range(0, number, step):
             some = slice(first, first + step)
@@ -246,7 +250,7 @@ class _Forward:
                 scores = torch.cat([to_global.masked_fill(~real[:, None, None, None], lowest), scores], -1)
             weights = torch.softmax(scores, -1, dtype=torch.float32).type_as(scores)
             del scores
-            if bool(masked.any()):
+            if padded:
                 rows = nn.functional.pad(masked, (0, number * block - n)).view(texts, number, block)[:, some]
                 weights = weights.masked_fill(rows[:, None, :, :, None], 0.0)
             if wanted:
@@ -265,20 +269,28 @@ class _Forward:
         module: Any = self.module
         width, count, size = states.shape[-1], module.num_heads, module.head_dim
         few = states.gather(1, places[..., None].expand(-1, -1, width))  # text global width
-        query = (module.query_global(few) / math.sqrt(size)).unflatten(-1, (count, size))
-        by_head = module.key_global.weight.unflatten(0, (count, size))  # head dimension width
-        folded = torch.einsum("tghd,hdw->thgw", query, by_head)
-        shift = torch.einsum("tghd,hd->thg", query, module.key_global.bias.unflatten(0, (count, size)))
-        scores = (
-            torch.matmul(folded.flatten(1, 2), states.transpose(1, 2)).view(len(states), count, -1, states.shape[1])
-            + shift[..., None]
-        )
+        query = (module.query_global(few) / math.sqrt(size)).unflatten(-1, (count, size))  # text global head dimension
+        unfolded = torch.is_grad_enabled()  # so that the projections themselves can be looked at
+        if unfolded:
+            key = module.key_global(states).view(*states.shape[:2], count, size)
+            scores = torch.einsum("tghd,tnhd->thgn", query, key)
+        else:
+            by_head = module.key_global.weight.unflatten(0, (count, size))  # head dimension width
+            folded = torch.einsum("tghd,hdw->thgw", query, by_head)
+            shift = torch.einsum("tghd,hd->thg", query, module.key_global.bias.unflatten(0, (count, size)))
+            scores = torch.matmul(folded.flatten(1, 2), states.transpose(1, 2))
+            scores = scores.view(len(states), count, -1, states.shape[1]) + shift[..., None]
         scores = scores.masked_fill(masked[:, None, None], torch.finfo(scores.dtype).min)
         rows = torch.softmax(scores, -1, dtype=torch.float32).type_as(scores)  # text head global key
         used = nn.functional.dropout(rows, module.dropout, module.training)
-        mixed = torch.matmul(used.flatten(1, 2), states).view(len(states), count, -1, width)  # text head global width
-        value = torch.einsum("thgw,hdw->tghd", mixed, module.value_global.weight.unflatten(0, (count, size)))
-        value = value + module.value_global.bias.unflatten(0, (count, size)) * used.sum(-1).transpose(1, 2)[..., None]
+        if unfolded:
+            every = module.value_global(states).view(*states.shape[:2], count, size)
+            value = torch.einsum("thgn,tnhd->tghd", used, every)
+        else:
+            mixed = torch.matmul(used.flatten(1, 2), states).view(len(states), count, -1, width)
+            value = torch.einsum("thgw,hdw->tghd", mixed, module.value_global.weight.unflatten(0, (count, size)))
+            bias = module.value_global.bias.unflatten(0, (count, size))
+            value = value + bias * used.sum(-1).transpose(1, 2)[..., None]
         value = value.to(heads.dtype)
         if bool(real.all()):
             return heads.scatter(1, places[..., None, None].expand(-1, -1, count, size), value), rows
@@ -292,10 +304,3 @@ def _places(is_global: Tensor) -> tuple[Tensor, Tensor]:
     most = int(counts.max()) if len(counts) else 0
     places = is_global.int().argsort(dim=1, descending=True, stable=True)[:, :most]
     return places, torch.arange(most, device=is_global.device) < counts[:, None]
-
-
-def windows(network: nn.Module) -> Iterator[int]:
-    """The window of each layer: how many tokens around a token it sees."""
-    for module in network.modules():
-        if type(module).__name__ == "LongformerSelfAttention":
-            yield 2 * int(module.one_sided_attn_window_size)  # type: ignore[arg-type]

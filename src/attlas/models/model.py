@@ -25,6 +25,7 @@ from attlas.models.capture import Observer, Sink, observe
 from attlas.models.encode import Encoded, Encoder
 from attlas.models.quiet import quiet
 
+GLOBAL_CHOICE = "attlas_global_tokens"  # in the configuration of a saved Longformer: which tokens are global
 PERIOD = "position_period"  # in the configuration of a lengthened model
 SAVING = "model.tmp"  # where a model is written before it is moved to its place
 LONGEST = 1_000_000  # tokenizers without a limit say some huge number
@@ -90,7 +91,7 @@ class Model:
         """After how many tokens position embeddings began as copies of the first ones, in a model made from a shorter one; None if they did not."""
         if not self.banded:
             return None
-        return int(getattr(self.network.config, PERIOD, 512))  # Longformer's own were RoBERTa's 512, repeated
+        return int(getattr(self.network.config, PERIOD, 512)) or None  # Longformer's own were RoBERTa's 512, repeated
 
     @cached_property
     def max_length(self) -> int | None:
@@ -198,7 +199,10 @@ class Model:
         """The control: the same architecture and tokenizer with fresh weights, as before any training."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            fresh = type(self.network)(copy.deepcopy(self.network.config))
+            config = copy.deepcopy(self.network.config)
+            if self.banded:
+                setattr(config, PERIOD, 0)  # fresh positions repeat nothing
+            fresh = type(self.network)(config)
         fresh = fresh.to(device=self.device, dtype=self.network.dtype).eval()
         return replace(self, network=fresh, name=f"{self.name} (random weights, seed {seed})", file_sha256=None)
 
@@ -232,10 +236,12 @@ class Model:
             if self.limit is not None:  # a model is read again as it was trained
                 tokenizer = copy.deepcopy(tokenizer)
                 tokenizer.model_max_length = self.max_length
+            if self.banded:
+                setattr(self.network.config, GLOBAL_CHOICE, self.global_tokens)
             self.network.save_pretrained(beside)
             tokenizer.save_pretrained(beside)
             files = sorted(path.name for path in beside.iterdir())
-            for name in files:
+            for name in sorted(files, key=lambda name: name == "config.json"):  # what makes it a model comes last
                 (beside / name).replace(folder / name)
             beside.rmdir()
         return files

@@ -22,7 +22,7 @@ from attlas.core.errors import AttlasError
 from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.text import Text
 from attlas.corpora import split
-from attlas.measures.importance import Importance, importance_of
+from attlas.measures.importance import Importance, from_0_to_1, importance_of
 from attlas.measures.topk import TopK
 from attlas.models import Model, lengthen, load
 from attlas.models.finetune import finetune, head_inputs, label_names, logits_of
@@ -30,7 +30,7 @@ from attlas.papers.data import labelled_jsonl
 from attlas.studies import Study, study
 from attlas.views import charts
 from attlas.views.findings import position_finding
-from attlas.views.overlay import overlay
+from attlas.views.overlay import overlay, received_by
 from attlas.views.picture import text_svg
 from attlas.views.report import text_overlay, write_picture
 
@@ -39,7 +39,8 @@ LENGTH, WINDOW, MAX_LENGTH = 4096, 256, 2048
 EPOCHS, BATCH, LEARNING_RATE = 2, 4, 1e-4
 PUBLISHED_ACCURACY = 0.980  # cs.AI against cs.PL, Longformer-base, 1,070 papers
 TASKS = {"arxiv_long": "arXiv papers, cs.AI (0) against cs.CL (1)", "mock_notes": "Mock clinical notes"}
-MEASURES = ("importance", "totals", "topk", "heatmap", "position_bias")
+MEASURES = ("totals", "topk", "heatmap", "position_bias")
+ABLATION = 2  # texts on which every head is switched off in turn
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,7 @@ def reproduce(
     if not root.is_dir():
         raise AttlasError(f"there is no folder {root}; give the folder of the data sets with --data-root")
     texts = {name: _texts(root, name) for name in tasks}  # a missing file is said before an hour of work
-    long = folder / "model-long"
-    if not (long / "config.json").is_file():
-        lengthen(load(model, task="classify"), LENGTH, WINDOW).save(long)
+    long = _long_model(model, folder / "model-long", fresh)
     reproduced = Reproduced(f"{load(model).name}, lengthened to {LENGTH:,} tokens, window {WINDOW}", {}, [])
     options: dict[str, Any] = {"fresh": fresh, "progress": progress}
     for name, (train, test) in texts.items():
@@ -114,6 +113,16 @@ def reproduce(
         write_json(folder / "longformer.json", reproduced.to_dict())
         write_bytes(folder / "longformer.md", reproduced.markdown().encode())
     return reproduced
+
+
+def _long_model(model: Any, place: Path, fresh: bool) -> Path:
+    """The lengthened model in its folder; one that was made of another model is refused."""
+    made = lengthen(load(model, task="classify"), LENGTH, WINDOW)
+    if fresh or not (place / "config.json").is_file():
+        made.save(place)
+    elif load(place, task="classify").weights_sha256() != made.weights_sha256():
+        raise AttlasError(f"{place} was made of another model; choose another folder with --out, or pass --fresh")
+    return place
 
 
 def _texts(root: Path, name: str) -> tuple[list[Text], list[Text]]:
@@ -161,7 +170,7 @@ def _notes(
     most = max(known.count(label) for label in set(known))
     return classifier, {
         "accuracy": f"{right} of {len(known)} notes, each by a last layer fitted on the other {len(known) - 1} (the model itself is as it was)",
-        "controls": f"always one label {most} of {len(known)}",
+        "controls": f"always one label {most} of {len(known)}; heads are ranked by the loss on the very notes that the last layer was fitted on",
     }
 
 
@@ -181,7 +190,7 @@ def _figures(
     """One pass over the texts, the example first, and one over the example alone with whole lists; then the paper's figures."""
     example = _example(classifier, texts)
     ordered = [example, *(text for text in texts if text.id != example.id)]
-    measures = [Importance() if name == "importance" else name for name in MEASURES]
+    measures: list[Any] = [Importance(accumulate="grad", ablation=ABLATION), *MEASURES]
     corpus = study(classifier, ordered, measures, place / "study", **options)
     corpus.report(place / "study" / "report.html")
     alone = study(classifier, [example], [TopK(shown=MAX_LENGTH)], place / "example", **options)
@@ -220,7 +229,7 @@ def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
     out: dict[str, Any] = {
         "figure4a-heads-example": charts.head_pictures(grids[grids["text"] == example], even),
         "figure4b-heads-corpus": charts.head_pictures(corpus.table("heatmap"), even),
-        "figure4c-heads-corpus-scaled": charts.head_pictures(corpus.table("heatmap"), None, corpus.table("importance")),
+        "figure4c-heads-corpus-scaled": charts.head_pictures(corpus.table("heatmap"), None, _importance(corpus)),
         "figure5ac-lists-by-type": charts.top_bars(types, "type"),
         "figure5bd-lists-by-position": charts.top_bars(positions, "position"),
         "figure5-corpus-by-type": charts.top_bars(_all_layers(corpus.table("topk_types")), "type"),
@@ -258,8 +267,7 @@ def _overlays(corpus: Study, example: Text, place: Path) -> list[Path]:
         .to_numpy(dtype=np.float64)
         .T.reshape(corpus.n_layers, corpus.n_heads, -1)
     )
-    weights = importance_of(corpus.table("importance"))
-    weighed = values * (weights / weights.mean())[..., None]
+    weighed = received_by(values, importance=importance_of(_importance(corpus)))[None, None]
     even = tokens["uniform"].to_numpy()
     shown = {
         "figure8a-last-layer": overlay(row["content"], tokens, values[-1:], even),
@@ -278,13 +286,22 @@ def _bias(corpus: Study) -> dict[str, str]:
 
 
 def _heads(corpus: Study) -> dict[str, str]:
-    table = corpus.table("importance")
-    best = table.nlargest(3, "importance")
-    named = ", ".join(f"L{int(row.layer)}.H{int(row.head)} ({row.importance:.2f})" for row in best.itertuples())
-    alike = table["taylor"].corr(table["gate"], method="spearman")
+    table = _importance(corpus)
+    ours, theirs = (
+        ", ".join(f"L{int(row.layer)}.H{int(row.head)}" for row in table.nlargest(3, column).itertuples())
+        for column in ("taylor", "taylor_grad")
+    )
+    alike = table[["taylor", "taylor_grad", "gate", "ablation"]].corr(method="spearman")["taylor"]
     return {
-        "most important heads": f"{named}; gradient times parameter and gradient times gate rank heads alike by {alike:.2f} (Spearman)"
+        "most important heads": f"{ours} by gradient times parameter, which scales the figures; {theirs} by the published accumulation",
+        "heads are ranked alike (Spearman)": f"by the published accumulation {alike['taylor_grad']:.2f}, by gradient times gate {alike['gate']:.2f}, by ablation on {ABLATION} texts {alike['ablation']:.2f}",
     }
+
+
+def _importance(corpus: Study) -> pd.DataFrame:
+    """The table with importance by gradient times parameter of each text, not by the published accumulation."""
+    table = corpus.table("importance")
+    return table.assign(importance=from_0_to_1(table["taylor"].to_numpy()))
 
 
 def _named_lists(lists: pd.DataFrame) -> dict[str, list[str]]:

@@ -74,8 +74,11 @@ class ShardJob:
                 yield lambda group: read(model.encoder.batch(group, model.device))
             return
 
+        gradients = any(measure.needs_gradients for measure in learning)
+
         def learn(group: Sequence[Encoded]) -> None:
-            learned = differentiate(model, model.classifying_encoder.batch(group, model.device), sink)
+            batch = model.classifying_encoder.batch(group, model.device)
+            learned = differentiate(model, batch, sink, gradients=gradients)
             for measure in learning:
                 measure.learn(states[measure.name], learned)
 

@@ -26,7 +26,7 @@ from attlas.core.states import State
 from attlas.corpora import Corpus, read
 from attlas.measures import measures_of
 from attlas.models import Model, load
-from attlas.models.differentiate import no_loss
+from attlas.models.differentiate import check_loss
 from attlas.models.encode import BUDGET_CELLS, BUDGET_TOKENS
 from attlas.studies import store
 from attlas.studies.engines import Engine, Task, engine_of
@@ -65,10 +65,8 @@ def study(
     corpus = read(texts, text=text, label=label)
     found = survey(corpus, bad)
     model = load(model)
-    if model.task == "base" and any(measure.needs_loss for measure in chosen):
-        if measures != "all":
-            raise StudyError(no_loss(model))
-        chosen = [measure for measure in chosen if not measure.needs_loss]
+    if any(measure.needs_loss for measure in chosen):
+        check_loss(model, found.labels)
     if long == "error":
         _refuse_long(model, corpus)
     chosen_engine = engine_of(engine, workers, model.device)

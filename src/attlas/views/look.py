@@ -48,6 +48,7 @@ class TextAttention:
         npt.NDArray[np.int64], npt.NDArray[np.float32]
     ]  # attends to, attended by; word; rank: words and weights, over all layers and heads
     grids: Tensor  # layer head bin bin: see Attention.grid
+    even_grids: Tensor  # layer bin bin: of even attention
     square: Tensor | None = field(default=None, repr=False)
     importance: npt.NDArray[np.float64] | None = field(default=None, repr=False)  # layer head
 
@@ -118,8 +119,8 @@ class TextAttention:
         lines = 12 + len(self.text) // 60
         return f'<iframe srcdoc="{escape(self.page(), quote=True)}" style="width:100%;border:0;height:{min(760, 24 * lines)}px" sandbox="allow-scripts"></iframe>'
 
-    def overlay(self) -> Overlay:
-        """The text with its words tinted by what they receive, for every layer and head."""
+    def overlay(self, layer: int | None = None, head: int | None = None) -> Overlay:
+        """The text with its words tinted by what they receive, for every layer and head; or in one layer or head alone."""
         marks, spans = self.special, self.batch.offsets[0]
         tokens = pd.DataFrame(
             {
@@ -128,14 +129,16 @@ class TextAttention:
                 "string": list(self.tokens),
             }
         )
-        return overlay(
-            self.text, tokens, self.by_head.numpy(), self.uniform.mean(0).numpy(), self.importance, self.tops
-        )
+        values, even, of = self.by_head.numpy(), self.uniform.numpy(), self.batch.words[0].of
+        if layer is not None or head is not None:
+            chosen = received_by(values, layer, head, self.importance)[None, None]
+            return overlay(self.text, tokens, chosen, even if layer is None else even[layer : layer + 1], of=of)
+        return overlay(self.text, tokens, values, even, self.importance, self.tops, of)
 
     def page(self) -> str:
         """A page that needs nothing else: choose layer and head, click tokens (words of a long text) to see where they look."""
         common = {"model": self.model, "n_layers": self.n_layers, "n_heads": self.n_heads, "cut": self.batch.cut[0]}
-        if self.square is None or 2 * self.square.numel() > PAGE_BYTES:
+        if self.square is None or self.importance is not None or 2 * self.square.numel() > PAGE_BYTES:
             shown = self.overlay()
             page = templates().get_template("long.html")
             return page.render(words=Markup(shown.html), data=inline_json(shown.data), **common)
@@ -152,18 +155,23 @@ class TextAttention:
         """Every head's attention over the whole text as a small picture, layers down and heads across."""
         layers, heads, size = self.grids.shape[:3]
         layer, head, row = np.indices((layers, heads, size)).reshape(3, -1)
-        cells = pd.DataFrame(self.grids.reshape(-1, size).numpy(), columns=list(cell_names(size)))
-        return charts.head_pictures(
-            pd.concat([pd.DataFrame({"layer": layer, "head": head, "row": row}), cells], axis=1)
-        )
+        names = list(cell_names(size))
+        cells = pd.DataFrame(self.grids.reshape(-1, size).numpy(), columns=names)
+        frame = pd.concat([pd.DataFrame({"layer": layer, "head": head, "row": row}), cells], axis=1)
+        every = frame[["layer", "head"]].drop_duplicates()
+        weighed = None if self.importance is None else every.assign(importance=self.importance.reshape(-1))
+        even = pd.DataFrame(self.even_grids.reshape(-1, size).numpy(), columns=names)
+        return charts.head_pictures(frame, even, weighed)
 
-    def write(self, path: str | Path) -> Path:
-        """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text."""
+    def write(self, path: str | Path, layer: int | None = None, head: int | None = None) -> Path:
+        """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text, in one layer or head if given."""
         path = Path(path).expanduser()
         if path.is_dir():
             raise AttlasError(f"{path} is a folder; give a file for the page, such as look.html")
         if path.suffix.removeprefix(".") in ("svg", "png", "pdf"):
-            return write_picture(text_svg(self.overlay(), self.model), path.with_suffix(""), path.suffix[1:])[0]
+            where = "" if layer is None else f", layer {layer}"
+            title = f"{self.model}{where}{'' if head is None else f', head {head}'}"
+            return write_picture(text_svg(self.overlay(layer, head), title), path.with_suffix(""), path.suffix[1:])[0]
         write_bytes(path, self.page().encode("utf-8", "replace"))
         return path
 
@@ -186,6 +194,7 @@ def attention(model: Any, text: str | Text, importance: Any = None) -> TextAtten
     received: list[Tensor] = []
     uniform: list[Tensor] = []
     grids: list[Tensor] = []
+    even_grids: list[Tensor] = []
     total: Attention | None = None
 
     def keep(layer: Attention) -> None:
@@ -193,6 +202,7 @@ def attention(model: Any, text: str | Text, importance: Any = None) -> TextAtten
         received.append(layer.received[0].cpu())
         uniform.append(layer.uniform.received[0, 0].cpu())
         grids.append(layer.grid(GRID, None, 0).float().cpu())
+        even_grids.append(layer.uniform.once("look", lambda: layer.uniform.grid(GRID)[0].float().cpu()))
         mean = layer.over_heads()
         total = mean if total is None else total.plus(mean)
         if small:
@@ -202,7 +212,7 @@ def attention(model: Any, text: str | Text, importance: Any = None) -> TextAtten
     if total is None:
         raise ModelError(f"{model.name} showed no attention")
     return TextAttention(
-        batch, model.name, torch.stack(received), torch.stack(uniform), _tops(total, model.n_layers), torch.stack(grids),
+        batch, model.name, torch.stack(received), torch.stack(uniform), _tops(total, model.n_layers), torch.stack(grids), torch.stack(even_grids),
         torch.stack(layers) if small else None, weighed,
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from attlas.core.words import align, word_spans
 from attlas.measures.importance import scaled
 
 LEVELS = 10
+CUT = 1_000  # characters shown of what was not read
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -63,20 +64,23 @@ def overlay(
     uniform: Floats,
     importance: Floats | None = None,
     tops: tuple[npt.NDArray[np.int64], Floats] | None = None,
+    of: npt.NDArray[np.int64] | None = None,
 ) -> Overlay:
-    """The text of tokens (`start stop string`, start below 0 for a special one) tinted by values [layer, head, token] beside uniform [token].
+    """The text of tokens (`start stop string`, start below 0 for a special one) tinted by values [layer, head, token] beside uniform [layer, token], or [token] for all layers.
 
     One head for each layer means that heads were averaged. `importance` [layer, head] adds a view with heads weighed by it. `tops` are, for attending and
-    attended, the words [2, word, rank] and weights that go with each word (see look.py), shown on a click.
+    attended, the words [2, word, rank] and weights that go with each word (see look.py), shown on a click. `of` is the word of each token, if known.
     """
     starts, stops = tokens["start"].to_numpy(), tokens["stop"].to_numpy()
     special = starts < 0
-    of = word_of(content, tokens)
+    of = word_of(content, tokens) if of is None else of
     count = int(of.max(initial=-1)) + 1
     joined = np.zeros((count, *values.shape[:2]))
     np.add.at(joined, of, np.moveaxis(values, -1, 0))
     by_word = np.moveaxis(joined, 0, -1)  # layer head word
-    even: npt.NDArray[np.float64] = np.bincount(of, weights=uniform, minlength=count).astype(np.float64)
+    even = np.stack(
+        [np.bincount(of, weights=row, minlength=count).astype(np.float64) for row in np.atleast_2d(uniform)]
+    )
     marks = np.zeros(count, dtype=bool)
     marks[of[special]] = True
     first = np.full(count, np.iinfo(np.int64).max)
@@ -87,9 +91,9 @@ def overlay(
     tints = levels(by_word.mean((0, 1))[None], marks)[0]
     spans = tuple((int(start), int(stop)) for start, stop in zip(first, last, strict=True))
     packed, scales = pack(by_word.reshape(-1, count))
-    packed_even, even_scale = pack(even[None])
+    packed_even, even_scales = pack(even)
     data: dict[str, Any] = {
-        "shape": [*values.shape[:2], count], "values": packed, "scales": scales, "uniform": packed_even, "uniform_scale": even_scale[0],
+        "shape": [*values.shape[:2], count], "values": packed, "scales": scales, "uniform": packed_even, "uniform_scales": even_scales,
         "special": np.nonzero(marks)[0].tolist(), "averaged": values.shape[1] == 1,
     }  # fmt: skip
     if importance is not None and np.nansum(importance) > 0:
@@ -144,7 +148,10 @@ def _words_html(
         parts.append(f"<w class=t{tints[word]}>{escape(content[start : max(start, stop)])}</w>")
         cursor = max(cursor, stop)
     rest = content[cursor:]
+    more = f" ... {len(rest) - CUT:,} more characters" if len(rest) > CUT else ""
     parts.append(
-        f'<span class="cut" title="not read by the model">{escape(rest)}</span>' if rest.strip() else escape(rest)
+        f'<span class="cut" title="not read by the model">{escape(rest[:CUT])}</span>{more}'
+        if rest.strip()
+        else escape(rest)
     )
     return "".join(parts)

@@ -155,6 +155,9 @@ def _heatmap(study: Study) -> list[Figure]:
 def _topk(study: Study) -> list[Figure]:
     types = study.table("topk_types")
     out = [Figure("Over the corpus, by type: tokens with the most appearances on a token's list, all layers and heads; grey is what chance would give.", charts.top_bars(types[types["layers"] == "all"], "type"))]  # fmt: skip
+    every = types[(types["layers"] == "all") & (types["rank"] < 10)]
+    if every["both"].any():
+        out.append(Figure("Over the corpus, on both lists: types among the most attended to and the most attending.", charts.on_both_lists(every, "type")))  # fmt: skip
     if study.has("topk"):
         first = study.table("topk", ["text"])["text"].iloc[0]
         rows = study.table("topk", text=first)
@@ -230,7 +233,7 @@ SECTIONS.register("positions", Section(
 SECTIONS.register("totals", Section(
     "Which tokens receive attention", ("totals", "texts"),
     "Column sums of attention, averaged over heads; uniform attention would give every token 1 in a model that sees the whole text. The darkest tint is the text's largest value among "
-    "ordinary tokens; special tokens often exceed it. Attention received is not importance for the model's output.", _totals), "Which tokens receive attention?")  # fmt: skip
+    "ordinary words (one in a hundred may exceed it); special tokens often exceed it. Attention received is not importance for the model's output.", _totals), "Which tokens receive attention?")  # fmt: skip
 
 
 SECTIONS.register("heatmap", Section(

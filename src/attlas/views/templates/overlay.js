@@ -11,7 +11,9 @@ function tintWords(place, data) {
   const [layers, heads, count] = data.shape;
   const words = [...place.querySelectorAll("w")];
   const special = new Set(data.special);
-  const even = unpack(data.uniform, 0, count, data.uniform_scale);
+  const evens = data.uniform_scales.map((scale, row) => unpack(data.uniform, row * count, count, scale));
+  const mean = evens[0].map((_, word) => evens.reduce((sum, row) => sum + row[word], 0) / evens.length);
+  let even = mean;
   const rows = [];
   for (let row = 0; row < layers * heads; row++) rows.push(unpack(data.values, row * count, count, data.scales[row]));
   const controls = document.createElement("div");
@@ -34,6 +36,7 @@ function tintWords(place, data) {
   function show() {
     value = new Float32Array(count);
     const oneLayer = layer.value === "all" || layer.value === "scaled" ? -1 : Number(layer.value), oneHead = !head || head.value === "all" ? -1 : Number(head.value);
+    even = oneLayer >= 0 && evens.length > 1 ? evens[oneLayer] : mean;
     let total = 0;
     for (let row = 0; row < rows.length; row++) {
       if ((oneLayer >= 0 && Math.floor(row / heads) !== oneLayer) || (oneHead >= 0 && row % heads !== oneHead)) continue;
