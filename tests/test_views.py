@@ -106,7 +106,7 @@ def test_the_report_is_drawn_offline(hostile: attlas.Study, tmp_path: Path, brow
             color_scheme=scheme,
             viewport={"width": width, "height": 800},
         )
-        page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 16")
+        page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 17")
         assert page.locator("#surface svg .mark-symbol.role-mark path").count() == 72
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         before = page.locator("#totals w").evaluate_all("all => all.map(one => one.className)")
@@ -159,7 +159,7 @@ def test_even_attention_of_a_causal_text_is_not_one() -> None:
 def test_every_chart_is_exported(hostile: attlas.Study, tmp_path: Path, kind: str) -> None:
     paths = write_charts(hostile, tmp_path / "charts", kind)
     signature = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}[kind]
-    assert len(paths) == 22
+    assert len(paths) == 23
     assert all(path.read_bytes().startswith(signature) for path in paths)
 
 
@@ -257,7 +257,9 @@ def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) 
     assert wrong == []
     for kind, signature in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
         assert seen.write(tmp_path / f"long.{kind}").read_bytes().startswith(signature)
-    assert charts.export(seen.pictures(), tmp_path / "heads.svg").read_text().count("<image") == 12
+    assert (
+        charts.export(seen.pictures(), tmp_path / "heads.svg").read_text().count("<image") == 12 + 3
+    )  # and even attention for each layer
 
 
 def test_words_that_go_with_a_word_are_those_of_the_mean_of_all_heads() -> None:
