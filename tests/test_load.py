@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import attlas
 from attlas.core.errors import ModelError
+from attlas.core.text import Text
 from attlas.models.load import EMBEDDED_SHA256, load
 from attlas.testing import FAMILIES, tiny, tiny_tokenizer
 
@@ -207,3 +208,10 @@ def test_threads_may_share_a_tokenizer() -> None:
         )
     assert {tuple(pair) for pair in found[::2]} == {((6, 4),)}
     assert {tuple(pair) for pair in found[1::2]} == {((4, 0),)}
+
+
+def test_a_model_is_the_same_after_it_has_cut_a_text() -> None:
+    model = tiny("bert")
+    before = model.identity()
+    model.encode([(0, Text("long", "a cat " * 600))])
+    assert model.identity() == before

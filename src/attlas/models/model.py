@@ -211,11 +211,18 @@ class Model:
         return {
             "weights": self.weights_sha256(),
             "model": hashlib.sha256(self.network.config.to_json_string().encode()).hexdigest(),
-            "tokenizer": hashlib.sha256(self.tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
+            "tokenizer": self._tokenizer_sha256(),
             "device": self.device.type,
             "max_length": self.max_length,
             **({"global_tokens": str(self.global_tokens)} if self.banded else {}),
         }
+
+    def _tokenizer_sha256(self) -> str:
+        """A digest of the tokenizer as it is, whatever it was last asked to cut."""
+        plain = type(self.tokenizer.backend_tokenizer).from_str(self.tokenizer.backend_tokenizer.to_str())
+        plain.no_truncation()
+        plain.no_padding()
+        return hashlib.sha256(plain.to_str().encode()).hexdigest()
 
     def weights_sha256(self) -> str:
         """A digest of all parameters and buffers as they are now."""
