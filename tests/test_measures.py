@@ -16,6 +16,7 @@ from attlas.measures import MEASURES, measures_of
 from attlas.measures.entropy import BINS, EXAMPLES, Entropy
 from attlas.measures.positions import Positions, offset_names
 from attlas.measures.surface import COLUMNS, Surface, surface
+from attlas.measures.topk import TopK
 from attlas.measures.totals import Totals
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
 from tests import twins
@@ -307,9 +308,21 @@ def test_measures_are_asked_for_by_name_or_made():
     assert measures_of("entropy, positions") == [Entropy(), Positions()]
     assert measures_of([Positions(reach=3), "surface"]) == [Positions(reach=3), Surface()]
     assert measures_of(Entropy()) == [Entropy()]
+    assert measures_of("topk(k=5, keep=words, layers=0+2, heads=1), positions(reach=3),") == [
+        TopK(k=5, keep="words", layers=(0, 2), heads=(1,)),
+        Positions(reach=3),
+    ]
+    assert TopK(keep="keywords:de+fr") != TopK()
     wrong = {
         "entropi": "no measure 'entropi'; the measures are surface, entropy",
         " ,": "no measure was asked for",
+        "topk(k=0)": "k is 0",
+        "topk(size=3)": "topk has no parameter 'size'; its parameters are k, keep, layers, heads, shown",
+        "surface, topk(k": "is no list of measures",
+        "positions(reach)": "'reach' of positions has no value",
+        "positions(reach=far)": "cannot be",
+        "topk(keep=nouns)": "nouns",
+        "topk(keep=keywords:xx)": "xx",
         "entropy,entropy": "asked for twice: entropy",
     }
     for wanted, message in wrong.items():

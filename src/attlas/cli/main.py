@@ -19,7 +19,6 @@ from attlas.cli.app import (
     TextColumn,
     Workers,
     app,
-    listed,
     print_json,
     status,
 )
@@ -81,7 +80,9 @@ def study(
         ),
     ],
     model: ModelOption = None,
-    measures: Annotated[str, typer.Option("--measures", help="Names with commas, or all.")] = "all",
+    measures: Annotated[
+        str, typer.Option("--measures", help="Names with commas, or all; parameters in brackets: topk(k=5,keep=words).")
+    ] = "all",
     out: Out = None,
     text: TextColumn = None,
     label: Annotated[str | None, typer.Option("--label", help="The column of the label.")] = None,
@@ -111,9 +112,9 @@ def study(
 ) -> None:
     """Run measures over a corpus: tables, a manifest and a report. Stopped half way, the same command goes on."""
     from attlas.corpora import read
-    from attlas.measures import MEASURES
+    from attlas.measures import MEASURES, asked
 
-    for name in [] if measures.strip() == "all" else listed(measures):
+    for name, _ in [] if measures.strip() == "all" else asked(measures):
         MEASURES.question(name)
     texts = read(data, text=text, label=label, id=id, split=split)
     folder = out or Path("runs") / (Path(data.split(":")[-1]).name.strip(".").split(".")[0] or "study")

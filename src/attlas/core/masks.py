@@ -50,12 +50,15 @@ class Keep:
 
     @classmethod
     def of(cls, keep: str | Keep) -> Keep:
-        """A kind by its name, or what to keep itself.
+        """A kind by its name, for keywords with languages if they are not English, or what to keep itself.
 
-        >>> Keep.of("words").kind
-        'words'
+        >>> Keep.of("words").kind, Keep.of("keywords:de+fr").languages
+        ('words', ('de', 'fr'))
         """
-        return keep if isinstance(keep, Keep) else cls(keep)
+        if isinstance(keep, Keep):
+            return keep
+        kind, _, chosen = str(keep).partition(":")
+        return cls(kind, tuple(chosen.split("+"))) if chosen else cls(kind)
 
     @property
     def stopwords(self) -> frozenset[str]:

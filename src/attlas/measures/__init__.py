@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from attlas.core.errors import MeasureError
@@ -58,8 +61,58 @@ MEASURES.register(
 )
 
 
+_ASKED = re.compile(r"\s*([\w.-]+)\s*(?:\(([^()]*)\))?\s*(?:,|$)")
+
+
+def asked(wanted: str) -> list[tuple[str, dict[str, Any]]]:
+    """Names from a list with commas, each with its parameters, if any, in brackets.
+
+    >>> asked("surface, topk(k=5, keep=words), importance(ablation=2)")
+    [('surface', {}), ('topk', {'k': 5, 'keep': 'words'}), ('importance', {'ablation': 2})]
+    """
+    out: list[tuple[str, dict[str, Any]]] = []
+    place = 0
+    while place < len(wanted.strip().rstrip(",")):
+        found = _ASKED.match(wanted, place)
+        if found is None:
+            raise MeasureError(f"{wanted[place:].strip()!r} is no list of measures; write surface,topk(k=5,keep=words)")
+        given = [pair.partition("=") for pair in (found[2] or "").split(",") if pair.strip()]
+        for name, sign, value in given:
+            if not sign or not value.strip():
+                raise MeasureError(f"{name.strip()!r} of {found[1]} has no value; write {found[1]}({name.strip()}=...)")
+        out.append((found[1], {name.strip(): _value(value.strip()) for name, _, value in given}))
+        place = found.end()
+    return out
+
+
+def _value(text: str) -> Any:
+    """A parameter as Python would read it; several numbers are joined by +, anything else is a word."""
+    parts = text.split("+")
+    if len(parts) > 1 and all(part.strip().isdecimal() for part in parts):
+        return tuple(map(int, parts))
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _made(name: str, parameters: dict[str, Any]) -> Measure[Any]:
+    kind = MEASURES[name]
+    known: list[str] = [one.name for one in fields(kind) if one.init] if is_dataclass(kind) else []
+    strange = [one for one in parameters if one not in known]
+    if strange:
+        has = f"its parameters are {', '.join(known)}" if known else "it has no parameters"
+        raise MeasureError(f"{name} has no parameter {strange[0]!r}; {has}")
+    try:
+        return kind(**parameters)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise MeasureError(
+            f"{name}({', '.join(f'{one}={value!r}' for one, value in parameters.items())}) cannot be: {error}"
+        ) from error
+
+
 def measures_of(wanted: str | Measure[Any] | Iterable[str | Measure[Any]] = "all") -> list[Measure[Any]]:
-    """Measures from names, measures or both; a string may list names with commas.
+    """Measures from names, measures or both; a string may list names with commas, each with parameters: `topk(k=5,keep=words,layers=0+5)`.
 
     `"all"` is every registered one, without what costs more than the model's own pass (holes of `barcode`, and `importance`, which goes backward): name
     them to get them.
@@ -67,7 +120,7 @@ def measures_of(wanted: str | Measure[Any] | Iterable[str | Measure[Any]] = "all
     if isinstance(wanted, str) and wanted.strip() == "all":
         wanted = [MEASURES[name].among_all() for name in MEASURES if not MEASURES[name].needs_loss]
     elif isinstance(wanted, str):
-        wanted = [name.strip() for name in wanted.split(",") if name.strip()]
+        wanted = [_made(name, parameters) for name, parameters in asked(wanted)]
     elif not isinstance(wanted, Iterable):
         wanted = [wanted]
     chosen = [MEASURES[measure]() if isinstance(measure, str) else measure for measure in wanted]

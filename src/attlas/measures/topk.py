@@ -175,6 +175,9 @@ class TopK(Measure[TopKState]):
 
     def __post_init__(self) -> None:
         Keep.of(self.keep)
+        for name in ("layers", "heads"):
+            if isinstance(getattr(self, name), int):
+                object.__setattr__(self, name, (getattr(self, name),))
         if self.k < 1 or self.shown < 1:
             raise MeasureError(f"k is {self.k} and shown {self.shown}; they must be at least 1")
         for name, chosen in (("layers", self.layers), ("heads", self.heads)):
