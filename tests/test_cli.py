@@ -165,10 +165,24 @@ def test_report_of_what_is_no_study(attlas_command: Run, tmp_path: Path) -> None
 def test_interrupting_says_how_to_go_on(tmp_path: Path, tiny_folder: Path) -> None:
     (tmp_path / "many.txt").write_text("\n".join(f"a cat sat on the mat number {number}" for number in range(60_000)))
     process = subprocess.Popen(
-        [sys.executable, "-m", "attlas", "study", "--data", "many.txt", "--model", str(tiny_folder), "--out", "out"],
+        [
+            sys.executable,
+            "-m",
+            "attlas",
+            "study",
+            "--data",
+            "many.txt",
+            "--model",
+            str(tiny_folder),
+            "--out",
+            "out",
+            "--measures",
+            "surface",
+        ],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell's background job would ignore
     )
     deadline = time.monotonic() + 60
     while not (tmp_path / "out/states/000000").exists() and time.monotonic() < deadline:
