@@ -13,6 +13,7 @@ import attlas
 from attlas.core.text import Text
 from attlas.studies import Study
 from attlas.views.charts import by_position, export, top_bars
+from attlas.views.findings import position_period
 from attlas.views.report import sections
 
 FOLDER = Path(__file__).parent / "pictures"
@@ -35,8 +36,7 @@ def long_pictures(browser: Any) -> None:
     study = attlas.study(model, [text], ["topk", "position_bias"])
     lists = study.table("topk")
     export(top_bars(lists[(lists["layers"] == "all") & (lists["by"] == "type")], "type"), FOLDER / "long_lists.png")
-    period = int(study.table("position_bias_period")["residue"].max()) + 1
-    export(by_position(study.table("position_bias"), "position", period), FOLDER / "position_bias.png")
+    export(by_position(study.table("position_bias"), "position", position_period(study)), FOLDER / "position_bias.png")
     with tempfile.TemporaryDirectory() as folder:
         page = browser.new_page(viewport={"width": 1100, "height": 640})
         page.goto(seen.write(Path(folder) / "look.html").as_uri())

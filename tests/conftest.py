@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 import attlas
 from attlas.testing import tiny
@@ -25,6 +26,16 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model.network.save_pretrained(folder)
     model.tokenizer.save_pretrained(folder)
     return folder
+
+
+def stirred(model: attlas.Model, seed: int = 1) -> attlas.Model:
+    """The same model with biases and norms that are not 0 and 1, so that none can be forgotten unseen."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.network.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
+    return model
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -32,6 +32,7 @@ from attlas.measures.topk import TopK, type_of
 from attlas.models import Model
 from attlas.models.differentiate import differentiate
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
+from tests.conftest import stirred
 
 TEXTS = (
     "a cat sat on a mat , the cat saw a dog",
@@ -93,16 +94,6 @@ def even(model: Model) -> Model:
         for name, parameter in model.network.named_parameters():
             if ".query" in name:
                 parameter.zero_()
-    return model
-
-
-def stirred(model: Model, seed: int = 1) -> Model:
-    """Biases and norms that are not 0 and 1, so that none can be forgotten unseen."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.network.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
     return model
 
 

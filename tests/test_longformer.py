@@ -23,22 +23,13 @@ from attlas.core.text import Text
 from attlas.models import Model, lengthen, longformer
 from attlas.models.finetune import finetune, logits_of
 from attlas.testing import tiny, tiny_tokenizer
+from tests.conftest import stirred
 
 WORDS = "the cat sat on a mat and saw a very good dog in the film it was not bad to you".split()  # noqa: SIM905
 
 
 def words(count: int) -> str:
     return " ".join(WORDS[number * 8 % len(WORDS)] for number in range(count))
-
-
-def stirred(model: Model, seed: int = 1) -> Model:
-    """The same model with biases and norms that are not 0 and 1, so that none can be forgotten unseen."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.network.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
-    return model
 
 
 def tiny_long(task: str = "base", **options: Any) -> Model:

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerFast
 
 from attlas.core.attention import Attention
-from attlas.core.measure import Measure, Shape
+from attlas.core.measure import LearningMeasure, Measure, Shape
 from attlas.core.states import State
 from attlas.core.text import Text
 from attlas.measures import MEASURES
@@ -152,7 +152,7 @@ def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: S
     for layers in batches:
         for layer in layers:
             measure.update(state, layer)
-        if measure.needs_loss and layers and isinstance(model, Model):
+        if isinstance(measure, LearningMeasure) and layers and isinstance(model, Model):
             measure.learn(state, differentiate(model, layers[0].batch, gradients=measure.needs_gradients))
     return state
 

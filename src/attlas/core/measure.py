@@ -61,14 +61,6 @@ class Measure(ABC, Generic[S]):
     """
 
     name: ClassVar[str]
-    needs_loss: ClassVar[bool] = (
-        False  # whether it learns from the gradients of the model's loss, which a base model has not
-    )
-
-    @property
-    def needs_gradients(self) -> bool:
-        """Whether it also learns from the gradients of all parameters of heads, which are large."""
-        return False
 
     @classmethod
     def among_all(cls) -> Self:
@@ -83,10 +75,6 @@ class Measure(ABC, Generic[S]):
     def update(self, state: S, layer: Attention) -> None:
         """Take in one layer of one batch. All layers of a batch come in order before the next batch."""
 
-    def learn(self, state: S, learned: Learned) -> None:
-        """Take in what the backward pass of a batch taught, after all its layers; only if `needs_loss`."""
-        raise NotImplementedError
-
     def merge(self, left: S, right: S) -> S:
         """The state of the left texts followed by the right ones."""
         return left.merge(right)
@@ -94,6 +82,19 @@ class Measure(ABC, Generic[S]):
     @abstractmethod
     def result(self, state: S) -> dict[str, pd.DataFrame]:
         """The tables, by name."""
+
+
+class LearningMeasure(Measure[S]):
+    """A measure that learns from the gradients of the model's loss, which a model without a head has not. It goes backward, so it must be named."""
+
+    @property
+    def needs_gradients(self) -> bool:
+        """Whether it also learns from the gradients of all parameters of heads, which are large."""
+        return False
+
+    @abstractmethod
+    def learn(self, state: S, learned: Learned) -> None:
+        """Take in what the backward pass of a batch taught, after all its layers."""
 
 
 def head_frame(n_layers: int, n_heads: int, columns: Mapping[str, Any]) -> pd.DataFrame:

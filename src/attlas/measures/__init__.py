@@ -118,7 +118,9 @@ def measures_of(wanted: str | Measure[Any] | Iterable[str | Measure[Any]] = "all
     them to get them.
     """
     if isinstance(wanted, str) and wanted.strip() == "all":
-        wanted = [MEASURES[name].among_all() for name in MEASURES if not MEASURES[name].needs_loss]
+        from attlas.core.measure import LearningMeasure
+
+        wanted = [MEASURES[name].among_all() for name in MEASURES if not issubclass(MEASURES[name], LearningMeasure)]
     elif isinstance(wanted, str):
         wanted = [_made(name, parameters) for name, parameters in asked(wanted)]
     elif not isinstance(wanted, Iterable):

@@ -11,7 +11,7 @@ import pandas as pd
 
 from attlas.core.attention import Attention
 from attlas.core.errors import MeasureError
-from attlas.core.measure import Learned, Measure, Shape, head_frame
+from attlas.core.measure import Learned, LearningMeasure, Shape, head_frame
 from attlas.core.states import Floats, Moments, State, Sums
 
 ACCUMULATIONS = ("score", "grad")
@@ -49,7 +49,7 @@ class ImportanceState(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Importance(Measure[ImportanceState]):
+class Importance(LearningMeasure[ImportanceState]):
     """How much the loss depends on each head: a classifier's loss on the text's label, or on its own answer where there is none; see docs/long.md.
 
     `taylor` is the sum over a head's parameters (its rows of query, key and value, their biases, its columns of the output projection) of (gradient x
@@ -61,7 +61,6 @@ class Importance(Measure[ImportanceState]):
     """
 
     name: ClassVar[str] = "importance"
-    needs_loss: ClassVar[bool] = True
     accumulate: str = "score"
     ablation: int = 0
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -20,6 +19,7 @@ from attlas.core.attention import Attention, DenseAttention
 from attlas.core.batch import Batch
 from attlas.core.errors import CaptureError
 from attlas.models import longformer
+from attlas.models.gradients import gradient_of, keep_gradient, wide
 from attlas.models.implementation import Undo, use_implementation
 
 if TYPE_CHECKING:
@@ -54,32 +54,14 @@ class DenseSeen:
 
     def attention(self, batch: Batch, index: int) -> Attention:
         n = batch.n_tokens
-        layer = DenseAttention(_float(self.weights.detach()[..., :n, :n]), batch, index, self.visible)
+        layer = DenseAttention(self.weights.detach()[..., :n, :n].to(wide(self.weights)), batch, index, self.visible)
         layer.gradient_source = lambda: DenseAttention(
-            _float(_grad(self.weights)[..., :n, :n]), batch, index, self.visible
+            gradient_of(self.weights)[..., :n, :n].to(wide(self.weights)), batch, index, self.visible
         )
         return layer
 
     def keep_gradient(self) -> None:
-        _keep(self.weights)
-
-
-def _float(weights: Tensor) -> Tensor:
-    return weights.float() if weights.dtype in (torch.float16, torch.bfloat16) else weights
-
-
-def _keep(weights: Tensor) -> None:
-    if not weights.requires_grad:
-        raise CaptureError(
-            "gradients were asked for, but nothing in this pass requires one; run it with gradients enabled and unfrozen parameters"
-        )
-    weights.retain_grad()
-
-
-def _grad(weights: Tensor) -> Tensor:
-    if weights.grad is None:
-        raise CaptureError("these weights have no gradient yet; call backward on a loss inside the observation first")
-    return weights.grad
+        keep_gradient(self.weights)
 
 
 class Adapter(Protocol):

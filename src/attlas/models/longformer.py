@@ -19,6 +19,7 @@ from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
 from attlas.core.errors import CaptureError
+from attlas.models.gradients import gradient_of, keep_gradient, wide
 from attlas.models.implementation import Undo
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ class BandSeen:
             self.blocks.append(block)
         if self.band is None or self.columns is None:
             texts, heads, count = *block.shape[:2], self.places.shape[1]
-            self.band = torch.empty(texts, heads, self.n, 2 * self.reach + 1, dtype=_wide(block), device=block.device)
-            self.columns = torch.empty(texts, heads, self.n, count, dtype=_wide(block), device=block.device)
+            self.band = torch.empty(texts, heads, self.n, 2 * self.reach + 1, dtype=wide(block), device=block.device)
+            self.columns = torch.empty(texts, heads, self.n, count, dtype=wide(block), device=block.device)
         _unskew(block.detach(), self.band, self.columns, start, self.reach)
 
     def attention(self, batch: Batch, index: int) -> Attention:
@@ -107,35 +108,22 @@ class BandSeen:
 
     def keep_gradient(self) -> None:
         for weights in (*self.blocks, *([] if self.rows is None else [self.rows])):
-            if not weights.requires_grad:
-                raise CaptureError(
-                    "gradients were asked for, but nothing in this pass requires one; run it with gradients enabled and unfrozen parameters"
-                )
-            weights.retain_grad()
+            keep_gradient(weights)
 
     def _gradient(self, batch: Batch, index: int) -> BandedAttention:
-        if any(block.grad is None for block in self.blocks):
-            raise CaptureError(
-                "these weights have no gradient yet; call backward on a loss inside the observation first"
-            )
         band = self.blocks[0].new_empty(
-            *self.blocks[0].shape[:2], self.n, 2 * self.reach + 1, dtype=_wide(self.blocks[0])
+            *self.blocks[0].shape[:2], self.n, 2 * self.reach + 1, dtype=wide(self.blocks[0])
         )
         columns = band.new_empty(*band.shape[:3], self.places.shape[1])
         start = 0
         for block in self.blocks:
-            _unskew(block.grad, band, columns, start, self.reach)  # type: ignore[arg-type]
+            _unskew(gradient_of(block), band, columns, start, self.reach)
             start += block.shape[2] * block.shape[3]
         _clear_unseen(band, self.places, self.n)
         rows = band.new_zeros(*band.shape[:2], 0, self.n)
         if self.rows is not None and self.rows.grad is not None:
             rows = self.rows.grad.to(band.dtype)
         return self._made(batch, index, band, columns, rows)
-
-
-def _wide(weights: Tensor) -> torch.dtype:
-    """Half precision is measured in float32."""
-    return torch.float32 if weights.dtype in (torch.float16, torch.bfloat16) else weights.dtype
 
 
 def _unskew(block: Tensor, band: Tensor, columns: Tensor, start: int, reach: int) -> None:

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attlas.core.errors import AttlasError
 from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.text import Text
 from attlas.corpora import labelled, split
 from attlas.models.finetune import HELD_OUT as HELD_OUT_FILE
 from attlas.models.finetune import finetune
 from attlas.models.load import EMBEDDED, load
-from attlas.papers.data import cola, imdb, sms, without
+from attlas.papers.data import check_chosen, cola, data_folder, imdb, sms, without
 from attlas.topology.pipeline import Experiment, experiment
 from attlas.views import charts
 from attlas.views.findings import head_name
@@ -187,17 +186,9 @@ def reproduce(
     say: Callable[[str], None] = lambda line: None,
 ) -> Reproduced:
     """Fine-tune, extract, classify and compare, task by task; what is done already is found again. `say` hears what is begun."""
-    root, folder = Path(data_root).expanduser(), Path(out).expanduser()
-    if not tasks or not conventions:
-        raise AttlasError(
-            f"there is no task or no convention; tasks are {', '.join(TASKS)}, conventions {', '.join(CONVENTIONS)}"
-        )
     for kind, given, known in (("task", tasks, tuple(TASKS)), ("convention", conventions, CONVENTIONS)):
-        strange = [name for name in given if name not in known]
-        if strange:
-            raise AttlasError(f"there is no {kind} {strange[0]!r}; they are {', '.join(known)}")
-    if not root.is_dir():
-        raise AttlasError(f"there is no folder {root}; give the folder of the data sets with --data-root")
+        check_chosen(kind, given, known)
+    root, folder = data_folder(data_root), Path(out).expanduser()
     texts = {name: TASKS[name].parts(root) for name in tasks}  # a missing file is said before an hour of work
     load(model)  # so is a model that cannot be had
     reproduced = Reproduced(EMBEDDED if model is None else str(model), {}, [])

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attlas.core.errors import CorpusError
+from attlas.core.errors import AttlasError, CorpusError
 from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow
 from attlas.corpora.files import Row, csv_rows, jsonl_rows
+
+
+def data_folder(root: str | Path) -> Path:
+    """The folder of the data sets."""
+    folder = Path(root).expanduser()
+    if not folder.is_dir():
+        raise AttlasError(f"there is no folder {folder}; give the folder of the data sets with --data-root")
+    return folder
+
+
+def check_chosen(kind: str, given: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse a choice of nothing, or of something that is not there."""
+    strange = [name for name in given if name not in known]
+    if strange or not given:
+        raise AttlasError(f"there is no {kind}{f' {strange[0]!r}' if strange else ''}; they are {', '.join(known)}")
 
 
 def existing(root: Path, *names: str) -> Path:

@@ -26,10 +26,10 @@ from attlas.measures.importance import Importance, from_0_to_1, importance_of
 from attlas.measures.topk import TopK
 from attlas.models import Model, lengthen, load
 from attlas.models.finetune import finetune, head_inputs, label_names, logits_of
-from attlas.papers.data import labelled_jsonl
+from attlas.papers.data import check_chosen, data_folder, labelled_jsonl
 from attlas.studies import Study, study
 from attlas.views import charts
-from attlas.views.findings import position_finding
+from attlas.views.findings import position_finding, position_period
 from attlas.views.overlay import overlay, received_by
 from attlas.views.picture import text_svg
 from attlas.views.report import text_overlay, write_picture
@@ -93,12 +93,8 @@ def reproduce(
     say: Callable[[str], None] = lambda line: None,
 ) -> Reproduced:
     """Lengthen, fine-tune, read attention and draw, task by task; what is done already is found again. `say` hears what is begun."""
-    root, folder = Path(data_root).expanduser(), Path(out).expanduser()
-    strange = [name for name in tasks if name not in TASKS]
-    if strange or not tasks:
-        raise AttlasError(f"there is no task {strange[0] if strange else ''!r}; they are {', '.join(TASKS)}")
-    if not root.is_dir():
-        raise AttlasError(f"there is no folder {root}; give the folder of the data sets with --data-root")
+    check_chosen("task", tasks, tuple(TASKS))
+    root, folder = data_folder(data_root), Path(out).expanduser()
     texts = {name: _texts(root, name) for name in tasks}  # a missing file is said before an hour of work
     long = _long_model(model, folder / "model-long", fresh)
     reproduced = Reproduced(f"{load(model).name}, lengthened to {LENGTH:,} tokens, window {WINDOW}", {}, [])
@@ -234,7 +230,7 @@ def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
         "figure5bd-lists-by-position": charts.top_bars(positions, "position"),
         "figure5-corpus-by-type": charts.top_bars(_all_layers(corpus.table("topk_types")), "type"),
         "figure6-instances": charts.instances(instances, often),
-        "position-bias": charts.by_position(corpus.table("position_bias"), "position", _period(corpus)),
+        "position-bias": charts.by_position(corpus.table("position_bias"), "position", position_period(corpus)),
     }
     for by, rows in (("type", types), ("position", positions)):
         first = rows[rows["rank"] < 10]
@@ -249,12 +245,6 @@ def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
 
 def _all_layers(types: pd.DataFrame) -> pd.DataFrame:
     return types[types["layers"] == "all"]
-
-
-def _period(corpus: Study) -> int | None:
-    return (
-        int(corpus.table("position_bias_period")["residue"].max()) + 1 if corpus.has("position_bias_period") else None
-    )
 
 
 def _overlays(corpus: Study, example: Text, place: Path) -> list[Path]:

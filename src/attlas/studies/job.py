@@ -13,7 +13,7 @@ import pandas as pd
 
 from attlas.core.attention import Attention
 from attlas.core.errors import AttlasError
-from attlas.core.measure import Measure
+from attlas.core.measure import LearningMeasure, Measure
 from attlas.core.states import State
 from attlas.models import Model
 from attlas.models.differentiate import differentiate
@@ -68,7 +68,7 @@ class ShardJob:
     def _reading(self, states: dict[str, State]) -> Iterator[Callable[[Sequence[Encoded]], None]]:
         """While open, a function that runs a group of texts; backward too if a measure learns from that."""
         model, sink = self.model, partial(self._take, states)
-        learning = [measure for measure in self.measures if measure.needs_loss]
+        learning = [measure for measure in self.measures if isinstance(measure, LearningMeasure)]
         if not learning:
             with model.reading(sink) as read:
                 yield lambda group: read(model.encoder.batch(group, model.device))

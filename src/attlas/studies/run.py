@@ -20,7 +20,7 @@ import pandas as pd
 
 from attlas.core.errors import StudyError
 from attlas.core.files import claimed, replacing, write_json, writing
-from attlas.core.measure import Measure
+from attlas.core.measure import LearningMeasure, Measure
 from attlas.core.progress import Report, progress_bar
 from attlas.core.states import State
 from attlas.corpora import Corpus, read
@@ -65,7 +65,7 @@ def study(
     corpus = read(texts, text=text, label=label)
     found = survey(corpus, bad)
     model = load(model)
-    if any(measure.needs_loss for measure in chosen):
+    if any(isinstance(measure, LearningMeasure) for measure in chosen):
         check_loss(model, found.labels)
     if long == "error":
         _refuse_long(model, corpus)

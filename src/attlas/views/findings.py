@@ -103,12 +103,17 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
     return out
 
 
+def position_period(study: Study) -> int | None:
+    """After how many tokens position embeddings repeat, if the study's model repeats them."""
+    return int(study.table("position_bias_period")["residue"].max()) + 1 if study.has("position_bias_period") else None
+
+
 def position_finding(study: Study) -> str | None:
     """What tokens at multiples of the period receive, where texts are long enough to have such tokens."""
-    if not study.has("position_bias_period"):
+    period = position_period(study)
+    if period is None:
         return None
     table, whole = study.table("position_bias_period"), study.table("position_bias")
-    period = int(table["residue"].max()) + 1
     if whole["position"].max() < period or not (table["residue"] == 0).any():
         return None
     at = table["residue"] == 0

@@ -23,7 +23,7 @@ from attlas.core.registry import Registry
 from attlas.measures.importance import importance_of
 from attlas.studies.opened import Study
 from attlas.views import charts
-from attlas.views.findings import facts, findings
+from attlas.views.findings import facts, findings, position_period
 from attlas.views.overlay import Overlay, overlay
 from attlas.views.picture import text_svg
 
@@ -172,9 +172,7 @@ def _topk(study: Study) -> list[Figure]:
 
 def _position_bias(study: Study) -> list[Figure]:
     table = study.table("position_bias")
-    period = (
-        int(study.table("position_bias_period")["residue"].max()) + 1 if study.has("position_bias_period") else None
-    )
+    period = position_period(study)
     out = [Figure("By position: attention received by ordinary tokens over what even attention would give them there, mean of heads and layers.", charts.by_position(table, "position", period))]  # fmt: skip
     if period and table["position"].max() >= period:
         folded = study.table("position_bias_period")
