@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +24,7 @@ from attlas.core.attention import Attention, DenseAttention, same_visible
 from attlas.core.batch import Batch
 from attlas.core.errors import CaptureError
 from attlas.models.adapters import DenseSeen, Seen, adapter_of
-from attlas.models.implementation import Undo, use_implementation
+from attlas.models.implementation import Undo, fitted, use_implementation
 
 IMPLEMENTATION = "attlas"
 Sink = Callable[[Attention], None]
@@ -106,18 +105,6 @@ class _Open(threading.local):
 _open = _Open()
 
 
-@dataclass
-class _Fitted:
-    """What was put on a network and how often it is in use."""
-
-    undo: Undo
-    users: int = 0
-
-
-_fitted: WeakKeyDictionary[nn.Module, _Fitted] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
 def attention_function(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, Tensor]:
@@ -184,33 +171,18 @@ def observe(
     their graph, and after a backward pass their `grad`. `scope` is the part of the network to watch (an encoder).
     """
     scope = network if scope is None else scope
-    _fit(network, scope)
     observer = Observer(frozenset(map(id, scope.modules())), sink, gates, gradients)
-    _open.observers.append(observer)
-    try:
-        yield observer
-    finally:
-        _open.observers.remove(observer)
-        _release(network)
+    with fitted(network, "attention", lambda: _fit(network, scope)):
+        _open.observers.append(observer)
+        try:
+            yield observer
+        finally:
+            _open.observers.remove(observer)
 
 
-def _fit(network: nn.Module, scope: nn.Module) -> None:
-    with _lock:
-        if network not in _fitted:
-            adapter = adapter_of(scope)
-            undo = adapter.fit(network, scope, _open.of) if adapter else _use_function(network)
-            _fitted[network] = _Fitted(undo)
-        _fitted[network].users += 1
-
-
-def _release(network: nn.Module) -> None:
-    with _lock:
-        fitted = _fitted[network]
-        fitted.users -= 1
-        if fitted.users == 0:
-            del _fitted[network]
-            for step in reversed(fitted.undo):
-                step()
+def _fit(network: nn.Module, scope: nn.Module) -> Undo:
+    adapter = adapter_of(scope)
+    return adapter.fit(network, scope, _open.of) if adapter else _use_function(network)
 
 
 def _use_function(network: nn.Module) -> Undo:

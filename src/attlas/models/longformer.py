@@ -20,7 +20,7 @@ from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
 from attlas.core.errors import CaptureError
 from attlas.models.gradients import gradient_of, keep_gradient, wide
-from attlas.models.implementation import Undo
+from attlas.models.implementation import Undo, replace_method
 
 if TYPE_CHECKING:
     from attlas.models.capture import Observer
@@ -34,24 +34,9 @@ def fit(scope: nn.Module, observers_of: Callable[[nn.Module], list[Observer]]) -
     undo: Undo = []
     for module in scope.modules():
         if type(module).__name__ == "LongformerSelfAttention":
-            undo.append(_replace(module, "forward", _Forward(module, observers_of)))
+            undo.append(replace_method(module, "forward", _Forward(module, observers_of)))
         elif hasattr(module, "_pad_to_window_size"):
-            undo.append(_replace(module, "_pad_to_window_size", _as_it_is))
-    return undo
-
-
-def _replace(module: nn.Module, name: str, function: Callable[..., Any]) -> Callable[[], None]:
-    """Put a method on one module; how to put back what was there (a method of the user's own, or the class's)."""
-    own = module.__dict__
-    before = own.get(name)
-    own[name] = function
-
-    def undo() -> None:
-        if before is None:
-            own.pop(name, None)
-        else:
-            own[name] = before
-
+            undo.append(replace_method(module, "_pad_to_window_size", _as_it_is))
     return undo
 
 
