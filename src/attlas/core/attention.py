@@ -100,6 +100,10 @@ class Attention(Memo, ABC):
         """Attention received: column sums, [text, head, key]."""
 
     @abstractmethod
+    def carried(self, amounts: Tensor) -> Tensor:
+        """What each key receives if query q hands on amounts[q] by its weights ([text, query]): [text, head, key]; amounts of one give `received`."""
+
+    @abstractmethod
     def row_entropy(self) -> Tensor:
         """Entropy of each row in nats, [text, head, query]."""
 
@@ -156,6 +160,10 @@ class Attention(Memo, ABC):
     @abstractmethod
     def plus(self, other: Attention) -> Attention:
         """This layer's weights and another's added up, where each sees what either sees."""
+
+    @abstractmethod
+    def times(self, other: Attention, positive: bool = False) -> Attention:
+        """This layer's weights times another's of the same form (their gradient, say), cell by cell; only what is above 0 if `positive`."""
 
     @abstractmethod
     def to_words(self) -> Sequence[Attention]:
@@ -226,6 +234,9 @@ class DenseAttention(Attention):
     def received(self) -> Tensor:
         return self.weights.sum(-2)
 
+    def carried(self, amounts: Tensor) -> Tensor:
+        return torch.matmul(amounts.to(self.weights)[:, None, None], self.weights).squeeze(-2)
+
     def row_entropy(self) -> Tensor:
         return row_entropy(self.weights)
 
@@ -278,6 +289,10 @@ class DenseAttention(Attention):
         theirs = other.dense()
         seen = None if self.visible is None or theirs.visible is None else self.visible | theirs.visible
         return DenseAttention(self.weights + theirs.weights, self.batch, self.index, seen)
+
+    def times(self, other: Attention, positive: bool = False) -> DenseAttention:
+        product = self.weights * other.dense().weights
+        return DenseAttention(product.relu() if positive else product, self.batch, self.index, self.visible)
 
     def to_words(self) -> list[DenseAttention]:
         weights = self.weights.expand(self.n_texts, -1, -1, -1)  # uniform keeps one for all texts

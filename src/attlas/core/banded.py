@@ -154,6 +154,9 @@ class BandedAttention(Attention):
         """The text of each head of each text."""
         return np.arange(self.band.shape[0]).repeat(self.n_heads)
 
+    def carried(self, amounts: Tensor) -> Tensor:
+        return self.transposed.mass_to(amounts)
+
     def row_entropy(self) -> Tensor:
         return self._with_rows(row_entropy(self.band) + row_entropy(self.columns), row_entropy(self.rows))
 
@@ -227,6 +230,13 @@ class BandedAttention(Attention):
         return BandedAttention(
             mine + theirs, self.columns + other.columns, self.rows + other.rows, self.places, self.batch, self.index
         )
+
+    def times(self, other: Attention, positive: bool = False) -> Attention:
+        if not isinstance(other, BandedAttention) or other.reach != self.reach:
+            return self.dense().times(other, positive)
+        products = (self.band * other.band, self.columns * other.columns, self.rows * other.rows)
+        band, columns, rows = (product.relu() if positive else product for product in products)
+        return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
 
     def to_words(self) -> list[BandedAttention]:
         return [self._to_words(text, words) for text, words in enumerate(self.batch.words)]

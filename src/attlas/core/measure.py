@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -11,6 +13,7 @@ import pandas as pd
 from torch import Tensor
 
 from attlas.core.attention import Attention
+from attlas.core.batch import Batch
 from attlas.core.states import State
 
 S = TypeVar("S", bound=State)
@@ -95,6 +98,32 @@ class LearningMeasure(Measure[S]):
     @abstractmethod
     def learn(self, state: S, learned: Learned) -> None:
         """Take in what the backward pass of a batch taught, after all its layers."""
+
+
+@dataclass
+class Acted:
+    """What an acting measure has to say of a batch beside its state: texts it left out, each with the reason, and counts for the manifest."""
+
+    left_out: list[tuple[int, str]] = field(default_factory=list)  # place of the text, reason
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Acted) -> None:
+        self.left_out += other.left_out
+        self.counts.update(other.counts)
+
+
+class ActingMeasure(Measure[S]):
+    """A measure that runs the model itself, head and all, as it needs. It costs more than a pass, so it must be named."""
+
+    def check(self, model: Any) -> None:
+        """Refuse, before any work, a model that it cannot use."""
+
+    def update(self, state: S, layer: Attention) -> None:
+        """Nothing is read from the study's own pass."""
+
+    @abstractmethod
+    def act(self, state: S, model: Any, batch: Batch) -> Acted:
+        """Take in a batch, made for the whole network; a text that it cannot use is left out, and the others go on."""
 
 
 def head_frame(n_layers: int, n_heads: int, columns: Mapping[str, Any]) -> pd.DataFrame:

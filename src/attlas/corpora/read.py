@@ -13,6 +13,7 @@ from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow, Corpus
 from attlas.corpora.files import Row, jsonl_rows, rows_of
+from attlas.corpora.rationales import RATIONALE, Layout, character_spans, recognised
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +34,8 @@ def read(
 
     `source` is a path (csv, tsv, jsonl, parquet, txt, each also .gz; or a folder of .txt files), a DataFrame, a list of strings, of Texts
     or of mappings, a `datasets` data set, `"hub:NAME"` for one of the hub's (with `split`), or `"embedded:NAME"` for one of ours.
-    `text`, `label` and `id` name the columns; without `text` the first of a few usual names is taken.
+    `text`, `label` and `id` name the columns; without `text` the first of a few usual names is taken. Rows of ERASER and of HateXplain are
+    known by the fields of the first: they keep the data set's words, their label and the annotation `rationale`.
     """
     if isinstance(source, Corpus):
         return source
@@ -90,21 +92,25 @@ class _Columns:
     def texts(self, name: str, rows: Iterable[Row]) -> Iterator[Text | BadRow]:
         """Texts from rows of fields; the first row must have the columns."""
         text: str | None = None
+        layout: Layout | None = None
         for number, (where, row) in enumerate(rows):
             if isinstance(row, BadRow | Text):
                 yield row
                 continue
             if text is None:
-                text = self._text_column(name, row)
-            yield self._one(where, number, row, text)
+                layout = recognised(row, self.text)
+                text = self._text_column(name, row, layout)
+            yield self._one(where, number, row, text, layout)
 
-    def _text_column(self, name: str, row: Mapping[str, Any]) -> str:
+    def _text_column(self, name: str, row: Mapping[str, Any], layout: Layout | None) -> str:
         have = ", ".join(map(str, row)) or "none"
         for kind in (self.text, self.label, self.id):
-            if kind is not None and kind not in row:
+            if kind is not None and kind not in row and not (layout is not None and kind in layout.made):
                 raise CorpusError(f"{name} has no column {kind!r}; its columns are {have}")
         if self.text is not None:
             return self.text
+        if layout is not None:
+            return layout.text
         guess = next((column for column in TEXT_COLUMNS if column in row), None)
         if guess is None:
             raise CorpusError(
@@ -112,21 +118,42 @@ class _Columns:
             )
         return guess
 
-    def _one(self, where: str, number: int, row: Mapping[str, Any], column: str) -> Text | BadRow:
-        own_id = row.get(self.id or "id")
-        id_ = str(number) if own_id is None or own_id == "" else str(own_id)
-        content = row.get(column)
-        if content is None:
-            return BadRow(where, f"it has no {column!r}", id_)
-        if not isinstance(content, str):
-            return BadRow(where, f"its {column!r} is a {type(content).__name__}, not a string", id_)
-        label = None
+    def _one(
+        self, where: str, number: int, row: Mapping[str, Any], column: str, layout: Layout | None
+    ) -> Text | BadRow:
+        id_ = self._id(row, number, layout)
+        notes: dict[str, Any] = {"where": where}
+        try:
+            if layout is not None:
+                words, notes[RATIONALE] = layout.read(row)
+                return Text(id_, "", self._label(row, layout), words, notes)
+            content = row.get(column)
+            if content is None:
+                return BadRow(where, f"it has no {column!r}", id_)
+            if not isinstance(content, str):
+                return BadRow(where, f"its {column!r} is a {type(content).__name__}, not a string", id_)
+            spans = character_spans(row, content)
+            if spans is not None:
+                notes[RATIONALE] = spans
+            return Text(id_, content, self._label(row, None), annotations=notes)
+        except CorpusError as error:
+            return BadRow(where, str(error), id_)
+
+    def _id(self, row: Mapping[str, Any], number: int, layout: Layout | None) -> str:
+        names = (self.id,) if self.id else layout.ids if layout else ("id",)
+        given = (row.get(name) for name in names)
+        return next((str(one) for one in given if one is not None and str(one)), str(number))
+
+    def _label(self, row: Mapping[str, Any], layout: Layout | None) -> str | None:
+        if layout is not None and self.label in (None, "label"):
+            value = layout.label(row)
+        else:
+            value = None if self.label is None else row.get(self.label)
+        if not (value is None or (isinstance(value, float) and value != value) or not str(value).strip()):
+            return str(value)
         if self.label is not None:
-            value = row.get(self.label)
-            if value is None or (isinstance(value, float) and value != value) or not str(value).strip():
-                return BadRow(where, f"it has no label in {self.label!r}", id_)
-            label = str(value)
-        return Text(id_, content, label, annotations={"where": where})
+            raise CorpusError(f"it has no label in {self.label!r}")
+        return None
 
 
 def _path(path: Path, columns: _Columns) -> Corpus:

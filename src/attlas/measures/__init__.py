@@ -42,6 +42,11 @@ MEASURES.register(
 )
 MEASURES.register("importance", "attlas.measures.importance:Importance", "Which heads matter for what the model says?")
 MEASURES.register(
+    "explanations",
+    "attlas.explain.measure:Explanations",
+    "Which tokens does the model's answer rest on, and does attention say so too?",
+)
+MEASURES.register(
     "betti",
     "attlas.topology.betti_numbers:Betti",
     "How many pieces and cycles has each head's attention graph, at several thresholds?",
@@ -114,13 +119,14 @@ def _made(name: str, parameters: dict[str, Any]) -> Measure[Any]:
 def measures_of(wanted: str | Measure[Any] | Iterable[str | Measure[Any]] = "all") -> list[Measure[Any]]:
     """Measures from names, measures or both; a string may list names with commas, each with parameters: `topk(k=5,keep=words,layers=0+5)`.
 
-    `"all"` is every registered one, without what costs more than the model's own pass (holes of `barcode`, and `importance`, which goes backward): name
+    `"all"` is every registered one, without what costs more than the model's own pass (holes of `barcode`, and `importance` and `explanations`, which go backward): name
     them to get them.
     """
     if isinstance(wanted, str) and wanted.strip() == "all":
-        from attlas.core.measure import LearningMeasure
+        from attlas.core.measure import ActingMeasure, LearningMeasure
 
-        wanted = [MEASURES[name].among_all() for name in MEASURES if not issubclass(MEASURES[name], LearningMeasure)]
+        costly = (LearningMeasure, ActingMeasure)
+        wanted = [MEASURES[name].among_all() for name in MEASURES if not issubclass(MEASURES[name], costly)]
     elif isinstance(wanted, str):
         wanted = [_made(name, parameters) for name, parameters in asked(wanted)]
     elif not isinstance(wanted, Iterable):

@@ -63,7 +63,7 @@ def check_loss(model: Model, labels: Iterable[str] = ()) -> None:
         if model.network.config.num_labels < 2:
             raise ModelError(ONE_NUMBER)
         for label in labels:
-            _number_of(model, label, f"some texts have the label {label!r}")
+            label_number(model, label, f"some texts have the label {label!r}")
 
 
 ONE_NUMBER = "the classifier gives one number, no labels; its loss is not known"
@@ -76,13 +76,15 @@ def no_loss(model: Model) -> str:
 
 def _labels(model: Model, batch: Batch, logits: Tensor) -> Tensor:
     wanted = [
-        guess if text.label is None else _number_of(model, text.label, f"text {text.id!r} has the label {text.label!r}")
+        guess
+        if text.label is None
+        else label_number(model, text.label, f"text {text.id!r} has the label {text.label!r}")
         for text, guess in zip(batch.texts, logits.argmax(-1).tolist(), strict=True)
     ]
     return torch.tensor(wanted, device=logits.device)
 
 
-def _number_of(model: Model, label: Any, what: str) -> int:
+def label_number(model: Model, label: Any, what: str) -> int:
     """Which of a classifier's labels this is: by name, or by number where no name is one."""
     config = model.network.config
     names: Mapping[str, int] = {str(name): int(number) for name, number in config.label2id.items()}

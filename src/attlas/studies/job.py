@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import pandas as pd
 
 from attlas.core.attention import Attention
 from attlas.core.errors import AttlasError
-from attlas.core.measure import LearningMeasure, Measure
+from attlas.core.measure import Acted, ActingMeasure, LearningMeasure, Measure
 from attlas.core.states import State
 from attlas.models import Model
 from attlas.models.differentiate import differentiate
@@ -43,6 +43,7 @@ class ShardJob:
         groups = list(model.encoder.groups(self.kept))
         self.lanes = [groups[lane::LANES] for lane in range(LANES) if groups[lane::LANES]] or [[]]
         self.states: dict[int, dict[str, State]] = {}
+        self.acted: dict[str, Acted] = {}
         self.lock = threading.Lock()
 
     def tasks(self) -> list[Task]:
@@ -66,23 +67,29 @@ class ShardJob:
 
     @contextmanager
     def _reading(self, states: dict[str, State]) -> Iterator[Callable[[Sequence[Encoded]], None]]:
-        """While open, a function that runs a group of texts; backward too if a measure learns from that."""
+        """While open, a function that runs a group of texts: once for all that read attention, backward too if a measure learns from that, then the measures that run the model themselves."""
         model, sink = self.model, partial(self._take, states)
         learning = [measure for measure in self.measures if isinstance(measure, LearningMeasure)]
-        if not learning:
-            with model.reading(sink) as read:
-                yield lambda group: read(model.encoder.batch(group, model.device))
-            return
-
+        acting = [measure for measure in self.measures if isinstance(measure, ActingMeasure)]
         gradients = any(measure.needs_gradients for measure in learning)
+        plain = len(learning) + len(acting) < len(self.measures) and not learning
+        with model.reading(sink) if plain else nullcontext() as read:
 
-        def learn(group: Sequence[Encoded]) -> None:
-            batch = model.classifying_encoder.batch(group, model.device)
-            learned = differentiate(model, batch, sink, gradients=gradients)
-            for measure in learning:
-                measure.learn(states[measure.name], learned)
+            def run(group: Sequence[Encoded]) -> None:
+                if read is not None:
+                    read(model.encoder.batch(group, model.device))
+                if learning:
+                    learned = differentiate(
+                        model, model.classifying_encoder.batch(group, model.device), sink, gradients=gradients
+                    )
+                    for measure in learning:
+                        measure.learn(states[measure.name], learned)
+                for one in acting:
+                    acted = one.act(states[one.name], model, model.classifying_encoder.batch(group, model.device))
+                    with self.lock:
+                        self.acted.setdefault(one.name, Acted()).add(acted)
 
-        yield learn
+            yield run
 
     def _take(self, states: dict[str, State], layer: Attention) -> None:
         for measure in self.measures:
@@ -120,11 +127,24 @@ class ShardJob:
             "tokens": sum(map(len, self.kept)),
             "tokens_cut": sum(text.cut for text in self.kept),
         }
+        found = {text.place: text for text in self.kept}
+        for name, acted in self.acted.items():
+            counts |= {what: acted.counts[what] for what in sorted(acted.counts)}
+            quarantine += [
+                {
+                    "place": place,
+                    "id": found[place].text.id,
+                    "where": _where(found[place]),
+                    "measure": name,
+                    "reason": reason,
+                }
+                for place, reason in acted.left_out
+            ]
         arrays = {f"{name}/{key}": array for name, state in states.items() for key, array in state.arrays().items()}
         rows = {name: part.frame() for state in states.values() for name, part in state.streamed().items()}
         record = {"counts": counts, "quarantine": sorted(quarantine, key=lambda row: row["place"])}
         self.store.write(self.shard.index, record, arrays, {"texts": self._texts(), **rows})
-        self.tell(len(quarantine))
+        self.tell(counts["quarantined"])
 
     def _texts(self) -> pd.DataFrame:
         """The table `texts`: one row a text."""

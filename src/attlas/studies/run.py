@@ -20,7 +20,7 @@ import pandas as pd
 
 from attlas.core.errors import StudyError
 from attlas.core.files import claimed, replacing, write_json, writing
-from attlas.core.measure import LearningMeasure, Measure
+from attlas.core.measure import ActingMeasure, LearningMeasure, Measure
 from attlas.core.progress import Report, progress_bar
 from attlas.core.states import State
 from attlas.corpora import Corpus, read
@@ -32,7 +32,7 @@ from attlas.studies import store
 from attlas.studies.engines import Engine, Task, engine_of
 from attlas.studies.job import LANES, ShardJob
 from attlas.studies.opened import Study
-from attlas.studies.shards import SHARD_CHARACTERS, SHARD_TEXTS, Survey, shards, survey
+from attlas.studies.shards import COSTLY_CHARACTERS, COSTLY_TEXTS, SHARD_CHARACTERS, SHARD_TEXTS, Survey, shards, survey
 
 
 def study(
@@ -67,6 +67,9 @@ def study(
     model = load(model)
     if any(isinstance(measure, LearningMeasure) for measure in chosen):
         check_loss(model, found.labels)
+    for measure in chosen:
+        if isinstance(measure, ActingMeasure):
+            measure.check(model)
     if long == "error":
         _refuse_long(model, corpus)
     chosen_engine = engine_of(engine, workers, model.device)
@@ -97,6 +100,8 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.shards = store.ShardStore(self.folder / store.STATES)
+        costly = any(isinstance(measure, ActingMeasure) for measure in self.measures)
+        self.cut = (COSTLY_TEXTS, COSTLY_CHARACTERS) if costly else (SHARD_TEXTS, SHARD_CHARACTERS)
 
     def go(self, engine: Engine, fresh: bool, report: Report) -> Study:
         began = time.perf_counter()
@@ -127,7 +132,7 @@ class _Run:
             **self.model.identity(),
             "corpus": self.survey.digest,
             "measures": {measure.name: repr(measure) for measure in self.measures},
-            "cut": [SHARD_TEXTS, SHARD_CHARACTERS, LANES, BUDGET_TOKENS, BUDGET_CELLS],
+            "cut": [*self.cut, LANES, BUDGET_TOKENS, BUDGET_CELLS],
             "seed": self.seed,
             "versions": versions(),
         }
@@ -158,7 +163,7 @@ class _Run:
 
         def tasks() -> Iterator[Task]:
             nonlocal count
-            for shard in shards(self.corpus):
+            for shard in shards(self.corpus, *self.cut):
                 count += 1
                 if self.shards.has(shard.index):
                     tell(shard.n_rows)

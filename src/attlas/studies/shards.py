@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora import BadRow, Corpus
+from attlas.corpora.rationales import RATIONALE
 from attlas.models.encode import SPANS
 
 SHARD_TEXTS = 512
 SHARD_CHARACTERS = 2**18
+COSTLY_TEXTS, COSTLY_CHARACTERS = 64, 2**15  # where every text takes many passes: less is lost when a study is stopped
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def survey(corpus: Corpus, bad: str = "quarantine") -> Survey:
             found.first_bad = found.first_bad or row
             digest.update(json.dumps(["bad", row.id, row.reason]).encode())
         else:
-            spans = [row.annotations[SPANS]] if SPANS in row.annotations else []
+            spans = [row.annotations[name] for name in (SPANS, RATIONALE) if name in row.annotations]
             digest.update(json.dumps([row.id, row.text, row.label, row.words, *spans], default=str).encode())
             if row.label is not None and (row.label in found.labels or len(found.labels) < 100):
                 found.labels[row.label] = found.labels.get(row.label, 0) + 1

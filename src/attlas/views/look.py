@@ -21,10 +21,9 @@ from attlas.core.batch import Batch
 from attlas.core.errors import AttlasError, CorpusError, ModelError
 from attlas.core.files import write_bytes
 from attlas.core.text import Text
+from attlas.explain.importance import importance_grid
 from attlas.measures.heatmap import cell_names
-from attlas.measures.importance import importance_of
 from attlas.models import Model, load
-from attlas.studies.opened import Study
 from attlas.views import charts
 from attlas.views.overlay import Overlay, overlay, received_by
 from attlas.views.picture import text_svg
@@ -228,13 +227,9 @@ def _tops(total: Attention, layers: int) -> tuple[npt.NDArray[np.int64], npt.NDA
 
 def _importance(given: Any, model: Model) -> npt.NDArray[np.float64] | None:
     """Importance [layer, head] from a study, its folder or an array."""
-    if given is None:
+    found = importance_grid(given)
+    if found is None:
         return None
-    if isinstance(given, str | Path):
-        given = Study.open(given)
-    found = (
-        importance_of(given.table("importance")) if isinstance(given, Study) else np.asarray(given, dtype=np.float64)
-    )
     if found.shape != (model.n_layers, model.n_heads):
         raise ModelError(
             f"importance is of {found.shape[0]} layers x {found.shape[-1]} heads, the model has {model.n_layers} x {model.n_heads}"

@@ -1,0 +1,27 @@
+"""The importance of heads, for attention that is scaled by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attlas.core.errors import ModelError
+from attlas.measures.importance import importance_of
+from attlas.studies.opened import Study
+
+
+def importance_grid(given: Any) -> npt.NDArray[np.float64] | None:
+    """Importance [layer, head] from a study with that measure, its folder, or an array; None for None."""
+    if given is None:
+        return None
+    if isinstance(given, str | Path):
+        given = Study.open(given)
+    found = (
+        importance_of(given.table("importance")) if isinstance(given, Study) else np.asarray(given, dtype=np.float64)
+    )
+    if found.ndim != 2 or not np.isfinite(found).all() or (found < 0).any():
+        raise ModelError("importance must be a table [layer, head] of numbers of 0 and more")
+    return found

@@ -1,0 +1,178 @@
+"""The methods by name, and all of them behind one call for a batch."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from attlas.core.batch import Batch
+from attlas.core.errors import MeasureError, ModelError
+from attlas.core.registry import Registry
+from attlas.explain import attention, perturbed
+from attlas.explain.gradients import BASELINES, Field, baseline_of
+from attlas.explain.integrated import FLOOR, check_tolerance, integrate
+from attlas.explain.target import Aim, Target, check_target
+from attlas.models import Model
+from attlas.models.embeddings import AT
+
+Floats = npt.NDArray[np.float64]
+Tell = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What sort of scores a method gives: for and against (`signed`), or only how much; whether it is attention; whether its scores add up to a difference."""
+
+    signed: bool = False
+    attends: bool = False
+    complete: bool = False
+
+
+METHODS: Registry[Kind] = Registry("method", MeasureError)
+METHODS.register("integrated_gradients", Kind(signed=True, complete=True), "Each token's share of the way from baseline to answer, along a path of gradients (Sundararajan et al. 2017)")  # fmt: skip
+METHODS.register("saliency", Kind(), "The size of the gradient at the text (Simonyan et al. 2014)")
+METHODS.register("input_x_gradient", Kind(signed=True), "Embedding times gradient (Shrikumar et al. 2016)")
+METHODS.register("deeplift", Kind(signed=True, complete=True), "Differences of activations from the baseline's, handed back (Shrikumar et al. 2017)")  # fmt: skip
+METHODS.register("gradient_shap", Kind(signed=True, complete=True), "Integrated gradients at 50 random points of the path (Lundberg and Lee 2017)")  # fmt: skip
+METHODS.register("occlusion", Kind(signed=True), "What the answer loses when a token's embedding becomes the baseline's (Zeiler and Fergus 2014)")  # fmt: skip
+METHODS.register("attention_last", Kind(attends=True), "Attention received in the last layer, mean of heads")
+METHODS.register("attention_all", Kind(attends=True), "Attention received in all layers, mean of heads")
+METHODS.register("attention_last_scaled", Kind(attends=True), "Attention received in the last layer, heads weighed by importance")  # fmt: skip
+METHODS.register("attention_all_scaled", Kind(attends=True), "Attention received in all layers, heads weighed by importance")  # fmt: skip
+METHODS.register("cls_row", Kind(attends=True), "What the answering token ([CLS], or the last of a causal model) attends to in the last layer")  # fmt: skip
+METHODS.register("rollout", Kind(attends=True), "Attention multiplied through all layers (Abnar and Zuidema 2020)")
+METHODS.register("attention_x_gradient", Kind(signed=True, attends=True), "Attention times its gradient, summed over queries, heads and layers")  # fmt: skip
+METHODS.register("gradient_rollout", Kind(attends=True), "Roll-out of attention times its gradient (Chefer et al. 2021)")  # fmt: skip
+METHODS.register("random", Kind(), "Random scores, the control of all others")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How texts are explained: the target, the baseline, at which embeddings, and how exactly."""
+
+    target: Target = field(default_factory=Target)
+    baseline: str | Tensor = "padding"
+    at: str = "embeddings"
+    tolerance: float = 0.01
+    max_evaluations: int = 500
+    importance: Floats | None = field(default=None, repr=False)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.baseline, str) and self.baseline not in BASELINES:
+            raise MeasureError(f"there is no baseline {self.baseline!r}; the baselines are {', '.join(BASELINES)}")
+        if self.at not in AT:
+            raise MeasureError(f"at is {self.at!r}; it must be {', '.join(AT)}")
+        check_tolerance(self.tolerance, self.max_evaluations)
+
+    def check(self, model: Model, methods: Sequence[str]) -> None:
+        """Refuse, before any work, what cannot be done with this model."""
+        check_target(model, self.target)
+        for method in methods:
+            METHODS.question(method)
+            if self.at == "parts" and method in perturbed.METHODS:
+                raise MeasureError(f"{method} has no parts; with at='parts' only integrated_gradients has (--at)")
+            if method in attention.SCALED and self.importance is None:
+                raise ModelError(
+                    f"{method} needs the importance of heads; give importance=, a study with that measure, its folder, or an array [layer, head]"
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What one method says of a batch: scores [text, token], by part of the embedding if asked for, and what they cost and miss."""
+
+    method: str
+    scores: Floats  # text token
+    evaluations: npt.NDArray[np.int64]  # text
+    gap: Floats  # text: |sum of scores - difference| / difference; NaN where nothing must add up
+    bound: Floats  # text: the same without cancelling between intervals of the path
+    baseline: Floats  # text: the explained number at the baseline; NaN where there is none
+    parts: dict[str, Floats] = field(default_factory=dict)  # text token
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """A batch, what is explained of each text, and the scores of every method."""
+
+    batch: Batch
+    aim: Aim
+    values: Floats  # text: the explained number
+    scores: dict[str, Scores]
+
+
+def explain_batch(
+    model: Model, batch: Batch, methods: Sequence[str], settings: Settings, tell: Tell = lambda evaluations: None
+) -> Explained:
+    """Explain the texts of a batch by each method; what methods share is computed once. The batch is of `Model.classifying_encoder`."""
+    one = Field(model, batch, settings.target, settings.at)
+    out: dict[str, Scores] = {}
+    with one.open():
+        values = _values(one, one.inputs)
+        based = [name for name in methods if name == "integrated_gradients" or name in perturbed.METHODS]
+        start = baseline_of(one, settings.baseline) if based else {}
+        at_baseline = _values(one, start) if based else np.full(batch.n_texts, np.nan)
+        attending = [name for name in methods if name in attention.METHODS]
+        looked = attention.attention_scores(attending, one, settings.importance) if attending else {}
+        for name in methods:
+            if name == "integrated_gradients":
+                out[name] = _integrated(one, start, settings, tell)
+            elif name in perturbed.METHODS:
+                scores, evaluations = perturbed.captum_scores(name, one, start, settings.seed)
+                out[name] = _single(name, scores.cpu().numpy(), evaluations, values, at_baseline)
+            elif name in attention.METHODS:
+                evaluations = 2 if name in attention.WITH_GRADIENTS else 1
+                out[name] = _single(name, looked[name].numpy(), evaluations, values, at_baseline)
+            else:
+                out[name] = _single(name, _random(batch, settings.seed), 0, values, at_baseline)
+    return Explained(batch, one.aim, values, out)
+
+
+def _values(one: Field, given: dict[str, Tensor]) -> Floats:
+    """The explained number of each text from some embeddings."""
+    import torch
+
+    with torch.no_grad():
+        found = torch.cat(
+            [one.values({name: tensor[rows] for name, tensor in given.items()}, rows) for rows in one.chunks(one.every)]
+        )
+    one.check(found)
+    return found.double().cpu().numpy()
+
+
+def _integrated(one: Field, start: dict[str, Tensor], settings: Settings, tell: Tell) -> Scores:
+    paths = integrate(one, start, settings.tolerance, settings.max_evaluations, tell)
+    totals = np.stack([path.total() for path in paths])  # text part token
+    missed = np.array([abs(path.total().sum() - path.difference) / path.scale for path in paths])
+    return Scores(
+        "integrated_gradients", totals.sum(1), np.array([len(path.points) for path in paths]), missed, np.array([path.bound for path in paths]),
+        np.array([path.points[0.0][1] for path in paths]), {name: totals[:, number] for number, name in enumerate(start)} if settings.at == "parts" else {},
+    )  # fmt: skip
+
+
+def _single(name: str, scores: Floats, evaluations: int, values: Floats, at_baseline: Floats) -> Scores:
+    """Scores of a method that is done when it is done; those that should add up say how far they are from it."""
+    complete = METHODS[name].complete
+    difference = values - at_baseline
+    gap = np.abs(scores.sum(1) - difference) / np.maximum(np.abs(difference), FLOOR)
+    nothing = np.full(len(scores), np.nan)
+    return Scores(
+        name, scores, np.full(len(scores), evaluations), gap if complete else nothing, gap if complete else nothing, at_baseline if complete else nothing
+    )  # fmt: skip
+
+
+def _random(batch: Batch, seed: int) -> Floats:
+    """Scores drawn from the seed and the text alone."""
+    return np.stack([np.random.default_rng([seed, zlib.crc32(text.text.encode("utf-8", "replace"))]).random(batch.n_tokens) for text in batch.texts])  # fmt: skip
+
+
+def settings_of(**options: Any) -> Settings:
+    """Settings from the options that calls and measures take flat."""
+    aimed = {name: options.pop(name) for name in ("target", "of", "position") if name in options}
+    return replace(Settings(target=Target(**aimed)), **options)
