@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attlas.core.errors import MeasureError
-from attlas.explain.agreement import CONVENTIONS, METRICS, agreement, compare, interval
+from attlas.explain.agreeing import CONVENTIONS, METRICS, agreement, compare, interval
 from attlas.explain.rankings import TIES, descending, rbo, shuffled
 
 few = settings(max_examples=100, deadline=None)  # the first call compiles

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from attlas.studies import Study
 
 app = typer.Typer(
     name="attlas",
@@ -53,3 +57,34 @@ def status(what: str) -> Any:
 def print_json(content: Any) -> None:
     """JSON on standard output."""
     print(json.dumps(content, ensure_ascii=False, indent=2))
+
+
+def say_study(done: Study, page: Path | None, as_json: bool) -> None:
+    """What a study found, where its tables and its report are, and how many rows were left out."""
+    from attlas.views.findings import facts, findings
+
+    if as_json:
+        print_json(
+            {
+                "study": str(done.folder),
+                "report": str(page) if page else None,
+                "counts": done.manifest["counts"],
+                "tables": done.manifest["tables"],
+                "seconds": done.manifest["seconds"],
+                "model": done.manifest["model"],
+                "findings": findings(done),
+            }
+        )
+        return
+    for name, value in facts(done):
+        print(f"{name:9} {value}")
+    print()
+    for line in findings(done):
+        print(f"- {line}")
+    print()
+    print(f"tables    {done.folder / 'tables'} ({', '.join(done.tables)})")
+    if page:
+        print(f"report    {page}")
+    quarantined = done.manifest["counts"]["quarantined"]
+    if quarantined:
+        print(f"attlas: {quarantined} rows were left out; see {done.quarantine}", file=sys.stderr)

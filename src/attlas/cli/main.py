@@ -20,6 +20,7 @@ from attlas.cli.app import (
     Workers,
     app,
     print_json,
+    say_study,
     status,
 )
 from attlas.core.errors import AttlasError
@@ -161,38 +162,8 @@ def _run(
     if report:
         with status("writing the report"):
             page = done.report(out / "report.html")
-    _say(done, page, as_json)
+    say_study(done, page, as_json)
     return done
-
-
-def _say(done: Study, page: Path | None, as_json: bool) -> None:
-    from attlas.views.findings import facts, findings
-
-    if as_json:
-        print_json(
-            {
-                "study": str(done.folder),
-                "report": str(page) if page else None,
-                "counts": done.manifest["counts"],
-                "tables": done.manifest["tables"],
-                "seconds": done.manifest["seconds"],
-                "model": done.manifest["model"],
-                "findings": findings(done),
-            }
-        )
-        return
-    for name, value in facts(done):
-        print(f"{name:9} {value}")
-    print()
-    for line in findings(done):
-        print(f"- {line}")
-    print()
-    print(f"tables    {done.folder / 'tables'} ({', '.join(done.tables)})")
-    if page:
-        print(f"report    {page}")
-    quarantined = done.manifest["counts"]["quarantined"]
-    if quarantined:
-        print(f"attlas: {quarantined} rows were left out; see {done.quarantine}", file=sys.stderr)
 
 
 @app.command()

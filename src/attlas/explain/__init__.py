@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from attlas.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from attlas.explain.agreement import Agreement, agreement
+    from attlas.explain.agreeing import Agreement, agreement
+    from attlas.explain.corpus import explain_corpus
     from attlas.explain.erasing import Faithfulness, faithfulness
     from attlas.explain.explanations import Explanation, explain, integrated_gradients
     from attlas.explain.measure import Explanations
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "METHODS": "methods",
-    "Agreement": "agreement",
+    "Agreement": "agreeing",
     "Explanation": "explanations",
     "Explanations": "measure",
     "Faithfulness": "erasing",
     "Plausibility": "plausible",
-    "agreement": "agreement",
+    "agreement": "agreeing",
     "explain": "explanations",
+    "explain_corpus": "corpus",
     "faithfulness": "erasing",
     "integrated_gradients": "explanations",
     "plausibility": "plausible",
@@ -38,6 +40,7 @@ __all__ = [
     "Plausibility",
     "agreement",
     "explain",
+    "explain_corpus",
     "faithfulness",
     "integrated_gradients",
     "plausibility",

@@ -20,7 +20,7 @@ import torch
 
 from attlas.core.batch import Batch
 from attlas.core.errors import MeasureError, ModelError
-from attlas.explain.agreement import interval
+from attlas.explain.agreeing import interval
 from attlas.explain.explanations import Explanation, explain
 from attlas.explain.gradients import BUDGET_TOKENS, Field
 from attlas.explain.methods import METHODS

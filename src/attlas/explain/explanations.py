@@ -46,7 +46,9 @@ class Explanation:
     gap: float = (
         np.nan
     )  # |total - (value - baseline_value)| as a share of that difference; NaN where nothing must add up
-    bound: float = np.nan  # the same with no interval's gap cancelling another's: gap <= bound
+    bound: float = (
+        np.nan
+    )  # the gaps of all intervals of the path, none cancelling another, as a share of the value's ups and downs
     baseline_value: float = np.nan
     converged: bool = True
     parts: dict[str, Floats] = field(default_factory=dict)  # word, position, type: token
@@ -161,6 +163,6 @@ def explanation_of(model: Model, done: Explained, method: str, number: int, tole
     return Explanation(
         batch.texts[number], method, model.name, batch.surfaces[number], scores.scores[number], batch.special[number], batch.offsets[number], words.of, words.strings,
         aim.names[number], aim.of, float(done.values[number]), aim.predicted[number], aim.probabilities[number], int(scores.evaluations[number]),
-        float(scores.gap[number]), float(scores.bound[number]), float(scores.baseline[number]), not scores.bound[number] > tolerance,
+        float(scores.gap[number]), float(scores.bound[number]), float(scores.baseline[number]), bool(scores.converged(tolerance)[number]),
         {name: part[number] for name, part in scores.parts.items()},
     )  # fmt: skip

@@ -1,8 +1,9 @@
 """Integrated gradients (Sundararajan et al. 2017) that say how far off they are, and go on until that is little enough.
 
 Along the straight path from baseline to text the gradient gives each token's share of every step, and the value gives what all shares together must be. So each
-interval of the path knows its own gap: the sum of its shares less the change of the value over it. Intervals are integrated by Simpson's rule;
-those with the largest gaps are halved, which uses all their points again, until the gaps of all intervals, added up without cancelling, are below the tolerance.
+interval of the path knows its own gap: the sum of its shares less the change of the value over it. Intervals are integrated by Simpson's rule; those with the
+largest gaps are halved, which uses all their points again, until two things hold: the gap of the whole path is below the tolerance, as a share of the difference
+between text and baseline, and so are the gaps of all intervals added up without cancelling, as a share of all the ways the value goes up and down.
 """
 
 from __future__ import annotations
@@ -59,23 +60,34 @@ class Path:
         return max(abs(self.difference), FLOOR)
 
     @property
+    def missed(self) -> float:
+        """The gap of the whole path as a share of the difference."""
+        return abs(sum(self.gap(interval) for interval in self.intervals)) / self.scale
+
+    @property
+    def variation(self) -> float:
+        """All the ways the value goes up and down between the ends of intervals; at least the difference."""
+        return max(self.scale, sum(abs(self.points[stop][1] - self.points[start][1]) for start, stop in self.intervals))
+
+    @property
     def bound(self) -> float:
-        """The gaps of all intervals together, none cancelling another, as a share of the difference."""
-        return sum(abs(self.gap(interval)) for interval in self.intervals) / self.scale
+        """The gaps of all intervals together, none cancelling another, as a share of the variation."""
+        return sum(abs(self.gap(interval)) for interval in self.intervals) / self.variation
 
     def total(self) -> Floats:
         """The shares over the whole path: [part, token]."""
         return np.sum([self.shares(interval) for interval in self.intervals], axis=0)
 
     def refine(self, tolerance: float, points: int) -> bool:
-        """Halve the intervals with the largest gaps, as many as must be to come below the tolerance and at most `points` new points allow; False if there is nothing to do."""
-        gaps = {interval: abs(self.gap(interval)) for interval in self.intervals}
-        left, allowed = sum(gaps.values()), tolerance * self.scale
-        if left <= allowed:
+        """Halve the intervals with the largest gaps, those that make up what is too much, as far as `points` new points allow; False if there is nothing to do."""
+        if self.missed <= tolerance and self.bound <= tolerance:
             return False
+        gaps = {interval: abs(self.gap(interval)) for interval in self.intervals}
+        left = sum(gaps.values())
+        enough = min(left, tolerance * self.variation) / 2
         halved: list[Interval] = []
         for interval in sorted(gaps, key=lambda one: -gaps[one]):
-            if left <= allowed / 2 or 2 * (len(halved) + 1) > points:
+            if left <= enough or 2 * (len(halved) + 1) > points:
                 break
             if interval[1] - interval[0] > DEEPEST:
                 halved.append(interval)

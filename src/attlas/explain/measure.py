@@ -21,7 +21,7 @@ from attlas.core.measure import Acted, ActingMeasure, Shape
 from attlas.core.states import Moments, Rows, State, Tally
 from attlas.corpora.rationales import RATIONALE
 from attlas.explain import plausible
-from attlas.explain.agreement import METRICS, compare
+from attlas.explain.agreeing import METRICS, compare
 from attlas.explain.erasing import BINS, MEASURED, Erasing, erased, order_of, random_orders
 from attlas.explain.importance import importance_grid
 from attlas.explain.methods import METHODS, Explained, Settings, explain_batch, settings_of
@@ -150,7 +150,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
         self._take_faithfulness(state, model, done)
         self._take_plausibility(state, done)
         missed = done.scores.get("integrated_gradients")
-        late = 0 if missed is None else int((missed.bound > self.tolerance).sum())
+        late = 0 if missed is None else int((~missed.converged(self.tolerance)).sum())
         return Acted(
             [],
             _counted(explained=batch.n_texts, unexplained=0, not_converged=late, not_compared=batch.n_texts - compared),
@@ -171,7 +171,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
             "text": each(text.id for text in batch.texts), "method": np.tile(np.array(self.methods, dtype=object), batch.n_texts), "label": each(text.label for text in batch.texts),
             "predicted": each(done.aim.predicted), "probability": each(done.aim.probabilities, np.float64), "target": each(done.aim.names), "value": each(done.values, np.float64),
             "baseline": stacked("baseline"), "total": np.stack([one.scores.sum(1) for one in scores], 1).reshape(-1), "gap": stacked("gap"), "bound": stacked("bound"),
-            "evaluations": stacked("evaluations").astype(np.int64), "converged": ~(stacked("bound") > self.tolerance),
+            "evaluations": stacked("evaluations").astype(np.int64), "converged": np.stack([one.converged(self.tolerance) for one in scores], 1).reshape(-1),
         }  # fmt: skip
         state.explanations.add(np.repeat(np.array(batch.places), count), columns)
 

@@ -92,9 +92,13 @@ class Scores:
     scores: Floats  # text token
     evaluations: npt.NDArray[np.int64]  # text
     gap: Floats  # text: |sum of scores - difference| / difference; NaN where nothing must add up
-    bound: Floats  # text: the same without cancelling between intervals of the path
+    bound: Floats  # text: the gaps of all intervals of the path, none cancelling another, as a share of the value's ups and downs
     baseline: Floats  # text: the explained number at the baseline; NaN where there is none
     parts: dict[str, Floats] = field(default_factory=dict)  # text token
+
+    def converged(self, tolerance: float) -> npt.NDArray[np.bool_]:
+        """Which texts' scores add up as well as was asked for: [text]; those that need not add up do."""
+        return ~((self.gap > tolerance) | (self.bound > tolerance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +153,7 @@ def _values(one: Field, given: dict[str, Tensor]) -> Floats:
 def _integrated(one: Field, start: dict[str, Tensor], settings: Settings, tell: Tell) -> Scores:
     paths = integrate(one, start, settings.tolerance, settings.max_evaluations, tell)
     totals = np.stack([path.total() for path in paths])  # text part token
-    missed = np.array([abs(path.total().sum() - path.difference) / path.scale for path in paths])
+    missed = np.array([path.missed for path in paths])
     return Scores(
         "integrated_gradients", totals.sum(1), np.array([len(path.points) for path in paths]), missed, np.array([path.bound for path in paths]),
         np.array([path.points[0.0][1] for path in paths]), {name: totals[:, number] for number, name in enumerate(start)} if settings.at == "parts" else {},

@@ -31,8 +31,8 @@ from attlas.studies import Study, study
 from attlas.views import charts
 from attlas.views.findings import position_finding, position_period
 from attlas.views.overlay import overlay, received_by
-from attlas.views.picture import text_svg
-from attlas.views.report import text_overlay, write_picture
+from attlas.views.picture import text_svg, write_picture
+from attlas.views.report import text_overlay
 
 SEED = 0
 LENGTH, WINDOW, MAX_LENGTH = 4096, 256, 2048

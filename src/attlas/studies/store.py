@@ -29,7 +29,8 @@ MANIFEST, TABLES, STATES, QUARANTINE, REPORT = (
     "quarantine.jsonl",
     "report.html",
 )
-OWN = (MANIFEST, TABLES, STATES, QUARANTINE, LOCK, REPORT)
+IMPORTANCE = "importance"  # a study of its own, made first where explanations need it
+OWN = (MANIFEST, TABLES, STATES, QUARANTINE, LOCK, REPORT, IMPORTANCE)
 
 
 def arrow(frame: pd.DataFrame) -> pa.Table:

@@ -16,6 +16,8 @@ from attlas.views.picture import png_url
 
 GREY = "#8a8f98"
 ACCENT = "#2b5fa8"
+SECOND = "#d08a2e"
+FOR, AGAINST = "#008562", "#cd5400"
 FORMATS = ("svg", "pdf", "png", "html", "json")
 
 alt.data_transformers.disable_max_rows()
@@ -344,7 +346,9 @@ def top_bars(frame: pd.DataFrame, by: str, size: int = 10) -> alt.HConcatChart:
     def side(direction: str, title: str) -> alt.LayerChart | alt.FacetChart:
         rows = frame[(frame["direction"] == direction) & (frame["rank"] < size)]
         at = rows["token"].astype(str) if by == "position" else pd.Series("", index=rows.index)
-        data = rows.assign(name=rows["string"] + ("@" + at if by == "position" else "")).round(2)
+        data, order = _in_order(
+            rows.assign(name=rows["string"] + ("@" + at if by == "position" else "")).round(2), "name"
+        )
         tooltip = [
             alt.Tooltip("name:N", title="token"),
             alt.Tooltip("count:Q", title="on so many lists"),
@@ -352,9 +356,7 @@ def top_bars(frame: pd.DataFrame, by: str, size: int = 10) -> alt.HConcatChart:
             *([alt.Tooltip(f"{name}:Q") for name in ("occurrences", "texts") if name in rows]),
         ]
         base = alt.Chart(data).encode(
-            y=alt.Y(
-                "name:N", sort=list(data["name"]), title=None, axis=alt.Axis(labelLimit=180, ticks=False, domain=False)
-            ),
+            y=alt.Y("name:N", sort=order, title=None, axis=alt.Axis(labelLimit=180, ticks=False, domain=False)),
             tooltip=tooltip,
         )
         bars = base.mark_bar(color=ACCENT, opacity=0.8, height=13).encode(x=alt.X("count:Q", title="lists it is on"))
@@ -372,15 +374,15 @@ def on_both_lists(frame: pd.DataFrame, by: str) -> alt.Chart:
     """The tokens on both lists, attended and attending: a bar for each count."""
     rows = frame[frame["both"]]
     name = rows["string"] + ("@" + rows["token"].astype(str) if by == "position" else "")
-    data = rows.assign(name=name)
+    data, order = _in_order(rows.assign(name=name), "name")
     return (
         alt.Chart(data)
         .mark_bar(height=8)
         .encode(
-            y=alt.Y("name:N", sort=list(dict.fromkeys(name)), title=None, axis=alt.Axis(labelLimit=180)),
+            y=alt.Y("name:N", sort=order, title=None, axis=alt.Axis(labelLimit=180)),
             yOffset=alt.YOffset("direction:N"),
             x=alt.X("count:Q", title="lists it is on"),
-            color=alt.Color("direction:N", title=None, scale=alt.Scale(domain=["attended", "attending"], range=[ACCENT, "#d08a2e"])),
+            color=alt.Color("direction:N", title=None, scale=alt.Scale(domain=["attended", "attending"], range=[ACCENT, SECOND])),
             tooltip=[alt.Tooltip("name:N", title="token"), "direction:N", "count:Q", alt.Tooltip("chance:Q", format=".1f", title="by chance")],
         )
         .properties(width=330, height=alt.Step(11))
@@ -414,10 +416,81 @@ def by_position(frame: pd.DataFrame, place: str, period: int | None = None) -> a
             x=x,
             y=alt.Y("ratio:Q", title="received / even attention", scale=alt.Scale(zero=True)),
             tooltip=[place, "tokens", alt.Tooltip("all:Q", title="received"), alt.Tooltip("uniform:Q", title="even attention"), "ratio"],
-            **({"size": alt.condition(f"datum.{place} % {period} == 0", alt.value(60), alt.value(9)), "color": alt.condition(f"datum.{place} % {period} == 0", alt.value("#d08a2e"), alt.value(ACCENT))} if period else {}),
+            **({"size": alt.condition(f"datum.{place} % {period} == 0", alt.value(60), alt.value(9)), "color": alt.condition(f"datum.{place} % {period} == 0", alt.value(SECOND), alt.value(ACCENT))} if period else {}),
         )
     )  # fmt: skip
     return alt.layer(*layers).properties(width=720, height=190)
+
+
+def _in_order(data: pd.DataFrame, name: str) -> tuple[pd.DataFrame, alt.EncodingSortField]:
+    """Rows with their order as a column, and how to sort by it: a list of strings would be read as code where one is a word such as “if”."""
+    places = {string: place for place, string in enumerate(dict.fromkeys(data[name]))}
+    return data.assign(order=data[name].map(places)), alt.EncodingSortField("order", op="min", order="ascending")
+
+
+def beside_control(
+    frame: pd.DataFrame,
+    row: str,
+    panel: str,
+    control: str,
+    series: str | None = None,
+    choose: str | None = None,
+    first: str | None = None,
+    width: int = 190,
+) -> alt.HConcatChart:
+    """Dots with 95 % intervals beside their control in grey: a line for each `row`, a chart for each `panel`, colours for a `series`; a reader may `choose` among the values of a column."""
+    data = frame.round(4)
+    data = data.assign(**{row: data[row].astype(str).str.replace("_", " "), panel: data[panel].astype(str)})
+    rows, panels = list(dict.fromkeys(data[row])), list(dict.fromkeys(data[panel]))
+    names = list(dict.fromkeys(data[series])) if series else []
+    offset: dict[str, Any] = {"yOffset": alt.YOffset(f"{series}:N", sort=names)} if series else {}
+    colour = alt.Color(f"{series}:N", title=None, scale=alt.Scale(domain=names, range=[ACCENT, SECOND, FOR][: len(names)]), legend=alt.Legend(orient="top")) if series else alt.value(ACCENT)  # fmt: skip
+    tooltip = [
+        alt.Tooltip(f"{row}:N"), *([alt.Tooltip(f"{series}:N")] if series else []), alt.Tooltip("value:Q", format=".3f"), alt.Tooltip(f"{control}:Q", format=".3f"),
+        alt.Tooltip("low:Q", format=".3f", title="from"), alt.Tooltip("high:Q", format=".3f", title="to"), alt.Tooltip("difference:Q", format=".3f", title=f"above {control}"),
+        alt.Tooltip("difference_low:Q", format=".3f", title="above, from"), alt.Tooltip("difference_high:Q", format=".3f", title="above, to"), alt.Tooltip("texts:Q"),
+    ]  # fmt: skip
+
+    def side(name: str, labelled: bool) -> alt.LayerChart | alt.FacetChart:
+        base = alt.Chart(data[data[panel] == name])
+        base = base.transform_filter(f"datum.{choose} == chosen") if choose else base
+        base = base.encode(
+            y=alt.Y(f"{row}:N", sort=rows, title=None, axis=alt.Axis(labels=labelled, ticks=False, domain=False, labelLimit=220, labelPadding=8)),
+            tooltip=tooltip, **offset,
+        )  # fmt: skip
+        x = alt.X("value:Q", title=name.replace("_", " "), scale=alt.Scale(zero=True))
+        return alt.layer(
+            base.mark_tick(color=GREY, thickness=3, size=11).encode(x=alt.X(f"{control}:Q", title=name.replace("_", " "))),
+            base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", color=colour),
+            base.mark_circle(size=46, opacity=1).encode(x=x, color=colour),
+        ).properties(width=width, height=(30 if series else 22) * max(1, len(rows)))  # fmt: skip
+
+    chart = alt.hconcat(*(side(name, number == 0) for number, name in enumerate(panels)), spacing=18)
+    if choose is None:
+        return chart
+    options = [str(option) for option in dict.fromkeys(data[choose])]
+    return chart.add_params(alt.param(name="chosen", value=first or options[0], bind=alt.binding_select(options=options, name=f"{choose} ")))  # fmt: skip
+
+
+def ends(frame: pd.DataFrame, what: str, size: int = 10, title: str = "score") -> alt.LayerChart | alt.FacetChart:
+    """The strings with the highest and the lowest of a number: what speaks for on top, what speaks against below."""
+    ordered = frame.sort_values(what, ascending=False, kind="stable")
+    high, low = ordered[ordered[what] > 0].head(size), ordered[ordered[what] < 0].tail(size)
+    data = pd.concat([high, low]).assign(side=lambda rows: np.where(rows[what] > 0, "for", "against"))
+    data[what] = data[what].map(lambda value: float(f"{value:.4g}"))
+    more = [name for name in ("mean", "texts", "occurrences", "per_occurrence", "left_mean", "right_mean") if name in data and name != what]  # fmt: skip
+    data, order = _in_order(data, "string")
+    return (
+        alt.Chart(data)
+        .mark_bar(height=13, opacity=0.85)
+        .encode(
+            y=alt.Y("string:N", sort=order, title=None, axis=alt.Axis(labelLimit=180, ticks=False, domain=False)),
+            x=alt.X(f"{what}:Q", title=title),
+            color=alt.Color("side:N", title=None, legend=None, scale=alt.Scale(domain=["for", "against"], range=[FOR, AGAINST])),
+            tooltip=["string:N", alt.Tooltip(f"{what}:Q", format=".4f"), *(alt.Tooltip(f"{name}:Q", format=".4f" if "mean" in name or "per" in name else "d") for name in more)],
+        )
+        .properties(width=330, height=18 * max(1, len(data)))
+    )  # fmt: skip
 
 
 def export(chart: alt.TopLevelMixin, path: Path) -> Path:

@@ -100,7 +100,56 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
             )
     if study.has("topology"):
         out += _topology(study)
+    if study.has("explanations"):
+        out += _explained(study)
     return out
+
+
+def _explained(study: Study) -> list[str]:
+    """What stands out of explanations: how exact, whether attention agrees, whether they are faithful and plausible."""
+    table = study.table("explanations", ["method", "gap", "evaluations", "converged"])
+    out = []
+    exact = table[table["method"] == "integrated_gradients"]
+    if len(exact):
+        late = int((~exact["converged"]).sum())
+        out.append(
+            f"Integrated gradients took {exact['evaluations'].median():.0f} gradients a text (median; at most {exact['evaluations'].max():,}) and miss the difference they explain by {exact['gap'].median():.2%} (at most {exact['gap'].max():.2%})"
+            + (f"; {late:,} texts did not converge" if late else "")
+        )
+    if study.has("agreement"):
+        out += _agreement(study.table("agreement"))
+    if study.has("faithfulness"):
+        rows = study.table("faithfulness")
+        rows = rows[
+            (rows["bin"] == 0) & (rows["measured"] == "comprehensiveness") & (rows["how"] == rows["how"].iloc[0])
+        ]
+        best, least = (rows.loc[rows["value"].idxmax()], rows.loc[rows["value"].idxmin()])
+        out.append(
+            f"Without its top tokens the answer loses most by {_named(best['method'])} ({number(best['value'])}) and least by {_named(least['method'])} ({number(least['value'])}); random order {number(best['random'])}"
+        )
+    if study.has("plausibility"):
+        rows = study.table("plausibility")
+        rows = rows[rows["metric"] == "auprc"]
+        best = rows.loc[rows["value"].idxmax()]
+        out.append(
+            f"Nearest to what people marked is {_named(best['method'])} (area under precision and recall {number(best['value'])}, random {number(best['random'])}, {int(best['texts']):,} texts)"
+        )
+    return out
+
+
+def _agreement(table: pd.DataFrame) -> list[str]:
+    """The published number beside the sound one, each with chance, for the first comparison under the strictest mask."""
+    keep = "keywords" if (table["keep"] == "keywords").any() else str(table["keep"].iloc[-1])
+    left = "attention_all" if (table["left"] == "attention_all").any() else str(table["left"].iloc[0])
+    rows = table[(table["keep"] == keep) & (table["left"] == left)].set_index(["convention", "metric"])
+    sound, published = rows.loc[("sound", "tau")], rows.loc[("published", "tau")]
+    return [
+        f"{_named(left).capitalize()} against {_named(sound['right'])} on {keep}: tau {number(sound['value'])} [{number(sound['low'])}, {number(sound['high'])}], chance {number(sound['chance'])}; as published (masked tokens count as 0) tau {number(published['value'])}, of which chance gives {number(published['chance'])}"
+    ]
+
+
+def _named(method: str) -> str:
+    return method.replace("_", " ")
 
 
 def position_period(study: Study) -> int | None:

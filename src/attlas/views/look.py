@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,8 @@ from attlas.measures.heatmap import cell_names
 from attlas.models import Model, load
 from attlas.views import charts
 from attlas.views.overlay import Overlay, overlay, received_by
-from attlas.views.picture import text_svg
-from attlas.views.report import inline_json, templates, write_picture
+from attlas.views.page import framed, inline_json, templates
+from attlas.views.picture import text_svg, write_picture
 
 MOST_BYTES = 2**30  # of all weights, to be kept
 PAGE_BYTES = 8 * 2**20
@@ -115,8 +114,7 @@ class TextAttention:
 
     def _repr_html_(self) -> str:
         """An isolated frame, so that nothing leaks into a notebook."""
-        lines = 12 + len(self.text) // 60
-        return f'<iframe srcdoc="{escape(self.page(), quote=True)}" style="width:100%;border:0;height:{min(760, 24 * lines)}px" sandbox="allow-scripts"></iframe>'
+        return framed(self.page(), len(self.text))
 
     def overlay(self, layer: int | None = None, head: int | None = None) -> Overlay:
         """The text with its words tinted by what they receive, for every layer and head; or in one layer or head alone."""

@@ -5,6 +5,7 @@ Words are joined from their pieces. The numbers go along packed, a letter each, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -29,8 +30,9 @@ class Overlay:
     html: str
     data: dict[str, Any]
     words: tuple[tuple[int, int], ...]  # characters from, to; -1 for a special token
-    tints: npt.NDArray[np.int64]  # word, as `html` has them
+    tints: npt.NDArray[np.int64]  # word, as `html` has them; below 0 is against
     content: str
+    signed: bool = False  # for and against, in two colours
 
 
 def levels(values: Floats, special: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
@@ -71,25 +73,11 @@ def overlay(
     One head for each layer means that heads were averaged. `importance` [layer, head] adds a view with heads weighed by it. `tops` are, for attending and
     attended, the words [2, word, rank] and weights that go with each word (see look.py), shown on a click. `of` is the word of each token, if known.
     """
-    starts, stops = tokens["start"].to_numpy(), tokens["stop"].to_numpy()
-    special = starts < 0
-    of = word_of(content, tokens) if of is None else of
-    count = int(of.max(initial=-1)) + 1
-    joined = np.zeros((count, *values.shape[:2]))
-    np.add.at(joined, of, np.moveaxis(values, -1, 0))
-    by_word = np.moveaxis(joined, 0, -1)  # layer head word
-    even = np.stack(
-        [np.bincount(of, weights=row, minlength=count).astype(np.float64) for row in np.atleast_2d(uniform)]
-    )
-    marks = np.zeros(count, dtype=bool)
-    marks[of[special]] = True
-    first = np.full(count, np.iinfo(np.int64).max)
-    last = np.full(count, -1)
-    np.minimum.at(first, of, np.where(special, -1, starts))
-    np.maximum.at(last, of, np.where(special, -1, stops))
-    strings = {int(of[token]): str(tokens["string"].iloc[token]) for token in np.nonzero(special)[0]}
+    words = _Words.of_tokens(content, tokens, of)
+    count, marks = words.count, words.special
+    by_word = words.summed(values)  # layer head word
+    even = words.summed(np.atleast_2d(uniform))
     tints = levels(by_word.mean((0, 1))[None], marks)[0]
-    spans = tuple((int(start), int(stop)) for start, stop in zip(first, last, strict=True))
     packed, scales = pack(by_word.reshape(-1, count))
     packed_even, even_scales = pack(even)
     data: dict[str, Any] = {
@@ -101,7 +89,69 @@ def overlay(
         data["importance"] = [round(float(value), 4) for value in (weights / weights.sum()).reshape(-1)]
     if tops is not None:
         data["tops"] = _packed_tops(*tops)
-    return Overlay(_words_html(content, spans, strings, tints), data, spans, tints, content)
+    return Overlay(_words_html(content, words, _classes(tints, "t", "t")), data, words.spans, tints, content)
+
+
+def score_overlay(
+    content: str,
+    tokens: pd.DataFrame,
+    scores: Mapping[str, Floats],
+    signed: Mapping[str, bool],
+    of: npt.NDArray[np.int64] | None = None,
+) -> Overlay:
+    """The text of tokens tinted by the scores of methods, [token] each, the first one shown: for and against in two colours where a method is signed, attention in its own."""
+    words = _Words.of_tokens(content, tokens, of)
+    names = list(scores)
+    by_word = words.summed(np.stack([scores[name] for name in names]))  # method word
+    tints = np.sign(by_word[0]).astype(np.int64) * levels(np.abs(by_word[:1]), words.special)[0]
+    packed, scales = pack(np.abs(by_word))
+    data: dict[str, Any] = {
+        "methods": names, "signed": [signed[name] for name in names], "shape": list(by_word.shape), "values": packed, "scales": scales,
+        "against": ["".join("-" if value < 0 else "+" for value in row) for row in by_word], "special": np.nonzero(words.special)[0].tolist(),
+    }  # fmt: skip
+    kinds = ("p", "n") if signed[names[0]] else ("t", "t")
+    return Overlay(
+        _words_html(content, words, _classes(tints, *kinds)), data, words.spans, tints, content, signed[names[0]]
+    )
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words of a text as they are shown: which token is of which, where each stands, and which are special tokens."""
+
+    of: npt.NDArray[np.int64]  # token
+    count: int
+    special: npt.NDArray[np.bool_]  # word
+    spans: tuple[tuple[int, int], ...]  # word: characters from, to; -1 for a special token
+    strings: dict[int, str]  # of special tokens
+
+    @classmethod
+    def of_tokens(cls, content: str, tokens: pd.DataFrame, of: npt.NDArray[np.int64] | None) -> _Words:
+        starts, stops = tokens["start"].to_numpy(), tokens["stop"].to_numpy()
+        special = starts < 0
+        of = word_of(content, tokens) if of is None else of
+        count = int(of.max(initial=-1)) + 1
+        marks = np.zeros(count, dtype=bool)
+        marks[of[special]] = True
+        first = np.full(count, np.iinfo(np.int64).max)
+        last = np.full(count, -1)
+        np.minimum.at(first, of, np.where(special, -1, starts))
+        np.maximum.at(last, of, np.where(special, -1, stops))
+        strings = {int(of[token]): str(tokens["string"].iloc[token]) for token in np.nonzero(special)[0]}
+        return cls(
+            of, count, marks, tuple((int(start), int(stop)) for start, stop in zip(first, last, strict=True)), strings
+        )
+
+    def summed(self, values: Floats) -> Floats:
+        """Numbers of words, the sums of their tokens': [..., token] -> [..., word]."""
+        joined = np.zeros((self.count, *values.shape[:-1]))
+        np.add.at(joined, self.of, np.moveaxis(values, -1, 0))
+        return np.moveaxis(joined, 0, -1)
+
+
+def _classes(tints: npt.NDArray[np.int64], above: str, below: str) -> list[str]:
+    """The class of each word: a letter for the colour, and how dark it is."""
+    return [f"{above if tint >= 0 else below}{abs(tint)}" for tint in tints.tolist()]
 
 
 def word_of(content: str, tokens: pd.DataFrame) -> npt.NDArray[np.int64]:
@@ -134,18 +184,16 @@ def _packed_tops(words: npt.NDArray[np.int64], weights: Floats) -> dict[str, Any
     return {"ranks": words.shape[-1], "scale": float(f"{scale:.4g}"), "cells": letters[digits].tobytes().decode()}
 
 
-def _words_html(
-    content: str, spans: tuple[tuple[int, int], ...], strings: dict[int, str], tints: npt.NDArray[np.int64]
-) -> str:
+def _words_html(content: str, words: _Words, classes: list[str]) -> str:
     parts: list[str] = []
     cursor = 0
-    for word, (start, stop) in enumerate(spans):
-        if word in strings:
-            parts.append(f'<w class="t{tints[word]} mark">{escape(strings[word])}</w>')
+    for word, (start, stop) in enumerate(words.spans):
+        if word in words.strings:
+            parts.append(f'<w class="{classes[word]} mark">{escape(words.strings[word])}</w>')
             continue
         start = max(start, cursor)
         parts.append(escape(content[cursor:start]))
-        parts.append(f"<w class=t{tints[word]}>{escape(content[start : max(start, stop)])}</w>")
+        parts.append(f"<w class={classes[word]}>{escape(content[start : max(start, stop)])}</w>")
         cursor = max(cursor, stop)
     rest = content[cursor:]
     more = f" ... {len(rest) - CUT:,} more characters" if len(rest) > CUT else ""

@@ -6,14 +6,17 @@ import base64
 import struct
 import zlib
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import vl_convert
 
+from attlas.core.files import write_bytes
 from attlas.views.overlay import LEVELS, Overlay
 
-INK = (43, 95, 168)
+INK, FOR, AGAINST = (43, 95, 168), (0, 133, 98), (205, 84, 0)
 COLUMNS, CHARACTER, LINE = 112, 7.2, 19  # of a tinted text: letters a line, their width and height in pixels
 
 
@@ -62,12 +65,12 @@ def text_svg(overlay: Overlay, title: str = "") -> str:
                 if part.isspace():
                     continue
             if tint:
-                shade = tint / (LEVELS - 1)
+                shade, colour = abs(tint) / (LEVELS - 1), (FOR if tint > 0 else AGAINST) if overlay.signed else INK
                 boxes.append(
-                    f'<rect x="{x * CHARACTER:.1f}" y="{y * LINE}" width="{len(part) * CHARACTER:.1f}" height="{LINE - 2}" fill="rgb{INK}" fill-opacity="{shade:.2f}"/>'
+                    f'<rect x="{x * CHARACTER:.1f}" y="{y * LINE}" width="{len(part) * CHARACTER:.1f}" height="{LINE - 2}" fill="rgb{colour}" fill-opacity="{shade:.2f}"/>'
                 )
             if not part.isspace():
-                ink = "#ffffff" if (tint or 0) >= 7 else "#1d2129"
+                ink = "#ffffff" if abs(tint or 0) >= 7 else "#1d2129"
                 letters.append(
                     f'<text x="{x * CHARACTER:.1f}" y="{y * LINE + 13}" fill="{ink}" textLength="{len(part) * CHARACTER:.1f}">{escape(part)}</text>'
                 )
@@ -97,3 +100,25 @@ def _pieces(text: str) -> list[str]:
             out.append("\n")
         out += [line[start : start + COLUMNS] for start in range(0, len(line), COLUMNS)]
     return out
+
+
+def write_picture(svg: str, path: Path, kind: str) -> list[Path]:
+    """Write a picture as svg, png or pdf; the formats of charts that are no picture (html, json) are left out."""
+    path = path.with_name(f"{path.name}.{kind}")
+    if kind == "svg":
+        write_bytes(path, svg.encode())
+    elif kind == "png":
+        write_bytes(path, vl_convert.svg_to_png(svg, scale=1.5))
+    elif kind == "pdf":
+        write_bytes(path, _pdf(svg))
+    else:
+        return []
+    return [path]
+
+
+def _pdf(svg: str) -> bytes:
+    """A picture as PDF; letters that no font at hand can put there are drawn as boxes."""
+    try:
+        return vl_convert.svg_to_pdf(svg)
+    except RuntimeError:
+        return vl_convert.svg_to_pdf("".join(letter if ord(letter) < 0x250 else "□" for letter in svg))

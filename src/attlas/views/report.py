@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
-import jinja2
 import pandas as pd
 import vl_convert
 from markupsafe import Markup
@@ -20,12 +18,15 @@ from attlas import __version__
 from attlas.core.errors import AttlasError
 from attlas.core.files import write_bytes, writing
 from attlas.core.registry import Registry
+from attlas.explain.methods import METHODS
 from attlas.measures.importance import importance_of
 from attlas.studies.opened import Study
 from attlas.views import charts
-from attlas.views.findings import facts, findings, position_period
+from attlas.views.explained import NOT_METHODS, by_position, by_type, study_overlay
+from attlas.views.findings import facts, findings, number, position_period
 from attlas.views.overlay import Overlay, overlay
-from attlas.views.picture import text_svg
+from attlas.views.page import inline_json, templates
+from attlas.views.picture import text_svg, write_picture
 
 EXAMPLE_TEXTS = 6
 LONG_WORDS = 1_000  # a text of more is shown in a window
@@ -117,6 +118,11 @@ def _example_texts(study: Study) -> list[tuple[int, dict[str, Any]]]:
         detailed = study.first(len(first))
         known = {row["text"] for _, row in detailed}
         kept = [*detailed, *(item for item in kept if item[1]["text"] not in known)][:EXAMPLE_TEXTS]
+    return _within_budget(kept)
+
+
+def _within_budget(kept: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, dict[str, Any]]]:
+    """The first of some texts that a report can show without becoming heavy."""
     out: list[tuple[int, dict[str, Any]]] = []
     tokens = 0
     for item in kept:
@@ -211,6 +217,88 @@ def _topology(study: Study) -> list[Figure]:
     ]  # fmt: skip
 
 
+def _explanations(study: Study) -> list[Figure]:
+    sample = [row for _, row in _within_budget(study.sample(EXAMPLE_TEXTS))]
+    told = set(study.table("explanations", ["text"])["text"])
+    shown = tuple(study_overlay(study, row) for row in sample if row["text"] in told)
+    out = [Figure("Explained texts: words tinted by the first method; choose another, click a word for its score by every method.", overlays=shown)]  # fmt: skip
+    if shown:
+        first = next(row["text"] for row in sample if row["text"] in told)
+        tokens = study.table("attributions", text=first)
+        method = next(str(name) for name in tokens.columns if name not in NOT_METHODS)
+        named = method.replace("_", " ")
+        pair = alt.hconcat(
+            charts.ends(by_position(tokens, method), "score").properties(title="by position"),
+            charts.ends(by_type(tokens, method), "score").properties(title="by type (sum over the text)"),
+        )
+        out.append(Figure(f"One text's tokens ({first}): the most for and the most against, {named}.", pair))
+    return out
+
+
+def _attribution_types(study: Study) -> list[Figure]:
+    types = study.table("attribution_types")
+    signed = [method for method in dict.fromkeys(types["method"]) if METHODS[method].signed]
+    method = signed[0] if signed else str(types["method"].iloc[0])
+    rows, named = types[types["method"] == method], method.replace("_", " ")
+    every = rows[rows["predicted"] == "all"]
+    often = every[every["texts"] > 1]
+    pair = [charts.ends(every, "mean", title="mean over texts").properties(title="mean over texts, absent is 0")]
+    if len(often):
+        pair.append(charts.ends(often, "per_occurrence", title="per occurrence").properties(title="per occurrence, in more than one text"))  # fmt: skip
+    out = [Figure(f"Types over the corpus: tokens that speak most for and against the explained answers, {named}.", alt.hconcat(*pair))]  # fmt: skip
+    answers = [str(answer) for answer in dict.fromkeys(rows["predicted"]) if answer != "all"]
+    if len(answers) > 1:
+        sides = [charts.ends(rows[rows["predicted"] == answer], "mean", title="mean over texts").properties(title=f"predicted {answer}") for answer in answers[:3]]  # fmt: skip
+        out.append(Figure("Types by answer: the same among texts of each predicted class.", alt.hconcat(*sides)))
+    if study.has("attribution_difference"):
+        table = study.table("attribution_difference")
+        table = table[table["method"] == method]
+        left, right = table["left"].iloc[0], table["right"].iloc[0]
+        out.append(Figure(f"Difference between answers: mean where {left} was predicted less mean where {right} was.", charts.ends(table, "difference", title=f"{left} less {right}")))  # fmt: skip
+    return out
+
+
+def _agreement(study: Study) -> list[Figure]:
+    table = study.table("agreement")
+    right = str(table["right"].iloc[0]).replace("_", " ")
+    p = float(table[table["convention"] == "sound"]["p"].iloc[0])
+    first = "keywords" if (table["keep"] == "keywords").any() else str(table["keep"].iloc[0])
+    chart = charts.beside_control(table, "left", "metric", "chance", "convention", "keep", first)
+    caption = f"Agreement with {right}: mean over texts with its 95 % interval, grey is chance (scores shuffled among kept tokens); rbo has p {number(p)}, as published 1. Choose which tokens take part."
+    return [Figure(caption, chart)]
+
+
+def _faithfulness(study: Study) -> list[Figure]:
+    table = study.table("faithfulness")
+    out = []
+    for how in dict.fromkeys(table["how"]):
+        rows = table[(table["how"] == how) & (table["bin"] == 0)]
+        done = "removed" if how == "remove" else "replaced by the mask token"
+        out.append(Figure(f"Tokens {done}: what the answer loses, mean over bins; grey is a random order. Comprehensiveness should be high, sufficiency low.", charts.beside_control(rows, "method", "measured", "random", width=330)))  # fmt: skip
+    return out
+
+
+def _plausibility(study: Study) -> list[Figure]:
+    return [Figure("Against human rationales: words of highest score beside the words people marked; grey is a random order.", charts.beside_control(study.table("plausibility"), "method", "metric", "random", width=250))]  # fmt: skip
+
+
+SECTIONS.register("explanations", Section(
+    "Why the model says so", ("explanations", "attributions", "texts"),
+    "Integrated gradients give each token its share of the way from a baseline (the same text with its words taken away) to the model's answer; shares add up to the difference, and the gap says by how much they miss it. "
+    "Gradient methods score what moves the answer; attention methods score what is attended to, which is not the same. Green speaks for the explained answer, red against it; attention knows no against.", _explanations), "Which tokens does an answer rest on?")  # fmt: skip
+SECTIONS.register("agreement", Section(
+    "Does attention agree?", ("agreement",),
+    "How far the size of each method's scores agrees with the first method's, on the tokens that take part: cosine, Kendall's tau-b, rank-biased overlap (p below 1, so that the top counts most) and Jaccard of the top 5 %. The grey tick is chance: the same scores shuffled among the same tokens. "
+    "As published (Hou 2022), tokens that take no part are set to 0 in both lists and counted all the same: two lists of zeros agree, and random scores reach a tau of .6 where 44 % of tokens are masked. Read the distance from the grey tick, not the dot alone.", _agreement), "Does attention agree with attribution?")  # fmt: skip
+SECTIONS.register("faithfulness", Section(
+    "Does the answer rest on these tokens?", ("faithfulness",),
+    "Comprehensiveness: what the answer loses without the tokens of highest score; sufficiency: what it loses with them alone (DeYoung et al. 2020), means over 1, 5, 10, 20 and 50 % of tokens. Texts with holes are unlike any the model was trained on, so a random order loses something too: grey.", _faithfulness), "Does the model need the tokens it is said to use?")  # fmt: skip
+SECTIONS.register("plausibility", Section(
+    "Do people agree?", ("plausibility",),
+    "Words against human rationales (DeYoung et al. 2020): token F1 of as many words as people marked, area under the precision-recall curve, and F1 of spans that overlap by half. Being convincing to people is not the same as being true of the model.", _plausibility), "Do people mark the same words?")  # fmt: skip
+SECTIONS.register("attribution_types", Section(
+    "Words that speak for and against", ("attribution_types",),
+    "Scores summed by token in each text, then averaged over the corpus: a text without the token counts as 0, so that rare tokens weigh little; per occurrence they weigh as much as they do where they stand.", _attribution_types), "Which words speak for and against?")  # fmt: skip
 SECTIONS.register("topology", Section(
     "What the shape of attention tells", ("topology", "topology_heads", "topology_grid"),
     "A logistic regression on topological features of the attention graphs of every head, after Kushnareva et al. (arXiv 2207.01903): no token, no position, no direction, only how many pieces and cycles a "
@@ -273,18 +361,6 @@ def sections(study: Study) -> list[tuple[str, Section]]:
 
 
 @cache
-def templates() -> jinja2.Environment:
-    """The page templates; everything put into them is escaped."""
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("attlas.views"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-@cache
 def _bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script, without a network; its own closing tags made harmless."""
     return str(
@@ -292,16 +368,6 @@ def _bundle() -> str:
             "window.vegaEmbed = vegaEmbed;", vl_version=".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
         )
     ).replace("</script", "<\\/script")
-
-
-def inline_json(content: object) -> Markup:
-    """JSON that can stand inside a script element."""
-    return Markup(
-        json.dumps(content, ensure_ascii=False)
-        .replace("<", "\\u003c")
-        .replace("\u2028", "\\u2028")
-        .replace("\u2029", "\\u2029")
-    )
 
 
 def render(study: Study) -> str:
@@ -357,31 +423,9 @@ def write_charts(study: Study, folder: Path, kind: str = "svg") -> list[Path]:
             path = folder / f"{name}-{figure.name}"
             if figure.chart is not None:
                 out.append(charts.export(figure.chart, path.with_name(f"{path.name}.{kind}")))
-            for number, (title, one) in enumerate(figure.overlays):
-                out += write_picture(text_svg(one, title), path.with_name(f"{path.name}-{number}"), kind)
+            for place, (title, one) in enumerate(figure.overlays):
+                out += write_picture(text_svg(one, title), path.with_name(f"{path.name}-{place}"), kind)
     return out
-
-
-def write_picture(svg: str, path: Path, kind: str) -> list[Path]:
-    """Write a picture as svg, png or pdf; the formats of charts that are no picture (html, json) are left out."""
-    path = path.with_name(f"{path.name}.{kind}")
-    if kind == "svg":
-        write_bytes(path, svg.encode())
-    elif kind == "png":
-        write_bytes(path, vl_convert.svg_to_png(svg, scale=1.5))
-    elif kind == "pdf":
-        write_bytes(path, _pdf(svg))
-    else:
-        return []
-    return [path]
-
-
-def _pdf(svg: str) -> bytes:
-    """A picture as PDF; letters that no font at hand can put there are drawn as boxes."""
-    try:
-        return vl_convert.svg_to_pdf(svg)
-    except RuntimeError:
-        return vl_convert.svg_to_pdf("".join(letter if ord(letter) < 0x250 else "□" for letter in svg))
 
 
 def study_html(study: Study) -> str:

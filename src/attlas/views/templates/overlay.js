@@ -87,3 +87,68 @@ function tintWords(place, data) {
   show();
   tell();
 }
+// Tints the words of a text by the scores of methods: for and against, or attention. Data as score_overlay packs it.
+function tintScores(place, data) {
+  const [methods, count] = data.shape;
+  const words = [...place.querySelectorAll("w")];
+  const special = new Set(data.special);
+  const rows = [];
+  for (let row = 0; row < methods; row++) {
+    const values = unpack(data.values, row * count, count, data.scales[row]);
+    for (let word = 0; word < count; word++) if (data.against[row][word] === "-") values[word] = -values[word];
+    rows.push(values);
+  }
+  const controls = document.createElement("div");
+  controls.className = "controls";
+  const label = document.createElement("label"), select = document.createElement("select");
+  select.dataset.choose = "method";
+  data.methods.forEach((name, index) => select.add(new Option(name.replaceAll("_", " "), index)));
+  label.append("scores by ", select);
+  const key = document.createElement("span");
+  key.className = "key";
+  controls.append(label, " ", key);
+  const says = document.createElement("div");
+  says.className = "says id";
+  place.before(controls);
+  place.after(says);
+  let chosen = -1;
+  const number = new Map(words.map((word, index) => [word, index]));
+  const short = (value) => (value > 0 ? "+" : "") + (Math.abs(value) >= .0005 || value === 0 ? value.toFixed(3) : value.toExponential(1));
+  function ranks(row) {
+    return [...rows[row].keys()].filter((word) => !special.has(word)).sort((a, b) => Math.abs(rows[row][b]) - Math.abs(rows[row][a]) || a - b);
+  }
+  const orders = rows.map((_, row) => ranks(row));
+  function show() {
+    const row = Number(select.value), value = rows[row], signed = data.signed[row];
+    const ordinary = orders[row].map((word) => Math.abs(value[word]));
+    const top = ordinary.length ? ordinary[Math.floor(ordinary.length / 100)] : 1;
+    words.forEach((word, index) => {
+      const tint = Math.max(0, Math.min(9, Math.floor(Math.abs(value[index]) / (top || 1) * 9 + .5)));
+      word.className = (signed ? (value[index] < 0 ? "n" : "p") : "t") + tint + (special.has(index) ? " mark" : "") + (chosen === index ? " chosen" : "");
+      word.title = words[index].textContent + ": " + short(value[index]);
+    });
+    key.innerHTML = signed ? '<b class="p6">for</b> <b class="n6">against</b>' : '<b class="t6">more</b>';
+  }
+  function tell() {
+    says.replaceChildren();
+    if (chosen < 0) { says.textContent = "Click a word for its score by every method."; return; }
+    const parts = data.methods.map((name, row) => {
+      const rank = orders[row].indexOf(chosen);
+      return name.replaceAll("_", " ") + " " + short(rows[row][chosen]) + (rank < 0 ? "" : " (rank " + (rank + 1) + ")");
+    });
+    says.textContent = "“" + words[chosen].textContent + "” (word " + chosen + " of " + count + "): " + parts.join(", ") + ".";
+  }
+  place.addEventListener("click", (event) => {
+    const index = number.get(event.target);
+    if (index === undefined) return;
+    chosen = chosen === index ? -1 : index;
+    show();
+    tell();
+  });
+  select.addEventListener("change", () => { show(); tell(); });
+  show();
+  tell();
+}
+function tint(place, data) {
+  if (data.methods) tintScores(place, data); else tintWords(place, data);
+}
