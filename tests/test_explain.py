@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import Any
 
@@ -19,6 +20,7 @@ import pandas as pd
 import pytest
 import torch
 import transformers
+from scipy.special import expit
 from torch import Tensor, nn
 
 import attlas
@@ -26,7 +28,7 @@ from attlas.core.batch import Batch
 from attlas.core.errors import AttlasError, CorpusError, MeasureError, ModelError
 from attlas.core.text import Text
 from attlas.explain import METHODS, explain, faithfulness, gradients, integrated_gradients
-from attlas.explain.gradients import BUDGET_TOKENS, Field, row_bytes
+from attlas.explain.gradients import Field, row_bytes
 from attlas.explain.integrated import integrate
 from attlas.explain.target import Target
 from attlas.models import Model
@@ -122,19 +124,26 @@ def beside(model: Model, ids: Tensor) -> dict[str, Tensor]:
     return out
 
 
-def embedding(model: Model) -> nn.Module:
+@cache
+def plain(model: Model) -> Any:
+    """The network to run by hand: itself, or a Longformer in squares, because transformers' own pads texts."""
+    return squared(model)[0] if model.banded else model.network
+
+
+def embedding(network: Any) -> nn.Module:
     """What gives the embeddings that enter the first layer; GPT-2 adds its positions outside of any module."""
-    base: Any = model.network.base_model
-    return base.wte if model.network.config.model_type == "gpt2" else base.embeddings
+    base = network.base_model
+    return base.wte if network.config.model_type == "gpt2" else base.embeddings
 
 
-def embedded(model: Model, ids: Tensor, where: nn.Module | None = None) -> Tensor:
-    """What a module gives in a plain pass: [row, token, dimension]."""
+def embedded(model: Model, ids: Tensor) -> Tensor:
+    """The embeddings in a plain pass: [row, token, dimension]."""
     seen: list[Tensor] = []
-    handle = (where or embedding(model)).register_forward_hook(lambda module, args, output: seen.append(output))
+    network = plain(model)
+    handle = embedding(network).register_forward_hook(lambda module, args, output: seen.append(output))
     try:
         with torch.no_grad():
-            model.network(input_ids=ids, **beside(model, ids))
+            network(input_ids=ids, **beside(model, ids))
     finally:
         handle.remove()
     return seen[0]
@@ -145,8 +154,8 @@ class Tail(nn.Module):
 
     def __init__(self, model: Model, ids: Tensor, answer: Answer, *places: nn.Module) -> None:
         super().__init__()
-        self.network, self.ids, self.answer, self.beside = model.network, ids, answer, beside(model, ids)
-        self.places = places or (embedding(model),)
+        self.network, self.ids, self.answer, self.beside = plain(model), ids, answer, beside(model, ids)
+        self.places = places or (embedding(self.network),)
 
     def forward(self, *given: Tensor) -> Tensor:
         rows = len(given[0])
@@ -174,14 +183,12 @@ def integrated_by_captum(
 ) -> np.ndarray:
     """captum's layer integrated gradients from [CLS] pad ... [SEP], summed over dimensions: [token]."""
     ids = ids_of(model, text)
-    more, network = beside(model, ids), network or model.network
+    more, network = beside(model, ids), network or plain(model)
 
     def forward(ids: Tensor, *given: Tensor) -> Tensor:
         return answer(network(input_ids=ids, **dict(zip(more, given, strict=True))).logits)
 
-    base = network.base_model
-    where = base.wte if network.config.model_type == "gpt2" else base.embeddings
-    found = captum.attr.LayerIntegratedGradients(forward, where).attribute(
+    found = captum.attr.LayerIntegratedGradients(forward, embedding(network)).attribute(
         ids, blanked(model, ids, blank), additional_forward_args=tuple(more.values()) or None,
         n_steps=steps, method="gausslegendre", internal_batch_size=100,
     )  # fmt: skip
@@ -193,9 +200,10 @@ def scale_of(one: Any) -> float:
 
 
 def assert_near(one: Any, expected: np.ndarray, tolerance: float) -> None:
-    """Every score is within the tolerance, a share of the difference between text and baseline."""
+    """Every score is within the tolerance, a share of the whole difference or of all that tokens say for and against."""
     assert one.converged
-    np.testing.assert_allclose(one.scores, expected, rtol=0, atol=tolerance * scale_of(one))
+    whole = max(scale_of(one), float(np.abs(expected).sum()))
+    np.testing.assert_allclose(one.scores, expected, rtol=0, atol=tolerance * whole)
 
 
 def batch_of(model: Model, *texts: str) -> Batch:
@@ -254,10 +262,10 @@ def test_integrated_gradients_are_captums_on_a_real_model(real: Model) -> None:
 def test_integrated_gradients_are_captums_on_a_band() -> None:
     """16 tokens, a multiple of the windows, so that transformers' own Longformer pads nothing."""
     model = classifier("longformer")
-    text = " ".join([TEXT, "and it was a"][:2]) + " cat"
+    text = TEXT + " and it was a cat"
     assert ids_of(model, text).shape[1] == 16
     found = explain(model, text, target=1, tolerance=1e-3, max_evaluations=3000)
-    assert_near(found, integrated_by_captum(model, text, probability(1)), 1e-3)
+    assert_near(found, integrated_by_captum(model, text, probability(1), network=model.network), 1e-3)
 
 
 def test_a_masked_language_model_and_a_causal_one_are_captums() -> None:
@@ -341,7 +349,7 @@ def test_baselines_are_the_text_without_its_words(baseline: str, at: str) -> Non
     away = torch.where(is_mark(model, ids)[..., None], words, blank)
     with torch.no_grad():
         start, stop = (away, words) if at == "words" else (by_hand(model, ids, away), by_hand(model, ids, words))
-    place = model.network.bert.embeddings.word_embeddings if at == "words" else embedding(model)
+    place = model.network.bert.embeddings.word_embeddings if at == "words" else embedding(model.network)
     expected = captum.attr.IntegratedGradients(Tail(model, ids, probability(1), place)).attribute(
         stop, start, n_steps=300, method="gausslegendre", internal_batch_size=100
     )
@@ -392,9 +400,10 @@ def test_word_position_and_type_apart_are_captums_of_three_inputs(family: str) -
     found = explain(model, TEXT, target=1, at="parts", tolerance=1e-3, max_evaluations=3000)
     assert found.converged
     assert set(found.parts) == set(names)
-    for name, one in zip(names, expected, strict=True):
-        near = one.sum(-1)[0].detach().numpy()
-        np.testing.assert_allclose(found.parts[name], near, rtol=0, atol=1e-3 * scale_of(found), err_msg=name)
+    parts = {name: one.sum(-1)[0].detach().numpy() for name, one in zip(names, expected, strict=True)}
+    whole = sum(float(np.abs(one).sum()) for one in parts.values())
+    for name, near in parts.items():
+        np.testing.assert_allclose(found.parts[name], near, rtol=0, atol=1e-3 * whole, err_msg=name)
     np.testing.assert_allclose(found.scores, sum(found.parts.values()), atol=1e-12)
     assert np.abs(found.parts["position"]).max() > 1e-4
     if "type" in places:
@@ -430,17 +439,15 @@ def test_the_gap_is_what_it_says(family: str, tolerance: float) -> None:
     for text in (TEXT, "it was not very good !", "dog"):
         one = explain(model, text, target=1, tolerance=tolerance, max_evaluations=300)
         ids = ids_of(model, text)
-        words = model.network.get_input_embeddings()
-        away = words.weight[blanked(model, ids)].detach()
+        words = plain(model).get_input_embeddings()
         with torch.no_grad():
-            value = float(probability(1)(model.network(input_ids=ids, **beside(model, ids)).logits))
-            start = float(Tail(model, ids, probability(1), words)(away))
+            value = float(probability(1)(plain(model)(input_ids=ids, **beside(model, ids)).logits))
+            start = float(Tail(model, ids, probability(1), words)(words.weight[blanked(model, ids)]))
         assert one.value == pytest.approx(value, abs=2e-6)
         assert one.baseline_value == pytest.approx(start, abs=2e-6)
         gap = abs(one.scores.sum() - (value - start)) / max(abs(value - start), 1e-3)
         assert one.gap == pytest.approx(gap, abs=1e-5 / max(abs(value - start), 1e-3))
-        assert one.gap <= one.bound + 1e-12
-        assert one.converged == (one.bound <= tolerance)
+        assert one.converged == (one.gap <= tolerance and one.bound <= tolerance)
         assert one.total == pytest.approx(one.scores.sum())
         if one.converged:
             assert gap <= tolerance + 1e-5 / max(abs(value - start), 1e-3)
@@ -454,7 +461,7 @@ def test_what_did_not_converge_says_so() -> None:
         one = explain(model, TEXT, target=0, tolerance=1e-5, max_evaluations=most)
         assert most - 1 <= one.evaluations <= most
         assert not one.converged
-        assert one.bound > 1e-5
+        assert max(one.bound, one.gap) > 1e-5
         assert "not converged" in repr(one)
     assert explain(model, TEXT, target=0, tolerance=0.3).converged
 
@@ -494,13 +501,14 @@ def test_cubic_gradients_are_integrated_exactly_with_nine_points() -> None:
 def test_steep_curves_are_followed_and_the_bound_holds(steep: float) -> None:
     """A step anywhere on the path: each token's share is known, and no error may be larger than the bound."""
     for place in (0.31, 0.5, 0.77):
-        exact = np.array([1 / (1 + math.exp(-steep * (1 - place))) - 1 / (1 + math.exp(steep * place)), -0.4])
+        exact = np.array([expit(steep * (1 - place)) - expit(-steep * place), -0.4])
         field = curves(lambda x, place=place: torch.sigmoid(steep * (x - place)), lambda x: -0.4 * x**3)
         for tolerance in (0.1, 1e-3, 1e-6):
             (path,) = integrate(field, {"x": torch.zeros(1, 2, 1, dtype=torch.float64)}, tolerance, 4000)
-            off = np.abs(path.total()[0] - exact)
-            assert path.bound <= tolerance
-            assert off.max() <= path.bound * path.scale + 1e-12
+            off = path.total()[0] - exact
+            assert max(path.bound, path.missed) <= tolerance
+            assert np.abs(off).max() <= path.bound * path.variation + 1e-12
+            assert abs(off.sum()) == pytest.approx(path.missed * path.scale, abs=1e-12)
             assert len(path.points) < 4000
             assert abs(path.difference - exact.sum()) < 1e-12
 
@@ -509,11 +517,23 @@ def test_no_gap_hides_behind_another() -> None:
     """Two steps, one up and one down: errors of opposite sign cancel in the total, but not in the bound."""
     field = curves(lambda x: torch.sigmoid(300 * (x - 0.28)) - torch.sigmoid(300 * (x - 0.78)), lambda x: 0.5 * x)
     (path,) = integrate(field, {"x": torch.zeros(1, 2, 1, dtype=torch.float64)}, 1e-3, 9)
-    gap = abs(path.total().sum() - path.difference) / path.scale
-    assert gap < 1e-9 < 0.1 < path.bound  # the same error twice, with both signs
+    assert abs(path.total().sum() - path.difference) / path.scale == pytest.approx(path.missed, abs=1e-12)
+    assert path.missed < 1e-9 < 0.1 < path.bound  # the same error twice, with both signs
+    assert path.variation == pytest.approx(0.125 + 1.125 + 0.125 + 0.875, abs=0.01)  # between ends of quarters
     (path,) = integrate(field, {"x": torch.zeros(1, 2, 1, dtype=torch.float64)}, 1e-3, 2000)
-    assert path.bound <= 1e-3
+    assert max(path.bound, path.missed) <= 1e-3
     assert len(path.points) > 30
+
+
+def test_a_path_that_ends_where_it_began_is_measured_by_its_ups_and_downs() -> None:
+    """A bump: the difference is nothing, so that only the floor keeps the gap from being a share of nothing."""
+    field = curves(lambda x: torch.sin(math.pi * x) ** 2, lambda x: 0 * x)
+    (path,) = integrate(field, {"x": torch.zeros(1, 2, 1, dtype=torch.float64)}, 1e-4, 2000)
+    assert abs(path.difference) < 1e-12
+    assert path.scale == 1e-3
+    assert path.variation == pytest.approx(2, abs=1e-6)
+    assert max(path.bound, path.missed) <= 1e-4
+    assert abs(path.total().sum()) <= 1e-7
 
 
 def linear() -> Model:
@@ -568,25 +588,23 @@ def test_evaluations_reported_are_those_made() -> None:
     assert passes.back == sum(one.evaluations for one in found)
 
 
-def test_several_texts_are_explained_as_each_alone_and_share_passes() -> None:
-    texts = [TEXT, TEXT.replace("cat", "film"), "not very good", TEXT.replace("mat", "bad"), "cat", "it was bad"]
-    same = [0, 1, 3]  # of one length
-    for family in ("bert", "gpt2", "longformer"):
-        model = classifier(family)
-        for method in (*EVERY, "random"):
-            with Passes(model) as passes:
-                found = explain(model, texts, method, target=2)
-            assert [one.text.text for one in found] == texts
-            for one, text in zip(found, texts, strict=True):
-                alone = explain(model, text, method, target=2)
-                np.testing.assert_allclose(one.scores, alone.scores, atol=1e-5, err_msg=f"{family} {method}")
-                assert one.evaluations == alone.evaluations
-                assert one.tokens == alone.tokens
-            if method == "integrated_gradients":
-                length = len(found[0].tokens)
-                first = next(rows for rows, tokens, back in passes.seen if back and tokens == length)
-                assert first == 9 * len(same)  # all first points of all texts of a length at once
-            assert all(rows * tokens <= max(BUDGET_TOKENS, 50 * tokens) for rows, tokens, _ in passes.seen)
+@pytest.mark.parametrize("family", ["bert", "gpt2", "longformer"])
+def test_several_texts_are_explained_as_each_alone_and_share_passes(family: str) -> None:
+    model, texts = classifier(family), [TEXT, "cat", TEXT.replace("cat", "film"), "it was bad"]
+    some = ("integrated_gradients", "gradient_shap", "rollout", "gradient_rollout")
+    for method in (*EVERY, "random") if family == "bert" else some:
+        with Passes(model) as passes:
+            found = explain(model, texts, method, target=2)
+        assert [one.text.text for one in found] == texts
+        for one, text in zip(found, texts, strict=True):
+            alone = explain(model, text, method, target=2)
+            np.testing.assert_allclose(one.scores, alone.scores, atol=1e-5, err_msg=method)
+            assert one.evaluations == alone.evaluations
+            assert one.tokens == alone.tokens
+        if method == "integrated_gradients":
+            length = len(found[0].tokens)
+            first = next(rows for rows, tokens, back in passes.seen if back and tokens == length)
+            assert first == 2 * 9  # the first points of both texts of this length at once
 
 
 # captum's methods
@@ -604,7 +622,7 @@ def test_saliency_and_the_others_are_captums(family: str) -> None:
         def take(module: Any, args: Any, output: Tensor) -> None:
             start.copy_(output)
 
-        handle = embedding(model).register_forward_hook(take)
+        handle = embedding(model.network).register_forward_hook(take)
         Tail(model, ids, probability(1), words)(words.weight[blanked(model, ids)])
         handle.remove()
         if family == "gpt2":
@@ -698,10 +716,7 @@ def squared(model: Model) -> tuple[Any, list[Tensor]]:
     for module in network.modules():
         if type(module).__name__ == "LongformerSelfAttention":
             module.forward = partial(forward, module)
-    base = network.base_model
-    base._pad_to_window_size = lambda ids, mask, types, positions, embeds, pad: (
-        0, ids, mask, types, positions, embeds
-    )  # fmt: skip
+    network.base_model._pad_to_window_size = lambda pad_token_id, **given: (0, *given.values())
     return network, kept
 
 
@@ -807,10 +822,9 @@ def test_a_classifier_that_pools_the_mean_is_read_by_all_tokens() -> None:
 def test_a_band_is_integrated_as_squares_are() -> None:
     """A text longer than every window, which transformers would pad."""
     model = classifier("longformer")
-    network, _ = squared(model)
     found = explain(model, LONG, target=2, tolerance=1e-3, max_evaluations=3000)
     assert len(found.tokens) % 8
-    assert_near(found, integrated_by_captum(model, LONG, probability(2), network=network), 1e-3)
+    assert_near(found, integrated_by_captum(model, LONG, probability(2)), 1e-3)
 
 
 def test_a_lengthened_model_explains_short_texts_as_before() -> None:
@@ -818,6 +832,8 @@ def test_a_lengthened_model_explains_short_texts_as_before() -> None:
     long = lengthen(short, length=600, window=32)
     assert long.banded
     for method in (*EVERY, *SCALED):
+        if method == "deeplift":
+            continue  # Longformer's head calls tanh, BERT's has a module for it, and captum knows modules
         options: dict[str, Any] = {"target": 1, "tolerance": 1e-3}
         if method in SCALED:
             options["importance"] = np.arange(12).reshape(3, 4)
@@ -834,7 +850,7 @@ def answers_slowly(model: Model, ids: list[int], place: int | None, number: int)
     """The probability of a class, or of a token at a place, of one text of these ids."""
     given = torch.tensor([ids])
     with torch.no_grad():
-        output = model.network(input_ids=given, **beside(model, given))
+        output = plain(model)(input_ids=given, **beside(model, given))
     return float((probability(number) if place is None else token(place, number))(output.logits))
 
 
@@ -931,19 +947,21 @@ def test_a_causal_classifier_without_its_only_token() -> None:
 
 
 def test_a_masked_token_does_not_move_where_a_causal_classifier_reads() -> None:
-    """GPT-2 has no mask token; padding in its place must not make transformers read the answer at another token."""
+    """GPT-2 has no mask token; padding in its place makes transformers read the answer at an earlier token. A refusal would do, too."""
     model = classifier("gpt2")
     ids = ids_of(model)[0].tolist()
     one = explain(model, TEXT, "random", target=1)
-    last = np.zeros(len(ids))
-    last[-1] = 1.0
-    one = type(one)(**{**vars(one), "scores": last})
-    found = faithfulness(model, TEXT, [one], how="mask", bins=(0.1,))
-    given = torch.tensor([[*ids[:-1], PAD]])
-    with torch.no_grad():
-        states = model.network.transformer(given).last_hidden_state
-        left = float(model.network.score(states[:, -1]).softmax(-1)[0, 1])
-    assert found.by_bin[0, 0, 0] == pytest.approx(one.value - left, abs=1e-5)
+    one = replace(one, scores=np.arange(len(ids), dtype=float))  # the last token goes first
+    try:
+        found = faithfulness(model, TEXT, [one], how="mask", bins=(0.1,))
+    except AttlasError:
+        return
+    lost = []
+    for blank in (PAD, model.tokenizer.unk_token_id):
+        with torch.no_grad():
+            states = model.network.transformer(torch.tensor([[*ids[:-1], blank]])).last_hidden_state
+            lost.append(one.value - float(probability(1)(model.network.score(states[:, -1]))))
+    assert min(abs(found.by_bin[0, 0, 0] - one) for one in lost) < 1e-5
 
 
 def test_explanations_remember_where_they_were_made() -> None:
@@ -994,7 +1012,6 @@ def traces(model: Model) -> dict[str, Any]:
         "frozen": [name for name, one in network.named_parameters() if not one.requires_grad],
         "implementation": network.config._attn_implementation,
         "says": logits.tolist(),
-        "thread": threading.active_count(),
     }  # fmt: skip
 
 
@@ -1014,42 +1031,40 @@ class Downfall(Exception):  # noqa: N818
     pass
 
 
+def fallen(model: Model, method: str, place: nn.Module) -> int:
+    """Let a module raise in the first pass that reaches it, the second, ..., at most the fifth; how often it could."""
+    for limit in range(1, 6):
+        calls = 0
+
+        def fall(module: Any, args: Any, output: Any, limit: int = limit) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == limit:
+                raise Downfall
+
+        handle = place.register_forward_hook(fall)
+        try:
+            explain(model, "a cat", method)
+            return limit - 1
+        except Downfall:
+            pass
+        finally:
+            handle.remove()
+    return limit
+
+
 @pytest.mark.parametrize("family", ["bert", "longformer"])
 def test_nothing_is_left_after_an_exception(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module raises in the first pass that reaches it, the second, ...: until all passes are over."""
     model = classifier(family)
-    before, base = traces(model), model.network.base_model
-    places = [base.encoder.layer[1], model.network.classifier]
-    for memory in (None, 1):
-        if memory is not None:
-            monkeypatch.setattr(gradients, "machine_memory", lambda device: 1)
-        for method, place in itertools.product(EVERY, places):
-            falls = 0
-            for limit in itertools.count(1):
-                calls = 0
-
-                def fall(module: Any, args: Any, output: Any, limit: int = limit) -> None:
-                    nonlocal calls
-                    calls += 1
-                    if calls == limit:
-                        raise Downfall
-
-                handle = place.register_forward_hook(fall)
-                try:
-                    explain(model, "a cat", method)
-                    break
-                except Downfall:
-                    falls += 1
-                except AttlasError:
-                    break  # of another test
-                finally:
-                    handle.remove()
-                if limit > 2 and method in ("occlusion", "integrated_gradients"):
-                    limit += 3
-                if falls > 6:
-                    break
-            assert falls
-            assert traces(model) == before, (method, falls)
+    before, last = traces(model), model.network.classifier
+    for method in EVERY:
+        assert fallen(model, method, last) >= 3
+        assert traces(model) == before, method
+    monkeypatch.setattr(gradients, "machine_memory", lambda device: 1)  # checkpointed, and in the midst of a layer
+    place = model.network.base_model.encoder.layer[1].output.dense
+    for method in ("integrated_gradients", "input_x_gradient", "attention_last"):
+        assert fallen(model, method, place) >= 3
+        assert traces(model) == before, method
 
 
 def test_nothing_is_left_after_wrong_input() -> None:
@@ -1079,7 +1094,7 @@ def test_two_threads_explain_one_model_as_one_does() -> None:
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(run, tasks * 2))
     for one, other in zip(alone * 2, together, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-9)
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     assert traces(model) == before
 
 
@@ -1089,6 +1104,7 @@ def meanwhile(model: Model, other: Callable[[], Any]) -> Iterator[list[Any]]:
     done: list[Any] = []
 
     def work() -> None:
+        torch.set_num_threads(1)
         try:
             done.append(other())
         except BaseException as error:
@@ -1125,6 +1141,21 @@ def test_deeplift_in_one_thread_does_not_disturb_another(other: str) -> None:
     assert traces(model) == before
 
 
+def test_numbers_do_not_depend_on_what_another_thread_does() -> None:
+    """To the last bit, as studies with one worker and with two must write the same bytes; here another thread reads attention."""
+    model = classifier()
+
+    def integrated() -> np.ndarray:
+        return explain(model, LONG, target=1).scores
+
+    with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        alone, again = pool.map(lambda _: integrated(), range(2))
+    np.testing.assert_array_equal(alone, again)
+    with meanwhile(model, integrated) as done:
+        explain(model, TEXT, "gradient_rollout")
+    np.testing.assert_array_equal(done[0], alone)
+
+
 def test_two_threads_leave_the_filters_of_warnings_as_they_were() -> None:
     """The first to begin is the first to end: what each puts back must not be what the other put there."""
     model = classifier()
@@ -1135,10 +1166,10 @@ def test_two_threads_leave_the_filters_of_warnings_as_they_were() -> None:
         if torch.is_grad_enabled():
             if not first:
                 first.append(threading.get_ident())
-                inside.wait(2)
+                inside.wait(1)
             elif first[0] != threading.get_ident():
                 inside.set()
-                over.wait(2)
+                over.wait(1)
 
     before = list(warnings.filters)
     handle = model.network.classifier.register_forward_hook(hook)
@@ -1246,13 +1277,8 @@ def kept_bytes(model: Model, run: Callable[[], Any]) -> int:
     [("bert", 10), ("bert", 60), ("bert", 300), ("longformer", 10), ("longformer", 300), ("real", 60), ("real", 250), ("real, long", 60), ("real, long", 300)],
 )  # fmt: skip
 def test_the_memory_of_a_row_is_foretold_within_a_factor_of_three(which: str, words: int, real: Model) -> None:
-    model = (
-        lengthen(real, length=1024, window=128)
-        if which == "real, long"
-        else real
-        if which == "real"
-        else classifier(which)
-    )
+    model = real if which.startswith("real") else classifier(which)
+    model = lengthen(model, length=1024, window=128) if which.endswith("long") else model
     field = Field(model, batch_of(model, "cat " * words), Target())
     with field.open():
         field.aim  # noqa: B018
@@ -1342,18 +1368,19 @@ def test_a_network_in_training_is_refused() -> None:
 def not_a_number(model: Model, forward: bool = False) -> Model:
     """A model that finds no gradient (or no answer) for texts with the word "bad"."""
     bad = model.tokenizer.convert_tokens_to_ids("bad")
-    rows: list[Tensor] = []
+    seen = threading.local()  # which rows have the word, in this thread
 
-    def note(module: Any, args: Any, options: dict[str, Any]) -> None:
-        rows[:] = [(options["input_ids"] == bad).any(1)]
+    def note(module: Any, args: Any) -> None:
+        seen.rows = (args[0] == bad).any(1)
 
     def spoil(module: Any, args: Any, output: Any) -> Any:
         states = output[0] if isinstance(output, tuple) else output
         spoilt = states.clone()
-        spoilt[rows[0]] = states[rows[0]] / 0 * 0 if forward else states[rows[0]] + (states[rows[0]] * 0).sqrt()
+        some = states[seen.rows]
+        spoilt[seen.rows] = some / 0 * 0 if forward else some + (some * 0).sqrt()
         return (spoilt, *output[1:]) if isinstance(output, tuple) else spoilt
 
-    model.network.register_forward_pre_hook(note, with_kwargs=True)
+    model.network.get_input_embeddings().register_forward_pre_hook(note)
     model.network.base_model.encoder.layer[0].register_forward_hook(spoil)
     return model
 

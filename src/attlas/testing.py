@@ -18,7 +18,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerFast
 
 from attlas.core.attention import Attention
-from attlas.core.measure import LearningMeasure, Measure, Shape
+from attlas.core.measure import ActingMeasure, LearningMeasure, Measure, Shape
 from attlas.core.states import State
 from attlas.core.text import Text
 from attlas.measures import MEASURES
@@ -154,6 +154,8 @@ def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: S
             measure.update(state, layer)
         if isinstance(measure, LearningMeasure) and layers and isinstance(model, Model):
             measure.learn(state, differentiate(model, layers[0].batch, gradients=measure.needs_gradients))
+        if isinstance(measure, ActingMeasure) and layers:
+            measure.act(state, model, layers[0].batch)
     return state
 
 

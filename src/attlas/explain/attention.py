@@ -16,6 +16,7 @@ from attlas.core.attention import Attention
 from attlas.core.errors import ModelError
 from attlas.explain.gradients import Field
 from attlas.explain.target import readers
+from attlas.models.embeddings import checkpointed
 
 Floats = npt.NDArray[np.float64]
 WITH_GRADIENTS = ("attention_x_gradient", "gradient_rollout")
@@ -42,7 +43,11 @@ def _read_back(field: Field, layers: list[Attention]) -> None:
     """Run the batch with its layers' weights kept, and back from the explained number to its embeddings; no parameter's `grad` is written."""
     leaves = {name: tensor.detach().requires_grad_() for name, tensor in field.inputs.items()}
     aim = field.aim
-    with field.embeddings.replaced(leaves), field.model.reading(layers.append, gradients=True, whole=True) as read:
+    with (
+        checkpointed(field.model, False),  # the weights of all layers are kept anyway, and a layer must be seen once
+        field.embeddings.replaced(leaves),
+        field.model.reading(layers.append, gradients=True, whole=True) as read,
+    ):
         values = aim.values(read(field.batch), field.every)
         torch.autograd.grad(values.sum(), list(leaves.values()))
 
@@ -98,10 +103,10 @@ def _times_gradient(layers: Sequence[Attention], answering: Tensor, importance: 
 
 def _gradient_rollout(layers: Sequence[Attention], answering: Tensor, importance: Floats | None) -> Tensor:
     """Chefer et al. 2021: as roll-out, with weight times gradient where above 0 (mean of heads) beside the whole residual; the answering token's own start is taken off."""
-    row = answering
+    row = torch.zeros_like(answering)  # beside the answering token's own start, which would drown small numbers
     for layer in reversed(layers):
-        row = row + layer.times(layer.gradient(), positive=True).carried(row).mean(1)
-    return row - answering
+        row = row + layer.times(layer.gradient(), positive=True).carried(answering + row).mean(1)
+    return row
 
 
 METHODS: dict[str, Callable[[Sequence[Attention], Tensor, Floats | None], Tensor]] = {

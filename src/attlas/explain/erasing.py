@@ -20,6 +20,7 @@ import torch
 
 from attlas.core.batch import Batch
 from attlas.core.errors import MeasureError, ModelError
+from attlas.core.text import Text
 from attlas.explain.agreeing import interval
 from attlas.explain.explanations import Explanation, explain
 from attlas.explain.gradients import BUDGET_TOKENS, Field
@@ -102,14 +103,16 @@ def _free(batch: Batch, aim: Aim, text: int) -> npt.NDArray[np.bool_]:
 
 
 def _answers(model: Model, batch: Batch, aim: Aim, edits: Sequence[tuple[int, Ints]], erasing: Erasing) -> list[float]:
-    """The explained number of each edited text, given which tokens stay; edits of one length go through the model together."""
+    """The explained number of each edited text, given which tokens stay; edits of one length go through the model together. Nothing has no answer."""
     by_length: dict[int, list[int]] = defaultdict(list)
     masking = erasing.how == "mask"
     for number, (_, stay) in enumerate(edits):
         by_length[batch.n_tokens if masking else len(stay)].append(number)
-    out = np.empty(len(edits))
-    with model.in_blocks(), torch.no_grad():
+    out = np.full(len(edits), np.nan)
+    with model.observe(), torch.no_grad():
         for length, numbers in by_length.items():
+            if length == 0:  # the only token of a text without special ones
+                continue
             size = max(1, BUDGET_TOKENS // length)
             for some in (numbers[start : start + size] for start in range(0, len(numbers), size)):
                 out[some] = _run(model, batch, aim, [edits[number] for number in some], masking)
@@ -137,12 +140,12 @@ def _run(model: Model, batch: Batch, aim: Aim, rows: Sequence[tuple[int, Ints]],
 
 
 def _blank(model: Model) -> int:
-    """The token that stands for one taken away: the mask token, or padding where there is none."""
-    for name in ("mask_token_id", "pad_token_id", "unk_token_id"):
+    """The token that stands for one taken away: the mask token, or the unknown one; never padding, by which some models find the last token."""
+    for name in ("mask_token_id", "unk_token_id"):
         number = getattr(model.tokenizer, name, None)
-        if number is not None:
+        if number is not None and number != model.network.config.pad_token_id:
             return int(number)
-    raise ModelError("the tokenizer has neither a mask nor a padding token; take tokens away with how='remove'")
+    raise ModelError("the tokenizer has neither a mask nor an unknown token; take tokens away with how='remove'")
 
 
 def random_orders(batch: Batch, text: int, erasing: Erasing) -> list[Ints]:
@@ -212,7 +215,9 @@ def faithfulness(
     made = [method] if isinstance(method, Explanation) else method
     if isinstance(made, str):
         METHODS.question(made)
-        made = explain(model, [texts] if isinstance(texts, str) else texts, made, seed=seed, **options)
+        made = explain(model, [texts] if isinstance(texts, str | Text) else texts, made, seed=seed, **options)
+    if not made:
+        raise MeasureError("there is no text; give at least one")
     encoder = model.classifying_encoder
     found: dict[int, tuple[Floats, Floats]] = {}
     encoded = encoder.encode([(place, one.text) for place, one in enumerate(made)])
@@ -227,7 +232,7 @@ def faithfulness(
             target = Target(
                 one.target if model.task == "classify" else model.tokenizer.convert_tokens_to_ids(one.target),
                 one.of,
-                options.get("position"),
+                one.position,
             )
             lost = erased(
                 model,

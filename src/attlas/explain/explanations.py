@@ -43,14 +43,11 @@ class Explanation:
     predicted: str
     probability: float  # of what the model gives
     evaluations: int  # of the gradient, or of the model where the method takes none
-    gap: float = (
-        np.nan
-    )  # |total - (value - baseline_value)| as a share of that difference; NaN where nothing must add up
-    bound: float = (
-        np.nan
-    )  # the gaps of all intervals of the path, none cancelling another, as a share of the value's ups and downs
+    gap: float = np.nan  # |total - (value - baseline_value)|, a share of that difference; NaN where nothing must add up
+    error: float = np.nan  # how far off the scores are, all tokens together, a share of their sizes; estimated
     baseline_value: float = np.nan
     converged: bool = True
+    position: int | None = None  # of a language model: at which token
     parts: dict[str, Floats] = field(default_factory=dict)  # word, position, type: token
 
     @property
@@ -163,6 +160,6 @@ def explanation_of(model: Model, done: Explained, method: str, number: int, tole
     return Explanation(
         batch.texts[number], method, model.name, batch.surfaces[number], scores.scores[number], batch.special[number], batch.offsets[number], words.of, words.strings,
         aim.names[number], aim.of, float(done.values[number]), aim.predicted[number], aim.probabilities[number], int(scores.evaluations[number]),
-        float(scores.gap[number]), float(scores.bound[number]), float(scores.baseline[number]), bool(scores.converged(tolerance)[number]),
-        {name: part[number] for name, part in scores.parts.items()},
+        float(scores.gap[number]), float(scores.error[number]), float(scores.baseline[number]), bool(scores.converged(tolerance)[number]),
+        None if aim.positions is None else int(aim.positions[number]), {name: part[number] for name, part in scores.parts.items()},
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,7 +39,7 @@ class Field:
     @contextmanager
     def open(self) -> Iterator[None]:
         """Hold what is put on the model over all passes of the batch."""
-        with self.embeddings.open(), checkpointed(self.model) if self.rows == 0 else nullcontext():
+        with self.embeddings.open(), checkpointed(self.model, self.rows == 0):
             yield
 
     @cached_property
@@ -67,9 +67,9 @@ class Field:
         fit = memory // row_bytes(self.model, self.batch.n_tokens)
         return min(fit, max(1, BUDGET_TOKENS // self.batch.n_tokens)) if self.model.device.type == "cpu" else fit
 
-    def chunks(self, rows: Tensor) -> Iterator[Tensor]:
-        """Which rows go through the model together."""
-        yield from torch.split(rows, max(1, self.rows))
+    def chunks(self, rows: Tensor, each: int = 1) -> Iterator[Tensor]:
+        """Which rows go through the model together, where a row takes the place of `each`."""
+        yield from torch.split(rows, max(1, self.rows // each))
 
     def values(self, given: Mapping[str, Tensor], rows: Tensor) -> Tensor:
         """The explained number of each row, [row], of embeddings [row, token, dimension]."""
@@ -90,7 +90,7 @@ class Field:
 
 
 def baseline_of(field: Field, baseline: str | Tensor) -> dict[str, Tensor]:
-    """The embeddings an explanation starts from: the same text with its words taken away, its special tokens and positions left.
+    """The embeddings an explanation starts from: the same text with its words taken away, its special tokens, mask tokens and positions left.
 
     In the place of each word's vector stands that of the padding token (as in Hou 2022), of the mask token, zero, or the mean of all word vectors. With parts apart every position
     is the first one and every type 0. A tensor [text, token, dimension] is taken as it is.
@@ -104,8 +104,10 @@ def baseline_of(field: Field, baseline: str | Tensor) -> dict[str, Tensor]:
             )
         return {name: baseline.to(own).expand_as(own)}
     words = field.embeddings.word_vectors(field.batch)
-    special = torch.from_numpy(field.batch.special).to(words.device)[..., None]
-    away = torch.where(special, words, _word_vector(field.model, baseline, words))
+    stays = torch.from_numpy(field.batch.special).to(words.device)
+    if field.model.tokenizer.mask_token_id is not None:
+        stays = stays | (field.batch.ids == field.model.tokenizer.mask_token_id)
+    away = torch.where(stays[..., None], words, _word_vector(field.model, baseline, words))
     found = field.embeddings.read(field.batch, away)
     for name in ("position", "type"):
         if name in found:
@@ -136,7 +138,7 @@ def row_bytes(model: Model, tokens: int) -> int:
     inner = int(getattr(config, "intermediate_size", None) or getattr(config, "hidden_dim", None) or 4 * width)
     windows = getattr(config, "attention_window", 0)
     window = max(windows) if isinstance(windows, list | tuple) else windows
-    seen = window + 130 if model.banded else tokens
+    seen = window + min(tokens, 128) + 1 if model.banded else tokens
     cells = model.n_heads * seen * (5 if model.banded else 3)
     vocabulary = model.network.config.vocab_size if model.task in ("lm", "mlm") else 0
     return 4 * tokens * (model.n_layers * (14 * width + 4 * inner + cells) + 3 * vocabulary)

@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 USUAL = ("integrated_gradients", "attention_last", "attention_all", "cls_row", "rollout", "attention_x_gradient", "gradient_rollout")  # fmt: skip
 KEEPS = ("all", "ordinary", "keywords")
 CONVENTIONS = ("sound", "published")
-ANY = "all"  # whatever the model answered
+ANY = "(any)"  # whatever the model answered
 SHOWN = 500  # types on each end of a table
 APART = "\x1f"  # between an answer and a string
 
@@ -85,9 +85,10 @@ class Explanations(ActingMeasure[ExplanationsState]):
         for name in ("methods", "keep", "faithfulness", "bins"):
             given = getattr(self, name)
             object.__setattr__(self, name, tuple(given.split("+")) if isinstance(given, str) else _tuple(given))
+        object.__setattr__(self, "bins", tuple(map(float, self.bins)))
         if self.importance is not None and not isinstance(self.importance, tuple):
             grid = importance_grid(self.importance)
-            object.__setattr__(self, "importance", None if grid is None else tuple(tuple(round(float(one), 6) for one in row) for row in grid))  # fmt: skip
+            object.__setattr__(self, "importance", None if grid is None else tuple(tuple(map(float, row)) for row in grid))  # fmt: skip
         if self.at == "parts":
             raise MeasureError(
                 "a corpus is explained at the whole embeddings or at words; explain single texts with at='parts'"
@@ -138,7 +139,10 @@ class Explanations(ActingMeasure[ExplanationsState]):
             done = explain_batch(model, batch, self.methods, self.settings)
         except AttlasError as error:
             if batch.n_texts == 1:
-                return Acted([(batch.places[0], str(error))], _counted(unexplained=1))
+                return Acted(
+                    [(batch.places[0], str(error))],
+                    _counted(explained=0, unexplained=1, not_converged=0, not_compared=0),
+                )
             acted = Acted()
             for text in range(batch.n_texts):  # one text must not take the others with it
                 acted.add(self.act(state, model, batch[text : text + 1]))
@@ -170,7 +174,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
         columns = {
             "text": each(text.id for text in batch.texts), "method": np.tile(np.array(self.methods, dtype=object), batch.n_texts), "label": each(text.label for text in batch.texts),
             "predicted": each(done.aim.predicted), "probability": each(done.aim.probabilities, np.float64), "target": each(done.aim.names), "value": each(done.values, np.float64),
-            "baseline": stacked("baseline"), "total": np.stack([one.scores.sum(1) for one in scores], 1).reshape(-1), "gap": stacked("gap"), "bound": stacked("bound"),
+            "baseline": stacked("baseline"), "total": np.stack([one.scores.sum(1) for one in scores], 1).reshape(-1), "gap": stacked("gap"), "error": stacked("error"),
             "evaluations": stacked("evaluations").astype(np.int64), "converged": np.stack([one.converged(self.tolerance) for one in scores], 1).reshape(-1),
         }  # fmt: skip
         state.explanations.add(np.repeat(np.array(batch.places), count), columns)
@@ -306,7 +310,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
         frames = []
         for answer, (texts, rows) in self._totals(state).items():
             strings = np.array(sorted(rows), dtype=object)
-            totals = np.array([rows[string] for string in strings]).reshape(len(strings), -1)
+            totals = np.array([rows[string] for string in strings]).reshape(len(strings), 2 + len(self.methods))
             for number, method in enumerate(self.methods):
                 frame = pd.DataFrame(
                     {

@@ -92,13 +92,13 @@ class Scores:
     scores: Floats  # text token
     evaluations: npt.NDArray[np.int64]  # text
     gap: Floats  # text: |sum of scores - difference| / difference; NaN where nothing must add up
-    bound: Floats  # text: the gaps of all intervals of the path, none cancelling another, as a share of the value's ups and downs
+    error: Floats  # text: by how much the scores are off, all tokens together, as a share of their sizes; estimated, NaN where it cannot be
     baseline: Floats  # text: the explained number at the baseline; NaN where there is none
     parts: dict[str, Floats] = field(default_factory=dict)  # text token
 
     def converged(self, tolerance: float) -> npt.NDArray[np.bool_]:
         """Which texts' scores add up as well as was asked for: [text]; those that need not add up do."""
-        return ~((self.gap > tolerance) | (self.bound > tolerance))
+        return ~((self.gap > tolerance) | (self.error > tolerance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ def _integrated(one: Field, start: dict[str, Tensor], settings: Settings, tell: 
     totals = np.stack([path.total() for path in paths])  # text part token
     missed = np.array([path.missed for path in paths])
     return Scores(
-        "integrated_gradients", totals.sum(1), np.array([len(path.points) for path in paths]), missed, np.array([path.bound for path in paths]),
+        "integrated_gradients", totals.sum(1), np.array([len(path.points) for path in paths]), missed, np.array([path.error for path in paths]),
         np.array([path.points[0.0][1] for path in paths]), {name: totals[:, number] for number, name in enumerate(start)} if settings.at == "parts" else {},
     )  # fmt: skip
 
@@ -167,7 +167,7 @@ def _single(name: str, scores: Floats, evaluations: int, values: Floats, at_base
     gap = np.abs(scores.sum(1) - difference) / np.maximum(np.abs(difference), FLOOR)
     nothing = np.full(len(scores), np.nan)
     return Scores(
-        name, scores, np.full(len(scores), evaluations), gap if complete else nothing, gap if complete else nothing, at_baseline if complete else nothing
+        name, scores, np.full(len(scores), evaluations), gap if complete else nothing, nothing, at_baseline if complete else nothing
     )  # fmt: skip
 
 

@@ -6,16 +6,20 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from attlas.explain.gradients import Field
+from attlas.models import Model
 
 SAMPLES = 50  # of gradient SHAP
-_alone = threading.Lock()  # captum draws from the one generator there is, and puts hooks on the model for DeepLIFT
+_alone = threading.Lock()  # captum draws from the one generator there is, and keeps activations on modules for DeepLIFT
+_copies: WeakKeyDictionary[nn.Module, Model] = WeakKeyDictionary()
 
 
 class _Answer(nn.Module):
@@ -33,12 +37,15 @@ class _Answer(nn.Module):
 def captum_scores(method: str, field: Field, baseline: dict[str, Tensor], seed: int = 0) -> tuple[Tensor, int]:
     """The scores of the tokens of a batch by one of captum's methods, [text, token], and how often the model was evaluated for each text."""
     (name,) = field.inputs
-    answer, found = _Answer(field), []
-    with field.open(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # captum says that it puts hooks on modules, and takes them off again
-        field.aim  # noqa: B018  found before captum's hooks are on
-        for rows in field.chunks(field.every):
-            found.append(METHODS[method](answer, field.inputs[name][rows], baseline[name][rows], rows, seed))
+    found = []
+    aim, inputs = field.aim, field.inputs[name]
+    if method == "deeplift":  # captum keeps activations on the modules themselves: nobody else may run them meanwhile
+        field = replace(field, model=_apart(field.model))
+        field.__dict__.update(aim=aim, inputs={name: inputs})
+    answer = _Answer(field)
+    with field.open():
+        for rows in field.chunks(field.every, 2 if method == "deeplift" else 1):
+            found.append(METHODS[method](answer, inputs[rows], baseline[name][rows], rows, seed))
     scores = torch.cat(found).detach().double()
     field.check(scores)
     return scores, EVALUATIONS.get(method, field.batch.n_tokens + 1)
@@ -61,7 +68,8 @@ def _deeplift(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, s
     """DeepLIFT by the rescale rule, for the activations that captum knows (tanh, ReLU, softmax modules); others count by their gradient."""
     from captum.attr import DeepLift
 
-    with _alone:
+    with _alone, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # captum says that it puts hooks on modules, and takes them off again
         return DeepLift(answer).attribute(inputs, baseline, additional_forward_args=(rows,)).sum(-1)
 
 
@@ -70,14 +78,16 @@ def _gradient_shap(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tens
     from captum.attr import GradientShap
 
     out = []
+    most = max(1, answer.field.rows)
+    sizes = [min(most, SAMPLES - done) for done in range(0, SAMPLES, most)]
     for text, start, row in zip(inputs, baseline, rows, strict=True):
         with _alone, _drawn_from(seed):
-            out.append(
-                GradientShap(answer).attribute(
-                    text[None], start[None], n_samples=SAMPLES, stdevs=0.0, additional_forward_args=(row[None],)
-                )
-            )
-    return torch.cat(out).sum(-1)
+            parts = [
+                size * GradientShap(answer).attribute(text[None], start[None], n_samples=size, stdevs=0.0, additional_forward_args=(row[None],)).sum(-1)
+                for size in sizes
+            ]  # fmt: skip
+        out.append(torch.stack(parts).sum(0) / SAMPLES)
+    return torch.cat(out)
 
 
 def _occlusion(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int) -> Tensor:
@@ -89,6 +99,16 @@ def _occlusion(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, 
             inputs, sliding_window_shapes=(1, inputs.shape[-1]), baselines=baseline, additional_forward_args=(rows,)
         )
     return found[..., 0]  # the same in every dimension
+
+
+def _apart(model: Model) -> Model:
+    """The same model with a network of its own, made once; its weights are those of now."""
+    with _alone:
+        if model.network not in _copies:
+            _copies[model.network] = model.randomized()
+        apart = _copies[model.network]
+        apart.network.load_state_dict(model.network.state_dict())
+    return apart
 
 
 @contextmanager

@@ -65,14 +65,14 @@ class Observer:
     def see(self, seen: Seen, module: nn.Module) -> None:
         """Take one layer's attention."""
         index, self.layer = self.layer, self.layer + 1
+        if self.sink is None:
+            return
         number = getattr(module, "layer_idx", None)
         if isinstance(number, int) and number in self.numbers:
             raise CaptureError(
                 f"{type(module).__name__} computes more than one attention in layer {number}; Attlas cannot tell them apart"
             )
         self.numbers += [number] if isinstance(number, int) else []
-        if self.sink is None:
-            return
         if self.batch is None:
             raise CaptureError(
                 "attention came before the batch was named; call watch(batch) on the observer, or run the model by Model.forward"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -45,10 +45,11 @@ class _Frame:
 
 
 class _Frames(threading.local):
-    """The passes under way in this thread, outermost first."""
+    """The passes under way in this thread, outermost first, and whether its layers are checkpointed."""
 
     def __init__(self) -> None:
         self.stack: list[_Frame] = []
+        self.checkpointed = False
 
 
 _frames = _Frames()
@@ -109,8 +110,11 @@ class Embeddings:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """While open, its modules can be read and replaced; to be held over many passes."""
-        with fitted(self._network, "embeddings", self._fit), self.model.in_blocks():
+        """While open, its modules can be read and replaced; to be held over many passes.
+
+        Attention is computed as while it is observed, whatever other threads do: how it is computed changes the last digits.
+        """
+        with fitted(self._network, "embeddings", self._fit), self.model.observe():
             yield
 
     def _fit(self) -> Undo:
@@ -172,10 +176,14 @@ def _on(frame: _Frame) -> Iterator[None]:
 
 
 @contextmanager
-def checkpointed(model: Model) -> Iterator[None]:
-    """While open, a layer keeps only its input for the backward pass and is computed again there: a layer's memory instead of all layers'."""
-    with fitted(model.network, "checkpoints", lambda: _checkpoint_layers(model)):
-        yield
+def checkpointed(model: Model, wanted: bool = True) -> Iterator[None]:
+    """While open, a layer keeps only its input for this thread's backward pass and is computed again there: a layer's memory instead of all layers'. Not if not `wanted`."""
+    before, _frames.checkpointed = _frames.checkpointed, wanted
+    try:
+        with fitted(model.network, "checkpoints", lambda: _checkpoint_layers(model)) if wanted else nullcontext():
+            yield
+    finally:
+        _frames.checkpointed = before
 
 
 def _checkpoint_layers(model: Model) -> Undo:
@@ -187,7 +195,7 @@ def _checkpoint_layers(model: Model) -> Undo:
 
 def _again(forward: Any) -> Any:
     def run(*args: Any, **kwargs: Any) -> Any:
-        if not torch.is_grad_enabled():
+        if not (_frames.checkpointed and torch.is_grad_enabled()):
             return forward(*args, **kwargs)
         return checkpoint(forward, *args, use_reentrant=False, **kwargs)
 

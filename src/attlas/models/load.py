@@ -161,6 +161,8 @@ def _from(
         options: dict[str, Any] = {} if allow_pickle else {"use_safetensors": True}
         if labels is not None:
             config.num_labels = len(labels)
+            config.id2label = {number: str(label) for number, label in enumerate(labels)}
+            config.label2id = {str(label): number for number, label in enumerate(labels)}
             options["ignore_mismatched_sizes"] = True  # a head for other labels is drawn anew
         with torch.random.fork_rng(
             devices=[]

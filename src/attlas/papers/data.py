@@ -54,6 +54,13 @@ def imdb(root: Path, name: str) -> list[Text]:
     return labelled_jsonl(root, "imdb", name)
 
 
+def sst(root: Path, name: str) -> list[Text]:
+    """A file of binary SST: label, sentence."""
+    path = existing(root, "sst", f"{name}_binary.tsv")
+    rows = _fields(csv_rows(path, "\t", header=False), path, "0", "1")
+    return [Text(f"sst-{name}-{number}", row["1"], row["0"]) for number, row in rows]
+
+
 def sms(root: Path) -> list[Text]:
     """SMS Spam: label, message."""
     path = existing(root, "sms_spam", "train.tsv")

@@ -1,4 +1,4 @@
-"""Visualizations for interpreting Longformer predictions (Hou 2022): accuracy, and its Figures 4 to 8 for one text and the corpus.
+"""Visualizations for interpreting Longformer predictions (Hou 2022): accuracy, its Figures 4 to 8 for one text and the corpus, and Tables 1 to 4 (longformer_tables.py).
 
 The paper's cs.AI / cs.PL papers are not to be had; cs.AI against cs.CL stand in, and the embedded model, lengthened, for Longformer. The notes are the paper's own.
 """
@@ -26,7 +26,8 @@ from attlas.measures.importance import Importance, from_0_to_1, importance_of
 from attlas.measures.topk import TopK
 from attlas.models import Model, lengthen, load
 from attlas.models.finetune import finetune, head_inputs, label_names, logits_of
-from attlas.papers.data import check_chosen, data_folder, labelled_jsonl
+from attlas.papers import longformer_tables
+from attlas.papers.data import check_chosen, data_folder, labelled_jsonl, sst
 from attlas.studies import Study, study
 from attlas.views import charts
 from attlas.views.findings import position_finding, position_period
@@ -37,8 +38,13 @@ from attlas.views.report import text_overlay
 SEED = 0
 LENGTH, WINDOW, MAX_LENGTH = 4096, 256, 2048
 EPOCHS, BATCH, LEARNING_RATE = 2, 4, 1e-4
+SHORT_EPOCHS = 3
 PUBLISHED_ACCURACY = 0.980  # cs.AI against cs.PL, Longformer-base, 1,070 papers
-TASKS = {"arxiv_long": "arXiv papers, cs.AI (0) against cs.CL (1)", "mock_notes": "Mock clinical notes"}
+TASKS = {
+    "arxiv_long": "arXiv papers, cs.AI (0) against cs.CL (1)",
+    "mock_notes": "Mock clinical notes",
+    "sst": "Short texts: sentences of SST, negative (0) and positive (1)",
+}
 MEASURES = ("totals", "topk", "heatmap", "position_bias")
 ABLATION = {"arxiv_long": 2, "mock_notes": 0}  # texts on which every head is switched off in turn
 
@@ -67,7 +73,8 @@ class Reproduced:
 def _lines(name: str, found: dict[str, Any]) -> list[str]:
     out = [f"### {TASKS[name]}", ""]
     out += [f"- {what}: {value}" for what, value in found["said"].items()]
-    for by in ("type", "position"):
+    out += ["", *longformer_tables.lines(found["agreement"])]
+    for by in ("type", "position") if "lists" in found else ():
         out += [
             "",
             f"Most on lists by {by}, one text ({found['example']}), all layers and heads; chance in brackets:",
@@ -96,19 +103,54 @@ def reproduce(
     check_chosen("task", tasks, tuple(TASKS))
     root, folder = data_folder(data_root), Path(out).expanduser()
     texts = {name: _texts(root, name) for name in tasks}  # a missing file is said before an hour of work
-    long = _long_model(model, folder / "model-long", fresh)
-    reproduced = Reproduced(f"{load(model).name}, lengthened to {LENGTH:,} tokens, window {WINDOW}", {}, [])
+    name = load(model).name
+    reproduced = Reproduced(f"{name}, lengthened to {LENGTH:,} tokens, window {WINDOW}; of SST {name} itself", {}, [])
     options: dict[str, Any] = {"fresh": fresh, "progress": progress}
     for name, (train, test) in texts.items():
         say(TASKS[name])
         place = folder / name
-        classifier, said = (_papers if name == "arxiv_long" else _notes)(train, test, long, place / "model", options)
-        found, pictures = _figures(classifier, test, place, said, {**options, "workers": workers})
+        if name == "sst":
+            found, pictures = _short(model, train, test, place, {**options, "workers": workers})
+        else:
+            found, pictures = _long(model, name, train, test, folder, {**options, "workers": workers})
         reproduced.results[name] = found
         reproduced.pictures.extend(pictures)
         write_json(folder / "longformer.json", reproduced.to_dict())
         write_bytes(folder / "longformer.md", reproduced.markdown().encode())
     return reproduced
+
+
+def _long(
+    model: Any, name: str, train: list[Text], test: list[Text], folder: Path, options: dict[str, Any]
+) -> tuple[dict[str, Any], list[Path]]:
+    """Accuracy, figures and tables of a task with long texts."""
+    place, fresh = folder / name, options["fresh"]
+    training = {key: options[key] for key in ("fresh", "progress")}
+    long = _long_model(model, folder / "model-long", fresh)
+    classifier, said = (_papers if name == "arxiv_long" else _notes)(train, test, long, place / "model", training)
+    found, pictures = _figures(classifier, test, place, said, options)
+    example = next(text for text in test if text.id == found["example"])
+    ordered = [example, *(text for text in test if text.id != example.id)]
+    importance = importance_of(_importance(Study.open(place / "study")))
+    done = longformer_tables.explained(classifier, ordered, name, place / "explained", importance, options)
+    found["agreement"] = longformer_tables.tables(done, name)
+    return found, [*pictures, *longformer_tables.pictures(done, place)]
+
+
+def _short(
+    model: Any, train: list[Text], test: list[Text], place: Path, options: dict[str, Any]
+) -> tuple[dict[str, Any], list[Path]]:
+    """Accuracy and tables of a classifier of short texts, for which nothing is lengthened."""
+    training = {key: options[key] for key in ("fresh", "progress")}
+    classifier = finetune(train, model, place / "model", epochs=SHORT_EPOCHS, seed=SEED, **training).load()
+    names = label_names(train, test)
+    wanted = np.array([names.index(str(text.label)) for text in test])
+    ours = float((logits_of(classifier, test).argmax(-1) == wanted).mean())
+    low, high = _interval(ours, len(test))
+    said = {"accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} sentences; always one label {max(np.bincount(wanted)) / len(wanted):.3f}"}  # fmt: skip
+    shuffled = [test[place] for place in np.random.default_rng(SEED).permutation(len(test))]
+    done = longformer_tables.explained(classifier, shuffled, "sst", place / "explained", None, options)
+    return {"said": said, "agreement": longformer_tables.tables(done, "sst")}, longformer_tables.pictures(done, place)
 
 
 def _long_model(model: Any, place: Path, fresh: bool) -> Path:
@@ -123,6 +165,8 @@ def _long_model(model: Any, place: Path, fresh: bool) -> Path:
 
 def _texts(root: Path, name: str) -> tuple[list[Text], list[Text]]:
     """Texts to train on and to look at."""
+    if name == "sst":
+        return sst(root, "train"), sst(root, "dev")
     if name == "mock_notes":
         notes = labelled_jsonl(root, name, "notes")
         return notes, notes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -53,12 +53,19 @@ class ShardJob:
     def run_lane(self, lane: int, stop: threading.Event) -> None:
         """Run the batches of one lane and, if it is the last, write the shard."""
         states = {measure.name: measure.start(self.model) for measure in self.measures}
-        with self._reading(states) as read:
-            for group in self.lanes[lane]:
-                if stop.is_set():
-                    return
-                self._read(read, group)
-                self.tell(len(group))
+        acting = [measure for measure in self.measures if isinstance(measure, ActingMeasure)]
+        if len(acting) < len(self.measures):
+            with self._reading(states) as read:
+                for group in self.lanes[lane]:
+                    if stop.is_set():
+                        return
+                    self._read(read, group)
+                    self.tell(0 if acting else len(group))
+        for group in self.lanes[lane] if acting else ():  # after the study's own pass, which must not see theirs
+            if stop.is_set():
+                return
+            self._read(partial(self._act, states, acting), group)
+            self.tell(len(group))
         with self.lock:
             self.states[lane] = states
             last = len(self.states) == len(self.lanes)
@@ -67,29 +74,31 @@ class ShardJob:
 
     @contextmanager
     def _reading(self, states: dict[str, State]) -> Iterator[Callable[[Sequence[Encoded]], None]]:
-        """While open, a function that runs a group of texts: once for all that read attention, backward too if a measure learns from that, then the measures that run the model themselves."""
+        """While open, a function that runs a group of texts; backward too if a measure learns from that."""
         model, sink = self.model, partial(self._take, states)
         learning = [measure for measure in self.measures if isinstance(measure, LearningMeasure)]
-        acting = [measure for measure in self.measures if isinstance(measure, ActingMeasure)]
+        if not learning:
+            with model.reading(sink) as read:
+                yield lambda group: read(model.encoder.batch(group, model.device))
+            return
+
         gradients = any(measure.needs_gradients for measure in learning)
-        plain = len(learning) + len(acting) < len(self.measures) and not learning
-        with model.reading(sink) if plain else nullcontext() as read:
 
-            def run(group: Sequence[Encoded]) -> None:
-                if read is not None:
-                    read(model.encoder.batch(group, model.device))
-                if learning:
-                    learned = differentiate(
-                        model, model.classifying_encoder.batch(group, model.device), sink, gradients=gradients
-                    )
-                    for measure in learning:
-                        measure.learn(states[measure.name], learned)
-                for one in acting:
-                    acted = one.act(states[one.name], model, model.classifying_encoder.batch(group, model.device))
-                    with self.lock:
-                        self.acted.setdefault(one.name, Acted()).add(acted)
+        def learn(group: Sequence[Encoded]) -> None:
+            batch = model.classifying_encoder.batch(group, model.device)
+            learned = differentiate(model, batch, sink, gradients=gradients)
+            for measure in learning:
+                measure.learn(states[measure.name], learned)
 
-            yield run
+        yield learn
+
+    def _act(self, states: dict[str, State], acting: Sequence[ActingMeasure[Any]], group: Sequence[Encoded]) -> None:
+        """Let measures run the model themselves on a group of texts."""
+        for measure in acting:
+            batch = self.model.classifying_encoder.batch(group, self.model.device)
+            acted = measure.act(states[measure.name], self.model, batch)
+            with self.lock:
+                self.acted.setdefault(measure.name, Acted()).add(acted)
 
     def _take(self, states: dict[str, State], layer: Attention) -> None:
         for measure in self.measures:

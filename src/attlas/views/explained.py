@@ -29,7 +29,8 @@ def explained_line(row: pd.Series, of: str = "probability") -> str:
     label = "" if pd.isna(row["label"]) else f"label {row['label']} · "
     target = "" if row["target"] == row["predicted"] else f"explained {row['target']} · "
     missed = "" if pd.isna(row["gap"]) else f", gap {row['gap']:.2%}{'' if row['converged'] else ', not converged'}"
-    return f"{label}predicted {row['predicted']} ({number(row['probability'])}) · {target}{of} {number(row['value'])}, total {number(row['total'])}{missed} · {int(row['evaluations'])} evaluations"
+    came = "" if pd.isna(row["baseline"]) else f" from {number(row['baseline'])} at the baseline"
+    return f"{label}predicted {row['predicted']} ({number(row['probability'])}) · {target}{of} {number(row['value'])}{came}, total {number(row['total'])}{missed} · {int(row['evaluations'])} evaluations"
 
 
 def explanation_overlay(explanation: Explanation) -> Overlay:
@@ -44,7 +45,7 @@ def explanation_header(explanation: Explanation) -> str:
     return explained_line(
         pd.Series(
             {
-                "label": explanation.text.label, "predicted": explanation.predicted, "probability": explanation.probability, "target": explanation.target, "value": explanation.value,
+                "label": explanation.text.label, "predicted": explanation.predicted, "probability": explanation.probability, "target": explanation.target, "value": explanation.value, "baseline": explanation.baseline_value,
                 "total": explanation.total, "gap": explanation.gap, "converged": explanation.converged, "evaluations": explanation.evaluations,
             }
         ),

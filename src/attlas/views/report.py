@@ -18,6 +18,7 @@ from attlas import __version__
 from attlas.core.errors import AttlasError
 from attlas.core.files import write_bytes, writing
 from attlas.core.registry import Registry
+from attlas.explain.measure import ANY
 from attlas.explain.methods import METHODS
 from attlas.measures.importance import importance_of
 from attlas.studies.opened import Study
@@ -240,13 +241,13 @@ def _attribution_types(study: Study) -> list[Figure]:
     signed = [method for method in dict.fromkeys(types["method"]) if METHODS[method].signed]
     method = signed[0] if signed else str(types["method"].iloc[0])
     rows, named = types[types["method"] == method], method.replace("_", " ")
-    every = rows[rows["predicted"] == "all"]
+    every = rows[rows["predicted"] == ANY]
     often = every[every["texts"] > 1]
     pair = [charts.ends(every, "mean", title="mean over texts").properties(title="mean over texts, absent is 0")]
     if len(often):
         pair.append(charts.ends(often, "per_occurrence", title="per occurrence").properties(title="per occurrence, in more than one text"))  # fmt: skip
     out = [Figure(f"Types over the corpus: tokens that speak most for and against the explained answers, {named}.", alt.hconcat(*pair))]  # fmt: skip
-    answers = [str(answer) for answer in dict.fromkeys(rows["predicted"]) if answer != "all"]
+    answers = [str(answer) for answer in dict.fromkeys(rows["predicted"]) if answer != ANY]
     if len(answers) > 1:
         sides = [charts.ends(rows[rows["predicted"] == answer], "mean", title="mean over texts").properties(title=f"predicted {answer}") for answer in answers[:3]]  # fmt: skip
         out.append(Figure("Types by answer: the same among texts of each predicted class.", alt.hconcat(*sides)))
