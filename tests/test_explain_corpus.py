@@ -106,7 +106,7 @@ def test_the_tables_are_the_explanations_of_single_texts(family: str, tmp_path: 
             assert (row["evaluations"], row["converged"]) == (one.evaluations, one.converged)
             for column, value in (
                 ("probability", one.probability), ("value", one.value), ("baseline", one.baseline_value),
-                ("total", one.total), ("gap", one.gap), ("bound", one.bound),
+                ("total", one.total), ("gap", one.gap), ("error", one.error),
             ):  # fmt: skip
                 assert row[column] == pytest.approx(value, rel=1e-4, abs=5e-5, nan_ok=True), (text.id, method, column)
             mine = tokens[tokens["text"] == text.id]
@@ -321,7 +321,7 @@ def test_a_study_may_measure_attention_and_explain(family: str, other: str, tmp_
     assert both.manifest["counts"]["explained"] == len(texts)
     assert_same({other: both.table(other)}, {other: measured[other]})
     for name, table in alone.items():
-        some = [column for column in table if column not in ("gap", "bound")]  # of the last digits of numbers
+        some = [column for column in table if column not in ("gap", "error")]  # of the last digits of numbers
         pd.testing.assert_frame_equal(both.table(name)[some], table[some], rtol=1e-3, atol=1e-5, obj=name)
 
 

@@ -2,7 +2,7 @@
 
 Along the straight path from baseline to text the gradient gives each token's share of every step, and the value gives what all shares together must be. So each
 interval of the path knows its own gap: the sum of its shares less the change of the value over it. Intervals are integrated by Simpson's rule, and halving one
-uses all its points again and shows by how much each token's share changes: its error. Intervals are halved where gap or error is largest, until both are small for the whole path:
+uses all its points again and shows by how much each token's share changes: its error, which is at least its gap. Intervals are halved where gap or error is largest, until both are small for the whole path:
 the gap as a share of the difference between text and baseline, the error as a share of all scores.
 """
 
@@ -65,19 +65,24 @@ class Path:
         return abs(sum(self.gap(interval) for interval in self.intervals)) / self.scale
 
     def off(self, interval: Interval) -> float:
-        """By how much the shares of an interval are off, all tokens together: a fifteenth of what halving its parent changed, Simpson's usual estimate, and all of it laid to each half."""
+        """By how much the shares of an interval are off, all tokens together: a fifteenth of what halving its parent changed (Simpson's usual estimate, all of it laid to each half), at least its gap."""
         start, stop = interval
         size = stop - start
         first = round(start / size) % 2 == 0
         parent = (start, stop + size) if first else (start - size, stop)
         middle = (parent[0] + parent[1]) / 2
         change = self.shares((parent[0], middle)) + self.shares((middle, parent[1])) - self.shares(parent)
-        return float(np.abs(change).sum()) / 15
+        return max(float(np.abs(change).sum()) / 15, abs(self.gap(interval)))
 
     @property
     def error(self) -> float:
         """By how much the scores are off, all tokens together, as a share of their sizes."""
-        return sum(map(self.off, self.intervals)) / max(float(np.abs(self.total()).sum()), FLOOR)
+        return sum(map(self.off, self.intervals)) / self.size
+
+    @property
+    def size(self) -> float:
+        """The sizes of all scores together."""
+        return max(float(np.abs(self.total()).sum()), FLOOR)
 
     def total(self) -> Floats:
         """The shares over the whole path: [part, token]."""
@@ -88,9 +93,10 @@ class Path:
         missed, error = self.missed, self.error
         if missed <= tolerance and error <= tolerance:
             return False
+        size = self.size
         weights = {
             interval: (abs(self.gap(interval)) / self.scale if missed > tolerance else 0.0)
-            + (self.off(interval) / max(float(np.abs(self.total()).sum()), FLOOR) if error > tolerance else 0.0)
+            + (self.off(interval) / size if error > tolerance else 0.0)
             for interval in self.intervals
         }
         left = sum(weights.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -105,7 +106,7 @@ def _apart(model: Model) -> Model:
     """The same model with a network of its own, made once; its weights are those of now."""
     with _alone:
         if model.network not in _copies:
-            _copies[model.network] = model.randomized()
+            _copies[model.network] = replace(model, network=copy.deepcopy(model.network))
         apart = _copies[model.network]
         apart.network.load_state_dict(model.network.state_dict())
     return apart

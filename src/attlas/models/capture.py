@@ -98,6 +98,9 @@ class _Open(threading.local):
     def __init__(self) -> None:
         self.observers: list[Observer] = []
 
+    def __deepcopy__(self, memo: Any) -> _Open:
+        return self  # a copy of a network that is observed is watched by the same
+
     def of(self, module: nn.Module) -> list[Observer]:
         return [observer for observer in self.observers if id(module) in observer.modules]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -189,14 +189,17 @@ def checkpointed(model: Model, wanted: bool = True) -> Iterator[None]:
 def _checkpoint_layers(model: Model) -> Undo:
     for module in model.part.modules():
         if isinstance(module, nn.ModuleList) and len(module) == model.n_layers:
-            return [replace_method(layer, "forward", _again(layer.forward)) for layer in module]
+            return [replace_method(layer, "forward", _Again(layer.forward)) for layer in module]
     return []
 
 
-def _again(forward: Any) -> Any:
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if not (_frames.checkpointed and torch.is_grad_enabled()):
-            return forward(*args, **kwargs)
-        return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+@dataclass(frozen=True)
+class _Again:
+    """The forward of a layer, computed again on the way back where this thread wants that. No closure, so that a copy of the network has its own."""
 
-    return run
+    forward: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not (_frames.checkpointed and torch.is_grad_enabled()):
+            return self.forward(*args, **kwargs)
+        return checkpoint(self.forward, *args, use_reentrant=False, **kwargs)
