@@ -490,6 +490,63 @@ def test_a_long_model_is_made_and_looks_at_a_long_text(
     assert (tmp_path / "runs/long/report.html").is_file()
 
 
+def test_explain(inside: Callable[..., Said], tmp_path: Path, small_folder: Path) -> None:
+    """From a file to the numbers that machines read: one text is empty, one has no keyword, one a rationale."""
+    rows = [
+        {"id": "one", "text": "a good film , it was good", "label": "1", "rationale": [[2, 11]]},
+        {"id": "empty", "text": "  ", "label": "0"},
+        {"id": "stops", "text": "it was the", "label": "0", "rationale": []},
+        {"id": "bad", "text": "the dog saw a bad cat .", "label": "0", "rationale": [[14, 21]]},
+        {"id": "short", "text": "good", "label": "1"},
+    ]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = [
+        "explain",
+        "--data",
+        "texts.jsonl",
+        "--label",
+        "label",
+        "--model",
+        small_folder,
+        "--task",
+        "classify",
+        "--out",
+        "runs/why",
+    ]
+    methods = "integrated_gradients,attention_all,attention_all_scaled,random"
+    done = inside(*command, "--method", methods, "--faithfulness", "remove,mask", "--json")
+    assert done.code == 0, done.error
+    found = json.loads(done.out)
+    assert found["texts"] == 4
+    assert found["gap"]["median"] <= found["gap"]["max"] <= 0.01
+    assert 9 <= found["evaluations"] <= 500
+    counts = found["counts"]
+    assert {name: counts[name] for name in ("read", "quarantined", "explained", "unexplained", "not_converged", "not_compared")} == {
+        "read": 5, "quarantined": 1, "explained": 4, "unexplained": 0, "not_converged": 0, "not_compared": 2,
+    }  # fmt: skip
+    assert list(found["agreement"]) == ["attention_all", "attention_all_scaled", "random"]
+    one = found["agreement"]["attention_all"]["keywords"]["sound"]["tau"]
+    assert set(one) == {"value", "chance", "low", "high", "texts"}
+    assert one["texts"] == 2  # the others have fewer than two keywords
+    assert set(found["faithfulness"]) == {"remove", "mask"}
+    assert found["plausibility"]["attention_all"]["auprc"]["texts"] == 2
+    assert (tmp_path / "runs/why/importance/manifest.json").is_file()
+    again = inside(*command, "--method", methods, "--faithfulness", "remove,mask")
+    assert again.code == 0, again.error
+    for said in (
+        "Integrated gradients took",
+        "as published (masked tokens count as 0) tau",
+        "random order",
+        "Nearest to what people marked",
+        "runs/why/report.html",
+    ):
+        assert said in again.out, said
+    assert "1 rows were left out" in again.error
+    alone = inside(*command[:-1], "runs/one", "--method", "saliency", "--faithfulness", "none", "--json", "--no-report")
+    assert alone.code == 0, alone.error
+    assert json.loads(alone.out)["agreement"] == {}
+
+
 def test_reproduce_longformer(
     inside: Callable[..., Said], tmp_path: Path, small_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -501,6 +558,11 @@ def test_reproduce_longformer(
                 for number, (text, label) in enumerate(reviews(count, seed))
             ]
             (tmp_path / "data" / folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "data" / "sst").mkdir()
+    for seed, (name, count) in enumerate({"train": 40, "dev": 6}.items()):
+        lines = [f"{int(label == 'good')}\t{text}" for text, label in reviews(count, seed)]
+        (tmp_path / "data" / "sst" / f"{name}_binary.tsv").write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr("attlas.papers.longformer_tables.EXPLAINED", {"arxiv_long": 3, "mock_notes": 3, "sst": 3})
     command = [
         "reproduce",
         "longformer",
@@ -515,15 +577,23 @@ def test_reproduce_longformer(
     ]
     done = inside(*command)
     assert done.code == 0, done.error
-    assert done.error.splitlines() == ["arXiv papers, cs.AI (0) against cs.CL (1)", "Mock clinical notes"]
+    assert [line.partition(":")[0] for line in done.error.splitlines()] == [
+        "arXiv papers, cs.AI (0) against cs.CL (1)", "Mock clinical notes", "Short texts"
+    ]  # fmt: skip
     for said in (
         "published 0.980",
         "a bag of words",
         "always one label 0.500",
         "always one label 3 of 6",
         "most important heads: L0.H",
+        "| last layer, scaled | masked | tau | .742 |",
+        "| all layers, unscaled | unmasked | cosine | .170 |",
+        "| all layers, scaled | masked | tau | .795-.800 |",
+        "| last layer, unscaled | masked | jaccard | - |",  # SST is not in the paper
+        "| removed | occlusion |",
+        "| masked | gradient rollout |",
     ):
-        assert said in done.out
+        assert said in done.out, said
     assert (tmp_path / "out/longformer.md").read_text().strip() in done.out
     for name in (
         "figure4a-heads-example",
@@ -535,6 +605,9 @@ def test_reproduce_longformer(
         "figure8c-all-layers-scaled",
     ):
         for task in ("arxiv_long", "mock_notes"):
+            assert (tmp_path / f"out/{task}/{name}.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("tables-agreement", "figure9-attribution", "figure10-11-one-text", "figure16-17-corpus"):
+        for task in ("arxiv_long", "mock_notes", "sst"):
             assert (tmp_path / f"out/{task}/{name}.png").read_bytes().startswith(b"\x89PNG")
 
     def refuse(*_: Any, **__: Any) -> None:
@@ -572,8 +645,21 @@ WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     "topology: an unknown kind": (["topology", "--train", "two.csv", "--test", "two.csv", "--features", "betti,betty"], "features are some of betti, digraph, barcode, templates, not betty"),
     "topology: a folder of someone else": (["topology", "--train", "two.csv", "--test", "two.csv", "--out", "taken"], "taken is not empty and holds no study"),
     "topology: no such frozen model": (["topology", "--train", "two.csv", "--test", "two.csv", "--frozen", "./nowhere"], "there is no folder nowhere"),
+    "explain: no data": (["explain"], "Missing option '--data'"),
+    "explain: no such file": (["explain", "--data", "nowhere.csv"], "there is no file nowhere.csv"),
+    "explain: a model without a head": (["explain", "--data", "two.csv"], "gives no answer to explain; fit a classification head with: attlas finetune"),
+    "explain: no such method": (["explain", "--data", "two.csv", "--task", "classify", "--method", "magic"], "there is no method 'magic'; the methods are integrated_gradients"),
+    "explain: a method twice": (["explain", "--data", "two.csv", "--task", "classify", "--method", "rollout,rollout"], "name at least one, each once"),
+    "explain: no such class": (["explain", "--data", "two.csv", "--task", "classify", "--target", "sad"], "there is no class 'sad', but the model knows LABEL_0, LABEL_1"),
+    "explain: no such baseline": (["explain", "--data", "two.csv", "--task", "classify", "--baseline", "noise"], "there is no baseline 'noise'; the baselines are padding, mask, zero, mean"),
+    "explain: no such kind of tokens": (["explain", "--data", "two.csv", "--task", "classify", "--keep", "nouns"], "there is no kind of tokens 'nouns'"),
+    "explain: a tolerance of 0": (["explain", "--data", "two.csv", "--task", "classify", "--tolerance", "0"], "tolerance is 0.0; it must be above 0"),
+    "explain: a p of 1": (["explain", "--data", "two.csv", "--task", "classify", "--p", "1"], "rbo needs p between 0 and 1, both excluded, got 1.0"),
+    "explain: tokens taken away by no known way": (["explain", "--data", "two.csv", "--task", "classify", "--faithfulness", "burn"], "how is 'burn'; it must be remove or mask"),
+    "explain: labels that are not there": (["explain", "--data", "two.csv", "--label", "stars", "--task", "classify"], "no column 'stars'"),
+    "explain: a folder of someone else": (["explain", "--data", "two.csv", "--task", "classify", "--out", "taken"], "taken is not empty and holds no study"),
     "longformer: no such file": (["reproduce", "longformer", "--data-root", "taken"], "there is no taken/arxiv_long/train.jsonl (or .gz)"),
-    "longformer: an unknown task": (["reproduce", "longformer", "--data-root", "taken", "--tasks", "cola"], "there is no task 'cola'; they are arxiv_long, mock_notes"),
+    "longformer: an unknown task": (["reproduce", "longformer", "--data-root", "taken", "--tasks", "cola"], "there is no task 'cola'; they are arxiv_long, mock_notes, sst"),
     "lengthen: no folder": (["lengthen"], "Missing option '--out'"),
     "lengthen: a folder of someone else": (["lengthen", "--out", "taken"], "taken is there already and not empty"),
     "lengthen: too short": (["lengthen", "--out", "long", "--length", "100"], "length is 100, but the model takes 520 tokens as it is"),

@@ -124,7 +124,7 @@ def agreement(
     >>> round(found["tau"].value, 2), found.kept
     (0.67, 4)
     """
-    _check(convention, p, top, permutations, seed)
+    check_options(convention, p, top, permutations, seed)
     texts = _texts(a, b, keep)
     for number, text in enumerate(texts):
         _check_text(*text, convention, f"text {number}: " if len(texts) > 1 else "")
@@ -163,7 +163,7 @@ def compare(
     >>> values.round(6).tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
-    _check(convention, p, top, permutations, seed)
+    check_options(convention, p, top, permutations, seed)
     where = np.arange(len(a)) if keep is None else np.flatnonzero(keep)
     nothing = np.full(len(METRICS), np.nan)
     if len(where) < 2:
@@ -235,7 +235,7 @@ def _rows(left: Ints, right: Ints, permutations: int, seed: int | Sequence[int])
     return np.concatenate([places[left][None], rankings.shuffled(len(left), permutations, state)])
 
 
-def _check(convention: str, p: float, top: float, permutations: int, seed: int | Sequence[int]) -> None:
+def check_options(convention: str, p: float, top: float, permutations: int, seed: int | Sequence[int]) -> None:
     """Refuse parameters that mean nothing."""
     if convention not in CONVENTIONS:
         raise MeasureError(f"there is no convention {convention!r}; the conventions are {', '.join(CONVENTIONS)}")

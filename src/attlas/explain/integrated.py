@@ -31,6 +31,7 @@ class Path:
     """One text's path from baseline (0) to text (1): the points it was looked at, and the intervals it is cut into."""
 
     points: dict[float, tuple[Floats, float]] = field(default_factory=dict)  # at: shares [part, token], value
+    known: dict[Interval, Floats] = field(default_factory=dict)  # shares of intervals
     intervals: list[Interval] = field(
         default_factory=lambda: [(step / START, (step + 1) / START) for step in range(START)]
     )
@@ -42,9 +43,11 @@ class Path:
 
     def shares(self, interval: Interval) -> Floats:
         """Simpson's integral of the shares over an interval: [part, token]."""
-        start, stop = interval
-        first, middle, last = (self.points[at][0] for at in (start, (start + stop) / 2, stop))
-        return (first + 4 * middle + last) * ((stop - start) / 6)
+        if interval not in self.known:
+            start, stop = interval
+            first, middle, last = (self.points[at][0] for at in (start, (start + stop) / 2, stop))
+            self.known[interval] = (first + 4 * middle + last) * ((stop - start) / 6)
+        return self.known[interval]
 
     def gap(self, interval: Interval) -> float:
         """By how much the shares of an interval miss the change of the value."""

@@ -21,7 +21,7 @@ from attlas.core.measure import Acted, ActingMeasure, Shape
 from attlas.core.states import Moments, Rows, State, Tally
 from attlas.corpora.rationales import RATIONALE
 from attlas.explain import plausible
-from attlas.explain.agreeing import METRICS, compare
+from attlas.explain.agreeing import METRICS, check_options, compare
 from attlas.explain.erasing import BINS, MEASURED, Erasing, erased, order_of, random_orders
 from attlas.explain.importance import importance_grid
 from attlas.explain.methods import METHODS, Explained, Settings, explain_batch, settings_of
@@ -98,6 +98,8 @@ class Explanations(ActingMeasure[ExplanationsState]):
         for method in self.methods:
             METHODS.question(method)
         self.settings, self.erasings, self.kept  # noqa: B018  what cannot be is said at once
+        check_options("sound", self.p, self.top, self.permutations, self.seed)
+        plausible.check_options(self.share, draws=self.draws, seed=self.seed)
 
     @cached_property
     def settings(self) -> Settings:

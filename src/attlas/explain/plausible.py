@@ -59,7 +59,7 @@ def token_f1(scores: Any, marked: Any, share: float | None = None) -> Agreement:
     >>> token_f1([0.1, 0.9, 0.8, 0.0], [False, True, False, True])
     Agreement(precision=0.5, recall=0.5, f1=0.5)
     """
-    _check_options(share)
+    check_options(share)
     values, truth = _scorable(scores, marked)
     hits, chosen, human = _word_hits(_chosen(_ranked(values), _count(truth, share)), truth)
     return _agreement(hits, chosen, human)
@@ -87,7 +87,7 @@ def iou_f1(scores: Any, marked: Any, share: float | None = None, threshold: floa
     >>> iou_f1([0.1, 0.9, 0.8, 0.0, 0.0, 0.7], [False, True, True, True, False, False])
     Agreement(precision=0.5, recall=1.0, f1=0.6666666666666666)
     """
-    _check_options(share, threshold)
+    check_options(share, threshold)
     values, truth = _scorable(scores, marked)
     hits, chosen, human = _run_hits(_chosen(_ranked(values), _count(truth, share)), truth, threshold)
     return _agreement(hits, chosen, human)
@@ -110,7 +110,7 @@ def scores_of(
     >>> [part.round(2).tolist() for part in scores_of([0.1, 0.9, 0.8, 0.0], [False, True, False, True], draws=1000)]
     [[0.5, 0.71, 0.67], [0.5, 0.59, 0.58]]
     """
-    _check_options(share, threshold, draws, seed)
+    check_options(share, threshold, draws, seed)
     values, truth = _checked(scores, marked)
     if not _has_both(truth):
         return np.full(len(METRICS), nan), np.full(len(METRICS), nan)
@@ -342,7 +342,8 @@ def _checked(scores: Any, marked: Any) -> tuple[Floats, Bools]:
     return values, truth.astype(np.bool_)
 
 
-def _check_options(share: float | None = None, threshold: float = 0.5, draws: int = 1, seed: int = 0) -> None:
+def check_options(share: float | None = None, threshold: float = 0.5, draws: int = 1, seed: int = 0) -> None:
+    """Refuse parameters that mean nothing."""
     for name, number in (("share", share), ("threshold", threshold)):
         if number is not None and not 0 < number <= 1:
             raise MeasureError(f"{name} is {number}; it must be above 0 and at most 1")
