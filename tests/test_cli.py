@@ -544,7 +544,26 @@ def test_explain(inside: Callable[..., Said], tmp_path: Path, small_folder: Path
     assert "1 rows were left out" in again.error
     alone = inside(*command[:-1], "runs/one", "--method", "saliency", "--faithfulness", "none", "--json", "--no-report")
     assert alone.code == 0, alone.error
-    assert json.loads(alone.out)["agreement"] == {}
+    assert list(json.loads(alone.out)["agreement"]) == [
+        "attention_last",
+        "attention_all",
+    ]  # one method is compared with attention
+    (tmp_path / "plain.csv").write_text("text\na cat sat\n")
+    nothing = inside(
+        "explain",
+        "--data",
+        "plain.csv",
+        "--model",
+        small_folder,
+        "--task",
+        "classify",
+        "--target",
+        "label",
+        "--out",
+        "runs/none",
+    )
+    assert (nothing.code, nothing.out) == (2, "")
+    assert "the target is 'label', but no text has one" in nothing.error
 
 
 def test_reproduce_longformer(

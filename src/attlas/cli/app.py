@@ -85,6 +85,10 @@ def say_study(done: Study, page: Path | None, as_json: bool) -> None:
     print(f"tables    {done.folder / 'tables'} ({', '.join(done.tables)})")
     if page:
         print(f"report    {page}")
-    quarantined = done.manifest["counts"]["quarantined"]
-    if quarantined:
-        print(f"attlas: {quarantined} rows were left out; see {done.quarantine}", file=sys.stderr)
+    counts = done.manifest["counts"]
+    for what, left in (
+        ("rows were left out", counts["quarantined"]),
+        ("texts could not be explained", counts.get("unexplained", 0)),
+    ):
+        if left:
+            print(f"attlas: {left} {what}; see {done.quarantine}", file=sys.stderr)

@@ -115,8 +115,8 @@ class Acted:
 class ActingMeasure(Measure[S]):
     """A measure that runs the model itself, head and all, as it needs. It costs more than a pass, so it must be named."""
 
-    def check(self, model: Any) -> None:
-        """Refuse, before any work, a model that it cannot use."""
+    def check(self, model: Any, labels: Mapping[str, int] | None = None) -> None:
+        """Refuse, before any work, a model that it cannot use, or texts without the labels it needs (how many texts have each; None if not known)."""
 
     def update(self, state: S, layer: Attention) -> None:
         """Nothing is read from the study's own pass."""

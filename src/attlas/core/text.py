@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +38,11 @@ class Text:
                 )
             object.__setattr__(self, "words", words)
             object.__setattr__(self, "text", joined)
+
+    @property
+    def number(self) -> int:
+        """A number made of the text alone, for randomness that does not depend on its neighbours."""
+        return zlib.crc32(self.text.encode("utf-8", "replace"))
 
     def defect(self) -> str | None:
         """Why this text cannot be analysed, or None if it can."""

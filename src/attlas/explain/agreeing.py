@@ -109,7 +109,7 @@ def agreement(
     """How far the scores `a` and `b` of the tokens of one text, or of several, agree on the tokens that `keep` keeps.
 
     One text is an array, list or tensor of scores; several are a sequence of those, and `keep` then a sequence of masks. No absolute values are
-    taken. `cosine` is of the scores; `tau` is Kendall's tau-b; `rbo` is as in `rbo(a, b, p)`; `jaccard` is of the two sets of top tokens, those whose
+    taken of numbers; two explanations (or lists of them) are compared by the sizes of their scores, on ordinary tokens if `keep` is not given. `cosine` is of the scores; `tau` is Kendall's tau-b; `rbo` is as in `rbo(a, b, p)`; `jaccard` is of the two sets of top tokens, those whose
     score is at least that of the last of the highest `top` of tokens (rounded up), so that ties at the border are all in. Chance is the mean over
     random permutations of b's scores among the kept tokens. NaN is what is not defined: tau of equal scores, the cosine of zeros.
 
@@ -125,6 +125,8 @@ def agreement(
     (0.67, 4)
     """
     check_options(convention, p, top, permutations, seed)
+    if _are_explanations(a) and _are_explanations(b):
+        a, b, keep = _of_explanations(a, b, keep)
     texts = _texts(a, b, keep)
     for number, text in enumerate(texts):
         _check_text(*text, convention, f"text {number}: " if len(texts) > 1 else "")
@@ -267,6 +269,24 @@ def _check_text(a: Floats, b: Floats, keep: npt.NDArray[np.bool_], convention: s
             raise MeasureError(
                 f"{prefix}the score of token {int(bad.argmax())} in {name} is not finite; mask it or mend the scores"
             )
+
+
+def _are_explanations(given: Any) -> bool:
+    return hasattr(given, "special") or (
+        isinstance(given, list | tuple) and bool(given) and all(map(_are_explanations, given))
+    )
+
+
+def _of_explanations(a: Any, b: Any, keep: Any) -> tuple[Any, Any, Any]:
+    """Sizes of scores and kept tokens of explanations of the same tokens."""
+    left, right = (list(given) if isinstance(given, list | tuple) else [given] for given in (a, b))
+    if [one.tokens for one in left] != [one.tokens for one in right]:
+        raise MeasureError(
+            "the two explanations are not of the same tokens; explain the same texts with the same model"
+        )
+    sizes = [[np.abs(one.scores) for one in side] for side in (left, right)]
+    kept = [~one.special for one in left] if keep is None else keep if isinstance(a, list | tuple) else [keep]
+    return sizes[0], sizes[1], kept
 
 
 def _texts(a: Any, b: Any, keep: Any) -> list[tuple[Floats, Floats, npt.NDArray[np.bool_]]]:

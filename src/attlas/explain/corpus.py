@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from attlas.core.errors import StudyError
 from attlas.explain.attention import SCALED
 from attlas.explain.importance import importance_grid
 from attlas.explain.measure import USUAL, Explanations
@@ -14,6 +16,7 @@ from attlas.models import Model, load
 from attlas.studies import Study, study
 from attlas.studies.store import IMPORTANCE
 
+BESIDE = ("attention_last", "attention_all")  # what a single method is compared with: one pass for both
 STUDY_OPTIONS = ("engine", "workers", "text", "label", "long", "bad", "fresh", "keep_states", "seed", "progress")
 
 
@@ -28,11 +31,13 @@ def explain_corpus(
 ) -> Study:
     """Explain every text by each method and write the tables to `out`; run again after a crash, it goes on.
 
-    `methods` are names, or "all"; the first is what the others are compared with. The options are those of the measure `Explanations` (target, of, baseline, tolerance, keep,
+    `methods` are names, or "all"; the first is what the others are compared with, a single one with attention received. The options are those of the measure `Explanations` (target, of, baseline, tolerance, keep,
     faithfulness, ...) and of `attlas.study`. Methods that scale heads by importance take it from `importance`, or it is measured first, over the same texts.
     """
     model = load(model, task="auto") if not isinstance(model, Model) else model
     chosen = all_methods() if methods == "all" else (methods,) if isinstance(methods, str) else tuple(methods)
+    if len(chosen) == 1 and chosen[0] in METHODS and not METHODS[chosen[0]].attends:
+        chosen = (*chosen, *BESIDE)
     settings = {name: value for name, value in options.items() if name not in STUDY_OPTIONS}
     running = {name: value for name, value in options.items() if name in STUDY_OPTIONS}
     seed = {"seed": options["seed"]} if "seed" in options else {}
@@ -42,7 +47,13 @@ def explain_corpus(
     if grid is None and any(method in SCALED for method in chosen):
         grid = importance_grid(study(model, texts, "importance", Path(out).expanduser() / IMPORTANCE, **running))
     measure = Explanations(methods=chosen, importance=grid, **settings, **seed)
-    return study(model, texts, [measure], out, **running)
+    done = study(model, texts, [measure], out, **running)
+    if not done.has("explanations"):
+        first = json.loads(done.quarantine.read_text().splitlines()[0])
+        raise StudyError(
+            f"no text could be explained; the first, {first['id']!r}: {first['reason']} (all in {done.quarantine})"
+        )
+    return done
 
 
 def all_methods() -> tuple[str, ...]:

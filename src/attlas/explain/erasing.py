@@ -6,7 +6,6 @@ little of the second. Both are means over bins (area over the perturbation curve
 
 from __future__ import annotations
 
-import zlib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,6 +74,8 @@ def erased(model: Model, batch: Batch, aim: Aim, orders: Sequence[Sequence[Ints]
         free = _free(batch, aim, text)
         for number, order in enumerate(ordered):
             order = order[free[order]]
+            if not len(order):  # nothing can be taken away
+                continue
             for bin_, share in enumerate(erasing.bins):
                 top = order[: max(1, round(share * len(order)))]
                 edit(text, np.setdiff1d(every, top), number, 0, bin_)
@@ -128,7 +129,7 @@ def _run(model: Model, batch: Batch, aim: Aim, rows: Sequence[tuple[int, Ints]],
     stay = stay.to(device)
     positions = None
     if masking:
-        ids = torch.where(stay, batch.ids[texts], _blank(model))
+        ids = torch.where(stay, batch.ids[texts], blank(model))
         inputs = {name: tensor[texts] for name, tensor in batch.inputs.items()}
     else:
         length = int(stay[0].sum())
@@ -139,7 +140,7 @@ def _run(model: Model, batch: Batch, aim: Aim, rows: Sequence[tuple[int, Ints]],
     return aim.values(model.network(input_ids=ids, **inputs), texts, positions).double().cpu().numpy()
 
 
-def _blank(model: Model) -> int:
+def blank(model: Model) -> int:
     """The token that stands for one taken away: the mask token, or the unknown one; never padding, by which some models find the last token."""
     for name in ("mask_token_id", "unk_token_id"):
         number = getattr(model.tokenizer, name, None)
@@ -150,7 +151,7 @@ def _blank(model: Model) -> int:
 
 def random_orders(batch: Batch, text: int, erasing: Erasing) -> list[Ints]:
     """Orders of all tokens drawn from the seed and the text alone."""
-    rng = np.random.default_rng([erasing.seed, zlib.crc32(batch.texts[text].text.encode("utf-8", "replace"))])
+    rng = np.random.default_rng([erasing.seed, batch.texts[text].number])
     return [rng.permutation(batch.n_tokens) for _ in range(erasing.draws)]
 
 
@@ -175,17 +176,17 @@ class Faithfulness:
             values, controls = self.by_bin[:, number].mean(-1), self.random[:, number].mean(-1)
             value, low, high = interval(values)
             difference, difference_low, difference_high = interval(values - controls)
-            rows.append({"measured": name, "value": value, "random": float(controls.mean()), "low": low, "high": high,
-                         "difference": difference, "difference_low": difference_low, "difference_high": difference_high, "texts": len(values)})  # fmt: skip
+            rows.append({"measured": name, "value": value, "random": interval(controls)[0], "low": low, "high": high,
+                         "difference": difference, "difference_low": difference_low, "difference_high": difference_high, "texts": int(np.isfinite(values).sum())})  # fmt: skip
         return pd.DataFrame(rows)
 
     @property
     def comprehensiveness(self) -> float:
-        return float(self.by_bin[:, 0].mean())
+        return interval(self.by_bin[:, 0].mean(-1))[0]
 
     @property
     def sufficiency(self) -> float:
-        return float(self.by_bin[:, 1].mean())
+        return interval(self.by_bin[:, 1].mean(-1))[0]
 
     def __repr__(self) -> str:
         parts = [f"{row.measured} {row.value:.3f} (random {row.random:.3f})" for row in self.to_frame().itertuples()]
@@ -218,6 +219,14 @@ def faithfulness(
         made = explain(model, [texts] if isinstance(texts, str | Text) else texts, made, seed=seed, **options)
     if not made:
         raise MeasureError("there is no text; give at least one")
+    if not isinstance(method, str):
+        given = [texts] if isinstance(texts, str | Text) else list(texts)
+        if [str(getattr(one, "text", one)) for one in given] != [one.text.text for one in made]:
+            raise MeasureError(
+                "the explanations are of other texts than those given; give the same texts in the same order"
+            )
+        if len({one.method for one in made}) > 1:
+            raise MeasureError("the explanations are by several methods; give those of one")
     encoder = model.classifying_encoder
     found: dict[int, tuple[Floats, Floats]] = {}
     encoded = encoder.encode([(place, one.text) for place, one in enumerate(made)])

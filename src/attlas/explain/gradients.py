@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,7 +54,8 @@ class Field:
         with torch.no_grad():
             output = self.embeddings.run(self.batch, {}, self.every)
         if not bool(torch.isfinite(output.logits).all()):
-            raise ModelError("the model's answer is not a number")
+            named = ", ".join(repr(text.id) for text in self.batch.texts[:3])
+            raise ModelError(f"the model's answer is not a number (text {named})")
         return aim(self.model, self.batch, output, self.target)
 
     @property
@@ -86,7 +88,10 @@ class Field:
     def check(self, *found: Tensor) -> None:
         """Refuse what is not a number."""
         if not all(bool(torch.isfinite(one).all()) for one in found):
-            raise ModelError("its gradients are not numbers; the model's weights or its precision are at fault")
+            named = ", ".join(repr(text.id) for text in self.batch.texts[:3])
+            raise ModelError(
+                f"scores of text {named} are not numbers, or their gradients are not numbers; the model's weights or its precision are at fault"
+            )
 
 
 def baseline_of(field: Field, baseline: str | Tensor) -> dict[str, Tensor]:
@@ -107,7 +112,7 @@ def baseline_of(field: Field, baseline: str | Tensor) -> dict[str, Tensor]:
     stays = torch.from_numpy(field.batch.special).to(words.device)
     if field.model.tokenizer.mask_token_id is not None:
         stays = stays | (field.batch.ids == field.model.tokenizer.mask_token_id)
-    away = torch.where(stays[..., None], words, _word_vector(field.model, baseline, words))
+    away = torch.where(stays[..., None], words, blank_vector(field.model, baseline).to(words))
     found = field.embeddings.read(field.batch, away)
     for name in ("position", "type"):
         if name in found:
@@ -115,20 +120,20 @@ def baseline_of(field: Field, baseline: str | Tensor) -> dict[str, Tensor]:
     return found
 
 
-def _word_vector(model: Model, baseline: str, words: Tensor) -> Tensor:
+def blank_vector(model: Model, baseline: str) -> Tensor:
     """What stands for a word that is taken away: [dimension]."""
+    table: Any = Embeddings(model).words
     if baseline == "zero":
-        return torch.zeros_like(words[0, 0])
-    table: Tensor = Embeddings(model).words.weight  # type: ignore[assignment]
+        return torch.zeros_like(table.weight[0])
     if baseline == "mean":
-        return table.detach().mean(0).to(words)
+        return table.weight.detach().mean(0) * getattr(table, "embed_scale", 1.0)
     names = {"padding": "pad_token_id", "mask": "mask_token_id"}
-    if baseline not in names:
-        raise ModelError(f"there is no baseline {baseline!r}; the baselines are {', '.join(BASELINES)}")
     number = getattr(model.tokenizer, names[baseline])
     if number is None:
-        raise ModelError(f"the tokenizer has no {baseline} token; choose another baseline: zero or mean")
-    return table[number].detach().to(words)
+        raise ModelError(f"the tokenizer has no {baseline} token; choose another baseline: zero or mean (--baseline)")
+    with torch.no_grad():
+        found: Tensor = table(torch.tensor([[number]], device=table.weight.device))[0, 0]
+    return found
 
 
 def row_bytes(model: Model, tokens: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,14 @@ from attlas.explain.gradients import Field
 Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 START = 4  # intervals to begin with
-FLOOR = 1e-3  # a smaller difference between text and baseline counts as this much
-DEEPEST = 2.0**-24
+FLOOR = 1e-5  # of the larger value: a smaller difference between text and baseline is lost in the model's own rounding
+DEEPEST, TINY = 2.0**-24, 1e-30
+
+
+def scale_of(value: Any, baseline: Any, largest: float = 0.0) -> Any:
+    """What a gap is a share of: the difference between text and baseline, or what rounding leaves of it beside the largest value on the way."""
+    size = np.maximum(np.maximum(np.abs(value), np.abs(baseline)), largest)
+    return np.maximum(np.abs(value - baseline), FLOOR * size + TINY)
 
 
 @dataclass
@@ -60,7 +67,9 @@ class Path:
 
     @property
     def scale(self) -> float:
-        return max(abs(self.difference), FLOOR)
+        """What the gap is a share of."""
+        largest = max(abs(value) for _, value in self.points.values())
+        return float(scale_of(self.points[1.0][1], self.points[0.0][1], largest))
 
     @property
     def missed(self) -> float:
@@ -84,8 +93,8 @@ class Path:
 
     @property
     def size(self) -> float:
-        """The sizes of all scores together."""
-        return max(float(np.abs(self.total()).sum()), FLOOR)
+        """The sizes of all scores together; at least what the gap is a share of."""
+        return max(float(np.abs(self.total()).sum()), self.scale)
 
     def total(self) -> Floats:
         """The shares over the whole path: [part, token]."""

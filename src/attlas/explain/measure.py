@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -21,8 +20,8 @@ from attlas.core.measure import Acted, ActingMeasure, Shape
 from attlas.core.states import Moments, Rows, State, Tally
 from attlas.corpora.rationales import RATIONALE
 from attlas.explain import plausible
-from attlas.explain.agreeing import METRICS, check_options, compare
-from attlas.explain.erasing import BINS, MEASURED, Erasing, erased, order_of, random_orders
+from attlas.explain.agreeing import CONVENTIONS, METRICS, check_options, compare
+from attlas.explain.erasing import BINS, MEASURED, Erasing, blank, erased, order_of, random_orders
 from attlas.explain.importance import importance_grid
 from attlas.explain.methods import METHODS, Explained, Settings, explain_batch, settings_of
 from attlas.explain.plausible import rationale_words, scores_of
@@ -31,7 +30,6 @@ from attlas.models import Model
 Floats = npt.NDArray[np.float64]
 USUAL = ("integrated_gradients", "attention_last", "attention_all", "cls_row", "rollout", "attention_x_gradient", "gradient_rollout")  # fmt: skip
 KEEPS = ("all", "ordinary", "keywords")
-CONVENTIONS = ("sound", "published")
 ANY = "(any)"  # whatever the model answered
 SHOWN = 500  # types on each end of a table
 APART = "\x1f"  # between an answer and a string
@@ -126,8 +124,12 @@ class Explanations(ActingMeasure[ExplanationsState]):
             for convention in CONVENTIONS
         ]
 
-    def check(self, model: Model) -> None:
+    def check(self, model: Model, labels: Mapping[str, int] | None = None) -> None:
         self.settings.check(model, self.methods)
+        if self.target == "label" and labels is not None and not labels:
+            raise MeasureError("the target is 'label', but no text has one; name the column with label=... (--label)")
+        if "mask" in self.faithfulness:
+            blank(model)
 
     def start(self, model: Shape) -> ExplanationsState:
         count = len(self.methods)
@@ -159,7 +161,12 @@ class Explanations(ActingMeasure[ExplanationsState]):
         late = 0 if missed is None else int((~missed.converged(self.tolerance)).sum())
         return Acted(
             [],
-            _counted(explained=batch.n_texts, unexplained=0, not_converged=late, not_compared=batch.n_texts - compared),
+            _counted(
+                explained=batch.n_texts,
+                unexplained=0,
+                not_converged=late,
+                not_compared=batch.n_texts - compared if self.pairs else 0,
+            ),
         )
 
     def _take_texts(self, state: ExplanationsState, done: Explained) -> None:
@@ -175,7 +182,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
 
         columns = {
             "text": each(text.id for text in batch.texts), "method": np.tile(np.array(self.methods, dtype=object), batch.n_texts), "label": each(text.label for text in batch.texts),
-            "predicted": each(done.aim.predicted), "probability": each(done.aim.probabilities, np.float64), "target": each(done.aim.names), "value": each(done.values, np.float64),
+            "predicted": each(done.aim.predicted), "probability": each(done.aim.probabilities, np.float64), "target": each(done.aim.names), "of": each([self.of] * batch.n_texts), "value": each(done.values, np.float64),
             "baseline": stacked("baseline"), "total": np.stack([one.scores.sum(1) for one in scores], 1).reshape(-1), "gap": stacked("gap"), "error": stacked("error"),
             "evaluations": stacked("evaluations").astype(np.int64), "converged": np.stack([one.converged(self.tolerance) for one in scores], 1).reshape(-1),
         }  # fmt: skip
@@ -217,7 +224,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
         masks = {keep: one.mask(batch).cpu().numpy() for keep, one in zip(self.keep, self.kept, strict=True)}
         whole = 0
         for text in range(batch.n_texts):
-            seed = zlib.crc32(batch.texts[text].text.encode("utf-8", "replace"))
+            seed = batch.texts[text].number
             found = np.full((len(self.pairs), 2, len(METRICS)), np.nan)
             for number, (left, right, keep, convention) in enumerate(self.pairs):
                 found[number] = compare(
@@ -284,8 +291,9 @@ class Explanations(ActingMeasure[ExplanationsState]):
 
     def result(self, state: ExplanationsState) -> dict[str, pd.DataFrame]:
         out = {name: part.frame() for name, part in state.streamed().items() if part.blocks}
-        types = self._types(state)
-        out |= {"attribution_types": types} | self._difference(state)
+        if not state.answers.rows:  # nothing could be explained
+            return out
+        out |= {"attribution_types": self._types(state)} | self._difference(state)
         if self.pairs:
             out["agreement"] = self._agreement(state)
         if self.erasings:
@@ -320,7 +328,8 @@ class Explanations(ActingMeasure[ExplanationsState]):
                         "mean": totals[:, 2 + number] / max(texts, 1), "per_occurrence": totals[:, 2 + number] / totals[:, 1],
                     }
                 ).sort_values(["mean", "string"], ascending=[False, True], kind="stable")  # fmt: skip
-                frames.append(frame if len(frame) <= 2 * SHOWN else pd.concat([frame.head(SHOWN), frame.tail(SHOWN)]))
+                chosen = frame["mean"].rank(method="first").pipe(_at_the_ends) | frame["per_occurrence"].rank(method="first").pipe(_at_the_ends)  # fmt: skip
+                frames.append(frame[chosen])
         return pd.concat(frames, ignore_index=True)
 
     def _difference(self, state: ExplanationsState) -> dict[str, pd.DataFrame]:
@@ -343,14 +352,14 @@ class Explanations(ActingMeasure[ExplanationsState]):
             a, b = one[:, 2 + number], two[:, 2 + number]
             frame = pd.DataFrame({"method": method, "string": strings, "left": answers[0], "right": answers[1], "left_mean": a, "right_mean": b, "difference": a - b})  # fmt: skip
             frame = frame.sort_values(["difference", "string"], ascending=[False, True], kind="stable")
-            frames.append(frame if len(frame) <= 2 * SHOWN else pd.concat([frame.head(SHOWN), frame.tail(SHOWN)]))
+            frames.append(frame[frame["difference"].rank(method="first").pipe(_at_the_ends)])
         return {"attribution_difference": pd.concat(frames, ignore_index=True)}
 
     def _agreement(self, state: ExplanationsState) -> pd.DataFrame:
         rows = []
         for number, (left, right, keep, convention) in enumerate(self.pairs):
             for column, metric in enumerate(METRICS):
-                names = {"left": left, "right": right, "keep": keep, "convention": convention, "metric": metric, "p": 1.0 if convention == "published" else self.p}  # fmt: skip
+                names = {"left": left, "right": right, "keep": keep, "convention": convention, "metric": metric, "p": 1.0 if convention == "published" else self.p, "top": self.top}  # fmt: skip
                 rows.append({**names, **_told(state.agreement, (number, slice(None), column), "chance")})
         return pd.DataFrame(rows)
 
@@ -394,6 +403,11 @@ def _marked_words(batch: Batch, text: int) -> tuple[npt.NDArray[np.bool_], npt.N
     alone = batch.by_word(text)
     words = np.flatnonzero(~alone.special[0])
     return rationale_words(batch.texts[text].annotations[RATIONALE], alone.offsets[0][words].tolist()), words
+
+
+def _at_the_ends(ranks: pd.Series[float]) -> pd.Series[bool]:
+    """Which of the ranks are among the lowest and highest."""
+    return (ranks <= SHOWN) | (ranks > len(ranks) - SHOWN)
 
 
 def _counted(**counts: int) -> Counter[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,8 +14,8 @@ from attlas.core.batch import Batch
 from attlas.core.errors import MeasureError, ModelError
 from attlas.core.registry import Registry
 from attlas.explain import attention, perturbed
-from attlas.explain.gradients import BASELINES, Field, baseline_of
-from attlas.explain.integrated import FLOOR, check_tolerance, integrate
+from attlas.explain.gradients import BASELINES, Field, baseline_of, blank_vector
+from attlas.explain.integrated import check_tolerance, integrate, scale_of
 from attlas.explain.target import Aim, Target, check_target
 from attlas.models import Model
 from attlas.models.embeddings import AT
@@ -38,7 +37,7 @@ METHODS: Registry[Kind] = Registry("method", MeasureError)
 METHODS.register("integrated_gradients", Kind(signed=True, complete=True), "Each token's share of the way from baseline to answer, along a path of gradients (Sundararajan et al. 2017)")  # fmt: skip
 METHODS.register("saliency", Kind(), "The size of the gradient at the text (Simonyan et al. 2014)")
 METHODS.register("input_x_gradient", Kind(signed=True), "Embedding times gradient (Shrikumar et al. 2016)")
-METHODS.register("deeplift", Kind(signed=True, complete=True), "Differences of activations from the baseline's, handed back (Shrikumar et al. 2017)")  # fmt: skip
+METHODS.register("deeplift", Kind(signed=True, complete=True), "Differences of activations from the baseline's, handed back (Shrikumar et al. 2017); by captum, for which GELU and attention are plain gradients")  # fmt: skip
 METHODS.register("gradient_shap", Kind(signed=True, complete=True), "Integrated gradients at 50 random points of the path (Lundberg and Lee 2017)")  # fmt: skip
 METHODS.register("occlusion", Kind(signed=True), "What the answer loses when a token's embedding becomes the baseline's (Zeiler and Fergus 2014)")  # fmt: skip
 METHODS.register("attention_last", Kind(attends=True), "Attention received in the last layer, mean of heads")
@@ -65,6 +64,10 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.baseline, str | Tensor):
+            raise MeasureError(
+                f"baseline is a {type(self.baseline).__name__}; give {', '.join(BASELINES)}, or a torch tensor"
+            )
         if isinstance(self.baseline, str) and self.baseline not in BASELINES:
             raise MeasureError(f"there is no baseline {self.baseline!r}; the baselines are {', '.join(BASELINES)}")
         if self.at not in AT:
@@ -74,6 +77,10 @@ class Settings:
     def check(self, model: Model, methods: Sequence[str]) -> None:
         """Refuse, before any work, what cannot be done with this model."""
         check_target(model, self.target)
+        if isinstance(self.baseline, str) and any(
+            name == "integrated_gradients" or name in perturbed.METHODS for name in methods
+        ):
+            blank_vector(model, self.baseline)
         for method in methods:
             METHODS.question(method)
             if self.at == "parts" and method in perturbed.METHODS:
@@ -97,8 +104,8 @@ class Scores:
     parts: dict[str, Floats] = field(default_factory=dict)  # text token
 
     def converged(self, tolerance: float) -> npt.NDArray[np.bool_]:
-        """Which texts' scores add up as well as was asked for: [text]; those that need not add up do."""
-        return ~((self.gap > tolerance) | (self.error > tolerance))
+        """Which texts' scores add up as well as was asked for: [text]; methods that do not go on until they do are always done."""
+        return np.isnan(self.error) | ((self.gap <= tolerance) & (self.error <= tolerance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +138,7 @@ def explain_batch(
                 scores, evaluations = perturbed.captum_scores(name, one, start, settings.seed)
                 out[name] = _single(name, scores.cpu().numpy(), evaluations, values, at_baseline)
             elif name in attention.METHODS:
-                evaluations = 2 if name in attention.WITH_GRADIENTS else 1
-                out[name] = _single(name, looked[name].numpy(), evaluations, values, at_baseline)
+                out[name] = _single(name, looked[name].numpy(), 1, values, at_baseline)
             else:
                 out[name] = _single(name, _random(batch, settings.seed), 0, values, at_baseline)
     return Explained(batch, one.aim, values, out)
@@ -163,8 +169,7 @@ def _integrated(one: Field, start: dict[str, Tensor], settings: Settings, tell: 
 def _single(name: str, scores: Floats, evaluations: int, values: Floats, at_baseline: Floats) -> Scores:
     """Scores of a method that is done when it is done; those that should add up say how far they are from it."""
     complete = METHODS[name].complete
-    difference = values - at_baseline
-    gap = np.abs(scores.sum(1) - difference) / np.maximum(np.abs(difference), FLOOR)
+    gap = np.abs(scores.sum(1) - (values - at_baseline)) / scale_of(values, at_baseline)
     nothing = np.full(len(scores), np.nan)
     return Scores(
         name, scores, np.full(len(scores), evaluations), gap if complete else nothing, nothing, at_baseline if complete else nothing
@@ -173,7 +178,7 @@ def _single(name: str, scores: Floats, evaluations: int, values: Floats, at_base
 
 def _random(batch: Batch, seed: int) -> Floats:
     """Scores drawn from the seed and the text alone."""
-    return np.stack([np.random.default_rng([seed, zlib.crc32(text.text.encode("utf-8", "replace"))]).random(batch.n_tokens) for text in batch.texts])  # fmt: skip
+    return np.stack([np.random.default_rng([seed, text.number]).random(batch.n_tokens) for text in batch.texts])
 
 
 def settings_of(**options: Any) -> Settings:

@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class Agreement(NamedTuple):
+class Overlap(NamedTuple):
     """How much of what was chosen people marked, how much of what they marked was chosen, and the harmonic mean of both."""
 
     precision: float
@@ -50,14 +50,14 @@ def rationale_words(text_spans: Sequence[tuple[int, int]], word_spans: Sequence[
     return marked
 
 
-def token_f1(scores: Any, marked: Any, share: float | None = None) -> Agreement:
+def token_f1(scores: Any, marked: Any, share: float | None = None) -> Overlap:
     """The k words of highest score against the marked ones, the earlier word first among equals: [word], [word] -> numbers.
 
     k is the number of marked words, so that precision and recall are one; or with `share` the rounded share of the text's words, at least 1.
     ERASER takes as share the mean over its data set.
 
     >>> token_f1([0.1, 0.9, 0.8, 0.0], [False, True, False, True])
-    Agreement(precision=0.5, recall=0.5, f1=0.5)
+    Overlap(precision=0.5, recall=0.5, f1=0.5)
     """
     check_options(share)
     values, truth = _scorable(scores, marked)
@@ -77,7 +77,7 @@ def auprc(scores: Any, marked: Any) -> float:
     return _area_of(values, truth)
 
 
-def iou_f1(scores: Any, marked: Any, share: float | None = None, threshold: float = 0.5) -> Agreement:
+def iou_f1(scores: Any, marked: Any, share: float | None = None, threshold: float = 0.5) -> Overlap:
     """The runs of the k words of highest score against the runs of marked words: [word], [word] -> numbers.
 
     A chosen run is a hit if its intersection with some human run, divided by their union, is at least `threshold`. As in ERASER, precision is
@@ -85,7 +85,7 @@ def iou_f1(scores: Any, marked: Any, share: float | None = None, threshold: floa
     run, and recall can pass 1. ERASER keeps evidences that touch apart; here they are one run. k as in `token_f1`.
 
     >>> iou_f1([0.1, 0.9, 0.8, 0.0, 0.0, 0.7], [False, True, True, True, False, False])
-    Agreement(precision=0.5, recall=1.0, f1=0.6666666666666666)
+    Overlap(precision=0.5, recall=1.0, f1=0.6666666666666666)
     """
     check_options(share, threshold)
     values, truth = _scorable(scores, marked)
@@ -288,8 +288,8 @@ def _f1(hits: Ints, chosen: Ints, human: Ints) -> Floats:
     return 2 * hits / (chosen + human)
 
 
-def _agreement(hits: Ints, chosen: Ints, human: Ints) -> Agreement:
-    return Agreement(float(hits[0] / chosen[0]), float(hits[0] / human[0]), float(_f1(hits, chosen, human)[0]))
+def _agreement(hits: Ints, chosen: Ints, human: Ints) -> Overlap:
+    return Overlap(float(hits[0] / chosen[0]), float(hits[0] / human[0]), float(_f1(hits, chosen, human)[0]))
 
 
 def _area_of(scores: Floats, truth: Bools) -> float:

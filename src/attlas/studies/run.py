@@ -69,7 +69,7 @@ def study(
         check_loss(model, found.labels)
     for measure in chosen:
         if isinstance(measure, ActingMeasure):
-            measure.check(model)
+            measure.check(model, found.labels)
     if long == "error":
         _refuse_long(model, corpus)
     chosen_engine = engine_of(engine, workers, model.device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +90,7 @@ def study_overlay(study: Study, row: dict[str, str]) -> tuple[str, Overlay]:
     scores = {method: tokens[method].to_numpy(dtype=np.float64) for method in methods}
     told = study.table("explanations", text=row["text"]).set_index("method").loc[methods[0]]
     signed = {method: METHODS[method].signed for method in methods}
-    line = f"{row['text']} · {explained_line(told)}"
+    line = f"{row['text']} · {explained_line(told, str(told.get('of', 'probability')))}"
     return line, score_overlay(row["content"], tokens, scores, signed)
 
 
@@ -111,13 +110,3 @@ def by_position(tokens: pd.DataFrame, method: str) -> pd.DataFrame:
     ordinary = tokens[tokens["start"] >= 0].sort_values(method, ascending=False, kind="stable")
     names = ordinary["string"].astype(str) + "@" + ordinary["token"].astype(str)
     return pd.DataFrame({"string": names.to_numpy(), "score": ordinary[method].to_numpy(dtype=np.float64)})
-
-
-def list_html(columns: dict[str, list[str]]) -> str:
-    """A small table of strings, escaped."""
-    heads = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        for cells in zip(*columns.values(), strict=True)
-    )
-    return f'<table class="lists"><tr>{heads}</tr>{rows}</table>'

@@ -124,9 +124,12 @@ def _explained(study: Study) -> list[str]:
             (rows["bin"] == 0) & (rows["measured"] == "comprehensiveness") & (rows["how"] == rows["how"].iloc[0])
         ]
         best, least = (rows.loc[rows["value"].idxmax()], rows.loc[rows["value"].idxmin()])
-        out.append(
-            f"Without its top tokens the answer loses most by {_named(best['method'])} ({number(best['value'])}) and least by {_named(least['method'])} ({number(least['value'])}); random order {number(best['random'])}"
-        )
+        if len(rows) == 1:
+            out.append(f"Without the top tokens by {_named(best['method'])} the answer loses {number(best['value'])} [{number(best['low'])}, {number(best['high'])}], random order {number(best['random'])} ({int(best['texts']):,} texts)")  # fmt: skip
+        else:
+            out.append(
+                f"Without its top tokens the answer loses most by {_named(best['method'])} ({number(best['value'])}) and least by {_named(least['method'])} ({number(least['value'])}); random order {number(best['random'])}"
+            )
     if study.has("plausibility"):
         rows = study.table("plausibility")
         rows = rows[rows["metric"] == "auprc"]
@@ -144,7 +147,7 @@ def _agreement(table: pd.DataFrame) -> list[str]:
     rows = table[(table["keep"] == keep) & (table["left"] == left)].set_index(["convention", "metric"])
     sound, published = rows.loc[("sound", "tau")], rows.loc[("published", "tau")]
     return [
-        f"{_named(left).capitalize()} against {_named(sound['right'])} on {keep}: tau {number(sound['value'])} [{number(sound['low'])}, {number(sound['high'])}], chance {number(sound['chance'])}; as published (masked tokens count as 0) tau {number(published['value'])}, of which chance gives {number(published['chance'])}"
+        f"{_named(left).capitalize()} against {_named(sound['right'])} on {keep}: tau {number(sound['value'])} [{number(sound['low'])}, {number(sound['high'])}], chance {number(sound['chance'])}; as published (masked tokens count as 0) tau {number(published['value'])}, of which chance gives {number(published['chance'])} ({int(sound['texts']):,} texts)"
     ]
 
 
@@ -229,4 +232,17 @@ def facts(study: Study) -> list[tuple[str, str]]:
         ),
         ("time", f"{manifest['seconds']:.1f} s"),
     ]
+    if "explained" in counts:
+        missed = (
+            f", {counts['unexplained']:,} could not be; each with its reason in quarantine.jsonl"
+            if counts["unexplained"]
+            else ""
+        )
+        late = f", {counts['not_converged']:,} did not converge" if counts["not_converged"] else ""
+        few = (
+            f", {counts['not_compared']:,} have fewer than two tokens to compare under some mask"
+            if counts["not_compared"]
+            else ""
+        )
+        out.insert(-1, ("explained", f"{counts['explained']:,} texts{missed}{late}{few}"))
     return out
