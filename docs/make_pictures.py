@@ -45,6 +45,15 @@ def long_pictures(browser: Any) -> None:
         page.screenshot(path=FOLDER / "long_look.png")
 
 
+def explained_pictures(browser: Any, study: Study) -> None:
+    """The pictures of the page on explanations, from a study such as attlas explain --data embedded:reviews --model runs/longformer/sst/model."""
+    page = browser.new_page(viewport={"width": 1000, "height": 800})
+    page.goto(study.report(study.folder / "report.html").resolve().as_uri())
+    page.wait_for_selector("svg.marks")
+    page.locator("#explanations .text w").nth(4).click()
+    page.locator("#explanations figure").first.screenshot(path=FOLDER / "explained.png")
+
+
 if __name__ == "__main__":
     studies = [Study.open(folder) for folder in sys.argv[1:]]
     for one in studies:
@@ -55,5 +64,8 @@ if __name__ == "__main__":
         page.goto(studies[0].report(studies[0].folder / "report.html").resolve().as_uri())
         page.wait_for_selector("svg.marks")
         page.locator("#totals figure").screenshot(path=FOLDER / "texts.png")
+        for one in studies:
+            if one.has("explanations"):
+                explained_pictures(browser, one)
         long_pictures(browser)
         browser.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +68,17 @@ class Batch(Memo):
             )
             for text, offsets, special, tokens in zip(self.texts, self.offsets, self.special, self.tokens, strict=True)
         )
+
+    def token_columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of a table with a row for each token of each text: `text token start stop string`; characters are -1 for a special token."""
+        n = self.n_tokens
+        return {
+            "text": np.repeat(np.array([text.id for text in self.texts], dtype=object), n),
+            "token": np.tile(np.arange(n, dtype=np.int32), self.n_texts),
+            "start": np.where(self.special, -1, self.offsets[..., 0]).astype(np.int32).reshape(-1),
+            "stop": np.where(self.special, -1, self.offsets[..., 1]).astype(np.int32).reshape(-1),
+            "string": np.array([surface for surfaces in self.surfaces for surface in surfaces], dtype=object),
+        }
 
     def mask(self, strings: frozenset[str]) -> Tensor:
         """Which tokens are one of these strings (and not special): text token, on the ids' device."""

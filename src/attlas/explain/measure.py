@@ -191,16 +191,11 @@ class Explanations(ActingMeasure[ExplanationsState]):
     def _take_tokens(self, state: ExplanationsState, done: Explained) -> None:
         """A row for each token."""
         batch = done.batch
-        n = batch.n_tokens
         columns = {
-            "text": np.repeat(np.array([text.id for text in batch.texts], dtype=object), n),
-            "token": np.tile(np.arange(n, dtype=np.int32), batch.n_texts),
-            "start": np.where(batch.special, -1, batch.offsets[..., 0]).astype(np.int32).reshape(-1),
-            "stop": np.where(batch.special, -1, batch.offsets[..., 1]).astype(np.int32).reshape(-1),
-            "string": np.array([surface for surfaces in batch.surfaces for surface in surfaces], dtype=object),
+            **batch.token_columns(),
             **{method: done.scores[method].scores.astype(np.float32).reshape(-1) for method in self.methods},
         }
-        state.attributions.add(np.repeat(np.array(batch.places), n), columns)
+        state.attributions.add(np.repeat(np.array(batch.places), batch.n_tokens), columns)
 
     def _take_types(self, state: ExplanationsState, done: Explained) -> None:
         """Totals by type: a text's scores summed by string, by what the model answered."""

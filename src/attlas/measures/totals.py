@@ -89,11 +89,7 @@ class Totals(Measure[TotalsState]):
         per_query = received / seeing
         n = layer.n_tokens
         columns = {
-            "text": np.repeat(np.array([text.id for text in batch.texts], dtype=object), n),
-            "token": np.tile(np.arange(n, dtype=np.int32), layer.n_texts),
-            "start": np.where(batch.special, -1, batch.offsets[..., 0]).astype(np.int32).reshape(-1),
-            "stop": np.where(batch.special, -1, batch.offsets[..., 1]).astype(np.int32).reshape(-1),
-            "string": np.array([surface for surfaces in batch.surfaces for surface in surfaces], dtype=object),
+            **batch.token_columns(),
             "all": received.mean(0).reshape(-1),
             "uniform": np.stack(pending.uniform).mean(0).reshape(-1),
             "all_per_query": per_query.mean(0).reshape(-1),
