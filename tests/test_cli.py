@@ -581,7 +581,8 @@ def test_reproduce_longformer(
     for seed, (name, count) in enumerate({"train": 40, "dev": 6}.items()):
         lines = [f"{int(label == 'good')}\t{text}" for text, label in reviews(count, seed)]
         (tmp_path / "data" / "sst" / f"{name}_binary.tsv").write_text("\n".join(lines) + "\n")
-    monkeypatch.setattr("attlas.papers.longformer_tables.EXPLAINED", {"arxiv_long": 3, "mock_notes": 3, "sst": 3})
+    monkeypatch.setattr("attlas.papers.longformer_tables.EXPLAINED", {"arxiv_long": 2, "mock_notes": 2, "sst": 2})
+    monkeypatch.setattr("attlas.papers.longformer_tables.OTHERS", ("gradient_rollout", "occlusion"))
     command = [
         "reproduce",
         "longformer",
