@@ -37,8 +37,11 @@ Pickle = Annotated[
 ]
 Workers = Annotated[int | None, typer.Option("--workers", help="How many workers; as many as cores if not given.")]
 TextColumn = Annotated[str | None, typer.Option("--text", help="The column of the text.")]
+AnyLabelColumn = Annotated[str | None, typer.Option("--label", help="The column of the label.")]
 LabelColumn = Annotated[str, typer.Option("--label", help="The column of the label.")]
 Seed = Annotated[int, typer.Option("--seed", help="What randomness is drawn from.")]
+MaxLength = Annotated[int | None, typer.Option("--max-length", help="Cut texts at so many tokens.")]
+Report = Annotated[bool, typer.Option("--report/--no-report", help="Also write report.html into the folder.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Throw away what another run left in the folder.")]
 
 

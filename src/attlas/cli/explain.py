@@ -8,11 +8,14 @@ from typing import Annotated
 import typer
 
 from attlas.cli.app import (
+    AnyLabelColumn,
     Fresh,
     GlobalTokens,
     Json,
+    MaxLength,
     ModelOption,
     Pickle,
+    Report,
     Seed,
     TextColumn,
     Workers,
@@ -77,18 +80,16 @@ def explain(
         typer.Option("--importance", help="A study with importance, for scaled attention; measured if needed."),
     ] = None,
     text: TextColumn = None,
-    label: Annotated[str | None, typer.Option("--label", help="The column of the label.")] = None,
+    label: AnyLabelColumn = None,
     task: Annotated[
         str, typer.Option("--task", help="classify, mlm or lm; auto is what the weights were saved for.")
     ] = "auto",
-    max_length: Annotated[int | None, typer.Option("--max-length", help="Cut texts at so many tokens.")] = None,
+    max_length: MaxLength = None,
     global_tokens: GlobalTokens = None,
     workers: Workers = None,
     seed: Seed = 0,
     fresh: Fresh = False,
-    report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Also write report.html into the folder.")
-    ] = True,
+    report: Report = True,
     allow_pickle: Pickle = False,
     as_json: Json = False,
 ) -> None:

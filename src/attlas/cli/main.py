@@ -11,11 +11,14 @@ import typer
 
 from attlas import __version__
 from attlas.cli.app import (
+    AnyLabelColumn,
     GlobalTokens,
     Json,
+    MaxLength,
     ModelOption,
     Out,
     Pickle,
+    Report,
     TextColumn,
     Workers,
     app,
@@ -86,14 +89,14 @@ def study(
     ] = "all",
     out: Out = None,
     text: TextColumn = None,
-    label: Annotated[str | None, typer.Option("--label", help="The column of the label.")] = None,
+    label: AnyLabelColumn = None,
     id: Annotated[
         str | None, typer.Option("--id", help="The column of the id; the row number if there is none.")
     ] = None,
     split: Annotated[str, typer.Option("--split", help="The split of a data set of the hub.")] = "train",
     engine: Annotated[str, typer.Option("--engine", help="local")] = "local",
     workers: Workers = None,
-    max_length: Annotated[int | None, typer.Option("--max-length", help="Cut texts at so many tokens.")] = None,
+    max_length: MaxLength = None,
     task: Annotated[
         str, typer.Option("--task", help="base, classify, mlm or lm; auto is what the weights were saved for.")
     ] = "auto",
@@ -105,9 +108,7 @@ def study(
         str, typer.Option("--bad", help="quarantine: leave out a row that is no text and say why; error: refuse it.")
     ] = "quarantine",
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away what another study left in the folder.")] = False,
-    report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Also write report.html into the folder.")
-    ] = True,
+    report: Report = True,
     allow_pickle: Pickle = False,
     as_json: Json = False,
 ) -> None:

@@ -11,6 +11,7 @@ from attlas.cli.app import (
     Fresh,
     Json,
     LabelColumn,
+    MaxLength,
     ModelOption,
     Seed,
     TextColumn,
@@ -41,7 +42,7 @@ def finetune(
         float, typer.Option("--learning-rate", help="The highest one; it warms up and falls.")
     ] = 5e-5,
     patience: Annotated[int, typer.Option("--patience", help="End after so many epochs without a better one.")] = 2,
-    max_length: Annotated[int | None, typer.Option("--max-length", help="Cut texts at so many tokens.")] = None,
+    max_length: MaxLength = None,
     hold_out: Annotated[
         float, typer.Option("--hold-out", help="A share of the texts to keep out and write to held_out.jsonl.")
     ] = 0.0,

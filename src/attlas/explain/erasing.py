@@ -252,4 +252,4 @@ def faithfulness(
             )
             found[place] = lost[0, 0], lost[0, 1:].mean(0)
     values, controls = (np.stack([found[place][side] for place in range(len(made))]) for side in (0, 1))
-    return Faithfulness(made[0].method if made else "", erasing, values, controls)
+    return Faithfulness(made[0].method, erasing, values, controls)

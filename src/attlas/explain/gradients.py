@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -49,14 +49,29 @@ class Field:
         return self.embeddings.read(self.batch)
 
     @cached_property
-    def aim(self) -> Aim:
-        """What is explained of each text."""
+    def answer(self) -> tuple[Aim, Tensor]:
+        """What is explained of each text, and that number of the text itself: [text]."""
         with torch.no_grad():
             output = self.embeddings.run(self.batch, {}, self.every)
         if not bool(torch.isfinite(output.logits).all()):
-            named = ", ".join(repr(text.id) for text in self.batch.texts[:3])
-            raise ModelError(f"the model's answer is not a number (text {named})")
-        return aim(self.model, self.batch, output, self.target)
+            raise ModelError(f"the model's answer is not a number (text {self._named})")
+        found = aim(self.model, self.batch, output, self.target)
+        return found, found.values(output, self.every)
+
+    @property
+    def aim(self) -> Aim:
+        """What is explained of each text."""
+        return self.answer[0]
+
+    @property
+    def _named(self) -> str:
+        return ", ".join(repr(text.id) for text in self.batch.texts[:3])
+
+    def on(self, model: Model) -> Field:
+        """The same batch, target and answers on another network with the same weights."""
+        other = replace(self, model=model)
+        other.__dict__.update(answer=self.answer, inputs=self.inputs)
+        return other
 
     @property
     def every(self) -> Tensor:
@@ -88,9 +103,8 @@ class Field:
     def check(self, *found: Tensor) -> None:
         """Refuse what is not a number."""
         if not all(bool(torch.isfinite(one).all()) for one in found):
-            named = ", ".join(repr(text.id) for text in self.batch.texts[:3])
             raise ModelError(
-                f"scores of text {named} are not numbers, or their gradients are not numbers; the model's weights or its precision are at fault"
+                f"scores of text {self._named} are not numbers, or their gradients are not numbers; the model's weights or its precision are at fault"
             )
 
 

@@ -145,7 +145,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
             if batch.n_texts == 1:
                 return Acted(
                     [(batch.places[0], str(error))],
-                    _counted(explained=0, unexplained=1, not_converged=0, not_compared=0),
+                    Counter(explained=0, unexplained=1, not_converged=0, not_compared=0),
                 )
             acted = Acted()
             for text in range(batch.n_texts):  # one text must not take the others with it
@@ -161,7 +161,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
         late = 0 if missed is None else int((~missed.converged(self.tolerance)).sum())
         return Acted(
             [],
-            _counted(
+            Counter(
                 explained=batch.n_texts,
                 unexplained=0,
                 not_converged=late,
@@ -403,10 +403,6 @@ def _marked_words(batch: Batch, text: int) -> tuple[npt.NDArray[np.bool_], npt.N
 def _at_the_ends(ranks: pd.Series[float]) -> pd.Series[bool]:
     """Which of the ranks are among the lowest and highest."""
     return (ranks <= SHOWN) | (ranks > len(ranks) - SHOWN)
-
-
-def _counted(**counts: int) -> Counter[str]:
-    return Counter(counts)
 
 
 def _tuple(given: Any) -> tuple[Any, ...]:

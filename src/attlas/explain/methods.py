@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from attlas.core.batch import Batch
@@ -51,6 +52,11 @@ METHODS.register("gradient_rollout", Kind(attends=True), "Roll-out of attention 
 METHODS.register("random", Kind(), "Random scores, the control of all others")
 
 
+def is_based(method: str) -> bool:
+    """Whether a method starts from a baseline."""
+    return method == "integrated_gradients" or method in perturbed.METHODS
+
+
 @dataclass(frozen=True)
 class Settings:
     """How texts are explained: the target, the baseline, at which embeddings, and how exactly."""
@@ -77,9 +83,7 @@ class Settings:
     def check(self, model: Model, methods: Sequence[str]) -> None:
         """Refuse, before any work, what cannot be done with this model."""
         check_target(model, self.target)
-        if isinstance(self.baseline, str) and any(
-            name == "integrated_gradients" or name in perturbed.METHODS for name in methods
-        ):
+        if isinstance(self.baseline, str) and any(map(is_based, methods)):
             blank_vector(model, self.baseline)
         for method in methods:
             METHODS.question(method)
@@ -125,10 +129,10 @@ def explain_batch(
     one = Field(model, batch, settings.target, settings.at)
     out: dict[str, Scores] = {}
     with one.open():
-        values = _values(one, one.inputs)
-        based = [name for name in methods if name == "integrated_gradients" or name in perturbed.METHODS]
-        start = baseline_of(one, settings.baseline) if based else {}
-        at_baseline = _values(one, start) if based else np.full(batch.n_texts, np.nan)
+        values = one.answer[1].double().cpu().numpy()
+        start = baseline_of(one, settings.baseline) if any(map(is_based, methods)) else {}
+        complete = any(METHODS[name].complete and name in perturbed.METHODS for name in methods)
+        at_baseline = _values(one, start) if complete else np.full(batch.n_texts, np.nan)
         attending = [name for name in methods if name in attention.METHODS]
         looked = attention.attention_scores(attending, one, settings.importance) if attending else {}
         for name in methods:
@@ -146,8 +150,6 @@ def explain_batch(
 
 def _values(one: Field, given: dict[str, Tensor]) -> Floats:
     """The explained number of each text from some embeddings."""
-    import torch
-
     with torch.no_grad():
         found = torch.cat(
             [one.values({name: tensor[rows] for name, tensor in given.items()}, rows) for rows in one.chunks(one.every)]

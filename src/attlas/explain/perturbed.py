@@ -39,14 +39,12 @@ def captum_scores(method: str, field: Field, baseline: dict[str, Tensor], seed: 
     """The scores of the tokens of a batch by one of captum's methods, [text, token], and how often the model was evaluated for each text."""
     (name,) = field.inputs
     found = []
-    aim, inputs = field.aim, field.inputs[name]
     if method == "deeplift":  # captum keeps activations on the modules themselves: nobody else may run them meanwhile
-        field = replace(field, model=_apart(field.model))
-        field.__dict__.update(aim=aim, inputs={name: inputs})
+        field = field.on(_apart(field.model))
     answer = _Answer(field)
     with field.open():
         for rows in field.chunks(field.every, 2 if method == "deeplift" else 1):
-            found.append(METHODS[method](answer, inputs[rows], baseline[name][rows], rows, seed))
+            found.append(METHODS[method](answer, field.inputs[name][rows], baseline[name][rows], rows, seed))
     scores = torch.cat(found).detach().double()
     field.check(scores)
     return scores, EVALUATIONS.get(method, field.batch.n_tokens + 1)

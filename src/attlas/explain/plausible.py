@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 from attlas.core.errors import MeasureError
+from attlas.explain.agreeing import interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,8 +129,8 @@ class Scored:
     high: float = nan
 
     def __str__(self) -> str:
-        interval = "" if self.low != self.low else f" [{self.low:.3f}, {self.high:.3f}]"
-        return f"{self.value:.3f}{interval} (random {self.random:.3f})"
+        between = "" if self.low != self.low else f" [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.value:.3f}{between} (random {self.random:.3f})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -217,11 +217,8 @@ def _is_one_text(marked: Any) -> bool:
 
 def _scored(values: Floats, controls: Floats) -> Scored:
     """Means over texts and the interval of the first, which a single text does not have: [text], [text] -> numbers."""
-    n, value, random = len(values), float(values.mean()), float(controls.mean())
-    if n < 2:
-        return Scored(value, random)
-    reach = float(stdtrit(n - 1, 0.975) * values.std(ddof=1) / np.sqrt(n))
-    return Scored(value, random, value - reach, value + reach)
+    value, low, high = interval(values)
+    return Scored(value, float(controls.mean()), low, high)
 
 
 @lru_cache(maxsize=256)

@@ -265,17 +265,18 @@ def _agreement(study: Study) -> list[Figure]:
     p = float(table[table["convention"] == "sound"]["p"].iloc[0])
     first = "keywords" if (table["keep"] == "keywords").any() else str(table["keep"].iloc[0])
     chart = charts.beside_control(table, "left", "metric", "chance", "convention", "keep", first)
-    caption = f"Agreement with {right}: mean over texts with its 95 % interval, grey is chance (scores shuffled among kept tokens); rbo has p {number(p)}, as published 1. Choose which tokens take part."
+    caption = f"Agreement with {right}: mean over texts with its 95 % interval, grey is chance (scores shuffled among kept tokens); rbo has p {number(p)}, as published 1; jaccard is of the top {float(table['top'].iloc[0]):.0%}. Choose which tokens take part."
     return [Figure(caption, chart)]
 
 
 def _faithfulness(study: Study) -> list[Figure]:
     table = study.table("faithfulness")
+    shares = ", ".join(f"{share:.0%}" for share in sorted(set(table["bin"])) if share)
     out = []
     for how in dict.fromkeys(table["how"]):
         rows = table[(table["how"] == how) & (table["bin"] == 0)]
         done = "removed" if how == "remove" else "replaced by the mask token"
-        out.append(Figure(f"Tokens {done}: what the answer loses, mean over bins; grey is a random order. Comprehensiveness should be high, sufficiency low.", charts.beside_control(rows, "method", "measured", "random", width=330)))  # fmt: skip
+        out.append(Figure(f"Tokens {done}: what the answer loses, mean over {shares} of tokens; grey is a random order. Comprehensiveness should be high, sufficiency low.", charts.beside_control(rows, "method", "measured", "random", width=330)))  # fmt: skip
     return out
 
 
@@ -289,11 +290,11 @@ SECTIONS.register("explanations", Section(
     "Gradient methods score what moves the answer; attention methods score what is attended to, which is not the same. Green speaks for the explained answer, red against it; attention knows no against.", _explanations), "Which tokens does an answer rest on?")  # fmt: skip
 SECTIONS.register("agreement", Section(
     "Does attention agree?", ("agreement",),
-    "How far the size of each method's scores agrees with the first method's, on the tokens that take part: cosine, Kendall's tau-b, rank-biased overlap (p below 1, so that the top counts most) and Jaccard of the top 5 %. The grey tick is chance: the same scores shuffled among the same tokens. "
+    "How far the size of each method's scores agrees with the first method's, on the tokens that take part: cosine, Kendall's tau-b, rank-biased overlap (p below 1, so that the top counts most) and Jaccard of the top tokens. The grey tick is chance: the same scores shuffled among the same tokens. "
     "As published (Hou 2022), tokens that take no part are set to 0 in both lists and counted all the same: two lists of zeros agree, and random scores reach a tau of .6 where 44 % of tokens are masked. Read the distance from the grey tick, not the dot alone.", _agreement), "Does attention agree with attribution?")  # fmt: skip
 SECTIONS.register("faithfulness", Section(
     "Does the answer rest on these tokens?", ("faithfulness",),
-    "Comprehensiveness: what the answer loses without the tokens of highest score; sufficiency: what it loses with them alone (DeYoung et al. 2020), means over 1, 5, 10, 20 and 50 % of tokens. Texts with holes are unlike any the model was trained on, so a random order loses something too: grey.", _faithfulness), "Does the model need the tokens it is said to use?")  # fmt: skip
+    "Comprehensiveness: what the answer loses without the tokens of highest score; sufficiency: what it loses with them alone (DeYoung et al. 2020), means over several shares of tokens. Texts with holes are unlike any the model was trained on, so a random order loses something too: grey.", _faithfulness), "Does the model need the tokens it is said to use?")  # fmt: skip
 SECTIONS.register("plausibility", Section(
     "Do people agree?", ("plausibility",),
     "Words against human rationales (DeYoung et al. 2020): token F1 of as many words as people marked, area under the precision-recall curve, and F1 of spans that overlap by half. Being convincing to people is not the same as being true of the model.", _plausibility), "Do people mark the same words?")  # fmt: skip

@@ -7,6 +7,12 @@ function unpack(text, from, count, scale) {
   for (let index = 0; index < count; index++) out[index] = (code[text.charCodeAt(from + index)] / 63) ** 2 * scale;
   return out;
 }
+function onWord(place, number, choose) {
+  place.addEventListener("click", (event) => {
+    const index = number.get(event.target);
+    if (index !== undefined) choose(index);
+  });
+}
 function tintWords(place, data) {
   const [layers, heads, count] = data.shape;
   const words = [...place.querySelectorAll("w")];
@@ -76,9 +82,7 @@ function tintWords(place, data) {
       says.append(line);
     }
   }
-  place.addEventListener("click", (event) => {
-    const index = number.get(event.target);
-    if (index === undefined) return;
+  onWord(place, number, (index) => {
     chosen = chosen === index ? -1 : index;
     show();
     tell();
@@ -138,9 +142,7 @@ function tintScores(place, data) {
     });
     says.textContent = "“" + words[chosen].textContent + "” (word " + chosen + " of " + count + "): " + parts.join(", ") + ".";
   }
-  place.addEventListener("click", (event) => {
-    const index = number.get(event.target);
-    if (index === undefined) return;
+  onWord(place, number, (index) => {
     chosen = chosen === index ? -1 : index;
     show();
     tell();
