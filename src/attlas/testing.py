@@ -153,7 +153,8 @@ def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: S
         for layer in layers:
             measure.update(state, layer)
         if isinstance(measure, LearningMeasure) and layers and isinstance(model, Model):
-            measure.learn(state, differentiate(model, layers[0].batch, gradients=measure.needs_gradients))
+            batch, gradients, weights = layers[0].batch, measure.needs_gradients, measure.needs_weights
+            measure.learn(state, differentiate(model, batch, gradients=gradients, weights=weights))
         if isinstance(measure, ActingMeasure) and layers:
             measure.act(state, model, layers[0].batch)
     return state

@@ -3,6 +3,6 @@
 from attlas.cli.main import main
 
 # isort: split
-from attlas.cli import explain, reproduce, topology  # their verbs register themselves, after the first ones
+from attlas.cli import explain, probe, reproduce, topology  # their verbs register themselves, after the first ones
 
-__all__ = ["explain", "main", "reproduce", "topology"]
+__all__ = ["explain", "main", "probe", "reproduce", "topology"]

@@ -73,6 +73,29 @@ def longformer(
     _say(reproduce(data_root, out, model=model, tasks=listed(tasks), workers=workers, fresh=fresh, say=_begun), as_json)
 
 
+@verbs.command()
+def bert(
+    data_root: Annotated[
+        Path, typer.Option("--data-root", help="The folder with ud_ewt, ud_gum, litbank, gap and glove50.")
+    ],
+    model: ModelOption = None,
+    out: Annotated[Path, typer.Option("--out", help="The folder for studies, tables and pictures.")] = Path(
+        "runs/bert"
+    ),
+    parts: Annotated[
+        str, typer.Option("--parts", help="Some of figures, syntax, coreference, tree.")
+    ] = "figures,syntax,coreference,tree",
+    workers: Workers = None,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """What does BERT look at: Figures 2 to 6 and Tables 1 to 3 beside random weights. Takes about an hour on two cores; stopped, it goes on."""
+    with status("loading"):
+        from attlas.papers.bert import reproduce
+
+    _say(reproduce(data_root, out, model=model, parts=listed(parts), workers=workers, fresh=fresh, say=_begun), as_json)
+
+
 class _Result(Protocol):
     @property
     def pictures(self) -> list[Path]: ...

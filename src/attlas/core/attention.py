@@ -166,6 +166,23 @@ class Attention(Memo, ABC):
         """This layer's weights times another's of the same form (their gradient, say), cell by cell; only what is above 0 if `positive`."""
 
     @abstractmethod
+    def absolute(self) -> Attention:
+        """The sizes of the weights, whatever their sign (of a gradient, say)."""
+
+    @abstractmethod
+    def blocks(self, reach: int = 0) -> list[Tensor]:
+        """The weights as blocks [text, head, row, cell] in which a cell of a row is one key in all heads; cells that stand for no key are 0.
+
+        A row of the attention is a row of one block; what is left of it in others is 0. With the same `reach`, no smaller than that of any of them, the cells of the layers of a batch
+        are the same too.
+        """
+
+    @property
+    def reach(self) -> int:
+        """How far a window goes; 0 if there is none."""
+        return 0
+
+    @abstractmethod
     def to_words(self) -> Sequence[Attention]:
         """Word-level attention, one text at a time: *to* a word is the sum over its tokens, *from* a word the mean."""
 
@@ -293,6 +310,12 @@ class DenseAttention(Attention):
     def times(self, other: Attention, positive: bool = False) -> DenseAttention:
         product = self.weights * other.dense().weights
         return DenseAttention(product.relu() if positive else product, self.batch, self.index, self.visible)
+
+    def absolute(self) -> DenseAttention:
+        return DenseAttention(self.weights.abs(), self.batch, self.index, self.visible)
+
+    def blocks(self, reach: int = 0) -> list[Tensor]:
+        return [self.weights]
 
     def to_words(self) -> list[DenseAttention]:
         weights = self.weights.expand(self.n_texts, -1, -1, -1)  # uniform keeps one for all texts

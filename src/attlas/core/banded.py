@@ -51,7 +51,10 @@ class BandedAttention(Attention):
             index,
             seen,
         )
-        self.reach = band.shape[-1] // 2
+
+    @property
+    def reach(self) -> int:
+        return int(self.band.shape[-1] // 2)
 
     @property
     def n_heads(self) -> int:
@@ -237,6 +240,14 @@ class BandedAttention(Attention):
         products = (self.band * other.band, self.columns * other.columns, self.rows * other.rows)
         band, columns, rows = (product.relu() if positive else product for product in products)
         return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
+
+    def absolute(self) -> BandedAttention:
+        band, columns, rows = (part.abs() for part in (self.band, self.columns, self.rows))
+        return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
+
+    def blocks(self, reach: int = 0) -> list[Tensor]:
+        more = max(reach - self.reach, 0)
+        return [torch.cat([torch.nn.functional.pad(self.band, (more, more)), self.columns], -1), self.rows]
 
     def to_words(self) -> list[BandedAttention]:
         return [self._to_words(text, words) for text, words in enumerate(self.batch.words)]

@@ -49,6 +49,10 @@ class Learned(Protocol):
         """Sum over a head's parameters of (gradient x parameter) squared, [text, layer, head]; None if its parameters are not known."""
 
     @property
+    def layers(self) -> Sequence[Attention]:
+        """The layers whose weights have a gradient, if that was asked for."""
+
+    @property
     def gradients(self) -> Tensor | None:
         """The gradient times each head's parameters, summed over the texts, [layer, head, parameter]; None if not known or not asked for."""
 
@@ -64,6 +68,9 @@ class Measure(ABC, Generic[S]):
     """
 
     name: ClassVar[str]
+    costly: ClassVar[bool] = (
+        False  # takes as long as the model's own pass or longer: no part of `all`, it must be named
+    )
 
     @classmethod
     def among_all(cls) -> Self:
@@ -86,14 +93,30 @@ class Measure(ABC, Generic[S]):
     def result(self, state: S) -> dict[str, pd.DataFrame]:
         """The tables, by name."""
 
+    def conclude(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        """Further tables, worked out from its own and from those of the measures beside it, once a study has them all (those with a row for each text or token aside)."""
+        return {}
+
 
 class LearningMeasure(Measure[S]):
-    """A measure that learns from the gradients of the model's loss, which a model without a head has not. It goes backward, so it must be named."""
+    """A measure that learns from the gradients of the model's loss. It goes backward, so it must be named."""
+
+    costly: ClassVar[bool] = True
 
     @property
     def needs_gradients(self) -> bool:
         """Whether it also learns from the gradients of all parameters of heads, which are large."""
         return False
+
+    @property
+    def needs_weights(self) -> bool:
+        """Whether it also learns from the gradients of the attention weights of all layers."""
+        return False
+
+    @property
+    def needs_loss(self) -> bool:
+        """Whether only a real loss will do; if not, a model without a head is given a pseudo-loss."""
+        return True
 
     @abstractmethod
     def learn(self, state: S, learned: Learned) -> None:
@@ -114,6 +137,8 @@ class Acted:
 
 class ActingMeasure(Measure[S]):
     """A measure that runs the model itself, head and all, as it needs. It costs more than a pass, so it must be named."""
+
+    costly: ClassVar[bool] = True
 
     def check(self, model: Any, labels: Mapping[str, int] | None = None) -> None:
         """Refuse, before any work, a model that it cannot use, or texts without the labels it needs (how many texts have each; None if not known)."""

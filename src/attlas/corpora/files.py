@@ -1,4 +1,4 @@
-"""Rows from files: csv, tsv, jsonl, parquet, plain text; gzip'ed too; read lazily and as bytes, so that a bad row is one bad row."""
+"""Rows from files: csv, tsv, jsonl, parquet, CoNLL-U, plain text; gzip'ed too; read lazily and as bytes, so that a bad row is one bad row."""
 
 from __future__ import annotations
 
@@ -178,12 +178,19 @@ def folder_rows(path: Path) -> Iterator[Row]:
         yield str(file), {"text": text, "id": file.relative_to(path).as_posix()}
 
 
+def _conllu_rows(path: Path) -> Iterator[Row]:
+    from attlas.corpora.conllu import conllu_rows  # it reads with what stands above
+
+    return conllu_rows(path)
+
+
 READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
     ".csv": csv_rows,
     ".tsv": lambda path: csv_rows(path, "\t"),
     ".jsonl": jsonl_rows,
     ".ndjson": jsonl_rows,
     ".parquet": parquet_rows,
+    ".conllu": _conllu_rows,
     ".txt": line_rows,
     ".text": line_rows,
 }

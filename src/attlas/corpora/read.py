@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow, Corpus
-from attlas.corpora.files import Row, jsonl_rows, rows_of
+from attlas.corpora.files import Row, rows_of
 from attlas.corpora.rationales import RATIONALE, Layout, character_spans, recognised
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TEXT_COLUMNS = ("text", "sentence", "content", "review", "message", "document")
 EMBEDDED = ("acceptability", "messages", "reviews")
+SENTENCES = "sentences"  # embedded too, with trees and mentions; no part of `all`
 
 
 def read(
@@ -32,8 +33,9 @@ def read(
 ) -> Corpus:
     """Texts from almost anything, read lazily and again each time they are iterated.
 
-    `source` is a path (csv, tsv, jsonl, parquet, txt, each also .gz; or a folder of .txt files), a DataFrame, a list of strings, of Texts
-    or of mappings, a `datasets` data set, `"hub:NAME"` for one of the hub's (with `split`), or `"embedded:NAME"` for one of ours.
+    `source` is a path (csv, tsv, jsonl, parquet, conllu, txt, each also .gz; or a folder of .txt files), a DataFrame, a list of strings, of
+    Texts or of mappings, a `datasets` data set, `"hub:NAME"` for one of the hub's (with `split`), or `"embedded:NAME"` for one of ours.
+    A sentence of CoNLL-U (also `"embedded:sentences"`) is a text with its words and the annotation `dependencies`.
     `text`, `label` and `id` name the columns; without `text` the first of a few usual names is taken. Rows of ERASER and of HateXplain are
     known by the fields of the first: they keep the data set's words, their label and the annotation `rationale`.
     """
@@ -64,23 +66,30 @@ def read(
 
 
 def embedded(name: str, columns: _Columns | None = None) -> Corpus:
-    """One of the embedded corpora, or `all` of them; labels of `all` are as in each.
+    """One of the embedded corpora, or `all` that have labels; labels of `all` are as in each.
 
     >>> next(iter(embedded("reviews"))).label in ("positive", "negative")
     True
     """
-    if name not in (*EMBEDDED, "all"):
-        raise CorpusError(f"there is no embedded corpus {name!r}; they are {', '.join(EMBEDDED)} and all")
-    folder = Path(str(package_files("attlas.corpora") / "embedded"))
+    if name not in (*EMBEDDED, SENTENCES, "all"):
+        raise CorpusError(
+            f"there is no embedded corpus {name!r}; they are {', '.join(EMBEDDED)} and all of these, and {SENTENCES}"
+        )
     columns = _Columns(
         (columns and columns.text) or "text", (columns and columns.label) or "label", (columns and columns.id) or "id"
     )
 
     def texts() -> Iterator[Text | BadRow]:
         for part in EMBEDDED if name == "all" else (name,):
-            yield from columns.texts(f"embedded:{part}", jsonl_rows(folder / f"{part}.jsonl"))
+            yield from columns.texts(f"embedded:{part}", rows_of(embedded_file(part)))
 
     return Corpus(f"embedded:{name}", texts)
+
+
+def embedded_file(name: str) -> Path:
+    """The file of an embedded corpus."""
+    ending = "conllu" if name == SENTENCES else "jsonl"
+    return Path(str(package_files("attlas.corpora") / "embedded")) / f"{name}.{ending}"
 
 
 class _Columns:

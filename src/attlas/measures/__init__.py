@@ -40,6 +40,14 @@ MEASURES.register(
     "attlas.measures.position_bias:PositionBias",
     "Do tokens receive attention for where they stand rather than for what they are?",
 )
+MEASURES.register(
+    "head_distance", "attlas.measures.head_distance:HeadDistance", "How alike are heads in what they attend to?"
+)
+MEASURES.register(
+    "special_gradient",
+    "attlas.measures.special_gradient:SpecialGradient",
+    "Would the loss change if attention to [SEP], [CLS], punctuation or other tokens did?",
+)
 MEASURES.register("importance", "attlas.measures.importance:Importance", "Which heads matter for what the model says?")
 MEASURES.register(
     "explanations",
@@ -119,14 +127,11 @@ def _made(name: str, parameters: dict[str, Any]) -> Measure[Any]:
 def measures_of(wanted: str | Measure[Any] | Iterable[str | Measure[Any]] = "all") -> list[Measure[Any]]:
     """Measures from names, measures or both; a string may list names with commas, each with parameters: `topk(k=5,keep=words,layers=0+5)`.
 
-    `"all"` is every registered one, without what costs more than the model's own pass (holes of `barcode`, and `importance` and `explanations`, which go backward): name
-    them to get them.
+    `"all"` is every registered one, without what costs as much as the model's own pass or more (holes of `barcode`, `head_distance`, and `special_gradient`, `importance` and `explanations`, which go
+    backward): name them to get them.
     """
     if isinstance(wanted, str) and wanted.strip() == "all":
-        from attlas.core.measure import ActingMeasure, LearningMeasure
-
-        costly = (LearningMeasure, ActingMeasure)
-        wanted = [MEASURES[name].among_all() for name in MEASURES if not issubclass(MEASURES[name], costly)]
+        wanted = [MEASURES[name].among_all() for name in MEASURES if not MEASURES[name].costly]
     elif isinstance(wanted, str):
         wanted = [_made(name, parameters) for name, parameters in asked(wanted)]
     elif not isinstance(wanted, Iterable):

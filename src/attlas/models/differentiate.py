@@ -7,7 +7,8 @@ No parameter's `grad` is written and nothing is put on the model, so that thread
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from attlas.core.attention import Attention
 from attlas.core.batch import Batch
 from attlas.core.errors import ModelError
 from attlas.models.capture import Sink
+from attlas.models.embeddings import Embeddings
 from attlas.models.model import Model
 
 # names of the projections into heads, and of the one out of them, in the families that have one linear layer for each
@@ -26,6 +29,7 @@ GLOBAL = ("query_global", "key_global", "value_global")  # Longformer's, beside 
 OUT = ("attention.output.dense", "out_proj", "o_proj", "out_lin", "attn.o", "SelfAttention.o", "attention.dense")
 
 
+PSEUDO_SEED = 0
 CELLS = 2**24  # numbers of per-text gradients held at a time
 
 
@@ -33,8 +37,8 @@ def losses(model: Model, batch: Batch, output: Any, answers: Tensor | None = Non
     """The loss of each text: [text].
 
     A classifier's is the cross-entropy of the text's label, or of the label it gives itself if the text has none; a causal language model's the mean of its
-    next tokens; a masked language model's the mean over all ordinary tokens, none of which is masked. `answers` are logits to take a label from that
-    are not the output's own.
+    next tokens; a masked language model's the mean over all ordinary tokens, none of which is masked. A model without a head has a pseudo-loss (`pseudo_loss`).
+    `answers` are logits to take a label from that are not the output's own.
     """
     if model.task == "classify":
         logits = output.logits.float()
@@ -52,7 +56,18 @@ def losses(model: Model, batch: Batch, output: Any, answers: Tensor | None = Non
         ordinary = torch.from_numpy(~batch.special).to(batch.ids.device)
         each = nn.functional.cross_entropy(output.logits.float().transpose(1, 2), batch.ids, reduction="none")
         return (each * ordinary).sum(1) / ordinary.sum(1)
-    raise ModelError(no_loss(model))
+    return pseudo_loss(output.last_hidden_state, torch.from_numpy(~batch.special).to(batch.ids.device))
+
+
+def pseudo_loss(states: Tensor, ordinary: Tensor) -> Tensor:
+    """What stands for the loss of a model without a head, [text]: the mean over ordinary tokens of the last hidden state along a fixed random direction.
+
+    The direction has entries +1 and -1 over the root of their number, the same for every text. Its derivative by a weight says how far the output would move if
+    that weight did; which way is good is not known, so that only sizes of derivatives mean anything.
+    """
+    signs = torch.randint(0, 2, (states.shape[-1],), generator=torch.Generator().manual_seed(PSEUDO_SEED)) * 2.0 - 1
+    along = states.float() @ (signs / len(signs) ** 0.5).to(states.device)  # text token
+    return (along * ordinary).sum(1) / ordinary.sum(1).clamp_min(1)
 
 
 def check_loss(model: Model, labels: Iterable[str] = ()) -> None:
@@ -106,6 +121,7 @@ class Backward:
     taylor: Tensor | None
     gradients: Tensor | None
     answers: Tensor | None = None  # a classifier's logits
+    layers: Sequence[Attention] = ()
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -127,21 +143,55 @@ class Backward:
         return out
 
 
-def differentiate(model: Model, batch: Batch, sink: Sink | None = None, *, gradients: bool = False) -> Backward:
-    """Run a batch forward, each layer's attention going to `sink`, and backward from its losses; `gradients` keeps those of heads' parameters."""
-    layers, heads = model.n_layers, model.n_heads
-    gates = torch.ones(batch.n_texts, layers, heads, device=model.device, requires_grad=True)
+def differentiate(
+    model: Model, batch: Batch, sink: Sink | None = None, *, gradients: bool = False, weights: bool = False
+) -> Backward:
+    """Run a batch forward, each layer's attention going to `sink`, and backward from its losses.
+
+    `gradients` keeps those of heads' parameters, `weights` all layers with the gradient of their weights.
+    """
+    shape = (batch.n_texts, model.n_layers, model.n_heads)
+    gates = torch.ones(shape, device=model.device, requires_grad=True)
     projections = _Projections(model, gradients)
-    with model.reading(sink, gates=gates, whole=True) as read:
+    layers: list[Attention] = []
+    with (
+        _from_embeddings(model, batch, weights) as leaves,
+        model.reading(_both(sink, layers) if weights else sink, gates=gates, gradients=weights, whole=model.task != "base") as read,
+    ):  # fmt: skip
         with projections:
             output = read(batch)
         loss = losses(model, batch, output)
         if not loss.requires_grad:
             raise ModelError(f"the loss of {model.name} does not depend on its heads; nothing can be learned from it")
-        (gate_gradient, *_) = torch.autograd.grad(loss.sum(), [gates, *projections.first])
+        (gate_gradient, *_) = torch.autograd.grad(loss.sum(), [gates, *projections.first, *leaves])
     taylor, sums = projections.result()
     answers = output.logits.detach().float() if model.task == "classify" else None
-    return Backward(model, batch, loss.detach(), gate_gradient, taylor, sums, answers)
+    return Backward(model, batch, loss.detach(), gate_gradient, taylor, sums, answers, layers)
+
+
+def _both(sink: Sink | None, layers: list[Attention]) -> Sink:
+    """A sink that also keeps the layers."""
+
+    def take(layer: Attention) -> None:
+        layers.append(layer)
+        if sink is not None:
+            sink(layer)
+
+    return take
+
+
+@contextmanager
+def _from_embeddings(model: Model, batch: Batch, wanted: bool) -> Iterator[list[Tensor]]:
+    """While open, the pass starts from embeddings that require a gradient, so that it goes back through the weights of every layer; nothing if not wanted."""
+    if not wanted:
+        yield []
+        return
+    if model.network.training:
+        raise ModelError("the network is in training mode, where dropout changes attention; call its eval() first")
+    embeddings = Embeddings(model)
+    leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in embeddings.read(batch).items()}
+    with embeddings.replaced(leaves):
+        yield list(leaves.values())
 
 
 @dataclass

@@ -17,7 +17,8 @@ from attlas.models.finetune import HELD_OUT as HELD_OUT_FILE
 from attlas.models.finetune import finetune
 from attlas.models.load import EMBEDDED, load
 from attlas.papers.data import check_chosen, cola, data_folder, imdb, sms, without
-from attlas.topology.pipeline import Experiment, experiment
+from attlas.studies.derived import Experiment
+from attlas.topology.pipeline import experiment
 from attlas.views import charts
 from attlas.views.findings import head_name
 

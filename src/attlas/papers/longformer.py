@@ -28,6 +28,7 @@ from attlas.models import Model, lengthen, load
 from attlas.models.finetune import finetune, head_inputs, label_names, logits_of
 from attlas.papers import longformer_tables
 from attlas.papers.data import check_chosen, data_folder, labelled_jsonl, sst
+from attlas.probes.cases import wilson
 from attlas.studies import Study, study
 from attlas.views import charts
 from attlas.views.findings import position_finding, position_period
@@ -146,7 +147,7 @@ def _short(
     names = label_names(train, test)
     wanted = np.array([names.index(str(text.label)) for text in test])
     ours = float((logits_of(classifier, test).argmax(-1) == wanted).mean())
-    low, high = _interval(ours, len(test))
+    low, high = wilson(ours, len(test))
     said = {"accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} sentences; always one label {max(np.bincount(wanted)) / len(wanted):.3f}"}  # fmt: skip
     shuffled = [test[place] for place in np.random.default_rng(SEED).permutation(len(test))]
     done = longformer_tables.explained(classifier, shuffled, "sst", place / "explained", None, options)
@@ -188,7 +189,7 @@ def _papers(
     bag = make_pipeline(TfidfVectorizer(min_df=2, sublinear_tf=True), LogisticRegression(C=10, max_iter=1000))
     bag.fit([text.text for text in train], [str(text.label) for text in train])
     words = float(np.mean(bag.predict([text.text for text in test]) == [str(text.label) for text in test]))
-    low, high = _interval(ours, len(test))
+    low, high = wilson(ours, len(test))
     return classifier, {
         "accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} papers ({MAX_LENGTH:,} tokens read of each); published {PUBLISHED_ACCURACY:.3f} on 1,070 papers of cs.AI and cs.PL by Longformer-base",
         "controls": f"a bag of words (TF-IDF, logistic regression, whole papers) {words:.3f}; always one label {max(np.bincount(wanted)) / len(wanted):.3f}",
@@ -212,16 +213,6 @@ def _notes(
         "accuracy": f"{right} of {len(known)} notes, each by a last layer fitted on the other {len(known) - 1} (the model itself is as it was)",
         "controls": f"always one label {most} of {len(known)}; heads are ranked by the loss on the very notes that the last layer was fitted on",
     }
-
-
-def _interval(share: float, n: int, z: float = 1.96) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share.
-
-    >>> [round(end, 3) for end in _interval(0.9, 100)]
-    [0.826, 0.945]
-    """
-    middle, half = share + z * z / (2 * n), z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return float((middle - half) / (1 + z * z / n)), float((middle + half) / (1 + z * z / n))
 
 
 def _figures(

@@ -1,25 +1,57 @@
-"""Results that are worked out from studies, written as a study of their own: a manifest and tables, so that they open and report alike."""
+"""Results that are worked out from studies, written as a study of their own: a manifest, tables and a result, so that they open, resume and report alike."""
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from attlas.core.files import write_json, writing
+from attlas.core.files import claimed, write_json, writing
 from attlas.studies import store
 from attlas.studies.opened import Study
 from attlas.studies.run import table_kind
 
+RESULT = "result.json"
 
-def write_derived(folder: Path, manifest: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> Study:
-    """Write tables and then the manifest, which says that all is there; `manifest` describes model, corpus and identity as a study's does."""
+
+@dataclass(frozen=True)
+class Experiment:
+    """A finished experiment: `result` is what the command prints with --json, `study` its tables, manifest and report."""
+
+    study: Study
+    result: dict[str, Any]
+
+
+E = TypeVar("E", bound=Experiment)
+
+
+def remembered(folder: Path, identity: Mapping[str, Any], fresh: bool, kind: type[E], run: Callable[[], E]) -> E:
+    """The experiment that a folder holds, or `run`, if it holds none or a part of this one; another's is refused, or thrown away if `fresh`."""
+    with writing(folder):
+        manifest = store.read_manifest(folder)
+    if manifest is not None and not fresh:
+        store.same_study(folder, manifest["identity"], dict(identity))
+        there = (folder / RESULT).is_file() and (folder / store.TABLES).is_dir()
+        if manifest["status"] == "complete" and there:
+            return kind(Study.open(folder), json.loads((folder / RESULT).read_text()))
+    with claimed(folder):
+        write_json(folder / store.MANIFEST, {"status": "running", "identity": identity})
+        return run()
+
+
+def write_derived(
+    folder: Path, manifest: Mapping[str, Any], frames: Mapping[str, pd.DataFrame], result: Mapping[str, Any]
+) -> Study:
+    """Write result and tables and then the manifest, which says that all is there; `manifest` describes model, corpus and identity as a study's does."""
     beside, place = folder / f"{store.TABLES}.tmp", folder / store.TABLES
     shape = manifest["model"]["n_layers"], manifest["model"]["n_heads"]
     about = {}
+    write_json(folder / RESULT, result)
     with writing(place):
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)

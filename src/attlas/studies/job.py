@@ -83,10 +83,11 @@ class ShardJob:
             return
 
         gradients = any(measure.needs_gradients for measure in learning)
+        weights = any(measure.needs_weights for measure in learning)
 
         def learn(group: Sequence[Encoded]) -> None:
             batch = model.classifying_encoder.batch(group, model.device)
-            learned = differentiate(model, batch, sink, gradients=gradients)
+            learned = differentiate(model, batch, sink, gradients=gradients, weights=weights)
             for measure in learning:
                 measure.learn(states[measure.name], learned)
 

@@ -65,7 +65,8 @@ def study(
     corpus = read(texts, text=text, label=label)
     found = survey(corpus, bad)
     model = load(model)
-    if any(isinstance(measure, LearningMeasure) for measure in chosen):
+    learning = [measure for measure in chosen if isinstance(measure, LearningMeasure)]
+    if any(measure.needs_loss for measure in learning) or (learning and model.task != "base"):
         check_loss(model, found.labels)
     for measure in chosen:
         if isinstance(measure, ActingMeasure):
@@ -138,18 +139,14 @@ class _Run:
         }
 
     def describe(self, identity: dict[str, Any]) -> dict[str, Any]:
-        model = self.model
         return {
-            "model": {
-                "name": model.name, "class": type(model.network).__name__, "task": model.task, "n_layers": model.n_layers, "n_heads": model.n_heads,
-                "max_length": model.max_length, "banded": model.banded, "sha256": model.file_sha256 or identity["weights"], "state_sha256": identity["weights"],
-            },
+            "model": about_model(self.model, identity["weights"]),
             "corpus": {"name": self.corpus.name, "fingerprint": self.survey.digest, "labels": self.survey.labels},
             "measures": identity["measures"],
             "seed": self.seed,
             "versions": {**identity["versions"], "python": platform.python_version()},
             "identity": identity,
-        }  # fmt: skip
+        }
 
     def run_shards(self, engine: Engine, report: Report) -> int:
         """Run what is not there yet; how many shards there are."""
@@ -184,15 +181,11 @@ class _Run:
             for name in self.shards.tables(count):
                 rows = store.write_parquet(beside / f"{name}.parquet", self.shards.parts(count, name))
                 about[name] = {"rows": rows, "kind": "text"}
-            for measure, state in self._merged(count):
-                for name, frame in measure.result(state).items():
-                    if name not in about:
-                        rows = store.write_parquet(beside / f"{name}.parquet", [store.arrow(frame)])
-                        about[name] = {
-                            "rows": rows,
-                            "kind": table_kind(frame, self.model.n_layers, self.model.n_heads),
-                            "measure": measure.name,
-                        }
+            for name, (frame, measure) in self._frames(count).items():
+                if name not in about:
+                    rows = store.write_parquet(beside / f"{name}.parquet", [store.arrow(frame)])
+                    kind = table_kind(frame, self.model.n_layers, self.model.n_heads)
+                    about[name] = {"rows": rows, "kind": kind, "measure": measure}
             shutil.rmtree(place, ignore_errors=True)
             beside.rename(place)
         counts: Counter[str] = Counter()
@@ -207,6 +200,15 @@ class _Run:
         if not self.keep_states:
             shutil.rmtree(self.shards.folder)
 
+    def _frames(self, count: int) -> dict[str, tuple[pd.DataFrame, str]]:
+        """The tables of all measures over all shards, and what follows from them; each with its measure."""
+        merged = self._merged(count)
+        found = {name: (frame, one.name) for one, state in merged for name, frame in one.result(state).items()}
+        tables = {name: frame for name, (frame, _) in found.items()}
+        for one, _ in merged:
+            found |= {name: (frame, one.name) for name, frame in one.conclude(tables).items()}
+        return found
+
     def _merged(self, count: int) -> list[tuple[Measure[Any], State]]:
         """The states of all measures over all shards, merged in order."""
         merged: dict[str, State] = {measure.name: measure.start(self.model) for measure in self.measures}
@@ -217,6 +219,14 @@ class _Run:
                 own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
                 merged[measure.name] = measure.merge(merged[measure.name], measure.start(self.model).restored(own))
         return [(measure, merged[measure.name]) for measure in self.measures]
+
+
+def about_model(model: Model, weights: str) -> dict[str, Any]:
+    """What a manifest says of a model, whose weights have this digest."""
+    return {
+        "name": model.name, "class": type(model.network).__name__, "task": model.task, "n_layers": model.n_layers, "n_heads": model.n_heads,
+        "max_length": model.max_length, "banded": model.banded, "sha256": model.file_sha256 or weights, "state_sha256": weights,
+    }  # fmt: skip
 
 
 def table_kind(frame: pd.DataFrame, n_layers: int, n_heads: int) -> str:

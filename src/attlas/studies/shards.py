@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from attlas.core.annotations import COREFERENCE, DEPENDENCIES
 from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora import BadRow, Corpus
@@ -72,7 +73,11 @@ def survey(corpus: Corpus, bad: str = "quarantine") -> Survey:
             found.first_bad = found.first_bad or row
             digest.update(json.dumps(["bad", row.id, row.reason]).encode())
         else:
-            spans = [row.annotations[name] for name in (SPANS, RATIONALE) if name in row.annotations]
+            spans = [
+                row.annotations[name]
+                for name in (SPANS, RATIONALE, DEPENDENCIES, COREFERENCE)
+                if name in row.annotations
+            ]
             digest.update(json.dumps([row.id, row.text, row.label, row.words, *spans], default=str).encode())
             if row.label is not None and (row.label in found.labels or len(found.labels) < 100):
                 found.labels[row.label] = found.labels.get(row.label, 0) + 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +13,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.errors import CorpusError, MeasureError, ModelError
-from attlas.core.files import claimed, write_json
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.corpora import fingerprint, labelled, split
 from attlas.models import Model, load
 from attlas.models.finetune import base_of, label_names, logits_of
 from attlas.studies import Study
-from attlas.studies.derived import write_derived
+from attlas.studies.derived import Experiment, remembered, write_derived
 from attlas.studies.run import versions
-from attlas.studies.store import MANIFEST, TABLES, read_manifest, same_study
 from attlas.topology.classifier import TopologyClassifier
 from attlas.topology.extractor import TopologyFeatures
 from attlas.topology.features import HeadFeatures
@@ -34,15 +31,12 @@ from attlas.topology.scores import difference, score
 Array = npt.NDArray[Any]
 BEST = (12, 3, 1)
 Data = dict[str, tuple[Array, Array]]  # part -> features [text, feature], labels [text]
-RESULT, FEATURES, CLASSIFIER = "result.json", "features", "classifier"
+FEATURES, CLASSIFIER = "features", "classifier"
 
 
 @dataclass(frozen=True)
-class Experiment:
+class TopologyExperiment(Experiment):
     """A finished experiment: `result` is what `attlas topology --json` prints, `study` its tables, manifest and report."""
-
-    study: Study
-    result: dict[str, Any]
 
     @property
     def classifier(self) -> TopologyClassifier:
@@ -68,7 +62,7 @@ def experiment(
     fresh: bool = False,
     workers: int | None = None,
     progress: bool | None = None,
-) -> Experiment:
+) -> TopologyExperiment:
     """Fit the topological classifier on `train`, choose on `dev` (a tenth of `train` if None), score on `test`; with the controls beside it.
 
     `model` is usually a fine-tuned classifier's folder; `frozen` is what it was fine-tuned from, known by itself for what `attlas finetune` wrote.
@@ -93,15 +87,8 @@ def experiment(
         loaded, own_head, before, parts, folder, place, kinds, check_thresholds(thresholds), seed, workers, progress
     )
     identity = {**run.identity(), "controls": controls}
-    manifest = read_manifest(folder)
-    if manifest is not None and not fresh:
-        same_study(folder, manifest["identity"], identity)
-        if manifest["status"] == "complete" and (folder / RESULT).is_file() and (folder / TABLES).is_dir():
-            return Experiment(Study.open(folder), json.loads((folder / RESULT).read_text()))
     name = str(getattr(test, "name", test if isinstance(test, str | Path) else "test"))
-    with claimed(folder):
-        write_json(folder / MANIFEST, {"status": "running", "identity": identity})
-        return run.go(controls, identity, name, began)
+    return remembered(folder, identity, fresh, TopologyExperiment, lambda: run.go(controls, identity, name, began))
 
 
 def _before(model: Any, loaded: Model, own_head: bool, frozen: Any) -> Model | None:
@@ -160,7 +147,7 @@ class _Run:
             "versions": versions(),
         }
 
-    def go(self, controls: bool, identity: dict[str, Any], name: str, began: float) -> Experiment:
+    def go(self, controls: bool, identity: dict[str, Any], name: str, began: float) -> TopologyExperiment:
         """Everything: the model's own score, all heads, the best heads, the controls; written as tables and a result."""
         extractor = self.extractor(self.model)
         studies = {part: extractor.study_of(texts) for part, texts in self.parts.items()}
@@ -211,8 +198,7 @@ class _Run:
             "seconds": round(time.perf_counter() - began, 3),
         }
         tables = {"topology": pd.DataFrame(self.rows), "topology_heads": heads, "topology_grid": classifier.dev_scores_}
-        write_json(self.folder / RESULT, result)
-        return Experiment(write_derived(self.folder, manifest, tables), result)
+        return TopologyExperiment(write_derived(self.folder, manifest, tables, result), result)
 
     def extractor(self, model: Model) -> TopologyFeatures:
         return TopologyFeatures(

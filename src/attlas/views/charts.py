@@ -437,8 +437,12 @@ def beside_control(
     choose: str | None = None,
     first: str | None = None,
     width: int = 190,
+    also: str | None = None,
 ) -> alt.HConcatChart:
-    """Dots with 95 % intervals beside their control in grey: a line for each `row`, a chart for each `panel`, colours for a `series`; a reader may `choose` among the values of a column."""
+    """Dots with 95 % intervals beside their control in grey: a line for each `row`, a chart for each `panel`, colours for a `series`; a reader may `choose` among the values of a column.
+
+    `also` is a second control, drawn hollow.
+    """
     data = frame.round(4)
     data = data.assign(**{row: data[row].astype(str).str.replace("_", " "), panel: data[panel].astype(str)})
     rows, panels = list(dict.fromkeys(data[row])), list(dict.fromkeys(data[panel]))
@@ -449,6 +453,7 @@ def beside_control(
         alt.Tooltip(f"{row}:N"), *([alt.Tooltip(f"{series}:N")] if series else []), alt.Tooltip("value:Q", format=".3f"), alt.Tooltip(f"{control}:Q", format=".3f"),
         alt.Tooltip("low:Q", format=".3f", title="from"), alt.Tooltip("high:Q", format=".3f", title="to"), alt.Tooltip("difference:Q", format=".3f", title=f"above {control}"),
         alt.Tooltip("difference_low:Q", format=".3f", title="above, from"), alt.Tooltip("difference_high:Q", format=".3f", title="above, to"), alt.Tooltip("texts:Q"),
+        *([alt.Tooltip(f"{also}:Q", format=".3f", title=also.replace("_", " "))] if also else []),
     ]  # fmt: skip
 
     def side(name: str, labelled: bool) -> alt.LayerChart | alt.FacetChart:
@@ -459,7 +464,9 @@ def beside_control(
             tooltip=tooltip, **offset,
         )  # fmt: skip
         x = alt.X("value:Q", title=name.replace("_", " "), scale=alt.Scale(zero=True))
+        hollow = [base.mark_point(shape="circle", filled=False, size=34, color=GREY).encode(x=alt.X(f"{also}:Q", title=name.replace("_", " ")))] if also else []  # fmt: skip
         return alt.layer(
+            *hollow,
             base.mark_tick(color=GREY, thickness=3, size=11).encode(x=alt.X(f"{control}:Q", title=name.replace("_", " "))),
             base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", color=colour),
             base.mark_circle(size=46, opacity=1).encode(x=x, color=colour),

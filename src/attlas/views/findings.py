@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from attlas.measures.head_map import within_layers
 from attlas.studies.opened import Study
 
 TARGETS = {
@@ -102,7 +103,80 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
         out += _topology(study)
     if study.has("explanations"):
         out += _explained(study)
+    for table, tell in (
+        ("special_gradient", _special_gradient), ("head_distance", _head_distance), ("syntax", _syntax), ("tree", _tree), ("coreference", _coreference),
+    ):  # fmt: skip
+        if study.has(table):
+            out += tell(study)
     return out
+
+
+def _special_gradient(study: Study) -> list[str]:
+    """How the gradient for [SEP] compares with that for other tokens, first and last layer."""
+    table = study.table("special_gradient").groupby("layer")[["sep", "other"]].mean().dropna()
+    if table.empty:
+        return []
+    ratio = table["sep"] / table["other"]
+    return [
+        f"The loss depends on attention to [SEP] {number(ratio.iloc[0])} times as much as on attention to ordinary tokens in layer {ratio.index[0]}, {number(ratio.iloc[-1])} times in layer {ratio.index[-1]} (same size: 1)"
+    ]
+
+
+def _head_distance(study: Study) -> list[str]:
+    """Whether heads of one layer are alike, and which two are most alike."""
+    table = study.table("head_distance")
+    told = within_layers(table)
+    pairs = table[(table["layer"] < table["other_layer"]) | ((table["layer"] == table["other_layer"]) & (table["head"] < table["other_head"]))]  # fmt: skip
+    out = []
+    if not pd.isna(told["p"]):
+        out.append(f"Heads of one layer diverge by {number(told['within'])} nats a row on average, heads of two layers by {number(told['across'])} (p {told['p']:.3f} if heads are dealt to layers at random)")  # fmt: skip
+    if len(pairs):
+        near = pairs.loc[pairs["mean"].idxmin()]
+        out.append(f"Most alike are L{int(near['layer'])}.H{int(near['head'])} and L{int(near['other_layer'])}.H{int(near['other_head'])} ({number(near['mean'])} nats; from even attention {number(near['mean_uniform'])})")  # fmt: skip
+    return out
+
+
+def _syntax(study: Study) -> list[str]:
+    table = study.table("syntax")
+    one = table[table["relation"] != "all"]
+    above = one[one["difference_low"] > 0].sort_values("difference", ascending=False)
+    named = ", ".join(
+        f"{row['relation']} {number(row['accuracy'])} by {head_name(row)} (offset {number(row['baseline'])}, random weights {number(row.get('random_accuracy', float('nan')))})"
+        for _, row in above.head(4).iterrows()
+    )
+    out = [
+        f"{len(above)} of {len(one)} relations have a head that beats the best fixed offset with an interval that excludes it{': ' + named if named else ''}"
+    ]
+    behind = one[one["difference_high"] < 0]
+    if len(behind):
+        out.append(f"For {', '.join(behind['relation'])} the best offset beats every head")
+    every = table[table["relation"] == "all"]
+    if len(every):
+        row = every.iloc[0]
+        out.append(f"Over all relations the best single head is {head_name(row)}: {number(row['accuracy'])} of {int(row['n']):,} words (offset {int(row['offset']):+d} {number(row['baseline'])})")  # fmt: skip
+    return out
+
+
+def _tree(study: Study) -> list[str]:
+    table = study.table("tree").set_index("probe")
+
+    def told(name: str) -> str:
+        row = table.loc[name]
+        return f"{number(row['uas'])} [{number(row['low'])}, {number(row['high'])}]"
+
+    return [
+        f"Attention alone finds the syntactic head of {told('attention')} of {int(table.loc['attention', 'words']):,} words; the next word as head {number(table.loc['right_branching', 'uas'])}, random weights {number(table.loc['random_attention', 'uas'])}",
+        f"With words it finds {told('attention_words')}; words and distances without attention {told('distance_words')}, random weights with words {told('random_attention_words')}",
+    ]
+
+
+def _coreference(study: Study) -> list[str]:
+    table = study.table("coreference")
+    every = table[table["kind"] == "all"].set_index("who")
+    head, rules = every.loc["head"], every.loc["rules"]
+    return [
+        f"{head_name(head)} finds the antecedent of {number(head['accuracy'])} [{number(head['low'])}, {number(head['high'])}] of {int(head['n']):,} mentions; nearest mention {number(every.loc['nearest', 'accuracy'])}, same head word {number(every.loc['head_match', 'accuracy'])}, rules {number(rules['accuracy'])}, random weights {number(every.loc['random', 'accuracy']) if 'random' in every.index else '-'}"
+    ]
 
 
 def _explained(study: Study) -> list[str]:

@@ -22,14 +22,16 @@ from attlas.explain.measure import ANY
 from attlas.explain.methods import METHODS
 from attlas.measures.importance import importance_of
 from attlas.studies.opened import Study
-from attlas.views import charts
+from attlas.views import charts, heads
 from attlas.views.explained import NOT_METHODS, by_position, by_type, study_overlay
 from attlas.views.findings import facts, findings, number, position_period
+from attlas.views.lines import Lines, lines_svg, study_lines
 from attlas.views.overlay import Overlay, overlay
 from attlas.views.page import inline_json, templates
 from attlas.views.picture import text_svg, write_picture
 
 EXAMPLE_TEXTS = 6
+MOST_HEADS = 300  # whose divergences are drawn one by one
 LONG_WORDS = 1_000  # a text of more is shown in a window
 EXAMPLE_TOKENS = 12_000  # over all tinted texts, so that a report of long texts stays light
 
@@ -42,6 +44,7 @@ class Figure:
     chart: alt.TopLevelMixin | None = None
     html: str = ""
     overlays: tuple[tuple[str, Overlay], ...] = ()  # tinted texts, each with its title
+    lines: tuple[Lines, ...] = ()  # sentences with lines between their words, one shown at a time
 
     @property
     def name(self) -> str:
@@ -68,7 +71,11 @@ def _surface(study: Study) -> list[Figure]:
         Figure(
             "Attention to simple targets: each cell a head, hover for its value and what uniform attention would give.",
             charts.head_grid(study.table("surface"), first="previous"),
-        )
+        ),
+        Figure(
+            "By layer: a dot a head, the line their mean, dashed what uniform attention would give (Figure 2 of the paper).",
+            heads.surface_by_layer(study.table("surface")),
+        ),
     ]
 
 
@@ -82,6 +89,12 @@ def _entropy(study: Study) -> list[Figure]:
             ),
         )
     ]
+    out.append(
+        Figure(
+            "Entropy by layer: a dot a head, the line their mean, dashed uniform attention (Figure 4 of the paper).",
+            heads.entropy_by_layer(study.table("entropy")),
+        )
+    )
     if study.has("entropy_histogram"):
         out.append(
             Figure(
@@ -137,12 +150,12 @@ def _within_budget(kept: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, di
 def text_overlay(study: Study, row: dict[str, Any], group: int, importance: Any = None) -> Overlay:
     """A text of the study tinted by the attention it receives; by head where the study kept that."""
     tokens = study.tokens("totals", group, row["text"])
-    layers, heads = study.n_layers, study.n_heads
+    layers, count = study.n_layers, study.n_heads
     values = tokens[[f"L{layer}" for layer in range(layers)]].to_numpy().T[:, None]
     detailed = study.table("totals_heads", text=row["text"]) if study.has("totals_heads") else pd.DataFrame()
     if len(detailed):
-        names = [f"L{layer}.H{head}" for layer in range(layers) for head in range(heads)]
-        values = detailed[names].to_numpy().T.reshape(layers, heads, -1)
+        names = [f"L{layer}.H{head}" for layer in range(layers) for head in range(count)]
+        values = detailed[names].to_numpy().T.reshape(layers, count, -1)
     return overlay(row["content"], tokens, values, tokens["uniform"].to_numpy(), importance if len(detailed) else None)
 
 
@@ -284,6 +297,75 @@ def _plausibility(study: Study) -> list[Figure]:
     return [Figure("Against human rationales: words of highest score beside the words people marked; grey is a random order.", charts.beside_control(study.table("plausibility"), "method", "metric", "random", width=250))]  # fmt: skip
 
 
+def _special_gradient(study: Study) -> list[Figure]:
+    table = study.table("special_gradient")
+    return [
+        Figure("Gradient by layer: mean size of d loss / d weight for attention to each sort of token; a dot a head, dashed is the mean over all weights (Figure 3 of the paper).", heads.gradient_by_layer(table)),
+        Figure("Gradient by head: hover for the mean over all weights of the head.", charts.head_grid(table, first="sep")),
+    ]  # fmt: skip
+
+
+def _head_distance(study: Study) -> list[Figure]:
+    places = study.table("head_map")
+    out = [
+        Figure(f"Map of heads: near heads attend alike (metric MDS of Jensen-Shannon divergences, stress {number(float(places['stress'].iloc[0]))}; Figure 6 of the paper).", heads.map_of_heads(places))
+    ]  # fmt: skip
+    if len(places) <= MOST_HEADS:
+        out.append(Figure("All divergences: darker pairs attend alike; heads in the order of hierarchical clusters.", heads.distance_matrix(study.table("head_distance"), places)))  # fmt: skip
+    return out
+
+
+RELATION = {"relation": "relation", "layer": "layer", "head": "head", "direction": "who attends", "accuracy": "accuracy", "low": "from", "high": "to", "baseline": "best offset", "offset": "offset", "random_accuracy": "random weights", "difference_low": "above offset, from", "difference_high": "to", "n": "n"}  # fmt: skip
+
+
+def _syntax(study: Study) -> list[Figure]:
+    table = study.table("syntax")
+    out = [
+        Figure("Relations: the best head of each, chosen on other sentences, with its 95 % interval; the grey tick is the best fixed offset, the hollow dot the best head of random weights.", heads.relations(table)),
+        Figure("Relations in numbers (Table 1 of the paper).", html=heads.table_html(table, RELATION)),
+    ]  # fmt: skip
+    if study.has("example_arcs") and (drawn := study_lines(study)):
+        out.append(Figure("Examples: sentences in which a head finds its relation; hover a word to see what it attends to (Figure 5 of the paper).", lines=drawn))  # fmt: skip
+    return out
+
+
+def _tree(study: Study) -> list[Figure]:
+    table = study.table("tree")
+    shown = {"name": "probe", "uas": "UAS", "low": "from", "high": "to", "tree_uas": "UAS, best tree", "difference": "above the next word", "words": "words", "seconds": "seconds"}  # fmt: skip
+    return [
+        Figure("Probes: the share of words whose head is found, punctuation left out, with 95 % intervals over sentences; the grey tick is the next word as head.", heads.probes(table)),
+        Figure("Probes in numbers (Table 3 of the paper).", html=heads.table_html(table.assign(name=table["probe"].map(heads.PROBES)), shown)),
+    ]  # fmt: skip
+
+
+def _coreference(study: Study) -> list[Figure]:
+    table = study.table("coreference")
+    return [
+        Figure("Antecedents: the share of mentions whose antecedent is found, by kind of mention, with 95 % intervals over windows; the grey tick is what rules reach (Table 2 of the paper).", heads.coreference(table)),
+        Figure("Every head: the share of mentions that attend most to an antecedent; _from is the other way round.", charts.head_grid(study.table("coreference_heads"), first="all")),
+    ]  # fmt: skip
+
+
+SECTIONS.register("syntax", Section(
+    "Which relations heads find", ("syntax", "syntax_heads"),
+    "For every dependency relation the head whose most attended word is most often the syntactic head (or the other way round), after Clark et al. 2019, section 4.2: attention between words (to a word is the sum over its tokens, from a word the mean), special tokens and the word itself left out. "
+    "Head and fixed offset are chosen on other sentences than they are scored on; the paper chose and scored on the same, which flatters. A head that finds a relation need not be what the model uses to know it.", _syntax), "Which relations do heads find?")  # fmt: skip
+SECTIONS.register("tree", Section(
+    "How much of the tree attention holds", ("tree",),
+    "A linear probe over all heads' attention between two words, in both directions, that names each word's syntactic head (Clark et al. 2019, section 5); with words, the weights of heads depend on the two words' static vectors. Controls: the next and the previous word as head, a network that sees words and distances but no attention, "
+    "and the same probes on the same model with random weights. The best tree is the maximum spanning tree with one root. What a probe learns from words it did not learn from attention: compare with the control that has words only.", _tree), "How much of dependency trees does attention hold?")  # fmt: skip
+SECTIONS.register("coreference", Section(
+    "Who is meant", ("coreference", "coreference_heads"),
+    "A mention with an antecedent in its window is right if its head word attends most, of the head words of all mentions before it, to that of an antecedent (Clark et al. 2019, section 4.2). The head is chosen on other documents. Baselines: the nearest mention, the nearest with the same head word, and four sieves of rules. "
+    "Documents are cut in windows, and mentions are given, so numbers are not those of a coreference system.", _coreference), "Do heads find antecedents?")  # fmt: skip
+SECTIONS.register("head_distance", Section(
+    "Which heads are alike", ("head_distance", "head_map"),
+    "The Jensen-Shannon divergence between the rows of every two heads over the corpus, from 0 (the same) to 0.69 (nothing in common), laid out in two dimensions. A head is named next, previous, [CLS], [SEP] or punctuation if more than half (six tenths for the last three) of its attention goes there, broad if its entropy is above 0.78 of the largest possible; the rest is other. "
+    "Two dimensions cannot show all distances: the stress says how much is lost, and the matrix below loses nothing.", _head_distance), "Which heads are alike?")  # fmt: skip
+SECTIONS.register("special_gradient", Section(
+    "Does looking there change anything?", ("special_gradient",),
+    "How much the loss would change if a weight to [SEP], [CLS], punctuation or another token did: the mean size of its derivative (Clark et al. 2019, section 3.2). Much attention with a small gradient is a way of doing nothing. The loss is the model's own; a model without a head has a pseudo-loss, the mean last hidden state along a fixed random direction, "
+    "so that it tells how far the output would move and not for better or worse.", _special_gradient), "Would the loss change if attention to special tokens did?")  # fmt: skip
 SECTIONS.register("explanations", Section(
     "Why the model says so", ("explanations", "attributions", "texts"),
     "Integrated gradients give each token its share of the way from a baseline (the same text with its words taken away) to the model's answer; shares add up to the difference, and the gap says by how much they miss it. "
@@ -376,6 +458,7 @@ def render(study: Study) -> str:
     """The report as HTML."""
     specs: list[dict[str, object]] = []
     overlays: list[dict[str, Any]] = []
+    lines: list[list[dict[str, Any]]] = []
     parts = []
     for name, section in sections(study):
         figures = []
@@ -395,11 +478,21 @@ def render(study: Study) -> str:
                     }
                 )
                 overlays.append(one.data)
-            figures.append({"caption": figure.caption, "chart": chart, "html": Markup(figure.html), "overlays": tinted})
+            drawn = len(lines) if figure.lines else None
+            lines += [[one.data for one in figure.lines]] if figure.lines else []
+            figures.append(
+                {
+                    "caption": figure.caption,
+                    "chart": chart,
+                    "html": Markup(figure.html),
+                    "overlays": tinted,
+                    "lines": drawn,
+                }
+            )
         parts.append({"name": name, "title": section.title, "about": section.about, "figures": figures})
     return templates().get_template("report.html").render(
         title=f"{study.manifest['model']['name']} on {study.manifest['corpus']['name']}",
-        facts=facts(study), findings=findings(study), parts=parts, specs=inline_json(specs), overlays=inline_json(overlays), themes=inline_json([charts.theme(), charts.theme(dark=True)]), bundle=Markup(_bundle()), version=__version__, manifest=study.manifest,
+        facts=facts(study), findings=findings(study), parts=parts, specs=inline_json(specs), overlays=inline_json(overlays), lines=inline_json(lines), themes=inline_json([charts.theme(), charts.theme(dark=True)]), bundle=Markup(_bundle()), version=__version__, manifest=study.manifest,
     )  # fmt: skip
 
 
@@ -427,6 +520,8 @@ def write_charts(study: Study, folder: Path, kind: str = "svg") -> list[Path]:
                 out.append(charts.export(figure.chart, path.with_name(f"{path.name}.{kind}")))
             for place, (title, one) in enumerate(figure.overlays):
                 out += write_picture(text_svg(one, title), path.with_name(f"{path.name}-{place}"), kind)
+            for place, drawn in enumerate(figure.lines):
+                out += write_picture(lines_svg(drawn), path.with_name(f"{path.name}-{place}"), kind)
     return out
 
 

@@ -87,3 +87,25 @@ def print_scores(study: Study) -> None:
     console = Console(highlight=False)
     console.print(table)
     console.print()
+
+
+def print_probe(study: Study) -> None:
+    """The table of a probe: relations, probes or mentions beside their baselines."""
+    name = str(study.manifest["probe"]["kind"])
+    shown = {
+        "syntax": {"relation": "relation", "layer": "layer", "head": "head", "accuracy": "accuracy", "low": "from", "high": "to", "baseline": "offset", "offset": "", "random_accuracy": "random", "n": "n"},
+        "tree": {"probe": "probe", "uas": "UAS", "low": "from", "high": "to", "tree_uas": "best tree", "words": "words"},
+        "coreference": {"who": "who", "kind": "mentions", "accuracy": "accuracy", "low": "from", "high": "to", "n": "n"},
+    }[name]  # fmt: skip
+    table = Table(box=None, pad_edge=False)
+    for title in shown.values():
+        table.add_column(title, justify="left" if title in ("relation", "probe", "who", "mentions") else "right")  # fmt: skip
+    whole = ("layer", "head", "n", "words")
+    for row in study.table(name).to_dict("records"):
+        table.add_row(*(
+            Styled(str(row[key])) if isinstance(row[key], str) else f"{int(row[key]):+d}" if key == "offset" else f"{int(row[key]):,}" if key in whole else number(float(row[key]))
+            for key in shown
+        ))  # fmt: skip
+    console = Console(highlight=False)
+    console.print(table)
+    console.print()

@@ -1,0 +1,159 @@
+"""attlas probe: what syntax and coreference the heads hold."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attlas.cli.app import Fresh, Json, MaxLength, ModelOption, Pickle, Report, Seed, Workers, app, print_json, status
+
+if TYPE_CHECKING:
+    from attlas.studies.derived import Experiment
+
+verbs = typer.Typer(help="What syntax and coreference the heads of a model hold.", no_args_is_help=True)
+app.add_typer(verbs, name="probe")
+
+Data = Annotated[
+    str | None, typer.Option("--data", help="One file for both: heads are chosen on four fifths, scored on one.")
+]
+Train = Annotated[str | None, typer.Option("--train", help="What heads are chosen, or probes fitted, on.")]
+Test = Annotated[str | None, typer.Option("--test", help="What they are scored on.")]
+
+
+@verbs.command()
+def syntax(
+    data: Data = None,
+    train: Train = None,
+    test: Test = None,
+    model: ModelOption = None,
+    out: Annotated[Path, typer.Option("--out", help="The folder for tables and report.")] = Path("runs/syntax"),
+    min_cases: Annotated[
+        int,
+        typer.Option("--min-cases", help="Relations with fewer cases, to choose on or to score on, are not listed."),
+    ] = 100,
+    max_length: MaxLength = None,
+    seed: Seed = 0,
+    workers: Workers = None,
+    fresh: Fresh = False,
+    report: Report = True,
+    allow_pickle: Pickle = False,
+    as_json: Json = False,
+) -> None:
+    """Which head finds which dependency relation, beside the best fixed offset and random weights. Files are CoNLL-U (.conllu, also .gz)."""
+    first, second = _files(data, train, test, "a treebank (.conllu)")
+    with status("loading the model"):
+        from attlas.models import load
+        from attlas.probes.pipeline import probe_syntax
+
+        loaded = load(model, max_length=max_length, allow_pickle=allow_pickle)
+    done = probe_syntax(
+        loaded, first, second, out, min_cases=min_cases, seed=seed, workers=workers, fresh=fresh, say=_begun
+    )
+    _say(done, report, as_json)
+
+
+@verbs.command()
+def tree(
+    data: Data = None,
+    train: Train = None,
+    test: Test = None,
+    model: ModelOption = None,
+    out: Annotated[Path, typer.Option("--out", help="The folder for tables and report.")] = Path("runs/tree"),
+    vectors: Annotated[
+        Path | None,
+        typer.Option("--vectors", help="Word vectors in GloVe's text format; the model's own table if not given."),
+    ] = None,
+    convention: Annotated[
+        str, typer.Option("--convention", help="sound, or published: word vectors shifted by one, as the paper's code.")
+    ] = "sound",
+    max_length: MaxLength = None,
+    seed: Seed = 0,
+    workers: Workers = None,
+    fresh: Fresh = False,
+    report: Report = True,
+    allow_pickle: Pickle = False,
+    as_json: Json = False,
+) -> None:
+    """How much of dependency trees attention holds: probes fitted and scored, beside word order, words and random weights. Files are CoNLL-U."""
+    first, second = _files(data, train, test, "a treebank (.conllu)")
+    with status("loading the model"):
+        from attlas.models import load
+        from attlas.probes.pipeline import probe_tree
+
+        loaded = load(model, max_length=max_length, allow_pickle=allow_pickle)
+    done = probe_tree(
+        loaded, first, second, out, vectors=vectors, convention=convention, seed=seed, workers=workers, fresh=fresh, say=_begun
+    )  # fmt: skip
+    _say(done, report, as_json)
+
+
+@verbs.command()
+def coreference(
+    data: Data = None,
+    train: Train = None,
+    test: Test = None,
+    model: ModelOption = None,
+    out: Annotated[Path, typer.Option("--out", help="The folder for tables and report.")] = Path("runs/coreference"),
+    tokens: Annotated[
+        int,
+        typer.Option(
+            "--tokens", help="Documents are cut between sentences in windows of so many tokens; 0: the model's own."
+        ),
+    ] = 128,
+    max_length: MaxLength = None,
+    seed: Seed = 0,
+    workers: Workers = None,
+    fresh: Fresh = False,
+    report: Report = True,
+    allow_pickle: Pickle = False,
+    as_json: Json = False,
+) -> None:
+    """Which head finds antecedents, beside nearest mention, same head word, rules and random weights. Files: CoNLL-U with Entity=, LitBank's .conll, GAP's .tsv."""
+    first, second = _files(data, train, test, "documents with coreference (.conllu, .conll, .tsv)")
+    with status("loading the model"):
+        from attlas.models import load
+        from attlas.probes.pipeline import probe_coreference
+
+        loaded = load(model, max_length=max_length, allow_pickle=allow_pickle)
+    done = probe_coreference(
+        loaded, first, second, out, tokens=tokens or None, seed=seed, workers=workers, fresh=fresh, say=_begun
+    )
+    _say(done, report, as_json)
+
+
+def _files(data: str | None, train: str | None, test: str | None, what: str) -> tuple[str, str | None]:
+    """What to choose on and what to score on; None if the first is to be cut in two."""
+    from attlas.core.errors import AttlasError
+
+    if data is not None and train is None and test is None:
+        return data, None
+    if data is None and train is not None and test is not None:
+        return train, test
+    raise AttlasError(f"give {what} to cut in two with --data, or one to choose on and one to score on with --train and --test")  # fmt: skip
+
+
+def _begun(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _say(done: Experiment, report: bool, as_json: bool) -> None:
+    page = None
+    if report:
+        with status("writing the report"):
+            page = done.study.report(done.study.folder / "report.html")
+    if as_json:
+        print_json({**done.result, "study": str(done.study.folder), "report": str(page) if page else None})
+        return
+    from attlas.views.findings import findings
+    from attlas.views.terminal import print_probe
+
+    print_probe(done.study)
+    for line in findings(done.study):
+        print(f"- {line}")
+    print()
+    print(f"tables    {done.study.folder / 'tables'} ({', '.join(done.study.tables)})")
+    if page:
+        print(f"report    {page}")

@@ -1,0 +1,119 @@
+"""A map of heads: which lie near one another, which form clusters, and what each does. Worked out from tables, not from attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
+from scipy.spatial.distance import squareform
+from sklearn.manifold import smacof
+
+from attlas.core.states import Floats
+
+HALF, MOST = 0.5, 0.6  # of a row's attention
+BROAD = 3.8 / np.log(128)  # of the largest possible entropy: the paper's 3.8 nats, of texts of 128 tokens
+OTHER = "other"
+# column of `surface`, the share from which a head is called so; later ones have the last word (the paper's order)
+BY_SHARE = (("next", "next", HALF), ("previous", "previous", HALF))
+BY_TARGET = (("cls", "[CLS]", MOST), ("sep", "[SEP]", MOST), ("punctuation", "punctuation", MOST))
+
+
+def square(table: pd.DataFrame, column: str = "mean") -> Floats:
+    """The table `head_distance` as a matrix [head of all layers, head of all layers]."""
+    size = int(np.sqrt(len(table)))
+    found: Floats = table[column].to_numpy(dtype=np.float64).reshape(size, size)
+    return found
+
+
+def behaviours(surface: pd.DataFrame, entropy: pd.DataFrame | None = None) -> list[str]:
+    """What each head does, by the paper's rule: next, previous, broad, [CLS], [SEP] or punctuation, where several fit the last of them; else other.
+
+    Broad is an entropy above 0.78 of the largest possible: that is the paper's 3.8 nats for its texts of 128 tokens, and serves texts of any length.
+    """
+    out = np.full(len(surface), OTHER, dtype=object)
+    for column, name, share in BY_SHARE:
+        out[(surface[column] > share).to_numpy()] = name
+    if entropy is not None:
+        out[(entropy["entropy"] > BROAD * entropy["entropy_uniform"]).to_numpy()] = "broad"
+    for column, name, share in BY_TARGET:
+        out[(surface[column] > share).to_numpy()] = name
+    return [str(name) for name in out]
+
+
+def head_map(
+    distances: pd.DataFrame,
+    surface: pd.DataFrame | None = None,
+    entropy: pd.DataFrame | None = None,
+    named: Mapping[tuple[int, int], str] | None = None,
+    *,
+    clusters: int = 8,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Where each head lies on a map in which near heads attend alike: a row a head, from the table `head_distance`.
+
+    `x` and `y` by metric MDS (turned so that x is the longer side; `stress` says what two dimensions lose), `cluster` and `order` by average linkage, `behaviour` by `behaviours` where `surface` is given,
+    overridden by `named` (a relation that a head finds, say).
+    """
+    means = square(distances)
+    heads = distances[["layer", "head", "mean_uniform"]].drop_duplicates(["layer", "head"]).reset_index(drop=True)
+    places, stress = _spread_out(means, seed)
+    tree = linkage(squareform(means, checks=False), "average") if len(means) > 1 else None
+    behaviour = behaviours(surface, entropy) if surface is not None else [""] * len(heads)
+    for (layer, head), name in (named or {}).items():
+        behaviour[heads.index[(heads["layer"] == layer) & (heads["head"] == head)][0]] = name
+    order = np.arange(len(means)) if tree is None else np.argsort(leaves_list(tree))
+    return pd.DataFrame(
+        {
+            "layer": heads["layer"], "head": heads["head"], "x": places[:, 0], "y": places[:, 1], "stress": stress,
+            "cluster": 0 if tree is None else fcluster(tree, min(clusters, len(means)), "maxclust") - 1, "order": order,
+            "mean_uniform": heads["mean_uniform"], "behaviour": behaviour,
+        }
+    )  # fmt: skip
+
+
+def _spread_out(means: Floats, seed: int) -> tuple[Floats, float]:
+    """Places in two dimensions whose distances are as near as can be to these: [head, 2], and Kruskal's stress."""
+    if len(means) < 3:
+        return np.stack([np.arange(len(means)) * float(means.max()), np.zeros(len(means))], 1), 0.0
+    places, _ = smacof(
+        means, n_components=2, n_init=5, max_iter=1000, eps=1e-10, random_state=seed, normalized_stress=False
+    )
+    places = places - places.mean(0)
+    places = places @ np.linalg.svd(places, full_matrices=False)[2].T  # the longer side is x
+    places = places * np.where(places[np.abs(places).argmax(0), [0, 1]] < 0, -1, 1)
+    drawn = np.linalg.norm(places[:, None] - places, axis=-1)
+    return places, float(np.sqrt(np.square(drawn - means).sum() / max(np.square(means).sum(), 1e-30)))
+
+
+def neighbours(distances: pd.DataFrame, k: int = 3) -> pd.DataFrame:
+    """The k nearest other heads of each head: `layer head rank other_layer other_head mean`."""
+    others = distances[
+        (distances["layer"] != distances["other_layer"]) | (distances["head"] != distances["other_head"])
+    ]
+    near = others.sort_values(["layer", "head", "mean"], kind="stable").groupby(["layer", "head"], sort=False).head(k)
+    rank = near.groupby(["layer", "head"], sort=False).cumcount()
+    return near.assign(rank=rank)[["layer", "head", "rank", "other_layer", "other_head", "mean"]].reset_index(drop=True)
+
+
+def within_layers(distances: pd.DataFrame, draws: int = 1000, seed: int = 0) -> dict[str, float]:
+    """Whether heads of one layer are nearer than others: mean divergence `within` a layer and `across` layers, and how often a random assignment of heads to layers gives as large a gap."""
+    means, layers = square(distances), distances.drop_duplicates(["layer", "head"])["layer"].to_numpy()
+    pairs = np.triu_indices(len(means), 1)
+
+    def gap(of: npt.NDArray[np.int64]) -> tuple[float, float]:
+        same = of[pairs[0]] == of[pairs[1]]
+        return float(means[pairs][same].mean()), float(means[pairs][~same].mean())
+
+    if len(set(layers)) < 2 or len(layers) == len(set(layers)):
+        return {"within": float("nan"), "across": float("nan"), "p": float("nan")}
+    within, across = gap(layers)
+    random = np.random.default_rng(seed)
+    drawn = [np.subtract(*gap(random.permutation(layers))[::-1]) for _ in range(draws)]
+    return {
+        "within": within,
+        "across": across,
+        "p": float((1 + np.sum(np.array(drawn) >= across - within)) / (1 + draws)),
+    }

@@ -1,0 +1,87 @@
+"""Would the loss change if attention to [SEP], [CLS], punctuation or other tokens did?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from attlas.core.attention import Attention
+from attlas.core.batch import Batch
+from attlas.core.measure import Learned, LearningMeasure, Shape, head_frame
+from attlas.core.states import Moments, State
+
+COLUMNS = ("sep", "cls", "punctuation", "other", "all")
+
+
+def special_gradient(layer: Attention, punctuation: frozenset[str] = frozenset(".,")) -> Tensor:
+    """Mean size of d loss / d weight over the weights to each of COLUMNS: [text, head, column], after a backward pass; NaN where a text has no such token.
+
+    A weight is one that a query can give: of a causal model only those to what stands before. `all` is over all weights.
+    """
+    sizes = layer.gradient().absolute().received  # text head key
+    batch = layer.batch
+    marks = batch.once(("special_gradient", punctuation), lambda: _marks(batch, punctuation))  # text key column
+    seen = layer.queries_seeing.to(sizes).expand(batch.n_texts, -1)  # how many weights go to each key
+    weights = torch.einsum("tk,tkc->tc", seen, marks.to(sizes))
+    total = torch.einsum("thk,tkc->thc", sizes, marks.to(sizes))
+    return total / weights.where(weights > 0, torch.nan)[:, None]
+
+
+def _marks(batch: Batch, punctuation: frozenset[str]) -> Tensor:
+    marks = batch.mask(punctuation)
+    special = torch.from_numpy(batch.special).to(marks.device)
+    return torch.stack([batch.sep, batch.cls, marks, ~marks & ~special, torch.ones_like(marks)], -1)
+
+
+@dataclass
+class GradientState(State):
+    """Means over texts."""
+
+    size: Moments  # layer head column
+    loss: Moments  # one
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialGradient(LearningMeasure[GradientState]):
+    """Mean |d loss / d weight| of each head over the weights to [SEP], to [CLS], to punctuation and to all other tokens (Clark et al. 2019, Figure 3): small where a head may look without effect.
+
+    The loss of a text is a masked language model's over all its tokens, none of which is masked, a causal one's, or a classifier's; a model without a head has a pseudo-loss, the mean last hidden
+    state along a fixed random direction. Beside each column stands `all`, the mean over all weights: the same size for every token would give that.
+    """
+
+    name: ClassVar[str] = "special_gradient"
+    punctuation: str = ".,"
+
+    @property
+    def needs_weights(self) -> bool:
+        return True
+
+    @property
+    def needs_loss(self) -> bool:
+        return False
+
+    def start(self, model: Shape) -> GradientState:
+        return GradientState(Moments.zeros(model.n_layers, model.n_heads, len(COLUMNS)), Moments.zeros(1))
+
+    def update(self, state: GradientState, layer: Attention) -> None:
+        """Nothing is read before the backward pass."""
+
+    def learn(self, state: GradientState, learned: Learned) -> None:
+        state.loss.add(0, learned.loss)
+        for layer in learned.layers:
+            state.size.add(layer.index, special_gradient(layer, frozenset(self.punctuation)))
+
+    def result(self, state: GradientState) -> dict[str, pd.DataFrame]:
+        mean, error = state.size.average(), state.size.error()
+        layers, heads = mean.shape[:2]
+        columns = {}
+        for number, name in enumerate(COLUMNS):
+            columns[name] = mean[..., number]
+            if name != "all":
+                columns[f"{name}_uniform"] = mean[..., -1]
+            columns[f"{name}_error"] = error[..., number]
+        return {"special_gradient": head_frame(layers, heads, columns)}

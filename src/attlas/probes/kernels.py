@@ -1,0 +1,53 @@
+"""Compiled loops of the probes; each has a plain twin in the tests. They hold no lock and start no threads."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+
+@numba.njit(nogil=True, cache=True)
+def most_attended(
+    weights: npt.NDArray[np.float32], of: npt.NDArray[np.int64], count: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """For each word of one text the other word that it attends to most, and the one that attends to it most: [head, word] each, -1 if there is none.
+
+    `weights` is [head, query, key] between tokens; `of[token]` is the token's word, -1 for a token that takes no part. *To* a word is the sum over its tokens,
+    *from* a word the mean; the earlier word wins among equals.
+    """
+    heads, n = weights.shape[0], weights.shape[1]
+    pieces = np.zeros(count)
+    for token in range(n):
+        if of[token] >= 0:
+            pieces[of[token]] += 1
+    attended = np.full((heads, count), -1, dtype=np.int32)
+    attending = np.full((heads, count), -1, dtype=np.int32)
+    words = np.empty((count, count))
+    most = np.empty(count)
+    for head in range(heads):
+        words[:] = 0
+        for query in range(n):
+            source = of[query]
+            if source < 0:
+                continue
+            for key in range(n):
+                if of[key] >= 0:
+                    words[source, of[key]] += weights[head, query, key]
+        most[:] = -1
+        for source in range(count):
+            if pieces[source] == 0:
+                continue
+            best = -1.0
+            for target in range(count):
+                if target == source or pieces[target] == 0:
+                    continue
+                weight = words[source, target]
+                if weight > best:
+                    best = weight
+                    attended[head, source] = target
+                weight /= pieces[source]
+                if weight > most[target]:
+                    most[target] = weight
+                    attending[head, target] = source
+    return attended, attending
