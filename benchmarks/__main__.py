@@ -9,7 +9,7 @@ import time
 
 import torch
 
-BENCHMARKS = ("study", "memory", "topology", "long", "explain")
+BENCHMARKS = ("study", "memory", "topology", "long", "explain", "heads")
 
 if __name__ == "__main__":
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Make the pictures of the docs: python docs/make_pictures.py runs/tour runs/betti/cola/topology-published (needs Chromium for some)."""
+"""Make the pictures of the docs: python docs/make_pictures.py runs/tour runs/bert/syntax-ud_ewt runs/betti/cola/topology-published (needs Chromium for some)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from attlas.core.text import Text
 from attlas.studies import Study
 from attlas.views.charts import by_position, export, top_bars
 from attlas.views.findings import position_period
+from attlas.views.lines import lines_svg, study_lines
+from attlas.views.picture import write_picture
 from attlas.views.report import sections
 
 FOLDER = Path(__file__).parent / "pictures"
@@ -45,6 +47,12 @@ def long_pictures(browser: Any) -> None:
         page.screenshot(path=FOLDER / "long_look.png")
 
 
+def lines_picture(study: Study) -> None:
+    """A sentence of the head furthest above the best offset, with lines between its words."""
+    one = study_lines(study)[0]
+    write_picture(lines_svg(one), FOLDER / "lines", "png")
+
+
 def explained_pictures(browser: Any, study: Study) -> None:
     """The pictures of the page on explanations, from a study such as attlas explain --data embedded:reviews --model runs/longformer/sst/model."""
     page = browser.new_page(viewport={"width": 1000, "height": 800})
@@ -58,6 +66,8 @@ if __name__ == "__main__":
     studies = [Study.open(folder) for folder in sys.argv[1:]]
     for one in studies:
         charts_of(one)
+        if one.has("example_arcs"):
+            lines_picture(one)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1000, "height": 800})

@@ -743,8 +743,10 @@ def test_base_models_have_no_importance(family: str) -> None:
     if family == "bert":
         assert "importance" in MEASURES
         assert "importance" not in attlas.study(model, ["a cat", "the dog"], "all").tables
-    with pytest.raises(ModelError, match="without a head"):
-        differentiate(model, next(iter(model.batches(model.encode([(0, Text("a", "a cat"))])))))
+    learned = differentiate(
+        model, batch_of(model, Text("a", "a cat"))
+    )  # a pseudo-loss, for measures that need no real one
+    assert learned.loss.isfinite().all()
 
 
 def named(**labels: int) -> Model:
@@ -899,10 +901,8 @@ def test_a_study_of_a_long_classifier_has_all_tables(tmp_path: Path) -> None:
     model = tiny("longformer", "classify")
     done = attlas.study(model, sentences(6), "all", tmp_path)
     assert {"topk", "heatmap", "position_bias"} <= set(done.tables)
-    assert set(done.manifest["measures"]) == set(MEASURES) - {
-        "importance",
-        "explanations",
-    }  # which go backward: they must be named
+    costly = {"head_distance", "special_gradient", "importance", "explanations"}  # they must be named
+    assert set(done.manifest["measures"]) == set(MEASURES) - costly
     again = attlas.study(model, sentences(6), "all", tmp_path)
     assert again.table("topk_types").equals(done.table("topk_types"))
 

@@ -85,7 +85,7 @@ def say_study(done: Study, page: Path | None, as_json: bool) -> None:
     for line in findings(done):
         print(f"- {line}")
     print()
-    print(f"tables    {done.folder / 'tables'} ({', '.join(done.tables)})")
+    print(f"tables    {done.folder / 'tables'} ({', '.join(done.manifest['tables'])})")
     if page:
         print(f"report    {page}")
     counts = done.manifest["counts"]

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from attlas.studies import Study
 
 INTERRUPTED = 130
+TOUR = ("head_distance", "special_gradient")  # measures of the tour that are costly, on few texts
+TOUR_CASES = 10  # a relation of the embedded sentences has few
 
 
 def main() -> None:
@@ -257,7 +259,10 @@ def lengthen(
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A study folder.")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="A study folder; more of the same model go into the same page."),
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", help="Where to write the page; DIR/report.html if not given.")
     ] = None,
@@ -270,8 +275,8 @@ def report(
         from attlas.studies.opened import Study
         from attlas.views.report import write_charts
 
-        opened = Study.open(folder)
-        page = opened.report(out or folder / "report.html")
+        opened = Study.open(folders[0]).beside(*map(Study.open, folders[1:]))
+        page = opened.report(out or folders[0] / "report.html")
         pictures = write_charts(opened, charts, kind) if charts else []
     if as_json:
         print_json({"report": str(page), "charts": [str(path) for path in pictures]})
@@ -292,10 +297,25 @@ def tour(
     port: Annotated[int, typer.Option("--port", help="The port for --serve; 0 for any.")] = 8765,
     as_json: Json = False,
 ) -> None:
-    """Everything on the embedded model and corpora: a study, a summary and a report."""
+    """Everything on the embedded model and corpora: a study, probes, a summary and a report."""
     from attlas.corpora import read
+    from attlas.measures import measures_of
 
-    _run(model, read("embedded:all"), "all", out, True, as_json, workers=workers, fresh=fresh)
+    with status("loading the model"):
+        from attlas.models import load
+        from attlas.probes.pipeline import probe_coreference, probe_syntax, probe_tree
+        from attlas.studies import study as run
+
+        loaded = load(model)
+    done = run(loaded, read("embedded:all"), [*measures_of("all"), *TOUR], out, workers=workers, fresh=fresh)
+    probes: list[Any] = []
+    for name, probe in (("syntax", probe_syntax), ("tree", probe_tree), ("coreference", probe_coreference)):
+        few = {"min_cases": TOUR_CASES} if name == "syntax" else {}
+        probes.append(probe(loaded, "embedded:sentences", None, out / name, workers=workers, fresh=fresh, **few).study)
+    with status("writing the report"):
+        together = done.beside(*probes)
+        page = together.report(out / "report.html")
+    say_study(together, page, as_json)
     if serve:
         from attlas.cli.serve import serve_folder
 

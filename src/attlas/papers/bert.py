@@ -180,7 +180,7 @@ class _Run:
             self.model.randomized(SEED), segments[:RANDOM_SEGMENTS], MEASURES, self.folder / "segments-random", seed=SEED, **self.options
         )  # fmt: skip
         surface, entropy, distances = (done.table(name) for name in ("surface", "entropy", "head_distance"))
-        named = {head: " ".join(dict.fromkeys(names)) for head, names in self.named.items()}
+        named = {head: heads.named_by(names) for head, names in self.named.items()}
         places = head_map(distances, surface, entropy, named, seed=SEED)
         drawn = {
             "figure2-surface": heads.surface_by_layer(surface), "figure3-gradient": heads.gradient_by_layer(done.table("special_gradient")),

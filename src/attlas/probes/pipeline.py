@@ -157,7 +157,8 @@ def probe_coreference(
 ) -> Experiment:
     """Which head finds antecedents: chosen on `train`, scored on `test` (a fifth of `train` if None), beside three baselines and the same model with random weights.
 
-    Both are CoNLL-U with entities, LitBank's CoNLL, GAP's table, or documents with coreference. Tables: `coreference` (heads and baselines by kind of mention) and `coreference_heads` (every head on `test`).
+    Both are CoNLL-U with entities, LitBank's CoNLL, GAP's table, or documents with coreference. Tables: `coreference` (heads and baselines by kind of mention) and `coreference_heads` (every head on `test`;
+    `_random` is the mean of all heads of random weights).
     """
 
     def work(loaded: Model, first: list[Text], second: list[Text], cache: Path) -> tuple[Tables, dict[str, Any], dict[str, int]]:  # fmt: skip
@@ -166,9 +167,12 @@ def probe_coreference(
         heads = CoreferenceHeads(loaded, **options).fit(first)
         found = heads.evaluate(second)
         say("the same with random weights")
-        control = CoreferenceHeads(loaded.randomized(seed), **options).fit(first).evaluate(second)
+        random = CoreferenceHeads(loaded.randomized(seed), **options).fit(first)
+        control = random.evaluate(second)
         found = pd.concat([found, control[control["who"] == "head"].assign(who="random")], ignore_index=True)
         wide = _by_kind(heads.scored_.table("antecedents"))
+        even = _by_kind(random.scored_.table("antecedents")).drop(columns=["layer", "head"]).mean()
+        wide = wide.assign(**{f"{name}_random": value for name, value in even.items()})
         lost = {name: getattr(heads.scored_cut_, name) for name in ("documents", "mentions", "across", "scored", "out_of_reach")}  # fmt: skip
         counted = heads.scored_.table("antecedents_counts").set_index("count")["n"].to_dict()
         by_who = {

@@ -21,6 +21,7 @@ class Study:
 
     folder: Path
     manifest: dict[str, Any] = field(repr=False)
+    others: tuple[Study, ...] = field(default=(), repr=False)
 
     @classmethod
     def open(cls, folder: str | Path) -> Study:
@@ -37,18 +38,29 @@ class Study:
             )
         return cls(folder, manifest)
 
+    def beside(self, *others: Study) -> Study:
+        """This study with the tables of others of the same model beside its own, for one report of all."""
+        for other in others:
+            if other.manifest["model"]["state_sha256"] != self.manifest["model"]["state_sha256"]:
+                raise StudyError(
+                    f"{other.folder} is of another model ({other.manifest['model']['name']}) than {self.folder} ({self.manifest['model']['name']}); a report is of one model"
+                )
+        return Study(self.folder, self.manifest, (*self.others, *others))
+
     @property
     def tables(self) -> list[str]:
         """The names of the tables."""
-        return list(self.manifest["tables"])
+        return list(dict.fromkeys(name for one in (self, *self.others) for name in one.manifest["tables"]))
 
     def has(self, name: str) -> bool:
-        return name in self.manifest["tables"]
+        return any(name in one.manifest["tables"] for one in (self, *self.others))
 
     def table(self, name: str, columns: list[str] | None = None, text: str | None = None) -> pd.DataFrame:
         """A table by name; only some columns, or only the rows of one text, where that is all that is wanted."""
         if not self.has(name):
             raise StudyError(f"this study has no table {name!r}; its tables are {', '.join(self.tables)}")
+        if name not in self.manifest["tables"]:
+            return next(one for one in self.others if one.has(name)).table(name, columns, text)
         filters = None if text is None else [("text", "==", text)]
         frame: pd.DataFrame = pq.read_table(
             self.folder / store.TABLES / f"{name}.parquet", columns=columns, filters=filters

@@ -47,7 +47,7 @@ def theme(dark: bool = False) -> dict[str, Any]:
 
 def choices(frame: pd.DataFrame) -> list[str]:
     """The columns of a head-level table that a reader may colour by: those that are not a control of another."""
-    controls = ("_uniform", "_error")
+    controls = ("_uniform", "_random", "_error")
     return [
         str(name)
         for name in frame.columns
@@ -56,8 +56,8 @@ def choices(frame: pd.DataFrame) -> list[str]:
 
 
 def _control(frame: pd.DataFrame, column: str) -> pd.Series[float]:
-    name = f"{column}_uniform"
-    return frame[name] if name in frame else pd.Series(float("nan"), index=frame.index)
+    names = [name for name in (f"{column}_uniform", f"{column}_random") if name in frame]
+    return frame[names[0]] if names else pd.Series(float("nan"), index=frame.index)
 
 
 def _long(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
@@ -82,6 +82,7 @@ def head_grid(frame: pd.DataFrame, columns: Sequence[str] | None = None, first: 
     """A grid of heads coloured by a column the reader chooses, and beside it the same values by layer with uniform attention in grey."""
     columns = list(columns or choices(frame))
     data = _long(frame, columns)
+    control = "random weights" if any(f"{column}_random" in frame for column in columns) else "uniform"
     layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
     chosen = alt.param(name="shown", value=first or columns[0], bind=alt.binding_select(options=columns, name="show "))
     cell = max(8, min(26, 620 // max(heads, 1)))
@@ -89,7 +90,7 @@ def head_grid(frame: pd.DataFrame, columns: Sequence[str] | None = None, first: 
         alt.Tooltip("name:N", title="head"),
         alt.Tooltip("column:N", title="what"),
         alt.Tooltip("value:Q", format=".3f"),
-        alt.Tooltip("uniform:Q", format=".3f", title="uniform would be"),
+        alt.Tooltip("uniform:Q", format=".3f", title=f"{control} would be"),
     ]
     base = alt.Chart(data).transform_filter("datum.column == shown")
     grid = (
@@ -117,7 +118,7 @@ def head_grid(frame: pd.DataFrame, columns: Sequence[str] | None = None, first: 
     ).properties(
         width=max(200, min(360, 34 * layers)),
         height=max(140, cell * layers),
-        title="by layer (a dot a head; grey: uniform)",
+        title=f"by layer (a dot a head; grey: {control})",
     )
     return alt.hconcat(grid, by_layer, spacing=36).add_params(chosen)
 
@@ -460,7 +461,7 @@ def beside_control(
         base = alt.Chart(data[data[panel] == name])
         base = base.transform_filter(f"datum.{choose} == chosen") if choose else base
         base = base.encode(
-            y=alt.Y(f"{row}:N", sort=rows, title=None, axis=alt.Axis(labels=labelled, ticks=False, domain=False, labelLimit=220, labelPadding=8)),
+            y=alt.Y(f"{row}:N", sort=rows, scale=alt.Scale(domain=rows), title=None, axis=alt.Axis(labels=labelled, ticks=False, domain=False, labelLimit=220, labelPadding=8)),
             tooltip=tooltip, **offset,
         )  # fmt: skip
         x = alt.X("value:Q", title=name.replace("_", " "), scale=alt.Scale(zero=True))

@@ -113,13 +113,15 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
 
 def _special_gradient(study: Study) -> list[str]:
     """How the gradient for [SEP] compares with that for other tokens, first and last layer."""
-    table = study.table("special_gradient").groupby("layer")[["sep", "other"]].mean().dropna()
-    if table.empty:
-        return []
-    ratio = table["sep"] / table["other"]
-    return [
-        f"The loss depends on attention to [SEP] {number(ratio.iloc[0])} times as much as on attention to ordinary tokens in layer {ratio.index[0]}, {number(ratio.iloc[-1])} times in layer {ratio.index[-1]} (same size: 1)"
-    ]
+    table = study.table("special_gradient").groupby("layer")[["cls", "sep", "other"]].mean()
+    out = []
+    for column, name in (("cls", "[CLS]"), ("sep", "[SEP]")):
+        ratio = (table[column] / table["other"]).dropna()
+        if len(ratio):
+            shown = ratio.iloc[sorted({0, len(ratio) // 2, len(ratio) - 1})]
+            told = ", ".join(f"{number(value)} in layer {layer}" for layer, value in shown.items())
+            out.append(f"A weight to {name} moves the loss so many times as much as one to an ordinary token: {told} (the same would be 1)")  # fmt: skip
+    return out
 
 
 def _head_distance(study: Study) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 import altair as alt
@@ -14,6 +14,7 @@ from attlas.views.findings import number
 COLOURS = ["#2b5fa8", "#d08a2e", "#008562", "#b13f76", "#6b4fa1", "#8a8f98", "#3aa6b9", "#a0522d", "#cd5400", "#5c6b2f", "#1f2a44", "#c9a227"]  # fmt: skip
 NAMES = {"cls": "[CLS]", "sep": "[SEP]", "punctuation": ". or ,", "sep_from_sep": "[SEP] → [SEP]", "sep_from_rest": "others → [SEP]", "self": "itself", "previous": "previous token", "next": "next token", "other": "other tokens", "entropy": "all tokens", "cls_entropy": "from [CLS]"}  # fmt: skip
 SURFACE = (("cls", "sep", "punctuation"), ("sep_from_sep", "sep_from_rest"), ("self", "previous", "next"))
+FEW = 3  # heads that do the same and are named on the map
 WHOLE = ("layer", "head", "offset", "n", "words")  # columns of whole numbers
 PROBES = {
     "attention": "attention",
@@ -77,21 +78,45 @@ def map_of_heads(frame: pd.DataFrame) -> alt.HConcatChart:
         behaviour=frame["behaviour"].replace("", "not known"),
     ).round(4)
     tooltip = ["name:N", "behaviour:N", "cluster:O", alt.Tooltip("mean_uniform:Q", format=".3f", title="divergence from even attention")]  # fmt: skip
-    ends = float(data[["x", "y"]].abs().to_numpy().max()) * 1.08 or 1.0
+    middle = (data[["x", "y"]].max() + data[["x", "y"]].min()) / 2
+    half = float((data[["x", "y"]].max() - data[["x", "y"]].min()).max()) * 0.55 or 1.0
+    often = data["behaviour"].value_counts()
+    data["label"] = data["name"].where(data["behaviour"].map(often) <= FEW, "")
     base = alt.Chart(data).encode(
-        x=alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-ends, ends])),
-        y=alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-ends, ends])),
+        x=alt.X("x:Q", axis=None, scale=alt.Scale(domain=[middle["x"] - half, middle["x"] + half])),
+        y=alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[middle["y"] - half, middle["y"] + half])),
         tooltip=tooltip,
     )
     kinds = sorted(set(data["behaviour"]), key=lambda name: (name in ("other", "not known"), name))
     greyed = [charts.GREY if name in ("other", "not known") else COLOURS[place % len(COLOURS)] for place, name in enumerate(kinds)]  # fmt: skip
     dots = base.mark_point(filled=True, size=75, opacity=0.85)
     behaviour = dots.encode(color=alt.Color("behaviour:N", title="what it does", scale=alt.Scale(domain=kinds, range=greyed)))  # fmt: skip
-    named = base.transform_filter("datum.behaviour != 'other' && datum.behaviour != 'not known' && datum.behaviour != 'broad'").mark_text(dy=-9, fontSize=8.5, color=charts.GREY).encode(text="name:N")  # fmt: skip
+    named = base.mark_text(dy=-9, fontSize=8.5, color=charts.GREY).encode(text="label:N")
     layer = dots.encode(color=alt.Color("layer:O", title="layer", scale=alt.Scale(scheme="viridis")))
     return alt.hconcat(
         alt.layer(behaviour, named).properties(width=400, height=400, title="by what they do"), layer.properties(width=400, height=400, title="by layer"), spacing=24
     ).resolve_scale(color="independent")  # fmt: skip
+
+
+def named_by(relations: Iterable[str]) -> str:
+    """What a head is called that finds these: the first of them, and whether there are more.
+
+    >>> named_by(["det", "case", "nsubj", "cop"])
+    'det, case, nsubj, ...'
+    """
+    names = list(dict.fromkeys(relations))
+    return ", ".join([*names[:FEW], *(["..."] if len(names) > FEW else [])])
+
+
+def with_relations(places: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    """The map with heads named by the relations they find, where their interval excludes the best offset: from the table `syntax`."""
+    above = found[(found["relation"] != "all") & (found["difference_low"] > 0)].sort_values(
+        "difference", ascending=False
+    )
+    names = above.groupby(["layer", "head"])["relation"].agg(named_by)
+    keys = pd.MultiIndex.from_frame(places[["layer", "head"]])
+    named = names.reindex(keys).to_numpy()
+    return places.assign(behaviour=places["behaviour"].where(pd.isna(named), named))
 
 
 def distance_matrix(distances: pd.DataFrame, places: pd.DataFrame) -> alt.Chart:

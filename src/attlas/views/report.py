@@ -307,6 +307,8 @@ def _special_gradient(study: Study) -> list[Figure]:
 
 def _head_distance(study: Study) -> list[Figure]:
     places = study.table("head_map")
+    if study.has("syntax"):
+        places = heads.with_relations(places, study.table("syntax"))
     out = [
         Figure(f"Map of heads: near heads attend alike (metric MDS of Jensen-Shannon divergences, stress {number(float(places['stress'].iloc[0]))}; Figure 6 of the paper).", heads.map_of_heads(places))
     ]  # fmt: skip

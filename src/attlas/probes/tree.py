@@ -1,0 +1,672 @@
+"""TreeProbe: how much of a dependency tree can be read off attention with a linear map (Clark et al. 2019, section 5, Table 3).
+
+For word j the probability that candidate i is its head is p(i | j) ~ exp(sum_k w_k a^k_ij + u_k a^k_ji), where a^k_ij is how much i attends to j in head k.
+With words, w_k and u_k are linear in the vectors of both. ROOT is a candidate too. Where the released code and the formula part, `convention` says
+which is followed: "sound" is the default; "published" repeats the code.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import shutil
+import tempfile
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from attlas.core.annotations import ROOT, Dependencies, dependencies_of
+from attlas.core.errors import CorpusError, MeasureError, ModelError
+from attlas.core.files import write_bytes, write_json, writing
+from attlas.core.progress import progress_bar
+from attlas.core.text import Text
+from attlas.models import Model, load
+from attlas.probes.spanning import spanning_tree
+from attlas.probes.vectors import ModelVectors, Vectors
+from attlas.probes.weights import ENDS, WordAttention, check_words, gather, identity_of
+from attlas.studies.engines import one_thread_each
+
+Array = npt.NDArray[Any]
+CONVENTIONS, DECODERS = ("sound", "published"), ("argmax", "tree")
+UNSEEN = -2  # in a prediction: the model never saw this word, so there is no head to give
+WORDLESS = [np.zeros(0, dtype=np.int64)]  # the guesses for a sentence of which no word was seen
+IGNORED = -100  # a word whose head is not learnt
+BATCH_TEXTS, BATCH_PAIRS = 16, 2**14  # at most so many sentences, or pairs of words
+HELD_OUT = 0.05  # of the sentences, to choose the epoch
+PATIENCE = 3  # epochs without a better score, after which training ends
+HIDDEN, DISTANCES = 256, 8
+FASTER = 20  # how much faster weights learn that stand alone, beside those with a vector's dimensions to add up
+FORMAT, ABOUT, WEIGHTS = "attlas tree probe 1", "probe.json", "probe.safetensors"
+SAVED = ("features", "convention", "epochs", "learning_rate", "seed")  # parameters that a saved probe keeps
+FOUND = ("epoch_", "history_", "unseen_", "headless_")
+READERS = ("attention", "attention_words")  # features that come from attention
+SPEAKERS = ("attention_words", "distance_words")  # features that come from words
+NOTHING = torch.empty(0)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A batch of sentences of one word count, as scorers take it; what a scorer does not use may be empty."""
+
+    pairs: Tensor  # text word word 2*head: at [i, j] what i gives to j, then what j gives to i
+    ends: Tensor  # text word 4 head: see weights.ENDS
+    vectors: Tensor  # text word size
+
+
+class Scorer(nn.Module):
+    """Scores of heads from what is given of a batch: [text, candidate, word], candidate 0 is ROOT."""
+
+    epochs: int  # what served best, as the rate
+    rate: float
+    faster: frozenset[str] = frozenset()  # parameters that learn FASTER times as fast
+
+    def __init__(self, heads: int, size: int, published: bool) -> None:
+        super().__init__()
+
+
+class AttentionScorer(Scorer):
+    """Weights for each head in both directions.
+
+    ROOT, sound: weights of their own for what a word gives to and gets from [CLS] and [SEP], and a bias. Published: the same weights as for words, on what
+    it gives and gets times two scalars, one for [CLS] and one for [SEP].
+    """
+
+    epochs, rate = 6, 0.05
+
+    def __init__(self, heads: int, size: int, published: bool) -> None:
+        super().__init__(heads, size, published)
+        self.published = published
+        self.weights = nn.Parameter(torch.zeros(2 * heads))  # w, u
+        if published:
+            self.scalars = nn.Parameter(torch.ones(2))
+        else:
+            self.root = nn.Parameter(torch.zeros(len(ENDS) * heads))
+            self.bias = nn.Parameter(torch.zeros(1))
+
+    def forward(self, given: Given) -> Tensor:
+        """Scores of heads: [text, candidate, word]."""
+        if self.published:
+            root = torch.matmul(published_ends(given.ends, self.scalars), self.weights)
+        else:
+            root = torch.matmul(given.ends.flatten(2), self.root) + self.bias
+        return with_root(root, torch.matmul(given.pairs, self.weights))
+
+
+class AttentionWordsScorer(Scorer):
+    """Weights for each head in both directions, linear in the vectors of candidate and word: w_k(i, j) = W_k [v_i; v_j] + b_k.
+
+    Never built for pairs: the candidate's part and the word's part of the weights are each a product with the rows of `pairs`.
+    Published: each candidate has the vector of its right neighbour (ROOT the first word's), and neither vector counts where the last word is the candidate.
+    """
+
+    epochs, rate = 10, 0.001
+    faster = frozenset({"bias", "root_bias", "scalars"})
+
+    def __init__(self, heads: int, size: int, published: bool) -> None:
+        super().__init__(heads, size, published)
+        self.published = published
+        self.candidate = nn.Parameter(torch.zeros(size, 2 * heads))  # w, u
+        self.word = nn.Parameter(torch.zeros(size, 2 * heads))
+        self.bias = nn.Parameter(torch.zeros(2 * heads))
+        if published:
+            self.scalars = nn.Parameter(torch.ones(2))
+        else:
+            self.root = nn.Parameter(torch.zeros(size, len(ENDS) * heads + 1))
+            self.root_bias = nn.Parameter(torch.zeros(len(ENDS) * heads + 1))
+
+    def forward(self, given: Given) -> Tensor:
+        """Scores of heads: [text, candidate, word]."""
+        vectors = given.vectors
+        ours = torch.matmul(vectors, self.word)  # text word 2*head
+        beside = neighbours(vectors) if self.published else vectors
+        theirs = torch.matmul(beside, self.candidate) + self.bias
+        words = self._words(given.pairs, theirs, ours)
+        if self.published:
+            weights = ours + torch.matmul(vectors[:, :1], self.candidate) + self.bias
+            root = (published_ends(given.ends, self.scalars) * weights).sum(-1)
+        else:
+            weights = torch.matmul(vectors, self.root) + self.root_bias
+            root = (given.ends.flatten(2) * weights[..., :-1]).sum(-1) + weights[..., -1]
+        return with_root(root, words)
+
+    def _words(self, pairs: Tensor, theirs: Tensor, ours: Tensor) -> Tensor:
+        """[text, candidate, word]: each row of `pairs` once times the weights of its word as candidate, once as the word that looks for its head."""
+        texts, n, _, maps = pairs.shape
+        turned = ours.roll(maps // 2, -1)  # from the word's side, what it gives comes first
+        both = torch.stack([theirs, turned], -1).view(texts * n, maps, 2)
+        by = torch.bmm(pairs.view(texts * n, n, maps), both).view(texts, n, n, 2)
+        of_word = by[..., 1].transpose(1, 2)
+        if self.published:
+            of_word = torch.cat([of_word[:, :-1], torch.zeros_like(of_word[:, -1:])], 1)
+        return by[..., 0] + of_word
+
+
+class DistanceWordsScorer(Scorer):
+    """The paper's baseline without attention: one hidden layer on the vectors of candidate and word and on how far apart they are."""
+
+    epochs, rate = 10, 0.001
+
+    def __init__(self, heads: int, size: int, published: bool) -> None:
+        super().__init__(heads, size, published)
+        self.published = published
+        self.candidate = nn.Linear(size, HIDDEN)
+        self.word = nn.Linear(size, HIDDEN, bias=False)
+        self.distance = nn.Linear(DISTANCES, HIDDEN, bias=False)
+        self.out = nn.Linear(HIDDEN, 1, bias=False)
+
+    def forward(self, given: Given) -> Tensor:
+        """Scores of heads: [text, candidate, word]."""
+        vectors = given.vectors
+        n = vectors.shape[1]
+        nothing = torch.zeros_like(vectors[:, :1])
+        ours = self.word(vectors)[:, None].expand(-1, n + 1, -1, -1)
+        if self.published:
+            ours = torch.cat([ours[:, :-1], torch.zeros_like(ours[:, -1:])], 1)
+        order = [vectors, nothing] if self.published else [nothing, vectors]
+        theirs = self.candidate(torch.cat(order, 1))[:, :, None]
+        hidden = torch.tanh(theirs + ours + self.distance(distance_features(n).to(vectors)))
+        return without_self(self.out(hidden)[..., 0])
+
+
+SCORERS: dict[str, type[Scorer]] = {
+    "attention": AttentionScorer,
+    "attention_words": AttentionWordsScorer,
+    "distance_words": DistanceWordsScorer,
+}
+BASELINES: dict[str, Callable[[int], list[int]]] = {
+    "right_branching": lambda n: [*range(1, n), ROOT],
+    "previous_word": lambda n: list(range(-1, n - 1)),
+}
+
+
+def with_root(root: Tensor, words: Tensor) -> Tensor:
+    """Scores with ROOT as the first candidate, [text, word] and [text, word, word] -> [text, candidate, word]; a word is never its own head."""
+    return without_self(torch.cat([root[:, None], words], 1))
+
+
+def without_self(scores: Tensor) -> Tensor:
+    """Scores [text, candidate, word] with -inf where a word would be its own head."""
+    n = scores.shape[-1]
+    return scores.masked_fill(torch.eye(n + 1, n, dtype=torch.bool).roll(1, 0), -torch.inf)
+
+
+def published_ends(ends: Tensor, scalars: Tensor) -> Tensor:
+    """What stands for attention between ROOT and each word in the released code: [text, word, 4, head] -> [text, word, 2*head], from ROOT, then to it."""
+    given, received = ends[:, :, :2], ends[:, :, 2:]
+    return torch.cat([torch.einsum("twmh,m->twh", part, scalars) for part in (received, given)], -1)
+
+
+def neighbours(vectors: Tensor) -> Tensor:
+    """Each word's right neighbour's vector, zeros for the last: [text, word, size]."""
+    return torch.cat([vectors[:, 1:], torch.zeros_like(vectors[:, :1])], 1)
+
+
+def distance_features(n: int) -> Tensor:
+    """How far the candidate is: ahead and behind as a share of the sentence, offsets 0, -1, 1, -2, 2, ROOT: [candidate, word, 8]."""
+    offset = torch.arange(n)[:, None] - torch.arange(n)  # candidate word: candidate minus word
+    parts = [offset.clamp(min=0) / n, (-offset).clamp(min=0) / n]
+    parts += [(offset == wanted).float() for wanted in (0, -1, 1, -2, 2)]
+    out = torch.zeros(n + 1, n, DISTANCES)
+    out[1:, :, :-1] = torch.stack(parts, -1)
+    out[0, :, -1] = 1
+    return out
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One text as the probe takes it: the words the model saw, where they stand in it, and their gold heads among ROOT (0) and those words.
+
+    A word whose head the model did not see, and every word of a text without a tree, has head IGNORED; `scored` are words with a head that are no punctuation.
+    """
+
+    place: int
+    words: tuple[str, ...]
+    source: Array  # word: its place among all words of the text
+    heads: Array  # word
+    scored: Array  # word
+    punctuation: int
+    unseen: int
+    headless: int  # words seen whose head was not
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+def sentence_of(text: Text, place: int, missing: Sequence[int] = ()) -> Sentence:
+    """A text with its words and its tree, without the words that the model did not see."""
+    words, tree = text.words or (), dependencies_of(text.annotations)
+    source = np.setdiff1d(np.arange(len(words)), missing)
+    marks = np.array([tree is not None and is_punctuation(tree.relations[word]) for word in source], dtype=bool)
+    at = np.full(len(words) + 1, IGNORED)  # word -> candidate; the last is ROOT's -1
+    at[source], at[ROOT] = np.arange(1, len(source) + 1), 0
+    heads = np.full(len(source), IGNORED) if tree is None else at[np.array(tree.heads)[source]]
+    known = heads != IGNORED
+    return Sentence(
+        place,
+        tuple(words[word] for word in source),
+        source,
+        heads,
+        known & ~marks,
+        int((known & marks).sum()),
+        len(words) - len(source),
+        0 if tree is None else int((~known).sum()),
+    )
+
+
+def is_punctuation(relation: str) -> bool:
+    """Whether a relation is punctuation's, which is left out of scores.
+
+    >>> is_punctuation("punct"), is_punctuation("nsubj:pass")
+    (True, False)
+    """
+    return relation.partition(":")[0] == "punct"
+
+
+def check_tree(text: Text) -> Dependencies:
+    """The tree of a text to learn from or to score on."""
+    tree, n = dependencies_of(text.annotations), len(text.words or ())
+    if tree is None:
+        raise CorpusError(f"text {text.id!r} has no dependency tree; note one in its annotations as DEPENDENCIES")
+    if len(tree.heads) != n or len(tree.relations) != n:
+        raise CorpusError(
+            f"text {text.id!r} has {n} words, but its tree {len(tree.heads)} heads and {len(tree.relations)} relations; give one of each a word"
+        )
+    strange = [word for word, head in enumerate(tree.heads) if not ROOT <= head < n or head == word]
+    if strange:
+        raise CorpusError(
+            f"text {text.id!r}: the head of word {strange[0]} is {tree.heads[strange[0]]}; it must be another of its {n} words, or {ROOT} for ROOT"
+        )
+    return tree
+
+
+@dataclass(frozen=True, eq=False)
+class TreeScores:
+    """How many heads were right in each text, by the best candidate of each word and by the best tree, and what was left out."""
+
+    hits: npt.NDArray[np.int64]  # text
+    tree_hits: npt.NDArray[np.int64]  # text
+    counts: npt.NDArray[np.int64]  # text: words scored
+    punctuation: int  # words left out because they are punctuation
+    unseen: int  # words that the model did not see
+    headless: int  # words seen whose head it did not see
+
+    @property
+    def scored(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def uas(self) -> float:
+        """The share of words whose best candidate is their head; NaN if no word is scored."""
+        return float(self.hits.sum() / self.scored) if self.scored else float("nan")
+
+    @property
+    def tree_uas(self) -> float:
+        """The share of words whose head is right in the best tree with one word on ROOT."""
+        return float(self.tree_hits.sum() / self.scored) if self.scored else float("nan")
+
+    def to_dict(self) -> dict[str, float]:
+        """The scores and counts over all texts."""
+        return {
+            "uas": self.uas,
+            "tree_uas": self.tree_uas,
+            "texts": len(self.counts),
+            "scored": self.scored,
+            "punctuation": self.punctuation,
+            "unseen": self.unseen,
+            "headless": self.headless,
+        }
+
+
+class Sentences:
+    """Sentences in batches of one word count, with what a scorer needs read as it is asked for."""
+
+    def __init__(self, sentences: Sequence[Sentence], attention: WordAttention | None, vectors: Vectors | None) -> None:
+        self.all, self.attention, self.vectors = sentences, attention, vectors
+
+    def batches(self, order: Iterable[int]) -> list[list[int]]:
+        """Sentences of one length together, in the given order; those without words are left out."""
+        by_length: dict[int, list[int]] = defaultdict(list)
+        for number in order:
+            by_length[len(self.all[number])].append(number)
+        out = []
+        for length, same in sorted(by_length.items()):
+            size = min(BATCH_TEXTS, max(1, BATCH_PAIRS // max(1, length) ** 2))
+            if length:
+                out += [same[start : start + size] for start in range(0, len(same), size)]
+        return out
+
+    def given(self, batch: Sequence[int]) -> Given:
+        """What a scorer takes of a batch."""
+        sentences = [self.all[number] for number in batch]
+        n = len(sentences[0])
+        vectors = NOTHING
+        if self.vectors is not None:
+            flat = self.vectors.of([word for sentence in sentences for word in sentence.words])
+            vectors = torch.from_numpy(flat).view(len(batch), n, -1)
+        if self.attention is None:
+            return Given(NOTHING, NOTHING, vectors)
+        block = self.attention.read([sentence.place for sentence in sentences])
+        between = block[:, :, :n]
+        pairs = torch.empty(len(batch), n, n, 2 * block.shape[-1])
+        pairs[..., : block.shape[-1]] = between
+        pairs[..., block.shape[-1] :] = between.transpose(1, 2)
+        return Given(pairs, block[:, :, n:].float(), vectors)
+
+    def heads(self, batch: Sequence[int]) -> Tensor:
+        """Gold heads: [text, word]."""
+        return torch.from_numpy(np.stack([self.all[number].heads for number in batch]))
+
+    def learnt(self, batch: Sequence[int]) -> Tensor:
+        """Heads to learn, without those of punctuation: [text, word]."""
+        scored = np.stack([self.all[number].scored for number in batch])
+        return self.heads(batch).masked_fill(torch.from_numpy(~scored), IGNORED)
+
+
+class TreeProbe(BaseEstimator):  # type: ignore[misc]
+    """A probe that reads heads off attention: `fit`, `predict`, `score` and `evaluate` take texts with words and dependency trees.
+
+    `model` is anything `attlas.load` takes. `features` is one of attention, attention_words, distance_words (the paper's baseline without attention), or
+    right_branching and previous_word, which learn nothing. `vectors` are static vectors of words, the model's own input embeddings if None; so the control is
+    `TreeProbe(model.randomized(0), vectors=ModelVectors(model))`. `epochs` and `learning_rate` None are what served each of the features best.
+    Attention between words is kept in `cache`, if given, and found again by content; else in a temporary folder as long as this object lives.
+
+    Trained by Adam on the cross entropy of the heads of words that are scored (learning those of punctuation too costs about .01 UAS), the rate falling to 0;
+    a twentieth of the sentences is held out and decides which epoch is kept. It runs on one thread, so that a seed gives the same probe whatever
+    else the process is set to; the products are too small to gain by more.
+    """
+
+    _model: Model
+    _source: Any  # what it was loaded from
+
+    def __init__(
+        self,
+        model: Any = None,
+        features: str = "attention_words",
+        *,
+        vectors: Vectors | None = None,
+        convention: str = "sound",
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        seed: int = 0,
+        cache: str | Path | None = None,
+        workers: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.model = model
+        self.features = features
+        self.vectors = vectors
+        self.convention = convention
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.seed = seed
+        self.cache = cache
+        self.workers = workers
+        self.progress = progress
+
+    def __sklearn_clone__(self) -> TreeProbe:
+        return type(self)(**self.get_params(deep=False))  # a model is not copied
+
+    def fit(self, texts: Iterable[Text], y: Any = None) -> Self:
+        """Learn the weights of heads from texts with trees."""
+        given = self._checked(texts, trees=True)
+        for name in [name for name in self.__dict__ if name.endswith("_")]:
+            del self.__dict__[name]  # what an earlier fit found
+        if self.features in BASELINES:
+            return self
+        data = self._sentences(given)
+        self.unseen_ = sum(sentence.unseen for sentence in data.all)
+        self.headless_ = sum(sentence.headless for sentence in data.all)
+        if not any(sentence.scored.any() for sentence in data.all):
+            raise CorpusError("no text has a word to learn from; give texts with words that are no punctuation")
+        with one_thread_each(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            self._train(data)
+        return self
+
+    def _train(self, data: Sentences) -> None:
+        """Learn epoch by epoch; keep the one with the best score on the held-out sentences, the last if none are held out."""
+        generator = np.random.default_rng(self.seed)
+        held, rest = np.split(generator.permutation(len(data.all)), [round(HELD_OUT * len(data.all))])
+        scorer = self._scorer()
+        epochs = scorer.epochs if self.epochs is None else self.epochs
+        steps = max(1, epochs * len(data.batches(rest)))
+        optimizer = torch.optim.Adam(_groups(scorer, self.learning_rate or scorer.rate))
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
+        self.history_: list[dict[str, float | None]] = []
+        best = -1.0
+        with progress_bar("fitting", "epochs", wanted=self.progress) as tell:
+            for epoch in range(epochs):
+                tell(epoch, epochs)
+                loss = _epoch(scorer, optimizer, schedule, data, generator.permutation(rest), generator)
+                uas = _measured(_guesses(scorer, data, held, ("argmax",)), data, held).uas
+                self.history_.append({"loss": loss, "uas": None if np.isnan(uas) else uas})
+                if not uas <= best:
+                    best, self.epoch_, kept = uas, epoch, copy.deepcopy(scorer.state_dict())
+                elif epoch - self.epoch_ >= PATIENCE:
+                    break
+        scorer.load_state_dict(kept)
+        self.scorer_ = scorer
+
+    def _scorer(self) -> Scorer:
+        """A scorer that has learnt nothing yet."""
+        heads = self._loaded().n_layers * self._loaded().n_heads if self.features in READERS else 0
+        size = self._vectors().size if self.features in SPEAKERS else 0
+        return SCORERS[self.features](heads, size, self.convention == "published")
+
+    def predict(self, texts: Iterable[Text], decode: str = "argmax") -> list[tuple[int, ...]]:
+        """The head of each word of each text, -1 for ROOT: each word's best candidate, or (`decode="tree"`) the best tree with one word on ROOT.
+
+        A word that the model did not see (cut off, or dropped by the tokenizer) gets UNSEEN, -2.
+        """
+        if decode not in DECODERS:
+            raise MeasureError(f"decode is {decode!r}; it must be {' or '.join(DECODERS)}")
+        given = self._checked(texts, trees=False)
+        data = self._sentences(given)
+        guesses = self._guessed(data, (decode,))
+        return [_in_text(one, guesses.get(number, WORDLESS)[0]) for number, one in enumerate(data.all)]
+
+    def evaluate(self, texts: Iterable[Text]) -> TreeScores:
+        """Unlabelled attachment on texts with trees: hits and counts of each text, and what was left out."""
+        data = self._sentences(self._checked(texts, trees=True))
+        return _measured(self._guessed(data, DECODERS), data, range(len(data.all)))
+
+    def score(self, texts: Iterable[Text], y: Any = None) -> float:
+        """UAS: the share of words, punctuation left out, whose best candidate is their head."""
+        return self.evaluate(texts).uas
+
+    def _guessed(self, data: Sentences, decoders: Sequence[str]) -> dict[int, list[Array]]:
+        """The heads of each sentence that has words, by each decoder."""
+        if self.features in BASELINES:
+            baseline = BASELINES[self.features]
+            return {n: [np.array(baseline(len(one))) + 1] * len(decoders) for n, one in enumerate(data.all)}
+        check_is_fitted(self, "scorer_")
+        with one_thread_each():
+            return _guesses(self.scorer_, data, range(len(data.all)), decoders)
+
+    def _checked(self, texts: Iterable[Text], trees: bool) -> list[Text]:
+        """The texts, and this probe's own parameters, if all can be used."""
+        known = [*SCORERS, *BASELINES]
+        if self.features not in known:
+            raise MeasureError(f"features is {self.features!r}; it must be one of {', '.join(known)}")
+        if self.convention not in CONVENTIONS:
+            raise MeasureError(f"convention is {self.convention!r}; it must be {' or '.join(CONVENTIONS)}")
+        for name, value in (("epochs", self.epochs), ("learning_rate", self.learning_rate)):
+            if value is not None and not value > 0:
+                raise MeasureError(f"{name} is {value}; it must be above 0, or None for what serves the features best")
+        given = list(texts)
+        strange = next((one for one in given if not isinstance(one, Text)), None)
+        if strange is not None or not given:
+            raise CorpusError(
+                f"the texts are {'none' if strange is None else 'of ' + type(strange).__name__}; give a list of Texts"
+            )
+        check_words(given)
+        for text in given if trees else ():
+            check_tree(text)
+        return given
+
+    def _sentences(self, texts: Sequence[Text]) -> Sentences:
+        """The texts as the features see them."""
+        attention = self._attention(texts) if self.features in READERS else None
+        vectors = self._vectors() if self.features in SPEAKERS else None
+        missing = ((),) * len(texts) if attention is None else attention.missing
+        return Sentences([sentence_of(text, n, missing[n]) for n, text in enumerate(texts)], attention, vectors)
+
+    def _attention(self, texts: Sequence[Text]) -> WordAttention:
+        model = self._loaded()
+        key = hashlib.sha256(json.dumps(identity_of(model, texts), sort_keys=True).encode()).hexdigest()[:20]
+        folder = self._temporary(key) if self.cache is None else Path(self.cache).expanduser() / key
+        return gather(model, texts, folder, workers=self.workers, progress=self.progress)
+
+    def _temporary(self, key: str) -> Path:
+        """A folder that goes when this object does."""
+        folders: dict[str, Path] = self.__dict__.setdefault("_folders", {})
+        if key not in folders:
+            folders[key] = Path(tempfile.mkdtemp(prefix="attlas-"))
+            weakref.finalize(self, shutil.rmtree, folders[key], ignore_errors=True)
+        return folders[key]
+
+    def _loaded(self) -> Model:
+        if not hasattr(self, "_model") or self._source is not self.model:
+            self._model, self._source = load(self.model), self.model
+        return self._model
+
+    def _vectors(self) -> Vectors:
+        if self.vectors is not None:
+            return self.vectors
+        model = self._loaded()
+        known = self.__dict__.get("_own_vectors")
+        if known is None or known.model is not model:
+            known = self._own_vectors = ModelVectors(model)
+        return known
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fitted probe: weights as safetensors, the rest as JSON; no pickle."""
+        check_is_fitted(self, "scorer_")
+        place = Path(folder).expanduser()
+        about = {
+            "format": FORMAT,
+            "parameters": {name: getattr(self, name) for name in SAVED},
+            **{name: getattr(self, name) for name in FOUND},
+            **self._sources(),
+        }
+        with writing(place):
+            place.mkdir(parents=True, exist_ok=True)
+        write_bytes(
+            place / WEIGHTS, save({name: tensor.contiguous() for name, tensor in self.scorer_.state_dict().items()})
+        )
+        write_json(place / ABOUT, about)
+        return place
+
+    def _sources(self) -> dict[str, Any]:
+        """What the weights belong to: the model whose attention they read, and the vectors."""
+        reads = self.features in READERS
+        vectors = self._vectors() if self.features in SPEAKERS else None
+        return {
+            "model": {"name": self._loaded().name, "weights": self._loaded().weights_sha256()} if reads else None,
+            "vectors": None if vectors is None else {"name": vectors.name, "digest": vectors.digest},
+        }
+
+    @classmethod
+    def load(
+        cls, folder: str | Path, model: Any = None, *, vectors: Vectors | None = None, **options: Any
+    ) -> TreeProbe:
+        """Read a probe that `save` wrote, for the model whose attention it was fitted on (and its vectors, if they were not that model's own)."""
+        place = Path(folder).expanduser()
+        try:
+            about = json.loads((place / ABOUT).read_text())
+            weights = load_file(place / WEIGHTS)
+            if about["format"] != FORMAT:
+                raise ValueError(f"its format is {about['format']!r}")
+            probe = cls(model, vectors=vectors, **about["parameters"], **options)
+            for name in FOUND:
+                setattr(probe, name, about[name])
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            raise ModelError(
+                f"{place} holds no tree probe that can be read ({error}); give a folder that TreeProbe.save wrote"
+            ) from error
+        for what, own in probe._sources().items():
+            if own is not None and {**own, "name": ""} != {**about[what], "name": ""}:
+                raise ModelError(
+                    f"the probe in {place} was fitted on the {what} {about[what]['name']!r}, not {own['name']!r}; pass the {what} it was fitted on"
+                )
+        probe.scorer_ = probe._scorer()
+        probe.scorer_.load_state_dict(weights)
+        return probe
+
+
+def _groups(scorer: Scorer, rate: float) -> list[dict[str, Any]]:
+    """The parameters with their learning rates."""
+    return [
+        {"params": parameter, "lr": rate * (FASTER if name in scorer.faster else 1)}
+        for name, parameter in scorer.named_parameters()
+    ]
+
+
+def _epoch(
+    scorer: Scorer, optimizer: Any, schedule: Any, data: Sentences, order: Array, generator: np.random.Generator
+) -> float:
+    """Learn from each sentence once, in batches of one word count that come in any order; the mean loss of a word.
+
+    A batch counts by its words: the loss of a step is a sum, over a number that is the same for all.
+    """
+    batches = data.batches(order)
+    total, words = 0.0, 0
+    for number in generator.permutation(len(batches)):
+        learnt = data.learnt(batches[number])
+        loss = cross_entropy(scorer(data.given(batches[number])), learnt, ignore_index=IGNORED, reduction="sum")
+        optimizer.zero_grad()
+        (loss / BATCH_TEXTS).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+        total, words = total + float(loss.detach()), words + int((learnt != IGNORED).sum())
+    return total / max(1, words)
+
+
+@torch.no_grad()
+def _guesses(
+    scorer: Scorer, data: Sentences, order: Iterable[int], decoders: Sequence[str] = DECODERS
+) -> dict[int, list[Array]]:
+    """Heads of each sentence that has words, among ROOT (0) and its words, by each decoder."""
+    return {
+        number: [scores.argmax(0) if decode == "argmax" else spanning_tree(scores) + 1 for decode in decoders]
+        for batch in data.batches(order)
+        for number, scores in zip(batch, scorer(data.given(batch)).numpy(), strict=True)
+    }
+
+
+def _measured(guesses: dict[int, list[Array]], data: Sentences, order: Iterable[int]) -> TreeScores:
+    """What guesses are worth, by the first and by the last decoder."""
+    sentences = {int(number): data.all[number] for number in order}
+    hits = [
+        [int(((heads == one.heads) & one.scored).sum()) for heads in guesses.get(number, WORDLESS)]
+        for number, one in sentences.items()
+    ]
+    return TreeScores(
+        np.array([found[0] for found in hits], dtype=np.int64),
+        np.array([found[-1] for found in hits], dtype=np.int64),
+        np.array([one.scored.sum() for one in sentences.values()], dtype=np.int64),
+        sum(one.punctuation for one in sentences.values()),
+        sum(one.unseen for one in sentences.values()),
+        sum(one.headless for one in sentences.values()),
+    )
+
+
+def _in_text(sentence: Sentence, heads: Array) -> tuple[int, ...]:
+    """Heads among the words that were seen as heads among all words of the text."""
+    out = np.full(len(sentence) + sentence.unseen, UNSEEN)
+    out[sentence.source] = np.append(ROOT, sentence.source)[heads]
+    return tuple(out.tolist())

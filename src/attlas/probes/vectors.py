@@ -1,0 +1,187 @@
+"""Vectors: what a word is by itself, whatever its sentence: the model's own input embeddings, or GloVe's.
+
+Both are standardised: each dimension has mean 0 and standard deviation 1 over the rows of the table they come from, so that one learning rate
+and one weight decay serve all. A word without a vector is all zeros, which is the mean word.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from attlas.core.errors import CorpusError
+from attlas.core.text import Text
+from attlas.models import Model
+
+Floats = npt.NDArray[np.float32]
+CARRIER = "a"  # the word before, when a word is encoded to find its tokens
+FEWEST = 1e-6  # a dimension that spreads less says nothing
+
+
+class Vectors(Protocol):
+    """Static vectors of words."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def digest(self) -> str:
+        """What tells these vectors from others."""
+
+    def of(self, words: Sequence[str]) -> Floats:
+        """The vector of each word: [word, size]."""
+
+
+def standardised(table: Floats) -> Floats:
+    """Each dimension with mean 0 and standard deviation 1 over the rows, [row, size]; one that never changes becomes 0.
+
+    >>> standardised(np.array([[1, 5], [3, 5]], dtype=np.float32))
+    array([[-1.,  0.],
+           [ 1.,  0.]], dtype=float32)
+    """
+    mean = table.mean(0, dtype=np.float64).astype(np.float32)
+    spread = table.std(0, dtype=np.float64).astype(np.float32)
+    return (table - mean) * np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > FEWEST)
+
+
+class ModelVectors:
+    """Mean of a model's own input embeddings over the tokens of a word, without positions.
+
+    A word's tokens are those it has after another word: tokenizers that mark blanks split a word at the start of a text differently.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._tokens: dict[str, list[int]] = {}
+
+    def __repr__(self) -> str:
+        return f"ModelVectors({self.model.name!r})"
+
+    @property
+    def name(self) -> str:
+        return f"input embeddings of {self.model.name}"
+
+    @cached_property
+    def table(self) -> Tensor:
+        """The standardised embeddings: [token id, size]."""
+        network: Any = self.model.network
+        rows = network.get_input_embeddings().weight.detach().float().cpu().numpy()
+        return torch.from_numpy(standardised(rows))
+
+    @property
+    def size(self) -> int:
+        return int(self.table.shape[1])
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.table.numpy().data).hexdigest()
+
+    def of(self, words: Sequence[str]) -> Floats:
+        """The vector of each word, zeros where the tokenizer makes nothing of it: [word, size]."""
+        self._encode([word for word in dict.fromkeys(words) if word not in self._tokens])
+        tokens = [self._tokens[word] for word in words]
+        if not any(tokens):
+            return np.zeros((len(words), self.size), dtype=np.float32)
+        starts = np.cumsum([0, *map(len, tokens[:-1])])
+        flat = torch.tensor([token for one in tokens for token in one])
+        return embedding_bag(flat, self.table, torch.from_numpy(starts), mode="mean").numpy()
+
+    def _encode(self, words: Sequence[str]) -> None:
+        """Note the tokens of words not met before."""
+        texts = [(place, Text(str(place), words=(CARRIER, word))) for place, word in enumerate(words)]
+        for batch in self.model.batches(self.model.encode(texts)):
+            for place, ids, split in zip(batch.places, batch.ids.tolist(), batch.words, strict=True):
+                self._tokens[words[place]] = [
+                    token for token, word in zip(ids, split.of.tolist(), strict=True) if split.source[word] == 1
+                ]
+
+
+class GloveVectors:
+    """Vectors from a text file in GloVe's format, plain or .gz: a word and its numbers a line. Words are looked up in lower case.
+
+    The file is read when its first word is asked for, and kept in memory.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).expanduser()
+
+    def __repr__(self) -> str:
+        return f"GloveVectors({str(self.path)!r})"
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, int], Floats]:
+        """Rows by word, and the standardised table whose last row is that of unknown words."""
+        rows: dict[str, int] = {}
+        numbers: list[Floats] = []
+        for word, vector in read_glove(self.path):
+            rows.setdefault(word, len(numbers))
+            numbers.append(vector)
+        if not numbers:
+            raise CorpusError(f"{self.path} is empty; give a file of vectors such as glove.6B.100d.txt")
+        table = standardised(np.stack(numbers))
+        return rows, np.concatenate([table, np.zeros_like(table[:1])])
+
+    @property
+    def size(self) -> int:
+        return int(self._read[1].shape[1])
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self._read[1].data).hexdigest()
+
+    def of(self, words: Sequence[str]) -> Floats:
+        """The vector of each word, zeros if unknown: [word, size]."""
+        rows, table = self._read
+        return table[[rows.get(word.lower(), -1) for word in words]]
+
+
+def read_glove(path: Path) -> Iterator[tuple[str, Floats]]:
+    """Words and their numbers, a line each; the first line says how many numbers there are."""
+    size: int | None = None
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                word, vector = _split(line.decode("utf-8", "replace").rstrip(), size, f"{path}, line {number}")
+                size = len(vector)
+                yield word, vector
+    except (OSError, EOFError) as error:
+        raise CorpusError(f"{path} cannot be read as vectors: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _split(line: str, size: int | None, where: str) -> tuple[str, Floats]:
+    """The word and the numbers of one line; a word may have blanks, as some of GloVe's do."""
+    word, *fields = line.split(" ") if size is None else line.rsplit(" ", size)
+    try:
+        vector = np.array(fields, dtype=np.float32)
+    except ValueError as error:
+        raise CorpusError(f"{where}: it is not a word and {size or 'its'} numbers ({line[:40]!r})") from error
+    if not fields or not np.isfinite(vector).all():
+        raise CorpusError(f"{where}: it is not a word and its numbers ({line[:40]!r})")
+    if size is not None and (len(vector) != size or _is_number(word.rpartition(" ")[2] if " " in word else "")):
+        raise CorpusError(f"{where}: it does not have {size} numbers as the lines before ({line[:40]!r})")
+    return word, vector
+
+
+def _is_number(string: str) -> bool:
+    try:
+        float(string)
+    except ValueError:
+        return False
+    return True
