@@ -308,12 +308,15 @@ def tour(
 
         loaded = load(model)
     done = run(loaded, read("embedded:all"), [*measures_of("all"), *TOUR], out, workers=workers, fresh=fresh)
-    probes: list[Any] = []
-    for name, probe in (("syntax", probe_syntax), ("tree", probe_tree), ("coreference", probe_coreference)):
-        few = {"min_cases": TOUR_CASES} if name == "syntax" else {}
-        probes.append(probe(loaded, "embedded:sentences", None, out / name, workers=workers, fresh=fresh, **few).study)
+    options: dict[str, Any] = {"workers": workers, "fresh": fresh}
+    trees = "embedded:sentences"
+    probes = [
+        probe_syntax(loaded, trees, None, out / "syntax", min_cases=TOUR_CASES, **options),
+        probe_tree(loaded, trees, None, out / "tree", **options),
+        probe_coreference(loaded, trees, None, out / "coreference", **options),
+    ]
     with status("writing the report"):
-        together = done.beside(*probes)
+        together = done.beside(*(probe.study for probe in probes))
         page = together.report(out / "report.html")
     say_study(together, page, as_json)
     if serve:

@@ -77,7 +77,7 @@ def map_of_heads(frame: pd.DataFrame) -> alt.HConcatChart:
         name="L" + frame["layer"].astype(str) + ".H" + frame["head"].astype(str),
         behaviour=frame["behaviour"].replace("", "not known"),
     ).round(4)
-    tooltip = ["name:N", "behaviour:N", "cluster:O", alt.Tooltip("mean_uniform:Q", format=".3f", title="divergence from even attention")]  # fmt: skip
+    tooltip = [alt.Tooltip("name:N"), alt.Tooltip("behaviour:N"), alt.Tooltip("cluster:O"), alt.Tooltip("mean_uniform:Q", format=".3f", title="divergence from even attention")]  # fmt: skip
     middle = (data[["x", "y"]].max() + data[["x", "y"]].min()) / 2
     half = float((data[["x", "y"]].max() - data[["x", "y"]].min()).max()) * 0.55 or 1.0
     often = data["behaviour"].value_counts()
