@@ -23,7 +23,7 @@ from attlas.core.errors import CorpusError, MeasureError
 from attlas.core.text import Text
 from attlas.probes import sieve
 from attlas.probes.antecedents import COUNTS, DIRECTIONS, AntecedentCounts, between_words
-from attlas.probes.cases import wilson
+from attlas.probes.cases import quantile, wilson
 from attlas.probes.sieve import FEMININE, MASCULINE, NEUTER, PLURAL, SINGULAR, UNKNOWN, features
 from attlas.probes.windows import cut, windows
 from attlas.testing import check_measure, fold, stream, tiny
@@ -158,12 +158,12 @@ def right_slowly(noted: Coreference, number: int, chosen: int) -> bool:
 
 
 def preferred_slowly(noted: Coreference, number: int, weight) -> int:
-    """The candidate with the most weight, the one with the earlier head word of equals."""
+    """The candidate with the most weight, the one with the earlier head word of equals; none if no weight is above 0."""
     best = -1
     for other in sorted(candidates_slowly(noted, number), key=lambda other: noted.mentions[other].head):
         if best < 0 or weight(noted.mentions[other].head) > weight(noted.mentions[best].head):
             best = other
-    return best
+    return best if best >= 0 and weight(noted.mentions[best].head) > 0 else -1
 
 
 def accuracy_slowly(batches, n_layers: int, n_heads: int) -> tuple[dict, dict, dict]:
@@ -502,10 +502,12 @@ def test_a_head_that_looks_at_the_antecedent_is_right(bert):
         layer.weights.zero_()
         layer.weights[0, 0, 3, 1] = 1  # it -> cat
         layer.weights[0, 0, 2, 3] = 1  # dog -> it
+        layer.weights[0, 1, 1:3, 3] = 0.5  # cat, dog -> it
     table = AntecedentCounts().result(fold(AntecedentCounts(), [layers], bert))["antecedents"]
     row = table.set_index(["layer", "head", "kind", "direction"])
     assert row.loc[(0, 0, "pronoun", "to"), "accuracy"] == 1
     assert row.loc[(0, 0, "pronoun", "from"), "accuracy"] == 0
     assert row.loc[(0, 1, "pronoun", "from"), "accuracy"] == 1, "of equals the earlier word"
-    assert row.loc[(0, 0, "all", "to"), ["low", "high"]].tolist() == pytest.approx(list(wilson(1.0, 1.0)))
+    assert row.loc[(0, 2, "pronoun", "from"), "accuracy"] == 0, "no weight, no answer"
+    assert row.loc[(0, 0, "all", "to"), ["low", "high"]].tolist() == pytest.approx(list(wilson(1.0, 1.0, quantile(1))))
     assert set(table["direction"]) == set(DIRECTIONS)

@@ -34,7 +34,6 @@ from attlas.measures.head_distance import HeadDistance, divergences
 from attlas.measures.head_map import behaviours, head_map, neighbours, square, within_layers
 from attlas.measures.importance import Importance
 from attlas.measures.special_gradient import COLUMNS, SpecialGradient, special_gradient
-from attlas.measures.surface import Surface
 from attlas.models.differentiate import differentiate, pseudo_loss
 from attlas.probes import kernels as probe_kernels
 from attlas.probes.arcs import DIRECTIONS, OFFSETS, PUBLISHED_OFFSETS, ArcCounts, cases_of
@@ -318,7 +317,7 @@ def in_a_plane(seed, count=12):
     return np.linalg.norm(points[:, None] - points, axis=-1)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_points_of_a_plane_are_where_they_were(seed):
     means = in_a_plane(seed)
     drawn = head_map(table_of(means, 4))
@@ -840,7 +839,7 @@ def test_parameters_that_are_frozen_have_special_gradients_too(family, task):
 @pytest.mark.parametrize("family", ["bert", "longformer"])
 def test_importance_and_special_gradient_in_one_study_are_as_alone(family, tmp_path):
     model = stirred(tiny(family, "classify"))
-    measures = [SpecialGradient(), Importance(accumulate="grad"), Surface(), Entropy(), HeadDistance()]
+    measures = [SpecialGradient(), Importance(accumulate="grad"), Entropy(), HeadDistance()]
     both = attlas.study(model, list(LEARNT), measures, tmp_path / "both")
     for measure in measures:
         alone = attlas.study(model, list(LEARNT), [measure], tmp_path / measure.name)
@@ -1195,8 +1194,10 @@ def compare_arcs(tables, expected, offsets):
     assert tables["arcs_counts"].to_dict("records") == [{name: counted[name] for name in names}]
 
 
-@pytest.mark.parametrize("convention", ["sound", "published"])
-@pytest.mark.parametrize("family", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("family", "convention"),
+    [("bert", "sound"), ("bert", "published"), ("gpt2", "sound"), ("longformer", "sound"), ("longformer", "published")],
+)
 def test_arcs_are_their_twin(family, convention):
     model, measure = tiny(family), ArcCounts(convention=convention)
     texts = sentences(1)

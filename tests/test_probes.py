@@ -108,7 +108,7 @@ def chained(name: object, offset: int, words: int = 6) -> Text:
 
 
 def treebank(count: int, seed: int = 0, words: Sequence[str] = PLAIN) -> list[Text]:
-    """Sentences for `rigged`: obj hangs on "cat", which stands anywhere; det on the word before; the rest on anything."""
+    """Sentences for `rigged`: obj hangs on "cat", which stands anywhere; det on the word before, the rest on any before."""
     rng, out = np.random.default_rng(seed), []
     for number in range(count):
         size = int(rng.integers(7, 13))
@@ -124,11 +124,11 @@ def treebank(count: int, seed: int = 0, words: Sequence[str] = PLAIN) -> list[Te
             elif kind == 0 and place:
                 heads.append(place - 1)
                 relations.append("det")
-            elif kind == 1:
+            elif kind == 1 or not place:
                 heads.append(cat)
                 relations.append("obj")
             else:
-                heads.append(int(rng.choice([other for other in range(size) if other != place])))
+                heads.append(int(rng.integers(place)))
                 relations.append("punct" if own[place] == "." else "nmod:of")
         out.append(sentence(f"{seed}-{number}", own, heads, relations))
     return out
@@ -285,7 +285,7 @@ def test_every_number_of_the_table_is_that_of_loops(family: str, convention: str
     published = convention == "published"
     there = arcs_slowly(model, test, published)
     here = there if published else arcs_slowly(model, train)
-    least = 12
+    least = 15
     heads = SyntaxHeads(model, convention=convention, min_cases=least, progress=False).fit(train)
     table = heads.evaluate(test)
     sizes = {name: [len(next(iter(part.get(name, [{0: []}])[0].values()))) for part in (here, there)] for name in here}
@@ -423,7 +423,7 @@ def test_the_head_of_antecedents_is_chosen_on_some_documents_and_scored_on_other
     assert heads.score(two) == 1
     other = CoreferenceHeads(rigged(looks), progress=False).fit(one).evaluate(one).set_index(["who", "kind"])
     assert other.loc[("head", "all"), ["head", "accuracy"]].tolist() == [0, 1]
-    assert other.loc[("head_back", "all"), ["head", "accuracy"]].tolist() == [1, 1]
+    assert other.loc[("head_back", "all"), ["direction", "accuracy"]].tolist() == ["from", 1]
 
 
 def test_coreference_is_that_of_loops() -> None:
@@ -665,7 +665,7 @@ def test_the_same_probe_writes_the_same_bytes(kind: str, done: dict[str, Experim
     assert (again.study.folder / RESULT).read_bytes() == (done[kind].study.folder / RESULT).read_bytes()
 
 
-@given(st.integers(2, 60), st.floats(0.01, 0.9), st.integers(0, 9))
+@given(st.integers(2, 60), st.floats(0.01, 0.5), st.integers(0, 9))
 def test_texts_are_cut_in_two_without_overlap(count: int, share: float, seed: int) -> None:
     texts = [Text(str(n), f"text {n}") for n in range(count)]
     rest, away = cut_in_two(texts, share, seed)
@@ -691,37 +691,29 @@ def test_one_file_is_cut_in_two(kind: str, tmp_path: Path) -> None:
 @KINDS_OF_PROBE
 def test_sentences_longer_than_the_model_are_counted(kind: str, tmp_path: Path) -> None:
     short = rigged()
-    model = attlas.load((short.network, short.tokenizer), max_length=10)  # eight words and the marks
+    model = attlas.load((short.network, short.tokenizer), max_length=9)  # seven words and the marks
     texts = TEXTS[kind]
     found = PIPELINES[kind](model, texts(30, 1), texts(25, 2), tmp_path / "out")
     counts = found.result["counts"]
     assert counts["read"] == counts["analysed"]
-    if kind == "coreference":  # cut between sentences; the first sentence has seven words, the second more than eight
-        assert counts["truncated"] == 25
-        assert found.result["windows"]["out_of_reach"] > 0
-        assert found.result["mentions"]["unseen"] == 0
+    if kind == "coreference":  # both sentences are longer; "Anna" has three tokens, so that the second is cut off
+        assert (counts["read"], counts["truncated"]) == (50, 50)
+        assert found.result["mentions"]["unseen"] == 25
+        assert found.result["windows"]["out_of_reach"] == 50  # "it" and "she"
         return
     lengths = [len(one.words or ()) for one in texts(25, 2)]
-    assert counts["truncated"] == sum(length > 8 for length in lengths) > 0
-    assert counts["tokens_cut"] == sum(max(0, length - 8) for length in lengths)
+    assert counts["truncated"] == sum(length > 7 for length in lengths) > 0
+    assert counts["tokens_cut"] == sum(max(0, length - 7) for length in lengths)
     lost = headless = 0
     for one in texts(25, 2):
         tree = one.annotations[DEPENDENCIES]
         for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
             if kind == "tree":
-                lost, headless = lost + (word >= 8), headless + (word < 8 <= head)
+                lost, headless = lost + (word >= 7), headless + (word < 7 <= head)
             elif relation not in ("root", "punct"):
-                lost += word >= 8 or head >= 8
+                lost += word >= 7 or head >= 7
     assert found.result["words"]["unseen"] == lost > 0
     assert found.result["words"].get("headless", 0) == headless
-
-
-def test_the_number_of_cases_may_be_lowered_as_the_error_says(tmp_path: Path) -> None:
-    train, test = [chained(n, 1) for n in range(6)], [chained(n, 1) for n in range(6, 12)]
-    with pytest.raises(CorpusError, match=r"ask for fewer cases with min_cases \(--min-cases\)"):
-        probe_syntax(rigged(), train, test, tmp_path / "out", progress=False)
-    found = probe_syntax(rigged(), train, test, tmp_path / "out", min_cases=5, progress=False)
-    assert [row["relation"] for row in found.result["relations"]] == ["det"]
 
 
 def test_a_word_without_a_head_may_have_the_name_of_a_relation(tmp_path: Path) -> None:
@@ -760,7 +752,7 @@ def test_a_difference_seen_in_one_text_alone_is_not_certain() -> None:
 
 def test_a_probe_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Path, tiny_folder: Path) -> None:
     data = tmp_path / "bank.conllu"
-    data.write_text(as_conllu(treebank(1500, 1)))
+    data.write_text(as_conllu(treebank(520, 1)))
     out, whole = tmp_path / "broken", tmp_path / "whole"
     command = ["probe", "syntax", "--data", data, "--model", tiny_folder, "--out", out, "--no-report", "--workers", "1"]
     process = subprocess.Popen(
@@ -860,6 +852,8 @@ def test_topology_may_stand_beside_a_study(tmp_path: Path) -> None:
     heads = pd.DataFrame({"layer": [0, 0, 1, 1], "head": [0, 1, 0, 1], "train": 0.5, "test": 0.4})
     told = {"difference_from_model": None, "test_texts_in_train": 0, "truncated": {}, "features": {"left_out": 0}, "maps": {"pearson": None}}  # fmt: skip
     frames = {"topology": pd.DataFrame([{"classifier": "all", **scores}]), "topology_heads": heads}
+    for name in ("topology", "first"):
+        (tmp_path / name).mkdir()
     second = write_derived(tmp_path / "topology", about("topology", topology=told), frames, {})
     first = write_derived(tmp_path / "first", about("first"), {"own": heads}, {})
     assert findings(second)
@@ -1253,7 +1247,7 @@ def write_paper(root: Path) -> None:
     for part in ("development", "validation"):
         rows = [columns]
         for number in range(6):
-            text = f"Anna saw Mary and she was good {number}"
+            text = f"Anna saw Mary and she was good {part} {number}"
             first = number % 2 == 0
             rows.append([f"{part}-{number}", text, "she", str(text.index("she")), "Anna", "0", str(first).upper(), "Mary", str(text.index("Mary")), str(not first).upper(), "http://example.org"])  # fmt: skip
         files[f"gap/gap-{part}.tsv"] = "\n".join("\t".join(row) for row in rows) + "\n"
@@ -1268,9 +1262,6 @@ def test_reproduce_bert(inside: Callable[..., Said], tmp_path: Path, small_folde
     monkeypatch.setattr("attlas.papers.bert.SEGMENTS", 40)
     monkeypatch.setattr("attlas.papers.bert.RANDOM_SEGMENTS", 10)
     command = ["reproduce", "bert", "--data-root", "data", "--model", small_folder, "--out", "out"]
-    parts = inside(*command, "--parts", "coreference")
-    assert parts.code == 0, parts.error
-    assert "Table 1" not in parts.out
     said = inside(*command)
     assert said.code == 0, said.error
     out = tmp_path / "out"
@@ -1297,6 +1288,7 @@ def test_reproduce_bert(inside: Callable[..., Said], tmp_path: Path, small_folde
         assert f"out/{name}" in said.out
     for name in ("attlas.probes.passes.study", "attlas.probes.tree.gather", "attlas.studies.run.ShardJob"):
         monkeypatch.setattr(name, refuse)
+    monkeypatch.setattr("attlas.views.charts.export", lambda chart, path: path)  # drawn already
     again = inside(*command, "--json")
     assert again.code == 0, again.error
     assert (out / "bert.md").read_text() == table
@@ -1306,6 +1298,8 @@ def test_reproduce_bert(inside: Callable[..., Said], tmp_path: Path, small_folde
     assert set(content["ours"]) == {
         "syntax ud_ewt", "syntax ud_gum", "coreference ud_gum", "coreference litbank", "coreference gap", "tree own", "tree glove", "tree published", "figures",
     }  # fmt: skip
+    some = inside(*command, "--parts", "coreference", "--json")
+    assert {name.partition(" ")[0] for name in json.loads(some.out)["ours"]} == {"coreference"}
     for wrong, message in ((["--parts", "table9"], "there is no part 'table9'; they are figures, syntax, coreference, tree"), (["--data-root", "nowhere"], "there is no folder nowhere")):  # fmt: skip
         refused = inside(*command, *wrong)
         assert (refused.code, refused.out, refused.error.count("\n")) == (2, "", 1)

@@ -21,19 +21,16 @@ from attlas import Model, Text
 from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
 from attlas.core.errors import CorpusError, MeasureError, ModelError, StudyError
 from attlas.probes import weights as weights_module
-from attlas.probes.spanning import spanning_tree
-from attlas.probes.tree import (
-    IGNORED,
-    UNSEEN,
+from attlas.probes.scorers import (
     AttentionScorer,
     AttentionWordsScorer,
     DistanceWordsScorer,
     Given,
     Scorer,
-    TreeProbe,
     distance_features,
-    sentence_of,
 )
+from attlas.probes.spanning import spanning_tree
+from attlas.probes.tree import IGNORED, UNSEEN, TreeProbe, sentence_of
 from attlas.probes.vectors import GloveVectors, ModelVectors
 from attlas.probes.weights import gather, index_path, weights_path
 from attlas.testing import stream, tiny

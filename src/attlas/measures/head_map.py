@@ -76,7 +76,7 @@ def head_map(
 
 def _spread_out(means: Floats, seed: int) -> tuple[Floats, float]:
     """Places in two dimensions whose distances are as near as can be to these: [head, 2], and Kruskal's stress."""
-    if len(means) < 3:
+    if len(means) < 3 or not means.any():
         return np.stack([np.arange(len(means)) * float(means.max()), np.zeros(len(means))], 1), 0.0
     places, _ = smacof(
         means, n_components=2, n_init=5, max_iter=1000, eps=1e-10, random_state=seed, normalized_stress=False

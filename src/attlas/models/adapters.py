@@ -55,10 +55,13 @@ class DenseSeen:
     def attention(self, batch: Batch, index: int) -> Attention:
         n = batch.n_tokens
         layer = DenseAttention(self.weights.detach()[..., :n, :n].to(wide(self.weights)), batch, index, self.visible)
-        layer.gradient_source = lambda: DenseAttention(
-            gradient_of(self.weights)[..., :n, :n].to(wide(self.weights)), batch, index, self.visible
-        )
+        layer.gradient_source = lambda: DenseAttention(self._gradient(n), batch, index, self.visible)
         return layer
+
+    def _gradient(self, n: int) -> Tensor:
+        """The gradient of the weights; 0 for those that no query can give, whatever the loss would make of them."""
+        gradient = gradient_of(self.weights)[..., :n, :n].to(wide(self.weights))
+        return gradient if self.visible is None else gradient * self.visible[:, None]
 
     def keep_gradient(self) -> None:
         keep_gradient(self.weights)

@@ -120,10 +120,12 @@ def _by_word(marked: Bools, heading: Bools) -> Bools:
 
 
 def heads_right(weights: npt.NDArray[np.float32], mentions: Mentions) -> Bools:
-    """Whether the candidate that a head prefers is an antecedent, the earlier of equals: [head, word, word] -> [mention, direction, head]."""
+    """Whether the candidate that a head prefers is an antecedent, the earlier of equals: [head, word, word] -> [mention, direction, head]; not if all weights are 0."""
     to, back = weights[:, mentions.head], weights.transpose(0, 2, 1)[:, mentions.head]
     both = np.where(mentions.candidates, np.stack([to, back]), -np.inf)  # direction head mention word
-    right: Bools = mentions.right[np.arange(len(mentions)), both.argmax(-1)]  # direction head mention
+    right: Bools = mentions.right[np.arange(len(mentions)), both.argmax(-1)] & (
+        both.max(-1) > 0
+    )  # direction head mention
     return right.transpose(2, 0, 1)
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.stats import t as student
 
 from attlas.core.states import Floats, Tally
 
@@ -28,6 +30,8 @@ def width(answers: int, baselines: int) -> int:
 
 def add_cases(tally: Tally, kinds: Sequence[str], texts: npt.NDArray[Any], answers: Bools, baselines: Bools) -> None:
     """Add cases: each one's kind and text, and whether each answer and each baseline is right ([case, answer], [case, baseline])."""
+    if not len(kinds):
+        return
     names, kind = np.unique(np.asarray(kinds, dtype=object), return_inverse=True)
     order = np.lexsort([texts, kind])
     kind, texts = kind[order], np.asarray(texts)[order]
@@ -114,11 +118,12 @@ class Shares:
         return self._interval(*(float(part[baseline]) for part in parts))
 
     def _interval(self, right: float, squares: float, with_n: float) -> tuple[float, float]:
+        """Wilson's, with as many cases as would vary so much if they were independent; no more than texts if all or none are right, where nothing is seen to vary."""
         texts, n, nn = self.sums[:3]
         share = right / n
         spread = self._spread(squares, with_n, share, nn, texts) / n**2
         alone = share * (1 - share) / n  # if all cases were independent
-        return wilson(share, float(n / max(1.0, spread / alone)) if alone > 0 else float(n))
+        return wilson(share, float(n / max(1.0, spread / alone)) if alone > 0 else float(texts), quantile(int(texts)))
 
     def difference(self, answer: int, baseline: int) -> tuple[float, float, float]:
         """By how much an answer is right more often than a baseline on the same cases, and its 95 % interval."""
@@ -127,7 +132,7 @@ class Shares:
         b, bb, bn = (float(part[baseline]) for part in self._three(3 + 3 * self.n_answers, self.n_baselines))
         hb = float(self.sums[3 + 3 * (self.n_answers + self.n_baselines) + answer * self.n_baselines + baseline])
         gap = (h - b) / n
-        half = Z * float(np.sqrt(self._spread(hh - 2 * hb + bb, hn - bn, gap, nn, texts))) / n
+        half = quantile(int(texts)) * float(np.sqrt(self._spread(hh - 2 * hb + bb, hn - bn, gap, nn, texts))) / n
         return float(gap), float(gap - half), float(gap + half)
 
     @staticmethod
@@ -136,11 +141,21 @@ class Shares:
         return max(0.0, squares - 2 * share * with_n + share**2 * nn) * texts / max(1.0, texts - 1)
 
 
-def wilson(share: float, n: float) -> tuple[float, float]:
+@cache
+def quantile(texts: int) -> float:
+    """How many standard errors a 95 % interval goes to each side, by Student's t over so many texts.
+
+    >>> round(quantile(10), 2), round(quantile(1000), 2)
+    (2.26, 1.96)
+    """
+    return float(student.ppf(0.975, max(1, texts - 1)))
+
+
+def wilson(share: float, n: float, z: float = Z) -> tuple[float, float]:
     """Wilson's 95 % interval of a share of n.
 
     >>> [round(end, 3) for end in wilson(0.9, 100)]
     [0.826, 0.945]
     """
-    middle, half = share + Z * Z / (2 * n), Z * float(np.sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)))
-    return (middle - half) / (1 + Z * Z / n), (middle + half) / (1 + Z * Z / n)
+    middle, half = share + z * z / (2 * n), z * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
+    return max(0.0, (middle - half) / (1 + z * z / n)), min(1.0, (middle + half) / (1 + z * z / n))

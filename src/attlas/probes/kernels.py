@@ -11,7 +11,7 @@ import numpy.typing as npt
 def most_attended(
     weights: npt.NDArray[np.float32], of: npt.NDArray[np.int64], count: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """For each word of one text the other word that it attends to most, and the one that attends to it most: [head, word] each, -1 if there is none.
+    """For each word of one text the other word that it attends to most, and the one that attends to it most: [head, word] each, -1 if there is none with a weight above 0.
 
     `weights` is [head, query, key] between tokens; `of[token]` is the token's word, -1 for a token that takes no part. *To* a word is the sum over its tokens,
     *from* a word the mean; the earlier word wins among equals.
@@ -34,11 +34,11 @@ def most_attended(
             for key in range(n):
                 if of[key] >= 0:
                     words[source, of[key]] += weights[head, query, key]
-        most[:] = -1
+        most[:] = 0
         for source in range(count):
             if pieces[source] == 0:
                 continue
-            best = -1.0
+            best = 0.0
             for target in range(count):
                 if target == source or pieces[target] == 0:
                     continue
