@@ -35,7 +35,7 @@ class Mention:
 class Coreference:
     """The mentions of a text in order (by start, longer ones first), and the words at which its sentences begin.
 
-    With `around` an antecedent may also stand after a mention, as in pairs of names given for a pronoun.
+    With `around` an antecedent may also stand after a mention, and only pronouns have one: as in pairs of names given for a pronoun.
     """
 
     mentions: tuple[Mention, ...]

@@ -82,8 +82,10 @@ def candidates(coreference: Coreference) -> Bools:
 
 
 def antecedents(coreference: Coreference) -> Bools:
-    """Which candidates of each mention name the same thing: [mention, mention]."""
-    return candidates(coreference) & _equal([mention.chain for mention in coreference.mentions])
+    """Which candidates of each mention name the same thing: [mention, mention]; with `around` only pronouns have any."""
+    same: Bools = candidates(coreference) & _equal([mention.chain for mention in coreference.mentions])
+    asking = [not coreference.around or mention.kind == "pronoun" for mention in coreference.mentions]
+    return same & np.array(asking, dtype=bool)[:, None]
 
 
 def scored(coreference: Coreference) -> Ints:
