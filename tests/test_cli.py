@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,11 @@ def test_help_and_measures_do_not_import_torch() -> None:
         ("reproduce --help", "betti"),
         ("reproduce betti --help", "--data-root"),
         ("reproduce longformer --help", "--data-root"),
+        ("reproduce bert --help", "--parts"),
+        ("probe --help", "coreference"),
+        ("probe syntax --help", "--min-cases"),
+        ("probe tree --help", "--vectors"),
+        ("probe coreference --help", "--tokens"),
         ("lengthen --help", "--window"),
     ):
         done = subprocess.run([sys.executable, "-c", code.format(arguments)], capture_output=True, text=True)
@@ -198,7 +204,23 @@ def test_tour_does_everything_on_what_is_embedded(attlas_command: Run, tmp_path:
     done = attlas_command("tour", "--model", tiny_folder, "--out", "tour")
     assert done.returncode == 0, done.stderr
     assert "460 of 460 read" in done.stdout
-    assert (tmp_path / "tour/report.html").is_file()
+    for name in ("syntax", "tree", "coreference"):
+        assert (tmp_path / "tour" / name / "manifest.json").is_file()
+    tables = next(line for line in done.stdout.splitlines() if line.startswith("tables"))
+    for said in (
+        "relations have a head that beats the best fixed offset",
+        "Attention alone finds the syntactic head of",
+        "finds the antecedent of",
+        "Heads of one layer diverge by",
+        "The loss depends on attention to [SEP]",
+    ):
+        assert said in done.stdout, said
+    page = (tmp_path / "tour/report.html").read_text()
+    shown = re.findall(r'<section id="(\w+)"', page)
+    for name in ("syntax", "tree", "coreference", "head_distance", "special_gradient"):
+        assert name in shown
+        assert name in tables
+    assert len(shown) == len(set(shown))
 
 
 class Said(NamedTuple):

@@ -6,6 +6,7 @@ paragraphs with two [SEP]; ours are consecutive sentences with one.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,13 +161,17 @@ class _Run:
             "published": ("the same as published: GloVe vectors shifted by one word", glove, "published"),
         }  # fmt: skip
         found: dict[str, Experiment] = {}
+        cache = self.folder / "tree-passes"  # shared by the three, and large
+        if self.options["fresh"]:
+            shutil.rmtree(cache, ignore_errors=True)
         for name, (title, vectors, convention) in ways.items():
             self.say(f"Table 3: {title}")
             found[name] = probe_tree(
                 self.model, train, test, self.folder / f"tree-{name}", vectors=vectors, convention=convention, seed=SEED, say=self.say,
-                cache=self.folder / "tree-passes", **self.options,
+                cache=cache, **self.options,
             )  # fmt: skip
             self.done.results[f"tree {name}"] = found[name].result
+        shutil.rmtree(cache, ignore_errors=True)
         self.done.lines += ["### Table 3: probes, UD English-EWT (fitted on train, scored on dev)", "", *_tree_lines({ways[name][0]: one for name, one in found.items()}), ""]  # fmt: skip
         self.picture(heads.probes(found["own"].study.table("tree")), "table3")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -81,6 +82,8 @@ def _probed(
     }  # fmt: skip
 
     def run() -> Experiment:
+        if fresh:
+            shutil.rmtree(folder / PASSES, ignore_errors=True)
         tables, result, counts = work(loaded, first, second, folder / PASSES)
         in_both = len({one.text for one in second} & {one.text for one in first})
         result = {**result, "texts": {"train": len(first), "test": len(second), "in_both": in_both}, "counts": counts}
@@ -89,7 +92,9 @@ def _probed(
             "counts": counts, "seed": seed, "versions": versions(), "identity": identity, "probe": {"kind": kind, "texts": result["texts"]},
             "seconds": round(time.perf_counter() - began, 3),
         }  # fmt: skip
-        return Experiment(write_derived(folder, manifest, tables, result), result)
+        done = Experiment(write_derived(folder, manifest, tables, result), result)
+        shutil.rmtree(folder / PASSES, ignore_errors=True)  # the attention of a treebank takes gigabytes
+        return done
 
     return remembered(folder, identity, fresh, Experiment, run)
 
