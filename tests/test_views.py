@@ -106,8 +106,8 @@ def test_the_report_is_drawn_offline(hostile: attlas.Study, tmp_path: Path, brow
             color_scheme=scheme,
             viewport={"width": width, "height": 800},
         )
-        page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 17")
-        assert page.locator("#surface svg .mark-symbol.role-mark path").count() == 72
+        page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 19")
+        assert page.locator("#surface [data-chart]").first.locator("svg .mark-symbol.role-mark path").count() == 72
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         before = page.locator("#totals w").evaluate_all("all => all.map(one => one.className)")
         page.locator("#totals [data-choose=layer]").first.select_option("1")
@@ -159,7 +159,7 @@ def test_even_attention_of_a_causal_text_is_not_one() -> None:
 def test_every_chart_is_exported(hostile: attlas.Study, tmp_path: Path, kind: str) -> None:
     paths = write_charts(hostile, tmp_path / "charts", kind)
     signature = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}[kind]
-    assert len(paths) == 23
+    assert len(paths) == 25
     assert all(path.read_bytes().startswith(signature) for path in paths)
 
 

@@ -12,13 +12,13 @@ import pandas as pd
 
 from attlas.core import kernels
 from attlas.core.attention import Attention
+from attlas.core.conventions import check_convention
 from attlas.core.errors import MeasureError
 from attlas.core.measure import Measure, Shape
 from attlas.core.states import Floats, State, Sums
-from attlas.measures.head_map import head_map, neighbours
+from attlas.measures.head_map import head_map, neighbours, within_layers
 
 PUBLISHED_SMOOTHING = 0.001
-CONVENTIONS = ("sound", "published")
 
 
 def divergences(layers: Sequence[Attention], smoothing: float = 0.0) -> tuple[Floats, Floats]:
@@ -68,7 +68,7 @@ class HeadDistance(Measure[DistanceState]):
 
     The paper's code smooths the weights (half precision has exact zeros) and so does `convention="published"`; the divergence needs it not. `distance` is the sum over rows, `mean` a row's mean,
     from 0 (the same) to ln 2 = 0.69 (nothing in common). From it follow `head_map`, two dimensions by metric MDS with hierarchical `clusters` and, where `surface` and `entropy` were measured
-    beside it, what each head does; and `head_neighbours`, the nearest heads of each.
+    beside it, what each head does; `head_neighbours`, the nearest heads of each, and `head_layers`, whether heads of one layer are nearer than others.
     """
 
     name: ClassVar[str] = "head_distance"
@@ -78,8 +78,7 @@ class HeadDistance(Measure[DistanceState]):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.convention not in CONVENTIONS:
-            raise MeasureError(f"convention is {self.convention!r}; it must be {' or '.join(CONVENTIONS)}")
+        check_convention(self.convention)
         if self.clusters < 1:
             raise MeasureError(f"clusters is {self.clusters}; it must be at least 1")
 
@@ -92,7 +91,7 @@ class HeadDistance(Measure[DistanceState]):
         )
 
     def update(self, state: DistanceState, layer: Attention) -> None:
-        state.layers.append(layer)
+        state.layers = [layer] if layer.index == 0 else [*state.layers, layer]
         if len(state.layers) < state.shape[0]:
             return
         layers, state.layers = state.layers, []
@@ -119,4 +118,8 @@ class HeadDistance(Measure[DistanceState]):
     def conclude(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         found = tables["head_distance"]
         drawn = head_map(found, tables.get("surface"), tables.get("entropy"), clusters=self.clusters, seed=self.seed)
-        return {"head_map": drawn, "head_neighbours": neighbours(found)}
+        return {
+            "head_map": drawn,
+            "head_neighbours": neighbours(found),
+            "head_layers": pd.DataFrame([within_layers(found, seed=self.seed)]),
+        }

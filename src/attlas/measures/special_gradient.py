@@ -42,7 +42,6 @@ class GradientState(State):
     """Means over texts."""
 
     size: Moments  # layer head column
-    loss: Moments  # one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +49,7 @@ class SpecialGradient(LearningMeasure[GradientState]):
     """Mean |d loss / d weight| of each head over the weights to [SEP], to [CLS], to punctuation and to all other tokens (Clark et al. 2019, Figure 3): small where a head may look without effect.
 
     The loss of a text is a masked language model's over all its tokens, none of which is masked, a causal one's, or a classifier's; a model without a head has a pseudo-loss, the mean last hidden
-    state along a fixed random direction. Beside each column stands `all`, the mean over all weights: the same size for every token would give that.
+    state along a fixed random direction. Beside each column stands `NAME_all`, the mean over all weights: the same size for every token would give that.
     """
 
     name: ClassVar[str] = "special_gradient"
@@ -65,13 +64,12 @@ class SpecialGradient(LearningMeasure[GradientState]):
         return False
 
     def start(self, model: Shape) -> GradientState:
-        return GradientState(Moments.zeros(model.n_layers, model.n_heads, len(COLUMNS)), Moments.zeros(1))
+        return GradientState(Moments.zeros(model.n_layers, model.n_heads, len(COLUMNS)))
 
     def update(self, state: GradientState, layer: Attention) -> None:
         """Nothing is read before the backward pass."""
 
     def learn(self, state: GradientState, learned: Learned) -> None:
-        state.loss.add(0, learned.loss)
         for layer in learned.layers:
             state.size.add(layer.index, special_gradient(layer, frozenset(self.punctuation)))
 
@@ -82,6 +80,6 @@ class SpecialGradient(LearningMeasure[GradientState]):
         for number, name in enumerate(COLUMNS):
             columns[name] = mean[..., number]
             if name != "all":
-                columns[f"{name}_uniform"] = mean[..., -1]
+                columns[f"{name}_all"] = mean[..., -1]
             columns[f"{name}_error"] = error[..., number]
         return {"special_gradient": head_frame(layers, heads, columns)}

@@ -6,9 +6,10 @@ paragraphs with two [SEP]; ours are consecutive sentences with one.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pandas as pd
 
 from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.text import Text
+from attlas.corpora import read
 from attlas.corpora.conllu import conllu_documents
+from attlas.corpora.coreference import documents as corpus
 from attlas.corpora.corpus import BadRow
 from attlas.measures.head_map import head_map
 from attlas.models import Model, load
@@ -24,7 +27,6 @@ from attlas.papers.data import check_chosen, data_folder, existing
 from attlas.probes.coreference import documents
 from attlas.probes.examples import telling
 from attlas.probes.pipeline import cut_in_two, probe_coreference, probe_syntax, probe_tree
-from attlas.probes.syntax import sentences
 from attlas.probes.windows import windows
 from attlas.studies import Study, study
 from attlas.studies.derived import Experiment
@@ -35,6 +37,7 @@ from attlas.views.picture import write_picture
 
 SEED = 0
 PARTS = ("figures", "syntax", "coreference", "tree")
+ORDER = ("syntax", "coreference", "tree", "figures")  # the map names heads by what they find
 SEGMENTS, TOKENS, RANDOM_SEGMENTS = 1000, 128, 200
 MEASURES = ("surface", "entropy", "head_distance", "special_gradient")
 # UD's name, the paper's (Stanford Dependencies), accuracy and best offset of its notebook where it has them, else of its Table 1
@@ -51,21 +54,41 @@ KINDS = ("all", "pronoun", "proper", "common")
 
 
 @dataclass
-class Reproduced:
-    """What was measured, by part, the lines that say it, and the pictures of the figures."""
+class Part:
+    """One part of the reproduction: what was measured, the lines that say it, pictures, and the heads it has names for."""
 
-    model: str
     results: dict[str, Any] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
-    pictures: list[Path] = field(default_factory=list)
+    pictures: list[str] = field(default_factory=list)
+    named: list[list[Any]] = field(default_factory=list)  # layer, head, name
+
+
+@dataclass
+class Reproduced:
+    """What was measured, by part; parts of earlier runs in the same folder among them."""
+
+    model: str
+    parts: dict[str, Part] = field(default_factory=dict)
+
+    @classmethod
+    def found(cls, model: str, path: Path, fresh: bool) -> Reproduced:
+        """What an earlier run with the same model left."""
+        known = json.loads(path.read_text()) if path.is_file() and not fresh else {}
+        parts = known.get("parts", {}) if known.get("model") == model else {}
+        return cls(model, {name: Part(**part) for name, part in parts.items()})
+
+    @property
+    def pictures(self) -> list[Path]:
+        return [Path(path) for name in PARTS if name in self.parts for path in self.parts[name].pictures]
 
     def to_dict(self) -> dict[str, Any]:
         published = {"relations": PUBLISHED_RELATIONS, "coreference": PUBLISHED_COREFERENCE, "probes": PUBLISHED_PROBES}
-        return {"model": self.model, "published": published, "ours": self.results, "pictures": [str(path) for path in self.pictures]}  # fmt: skip
+        ours = {name: value for part in self.parts.values() for name, value in part.results.items()}
+        return {"model": self.model, "published": published, "ours": ours, "parts": {name: asdict(part) for name, part in self.parts.items()}}  # fmt: skip
 
     def markdown(self) -> str:
         """The numbers of all parts."""
-        return "\n".join(self.lines)
+        return "\n".join(line for name in PARTS if name in self.parts for line in self.parts[name].lines)
 
 
 def reproduce(
@@ -85,14 +108,15 @@ def reproduce(
     loaded = load(model)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    run = _Run(
-        loaded, root, folder, {"workers": workers, "fresh": fresh, "progress": progress}, say, Reproduced(loaded.name)
-    )
-    for part in [part for part in ("syntax", "coreference", "tree", "figures") if part in parts]:  # the map names heads
-        getattr(run, part)()
-        write_json(folder / "bert.json", run.done.to_dict())
-        write_bytes(folder / "bert.md", run.done.markdown().encode())
-    return run.done
+    done = Reproduced.found(loaded.name, folder / "bert.json", fresh)
+    run = _Run(loaded, root, folder, {"workers": workers, "fresh": fresh, "progress": progress}, say, done)
+    for name in [name for name in ORDER if name in parts]:
+        run.part = Part()
+        getattr(run, name)()
+        done.parts[name] = run.part
+        write_json(folder / "bert.json", done.to_dict())
+        write_bytes(folder / "bert.md", done.markdown().encode())
+    return done
 
 
 @dataclass
@@ -105,7 +129,7 @@ class _Run:
     options: dict[str, Any]
     say: Callable[[str], None]
     done: Reproduced
-    named: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    part: Part = field(default_factory=Part)
 
     def treebank(self, name: str, part: str) -> Path:
         return existing(self.root, name, f"{TREEBANKS[name][1]}-{part}.conllu")
@@ -114,47 +138,49 @@ class _Run:
         """Table 1 and Figure 5, on two treebanks."""
         for name, (title, _) in TREEBANKS.items():
             self.say(f"Table 1: {title}")
-            train, test = sentences(self.treebank(name, "train")), sentences(self.treebank(name, "dev"))
-            found = probe_syntax(
-                self.model, train, test, self.folder / f"syntax-{name}", seed=SEED, say=self.say, **self.options
+            train, test = read(self.treebank(name, "train")), read(self.treebank(name, "dev"))
+            found = self.kept(
+                probe_syntax(
+                    self.model, train, test, self.folder / f"syntax-{name}", seed=SEED, say=self.say, **self.options
+                )
             )
-            self.done.results[f"syntax {name}"] = found.result
-            self.done.lines += [f"### Table 1: relations, {title}", "", *_relation_lines(found), ""]
+            self.part.results[f"syntax {name}"] = found.result
+            self.part.lines += [f"### Table 1: relations, {title}", "", *_relation_lines(found), ""]
             table = found.study.table("syntax")
             self.picture(heads.relations(table), f"table1-{name}")
             if name == "ud_ewt":
-                for row in telling(table).to_dict("records"):
-                    self.named.setdefault((row["layer"], row["head"]), []).append(row["relation"])
+                self.part.named += [
+                    [row["layer"], row["head"], row["relation"]] for row in telling(table).to_dict("records")
+                ]
                 drawn = study_lines(found.study)
-                for relation in dict.fromkeys(one.title.partition(",")[0] for one in drawn):
-                    one = next(each for each in drawn if each.title.startswith(f"{relation},"))
-                    path = self.folder / f"figure5-{relation.replace(':', '-')}"
-                    self.done.pictures += write_picture(lines_svg(one, one.title.partition(":  ")[0]), path, "png")
+                for one in {each.relation: each for each in reversed(drawn)}.values():
+                    path = self.folder / f"figure5-{one.relation.replace(':', '-')}"
+                    self.part.pictures += map(str, write_picture(lines_svg(one, one.about), path, "png"))
 
     def coreference(self) -> None:
         """Table 2, on three sets of documents."""
-        litbank = documents(existing(self.root, "litbank", "coref_shared.conll"))
+        chosen, scored = cut_in_two(documents(existing(self.root, "litbank", "coref_shared.conll")), seed=SEED)
         sets: dict[str, tuple[str, Any, Any]] = {
-            "ud_gum": ("GUM (head chosen on train, scored on dev)", documents(self.treebank("ud_gum", "train")), documents(self.treebank("ud_gum", "dev"))),
-            "litbank": ("LitBank (chosen on 56 documents, scored on 14)", *cut_in_two(litbank, seed=SEED)),
-            "gap": ("GAP (chosen on development, scored on validation; of two names the pronoun's)", documents(existing(self.root, "gap", "gap-development.tsv")), documents(existing(self.root, "gap", "gap-validation.tsv"))),
+            "ud_gum": ("GUM (head chosen on train, scored on dev)", corpus(self.treebank("ud_gum", "train")), corpus(self.treebank("ud_gum", "dev"))),
+            "litbank": (f"LitBank (chosen on {len(chosen)} documents, scored on {len(scored)})", chosen, scored),
+            "gap": ("GAP (chosen on development, scored on validation; of two names the pronoun's)", corpus(existing(self.root, "gap", "gap-development.tsv")), corpus(existing(self.root, "gap", "gap-validation.tsv"))),
         }  # fmt: skip
         for name, (title, train, test) in sets.items():
             self.say(f"Table 2: {title}")
             tokens = None if name == "gap" else TOKENS
-            found = probe_coreference(
+            found = self.kept(probe_coreference(
                 self.model, train, test, self.folder / f"coreference-{name}", tokens=tokens, seed=SEED, say=self.say, **self.options
-            )  # fmt: skip
-            self.done.results[f"coreference {name}"] = {key: value for key, value in found.result.items() if key != "heads"}  # fmt: skip
-            self.done.lines += [f"### Table 2: antecedents, {title}", "", *_coreference_lines(found), ""]
+            ))  # fmt: skip
+            self.part.results[f"coreference {name}"] = {key: value for key, value in found.result.items() if key != "heads"}  # fmt: skip
+            self.part.lines += [f"### Table 2: antecedents, {title}", "", *_coreference_lines(found), ""]
             self.picture(heads.coreference(found.study.table("coreference")), f"table2-{name}")
             if name == "ud_gum":
                 best = found.result["best"][0]
-                self.named.setdefault((best["layer"], best["head"]), []).append("coreference")
+                self.part.named.append([best["layer"], best["head"], "coreference"])
 
     def tree(self) -> None:
         """Table 3, in both conventions, with the model's own word vectors and GloVe's."""
-        train, test = sentences(self.treebank("ud_ewt", "train")), sentences(self.treebank("ud_ewt", "dev"))
+        train, test = read(self.treebank("ud_ewt", "train")), read(self.treebank("ud_ewt", "dev"))
         glove = existing(self.root, "glove50", "glove.6B.50d.top20k.txt")
         ways = {
             "own": ("the model's own word vectors", None, "sound"), "glove": ("GloVe, 50 dimensions, 20,000 words", glove, "sound"),
@@ -166,13 +192,13 @@ class _Run:
             shutil.rmtree(cache, ignore_errors=True)
         for name, (title, vectors, convention) in ways.items():
             self.say(f"Table 3: {title}")
-            found[name] = probe_tree(
+            found[name] = self.kept(probe_tree(
                 self.model, train, test, self.folder / f"tree-{name}", vectors=vectors, convention=convention, seed=SEED, say=self.say,
                 cache=cache, **self.options,
-            )  # fmt: skip
-            self.done.results[f"tree {name}"] = found[name].result
+            ))  # fmt: skip
+            self.part.results[f"tree {name}"] = found[name].result
         shutil.rmtree(cache, ignore_errors=True)
-        self.done.lines += ["### Table 3: probes, UD English-EWT (fitted on train, scored on dev)", "", *_tree_lines({ways[name][0]: one for name, one in found.items()}), ""]  # fmt: skip
+        self.part.lines += ["### Table 3: probes, UD English-EWT (fitted on train, scored on dev)", "", *_tree_lines({ways[name][0]: one for name, one in found.items()}), ""]  # fmt: skip
         self.picture(heads.probes(found["own"].study.table("tree")), "table3")
 
     def figures(self) -> None:
@@ -185,7 +211,10 @@ class _Run:
             self.model.randomized(SEED), segments[:RANDOM_SEGMENTS], MEASURES, self.folder / "segments-random", seed=SEED, **self.options
         )  # fmt: skip
         surface, entropy, distances = (done.table(name) for name in ("surface", "entropy", "head_distance"))
-        named = {head: heads.named_by(names) for head, names in self.named.items()}
+        names: dict[tuple[int, int], list[str]] = {}
+        for layer, head, name in (one for part in self.done.parts.values() for one in part.named):
+            names.setdefault((layer, head), []).append(name)
+        named = {head: heads.named_by(found) for head, found in names.items()}
         places = head_map(distances, surface, entropy, named, seed=SEED)
         drawn = {
             "figure2-surface": heads.surface_by_layer(surface), "figure3-gradient": heads.gradient_by_layer(done.table("special_gradient")),
@@ -193,23 +222,29 @@ class _Run:
         }  # fmt: skip
         for name, chart in drawn.items():
             self.picture(chart, name)
-        self.done.results["figures"] = {"findings": findings(done), "random": findings(control)}
-        self.done.lines += [f"### Figures 2 to 4 and 6: {len(segments):,} segments of EWT, at most {TOKENS} tokens", "", *_figure_lines(done, control, places), ""]  # fmt: skip
+        self.part.results["figures"] = {"findings": findings(done), "random": findings(control)}
+        self.part.lines += [f"### Figures 2 to 4 and 6: {len(segments):,} segments of EWT, at most {TOKENS} tokens (random weights: the first {RANDOM_SEGMENTS})", "", *_figure_lines(done, control, places), ""]  # fmt: skip
 
     def segments(self) -> list[Text]:
-        """Consecutive sentences of EWT's documents, up to 128 tokens; the first so many, no document longer than a segment first."""
-        rows = (row for _, row in conllu_documents(self.treebank("ud_ewt", "train")))
+        """The first segments of EWT's documents: consecutive sentences, as many as 128 tokens hold; a longer sentence is left out, as in the paper."""
         out: list[Text] = []
-        for row in rows:
+        for _, row in conllu_documents(self.treebank("ud_ewt", "train")):
             if isinstance(row, BadRow):
                 raise row.error()
-            out += [text for text in windows(self.model, [row], TOKENS) if isinstance(row, Text)]
+            found = list(windows(self.model, [row], TOKENS))
+            lengths = [len(one) + one.cut for one in self.model.encode(list(enumerate(found)))]
+            out += [text for text, length in zip(found, lengths, strict=True) if length <= TOKENS]
             if len(out) >= SEGMENTS:
                 break
         return out[:SEGMENTS]
 
+    def kept(self, found: Experiment) -> Experiment:
+        """An experiment with its report beside it."""
+        found.study.report(found.study.folder / "report.html")
+        return found
+
     def picture(self, chart: Any, name: str) -> None:
-        self.done.pictures.append(charts.export(chart, self.folder / f"{name}.png"))
+        self.part.pictures.append(str(charts.export(chart, self.folder / f"{name}.png")))
 
 
 def _percent(share: float | None) -> str:

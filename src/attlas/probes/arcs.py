@@ -12,7 +12,7 @@ import pandas as pd
 from attlas.core.annotations import ROOT, Dependencies, dependencies_of
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.errors import MeasureError
+from attlas.core.conventions import check_convention
 from attlas.core.measure import Measure, Shape
 from attlas.core.states import State, Tally
 from attlas.probes import kernels
@@ -21,7 +21,6 @@ from attlas.probes.cases import Shares, add_cases, shares_of, sums_frame, width
 DIRECTIONS = ("dependent->head", "head->dependent")  # who attends to whom
 OFFSETS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
 PUBLISHED_OFFSETS = (-3, -2, -1, 0, 1, 2)
-CONVENTIONS = ("sound", "published")
 ALL = "all"  # every relation together
 NOT_SCORED = ("root", "punct")  # no word is the head of a root, and nobody cares what a comma hangs on
 NOWHERE = -2  # the answer that no head can give
@@ -59,9 +58,9 @@ def cases_of(
             follows = word + 1 < len(words) and words[word + 1].casefold() in _POSSESSIVE and seen[word + 1]
             if follows and tree.relations[word].endswith("poss"):
                 asking[case] = word + 1
-    away = chosen[:, None] + np.array(offsets)
+    away = asking[:, None] + np.array(offsets)
     if published:
-        away = np.clip(away, 0, len(words) - 1)  # theirs is clamped to the sentence
+        away = np.clip(away, ROOT, len(words) - 1)  # theirs is clamped to the sentence with ROOT before it
     return Cases(
         asking, np.where(heads[chosen] == ROOT, NOWHERE, heads[chosen]), tuple(tree.relations[word] for word in chosen), away == heads[chosen][:, None], int((wanted & ~there).sum())
     )  # fmt: skip
@@ -90,8 +89,7 @@ class ArcCounts(Measure[ArcState]):
     convention: str = "sound"
 
     def __post_init__(self) -> None:
-        if self.convention not in CONVENTIONS:
-            raise MeasureError(f"convention is {self.convention!r}; it must be {' or '.join(CONVENTIONS)}")
+        check_convention(self.convention)
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -115,7 +113,7 @@ class ArcCounts(Measure[ArcState]):
                 continue
             most = np.stack(kernels.most_attended(np.ascontiguousarray(square), of, int(of.max(initial=-1)) + 1))
             found.append(most[:, :, cases.asking] == cases.right)  # direction head case
-        state.found.append(found)
+        state.found = [found] if layer.index == 0 else [*state.found, found]
         if len(state.found) == state.shape[0]:
             layers, state.found = state.found, []
             self._add(state, batch, [cases for _, cases in asked], layers)

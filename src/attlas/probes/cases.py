@@ -132,8 +132,15 @@ class Shares:
         b, bb, bn = (float(part[baseline]) for part in self._three(3 + 3 * self.n_answers, self.n_baselines))
         hb = float(self.sums[3 + 3 * (self.n_answers + self.n_baselines) + answer * self.n_baselines + baseline])
         gap = (h - b) / n
-        half = quantile(int(texts)) * float(np.sqrt(self._spread(hh - 2 * hb + bb, hn - bn, gap, nn, texts))) / n
-        return float(gap), float(gap - half), float(gap + half)
+        if texts < 2:
+            return float(gap), -1.0, 1.0
+        z = quantile(int(texts))
+        size = (abs(gap) * n + z * z / 2) / (
+            n + z * z
+        )  # no surer than so many independent cases could be, also where all texts agree
+        spread = self._spread(hh - 2 * hb + bb, hn - bn, gap, nn, texts) / n**2
+        half = z * float(np.sqrt(max(spread, size * (1 - size) / n)))
+        return float(gap), float(max(-1.0, gap - half)), float(min(1.0, gap + half))
 
     @staticmethod
     def _spread(squares: float, with_n: float, share: float, nn: float, texts: float) -> float:

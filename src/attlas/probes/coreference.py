@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
 
 from attlas.core.annotations import KINDS, coreference_of
 from attlas.core.errors import CorpusError, MeasureError
@@ -16,12 +15,13 @@ from attlas.corpora.coreference import documents as read_documents
 from attlas.models import Model, load
 from attlas.probes.antecedents import DIRECTIONS, AntecedentCounts
 from attlas.probes.cases import Shares, shares_of
-from attlas.probes.passes import pass_of
+from attlas.probes.passes import Probe, pass_of
 from attlas.probes.sieve import BASELINES
 from attlas.probes.windows import TOKENS, Cut, cut
 from attlas.studies import Study
 
 ALL = "all"
+WITHOUT = "has an antecedent in its window; give more documents with coreference, or longer windows (--tokens)"
 COLUMNS = ("who", "kind", "accuracy", "low", "high", "n", "texts", "layer", "head", "direction", "difference", "difference_low", "difference_high")  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def documents(source: Any) -> list[Text]:
     return texts
 
 
-class CoreferenceHeads(BaseEstimator):  # type: ignore[misc]
+class CoreferenceHeads(Probe):
     """The head whose mentions attend most to an antecedent, chosen in `fit`, scored in `evaluate` (Clark et al. 2019, Table 2).
 
     A mention with an antecedent in its window is right if its head word attends most, of the head words of all mentions before it, to that of an antecedent. Documents are cut between
@@ -67,9 +67,7 @@ class CoreferenceHeads(BaseEstimator):  # type: ignore[misc]
         self.chosen_ = {kind: int(found.answers[:size].argmax()) for kind, found in shares.items()}
         self.chosen_back_ = {kind: size + int(found.answers[size:].argmax()) for kind, found in shares.items()}
         if ALL not in self.chosen_:
-            raise CorpusError(
-                "no mention has an antecedent in its window; give more documents, or longer windows (--tokens)"
-            )
+            raise CorpusError(f"no mention {WITHOUT}")
         return self
 
     def counts(self, texts: Any) -> tuple[Study, Cut]:
@@ -88,13 +86,15 @@ class CoreferenceHeads(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "chosen_"):
             raise MeasureError("heads must be chosen before they are scored; call fit with other documents first")
         self.scored_, self.scored_cut_ = self.counts(texts)
-        rows = []
+        rows: list[dict[str, Any]] = []
         for kind, shares in self._in_order(self._shares(self.scored_)):
             rows.append(self._head("head", kind, shares, self.chosen_[ALL]))
             if kind != ALL and kind in self.chosen_:
                 rows.append(self._head("head_by_kind", kind, shares, self.chosen_[kind]))
             rows.append(self._head("head_back", kind, shares, self.chosen_back_[ALL]))
             rows += [_baseline(name, number, kind, shares) for number, name in enumerate(BASELINES)]
+        if not rows:
+            raise CorpusError(f"no mention {WITHOUT}")
         return pd.DataFrame(rows, columns=list(COLUMNS))
 
     def score(self, texts: Any, y: Any = None) -> float:

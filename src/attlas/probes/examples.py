@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from attlas.core.annotations import dependencies_of
+from attlas.core.annotations import ROOT, dependencies_of
 from attlas.core.attention import Attention
 from attlas.core.text import Text
 from attlas.models import Model
@@ -27,7 +27,7 @@ def telling(table: pd.DataFrame, count: int = HEADS) -> pd.DataFrame:
 def examples(
     model: Model, texts: Sequence[Text], chosen: pd.DataFrame, sentences: int = SENTENCES
 ) -> dict[str, pd.DataFrame]:
-    """For each chosen relation (a row of `syntax`) some sentences in which its head is right most often: tables `example_words` and `example_arcs`.
+    """For each chosen relation (a row of `syntax`) the sentences in which its head gives most weight to the relation: tables `example_words` and `example_arcs`.
 
     `example_arcs` has the weight of a head between two words (special tokens among them), and `gold` where they are a dependent and its head in the relation, as attention runs.
     """
@@ -40,7 +40,10 @@ def examples(
         for text, weights, strings, gold in _best(model, holding, row)[:sentences]:
             about = {"layer": row["layer"], "head": row["head"], "example": number, "relation": row["relation"], "direction": row["direction"], "text": text.id}  # fmt: skip
             words += [{"example": number, "word": word, "string": string} for word, string in enumerate(strings)]
-            query, key = np.nonzero(weights >= FAINT)
+            shown = weights >= FAINT
+            for pair in gold:
+                shown[pair] = True
+            query, key = np.nonzero(shown)
             arcs += [
                 {**about, "query": int(q), "key": int(k), "weight": float(weights[q, k]), "gold": (int(q), int(k)) in gold}
                 for q, k in zip(query, key, strict=True)
@@ -76,8 +79,10 @@ def _best(model: Model, texts: Iterable[Text], row: dict[str, object]) -> list[E
             pairs = [
                 (place[word], place[head])
                 for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True))
-                if relation == row["relation"]
+                if relation == row["relation"] and head != ROOT
             ]
+            if not pairs:
+                continue
             gold = {pair if row["direction"] == DIRECTIONS[0] else pair[::-1] for pair in pairs}
             weights = square.dense().weights[0, int(str(row["head"]))].float().cpu().numpy()
             told = float(np.mean([weights[pair] for pair in gold]))

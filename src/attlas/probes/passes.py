@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
 from attlas.core.annotations import COREFERENCE, DEPENDENCIES
 from attlas.core.measure import Measure
 from attlas.core.text import Text
@@ -15,12 +17,19 @@ from attlas.models import Model
 from attlas.studies import Study, study
 
 
+class Probe(BaseEstimator):  # type: ignore[misc]
+    """An estimator that holds a model: a clone has the same parameters, and the model is not copied."""
+
+    def __sklearn_clone__(self) -> Probe:
+        return type(self)(**self.get_params(deep=False))
+
+
 def digest(texts: Sequence[Text]) -> str:
-    """A digest of texts, their words and what is noted in them, in order."""
+    """A digest of texts, their names, words and what is noted in them, in order."""
     found = hashlib.sha256()
     for text in texts:
         noted = [text.annotations.get(name) for name in (DEPENDENCIES, COREFERENCE)]
-        found.update(json.dumps([text.text, text.words, noted], default=str).encode())
+        found.update(json.dumps([text.id, text.label, text.text, text.words, noted], default=str).encode())
     return found.hexdigest()
 
 

@@ -20,8 +20,9 @@ from attlas.probes.coreference import CoreferenceHeads
 from attlas.probes.coreference import documents as read_documents
 from attlas.probes.examples import examples, telling
 from attlas.probes.passes import digest
-from attlas.probes.syntax import MIN_CASES, SyntaxHeads, sentences
+from attlas.probes.syntax import MIN_CASES, SyntaxHeads
 from attlas.probes.tree import TreeProbe
+from attlas.probes.trees import sentences
 from attlas.probes.vectors import GloveVectors, ModelVectors, Vectors
 from attlas.probes.windows import TOKENS
 from attlas.studies import Study
@@ -44,7 +45,8 @@ def cut_in_two(texts: Sequence[Text], share: float = HELD_OUT, seed: int = 0) ->
     """
     if len(texts) < 2:
         raise CorpusError(f"{len(texts)} text cannot be cut in two; give a file to choose on and one to score on (--train, --test)")  # fmt: skip
-    away = set(np.random.default_rng(seed).permutation(len(texts))[: max(1, round(share * len(texts)))].tolist())
+    count = min(len(texts) - 1, max(1, round(share * len(texts))))
+    away = set(np.random.default_rng(seed).permutation(len(texts))[:count].tolist())
     return [one for place, one in enumerate(texts) if place not in away], [one for place, one in enumerate(texts) if place in away]  # fmt: skip
 
 
@@ -55,7 +57,8 @@ def _parts(train: Any, test: Any, reader: Callable[[Any], list[Text]], seed: int
 
 def _name(train: Any, test: Any) -> str:
     source = train if test is None else test
-    return str(getattr(source, "name", source if isinstance(source, str | Path) else "texts"))
+    named = str(getattr(source, "name", source if isinstance(source, str | Path) else "texts"))
+    return named if named.startswith("embedded:") else Path(named).name
 
 
 def _probed(
@@ -70,9 +73,11 @@ def _probed(
     *,
     seed: int,
     fresh: bool,
+    say: Said,
 ) -> Experiment:
     """Read, run (or find again) and write one probe: `work` gives tables, the result and what was counted."""
     began, folder = time.perf_counter(), Path(out).expanduser()
+    say("reading the texts")
     loaded = load(model) if not isinstance(model, Model) else model
     first, second = _parts(train, test, reader, seed)
     own = loaded.identity()
@@ -89,7 +94,7 @@ def _probed(
         result = {**result, "texts": {"train": len(first), "test": len(second), "in_both": in_both}, "counts": counts}
         manifest = {
             "model": about_model(loaded, own["weights"]), "corpus": {"name": _name(train, test), "fingerprint": digest(second), "labels": {}}, "measures": {kind: str(dict(options))},
-            "counts": counts, "seed": seed, "versions": versions(), "identity": identity, "probe": {"kind": kind, "texts": result["texts"]},
+            "counts": counts, "seed": seed, "versions": versions(), "identity": identity, "probe": {"kind": kind, "texts": result["texts"], "lost": result["lost"]},
             "seconds": round(time.perf_counter() - began, 3),
         }  # fmt: skip
         done = Experiment(write_derived(folder, manifest, tables, result), result)
@@ -99,9 +104,9 @@ def _probed(
     return remembered(folder, identity, fresh, Experiment, run)
 
 
-def _counts(*passes: Study) -> dict[str, int]:
+def _counts(scoring: Study) -> dict[str, int]:
     """What the scoring pass read, cut and left out."""
-    return dict(passes[-1].manifest["counts"])
+    return dict(scoring.manifest["counts"])
 
 
 def probe_syntax(
@@ -139,12 +144,15 @@ def probe_syntax(
         every = found[found["relation"] == ALL]
         result = {
             "relations": _records(found[found["relation"] != ALL]), "published": _records(published), "words": counted,
+            "lost": {"words cut off, or whose head was": counted["unseen"], "sentences to choose on that were cut": heads.study_.manifest["counts"]["truncated"]},
             "overall": _first(every, "accuracy"), "overall_baseline": _first(every, "baseline"), "overall_random": _first(every, "random_accuracy"),
         }  # fmt: skip
         tables = {"syntax": found, "syntax_published": published, "syntax_heads": scoring.table("arcs"), "syntax_offsets": scoring.table("arcs_offsets")}  # fmt: skip
         return {**tables, **examples(loaded, second, telling(found))}, result, _counts(scoring)
 
-    return _probed("syntax", model, train, test, out, {"min_cases": min_cases}, sentences, work, seed=seed, fresh=fresh)
+    return _probed(
+        "syntax", model, train, test, out, {"min_cases": min_cases}, sentences, work, seed=seed, fresh=fresh, say=say
+    )
 
 
 def probe_coreference(
@@ -187,10 +195,11 @@ def probe_coreference(
         result = {
             "heads": _records(wide), "best": _records(found[found["who"] == "head"]), "baselines": baselines, "by_kind": by_who,
             "windows": {"tokens": tokens, **lost}, "mentions": counted,
+            "lost": {"mentions whose antecedents lie in other windows": lost["out_of_reach"], "mentions cut off": counted["unseen"], "windows to choose on that were cut": heads.study_.manifest["counts"]["truncated"]},
         }  # fmt: skip
         return {"coreference": found, "coreference_heads": wide}, result, _counts(heads.scored_)
 
-    return _probed("coreference", model, train, test, out, {"tokens": tokens}, read_documents, work, seed=seed, fresh=fresh)  # fmt: skip
+    return _probed("coreference", model, train, test, out, {"tokens": tokens}, read_documents, work, seed=seed, fresh=fresh, say=say)  # fmt: skip
 
 
 def _by_kind(table: pd.DataFrame) -> pd.DataFrame:
@@ -206,16 +215,13 @@ def _by_kind(table: pd.DataFrame) -> pd.DataFrame:
 PROBES = ("attention", "attention_words", "right_branching", "previous_word", "distance_words", "random_attention", "random_attention_words")  # fmt: skip
 
 
-RATES = (
-    0.001,
-    0.01,
-    0.05,
-)  # tried for random weights, whose maps hardly differ: the best on held-out sentences is the control
+# tried for random weights, whose maps hardly differ, so that no rate is known to serve: the best on held-out sentences is the control
+RATES = {"random_attention": (0.01, 0.05, 0.5), "random_attention_words": (0.001, 0.01, 0.05)}
 
 
 def _held_out(probe: TreeProbe) -> float:
     """The best score that a probe reached on the sentences it held out."""
-    return max((row["uas"] for row in getattr(probe, "history_", [])), default=0.0)
+    return max((row["uas"] or 0.0 for row in getattr(probe, "history_", [])), default=0.0)
 
 
 def probe_tree(
@@ -238,19 +244,23 @@ def probe_tree(
     `vectors` is a GloVe file; the model's own embedding table if None. Experiments on the same sentences may share a `cache` of attention. The table `tree` has a row a probe: UAS by argmax and by the best tree, with intervals and the difference from the next word as head.
     """
 
+    glove = None if vectors is None else GloveVectors(vectors)
+
     def work(loaded: Model, first: list[Text], second: list[Text], passes: Path) -> tuple[Tables, dict[str, Any], dict[str, int]]:  # fmt: skip
-        known: Vectors = ModelVectors(loaded) if vectors is None else GloveVectors(vectors)
+        known: Vectors = ModelVectors(loaded) if glove is None else glove
         options: dict[str, Any] = {"vectors": known, "convention": convention, "seed": seed, "cache": passes if cache is None else cache, "workers": workers, "progress": progress}  # fmt: skip
         control = loaded.randomized(seed)
-        scores, seconds = {}, {}
+        scores, rates = {}, {}
         for name in PROBES:
             say(name.replace("_", " "))
-            began = time.perf_counter()
-            probe = TreeProbe(
-                control if name.startswith("random_") else loaded, name.removeprefix("random_"), **options
-            )
-            scores[name] = probe.fit(first).evaluate(second)
-            seconds[name] = time.perf_counter() - began
+            read, features = control if name.startswith("random_") else loaded, name.removeprefix("random_")
+            made = [
+                TreeProbe(read, features, learning_rate=rate, **options).fit(first) for rate in RATES.get(name, (None,))
+            ]
+            best = max(made, key=_held_out)
+            scores[name], rates[name] = best.evaluate(second), best.learning_rate
+            if not scores[name].scored:
+                raise CorpusError("no word of the texts to score on can be scored: all are punctuation or were cut off")
         rows = []
         for name, found in scores.items():
             shares = Shares.of(found.hits, scores["right_branching"].hits, found.counts)
@@ -259,17 +269,18 @@ def probe_tree(
             tree_low, tree_high = Shares.of(found.tree_hits, found.hits, found.counts).interval(0)
             rows.append({
                 "probe": name, "tree_low": tree_low, "tree_high": tree_high, "uas": found.uas, "low": low, "high": high, "tree_uas": found.tree_uas, "difference": gap, "difference_low": gap_low, "difference_high": gap_high,
-                "words": found.scored, "texts": shares.texts, "seconds": round(seconds[name], 2),
+                "words": found.scored, "texts": shares.texts,
             })  # fmt: skip
         table, told = pd.DataFrame(rows), scores["attention"]
         result = {
             "uas": {name: found.uas for name, found in scores.items()}, "tree_uas": {name: found.tree_uas for name, found in scores.items()}, "rows": _records(table),
             "words": {"scored": told.scored, "punctuation": told.punctuation, "unseen": told.unseen, "headless": told.headless}, "vectors": known.name, "convention": convention,
+            "rates": rates, "lost": {"words cut off": told.unseen, "words whose head was cut off": told.headless, "sentences to fit on that were cut": _counted(loaded, first)["truncated"]},
         }  # fmt: skip
         return {"tree": table}, result, _counted(loaded, second)
 
-    options = {"vectors": vectors, "convention": convention}
-    return _probed("tree", model, train, test, out, options, sentences, work, seed=seed, fresh=fresh)
+    options = {"vectors": None if glove is None else glove.digest, "convention": convention}
+    return _probed("tree", model, train, test, out, options, sentences, work, seed=seed, fresh=fresh, say=say)
 
 
 def _counted(model: Model, texts: Sequence[Text]) -> dict[str, int]:

@@ -7,37 +7,23 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
 
-from attlas.core.annotations import dependencies_of
 from attlas.core.errors import CorpusError, MeasureError
-from attlas.core.text import Text
-from attlas.corpora import read
 from attlas.models import Model, load
-from attlas.probes.arcs import ALL, DIRECTIONS, ArcCounts
+from attlas.probes.arcs import ALL, DIRECTIONS, NOT_SCORED, ArcCounts
 from attlas.probes.cases import Shares, shares_of
-from attlas.probes.passes import pass_of
+from attlas.probes.passes import Probe, pass_of
+from attlas.probes.trees import sentences
 from attlas.studies import Study
 
 MIN_CASES = 100
+MORE = "give more sentences, or ask for fewer cases with min_cases (--min-cases)"
 COLUMNS = (
     "layer", "head", "relation", "direction", "accuracy", "low", "high", "baseline", "offset", "difference", "difference_low", "difference_high", "n", "texts", "chosen_accuracy", "chosen_n",
 )  # fmt: skip
 
 
-def sentences(source: Any) -> list[Text]:
-    """Texts with dependency trees from anything that `attlas.read` takes; the first without a tree is an error."""
-    corpus = read(source)
-    texts = list(corpus)
-    for text in texts:
-        if dependencies_of(text.annotations) is None or text.words is None:
-            raise CorpusError(
-                f"text {text.id!r} of {corpus.name} has no dependency tree; give a CoNLL-U file (.conllu)"
-            )
-    return texts
-
-
-class SyntaxHeads(BaseEstimator):  # type: ignore[misc]
+class SyntaxHeads(Probe):
     """For every relation the head and direction that find it best, chosen in `fit`, scored in `evaluate` on other sentences (Clark et al. 2019, Table 1).
 
     A head's answer for a word is the other word it attends to most (or that attends to it most). The baseline is the best fixed offset, chosen in `fit` too. Only relations with at least
@@ -78,7 +64,11 @@ class SyntaxHeads(BaseEstimator):  # type: ignore[misc]
             self.study_, self.chosen_ = found, self._best(found)
         elif not hasattr(self, "chosen_"):
             raise MeasureError("heads must be chosen before they are scored; call fit with other sentences first")
-        rows = [row for one in self.chosen_.to_dict("records") if (row := self._scored(one, found)) is not None]
+        shares = self._shares(found)
+        chosen = self.chosen_.to_dict("records")
+        rows = [row for one in chosen if (row := self._scored(one, shares.get(one["relation"]))) is not None]
+        if not any(row["relation"] != ALL for row in rows):
+            raise CorpusError(f"no relation has {self.min_cases} cases both to choose on and to score on; {MORE}")
         table = pd.DataFrame(rows, columns=list(COLUMNS))
         first = table["relation"] == ALL
         return pd.concat(
@@ -93,7 +83,7 @@ class SyntaxHeads(BaseEstimator):  # type: ignore[misc]
 
     def counts(self, texts: Any) -> Study:
         """The study that counts: every head, relation and direction."""
-        texts = texts if _are_sentences(texts) else sentences(texts)
+        texts = sentences(texts)
         model = load(self.model) if not isinstance(self.model, Model) else self.model
         self.shape_ = (model.n_layers, model.n_heads)
         return pass_of(model, texts, self._measure, self.cache, self.workers, self.progress)
@@ -110,7 +100,7 @@ class SyntaxHeads(BaseEstimator):  # type: ignore[misc]
         """The best head and offset of every relation with enough cases."""
         rows = []
         for name, shares in self._shares(study).items():
-            if shares.cases < self.min_cases:
+            if shares.cases < self.min_cases or name.partition(":")[0] in NOT_SCORED:
                 continue
             answer, offset = int(shares.answers.argmax()), int(shares.baselines.argmax())
             direction, layer, head = (int(part) for part in np.unravel_index(answer, (len(DIRECTIONS), *self.shape_)))
@@ -119,14 +109,11 @@ class SyntaxHeads(BaseEstimator):  # type: ignore[misc]
                 "accuracy": float(shares.answers[answer]), "n": shares.cases, "answer": answer, "baseline": offset,
             })  # fmt: skip
         if not rows:
-            raise CorpusError(
-                f"no relation has {self.min_cases} cases; give more sentences, or ask for fewer cases with min_cases (--min-cases)"
-            )
+            raise CorpusError(f"no relation has {self.min_cases} cases; {MORE}")
         return pd.DataFrame(rows)
 
-    def _scored(self, chosen: dict[str, Any], study: Study) -> dict[str, Any] | None:
-        """A chosen head and offset on the sentences of a study; None if the relation has too few cases there."""
-        shares = self._shares(study).get(chosen["relation"])
+    def _scored(self, chosen: dict[str, Any], shares: Shares | None) -> dict[str, Any] | None:
+        """A chosen head and offset on the cases of its relation; None if there are too few."""
         if shares is None or shares.cases < self.min_cases:
             return None
         answer, offset = chosen["answer"], chosen["baseline"]
@@ -138,12 +125,3 @@ class SyntaxHeads(BaseEstimator):  # type: ignore[misc]
             "difference": gap, "difference_low": gap_low, "difference_high": gap_high, "n": shares.cases, "texts": shares.texts,
             "chosen_accuracy": chosen["accuracy"], "chosen_n": chosen["n"],
         }  # fmt: skip
-
-
-def _are_sentences(texts: Any) -> bool:
-    """Whether these are texts with trees already."""
-    return (
-        isinstance(texts, list)
-        and bool(texts)
-        and all(isinstance(one, Text) and dependencies_of(one.annotations) is not None for one in texts)
-    )

@@ -24,25 +24,27 @@ import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from attlas.core.annotations import ROOT, Dependencies, dependencies_of
+from attlas.core.annotations import ROOT, dependencies_of
+from attlas.core.conventions import check_convention
 from attlas.core.errors import CorpusError, MeasureError, ModelError
 from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.models import Model, load
+from attlas.probes.passes import Probe
 from attlas.probes.scorers import BASELINES, FASTER, NOTHING, SCORERS, Given, Scorer
 from attlas.probes.spanning import spanning_tree
+from attlas.probes.trees import check_tree
 from attlas.probes.vectors import ModelVectors, Vectors
-from attlas.probes.weights import WordAttention, check_words, gather, identity_of
+from attlas.probes.weights import WordAttention, check_words, gather, identity_of, missing_words
 from attlas.studies.engines import one_thread_each
 
 Array = npt.NDArray[Any]
-CONVENTIONS, DECODERS = ("sound", "published"), ("argmax", "tree")
+DECODERS = ("argmax", "tree")
 UNSEEN = -2  # in a prediction: the model never saw this word, so there is no head to give
 WORDLESS = [np.zeros(0, dtype=np.int64)]  # the guesses for a sentence of which no word was seen
 IGNORED = -100  # a word whose head is not learnt
@@ -104,23 +106,6 @@ def is_punctuation(relation: str) -> bool:
     (True, False)
     """
     return relation.partition(":")[0] == "punct"
-
-
-def check_tree(text: Text) -> Dependencies:
-    """The tree of a text to learn from or to score on."""
-    tree, n = dependencies_of(text.annotations), len(text.words or ())
-    if tree is None:
-        raise CorpusError(f"text {text.id!r} has no dependency tree; note one in its annotations as DEPENDENCIES")
-    if len(tree.heads) != n or len(tree.relations) != n:
-        raise CorpusError(
-            f"text {text.id!r} has {n} words, but its tree {len(tree.heads)} heads and {len(tree.relations)} relations; give one of each a word"
-        )
-    strange = [word for word, head in enumerate(tree.heads) if not ROOT <= head < n or head == word]
-    if strange:
-        raise CorpusError(
-            f"text {text.id!r}: the head of word {strange[0]} is {tree.heads[strange[0]]}; it must be another of its {n} words, or {ROOT} for ROOT"
-        )
-    return tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +191,7 @@ class Sentences:
         return self.heads(batch).masked_fill(torch.from_numpy(~scored), IGNORED)
 
 
-class TreeProbe(BaseEstimator):  # type: ignore[misc]
+class TreeProbe(Probe):
     """A probe that reads heads off attention: `fit`, `predict`, `score` and `evaluate` take texts with words and dependency trees.
 
     `model` is anything `attlas.load` takes. `features` is one of attention, attention_words, distance_words (the paper's baseline without attention), or
@@ -246,9 +231,6 @@ class TreeProbe(BaseEstimator):  # type: ignore[misc]
         self.cache = cache
         self.workers = workers
         self.progress = progress
-
-    def __sklearn_clone__(self) -> TreeProbe:
-        return type(self)(**self.get_params(deep=False))  # a model is not copied
 
     def fit(self, texts: Iterable[Text], y: Any = None) -> Self:
         """Learn the weights of heads from texts with trees."""
@@ -332,8 +314,7 @@ class TreeProbe(BaseEstimator):  # type: ignore[misc]
         known = [*SCORERS, *BASELINES]
         if self.features not in known:
             raise MeasureError(f"features is {self.features!r}; it must be one of {', '.join(known)}")
-        if self.convention not in CONVENTIONS:
-            raise MeasureError(f"convention is {self.convention!r}; it must be {' or '.join(CONVENTIONS)}")
+        check_convention(self.convention)
         for name, value in (("epochs", self.epochs), ("learning_rate", self.learning_rate)):
             if value is not None and not value > 0:
                 raise MeasureError(f"{name} is {value}; it must be above 0, or None for what serves the features best")
@@ -352,7 +333,7 @@ class TreeProbe(BaseEstimator):  # type: ignore[misc]
         """The texts as the features see them."""
         attention = self._attention(texts) if self.features in READERS else None
         vectors = self._vectors() if self.features in SPEAKERS else None
-        missing = ((),) * len(texts) if attention is None else attention.missing
+        missing = missing_words(self._loaded(), texts) if attention is None else attention.missing
         return Sentences([sentence_of(text, n, missing[n]) for n, text in enumerate(texts)], attention, vectors)
 
     def _attention(self, texts: Sequence[Text]) -> WordAttention:

@@ -36,10 +36,11 @@ from attlas.studies.run import versions
 Array = npt.NDArray[Any]
 ENDS = ("to [CLS]", "to [SEP]", "from [CLS]", "from [SEP]")
 SHARD_TEXTS, SHARD_CELLS = 512, 2**20  # a shard ends at so many texts, or pairs of words
+FEW_HEADS = 144  # of all layers: up to so many, shards are as large as that
 IDENTITY, FORMAT = "identity.json", "attlas word attention 1"
 
 
-def between_words(layers: Sequence[Attention], words: Words) -> Tensor:
+def word_block(layers: Sequence[Attention], words: Words) -> Tensor:
     """Attention between the words of one text from all its layers by word (`Attention.to_words`): [word, word + 4, head], special tokens out.
 
     Heads go by layer, then head. The last four keys are what a word gives to [CLS] and to [SEP], and what they give to it; 0 where the model has none.
@@ -128,7 +129,7 @@ def gather(
     """One pass of texts with words through a model, into `folder`; run again after a crash, it goes on with the shards that are missing."""
     place = Path(folder).expanduser()
     check_words(texts)
-    cuts = list(_cuts(texts))
+    cuts = list(_cuts(texts, model.n_layers * model.n_heads))
     engine = engine_of("local", workers, model.device)
     identity = identity_of(model, texts)
     with claimed(place), progress_bar("reading attention between words", wanted=progress) as report:
@@ -151,6 +152,16 @@ def gather(
 
         engine.run(tasks())
     return WordAttention.open(place, model.n_layers * model.n_heads, len(cuts))
+
+
+def missing_words(model: Model, texts: Sequence[Text]) -> tuple[tuple[int, ...], ...]:
+    """The words of each text that the model would not see, cut off or dropped by the tokenizer; no pass is made."""
+    found = {place: tuple(range(len(text.words or ()))) for place, text in enumerate(texts)}
+    for start in range(0, len(texts), SHARD_TEXTS):
+        encoded = model.encode([(place, texts[place]) for place in range(start, min(start + SHARD_TEXTS, len(texts)))])
+        for batch in model.batches(text for text in encoded if not all(text.special)):
+            found |= {place: words.missing for place, words in zip(batch.places, batch.words, strict=True)}
+    return tuple(found[place] for place in range(len(texts)))
 
 
 def check_words(texts: Sequence[Text]) -> None:
@@ -191,12 +202,12 @@ def _same_identity(folder: Path, identity: dict[str, Any]) -> None:
         )
 
 
-def _cuts(texts: Sequence[Text]) -> Iterator[range]:
-    """Which texts go into which shard."""
-    first, cells = 0, 0
+def _cuts(texts: Sequence[Text], heads: int) -> Iterator[range]:
+    """Which texts go into which shard; a worker holds one, so that many heads make smaller ones."""
+    first, cells, most = 0, 0, SHARD_CELLS * FEW_HEADS // max(FEW_HEADS, heads)
     for place, text in enumerate(texts):
         size = len(text.words or ()) ** 2
-        if place > first and (place - first >= SHARD_TEXTS or cells + size > SHARD_CELLS):
+        if place > first and (place - first >= SHARD_TEXTS or cells + size > most):
             yield range(first, place)
             first, cells = place, 0
         cells += size
@@ -221,7 +232,7 @@ def _write_shard(
             batch = model.encoder.batch(group, model.device)
             read(batch)
             for number, (place, words) in enumerate(zip(batch.places, batch.words, strict=True)):
-                block = between_words([layer[number] for layer in layers], words)
+                block = word_block([layer[number] for layer in layers], words)
                 blocks[place], missing[place] = block.half().cpu().contiguous().numpy(), words.missing
             tell(len(group))
     with replacing(weights_path(folder, shard)) as file:

@@ -31,11 +31,13 @@ E = TypeVar("E", bound=Experiment)
 
 
 def remembered(folder: Path, identity: Mapping[str, Any], fresh: bool, kind: type[E], run: Callable[[], E]) -> E:
-    """The experiment that a folder holds, or `run`, if it holds none or a part of this one; another's is refused, or thrown away if `fresh`."""
+    """The experiment that a folder holds, or `run`, if it holds none that is complete; another one, or a study, is refused, or thrown away if `fresh`."""
     with writing(folder):
         manifest = store.read_manifest(folder)
     if manifest is not None and not fresh:
-        store.same_study(folder, manifest["identity"], dict(identity))
+        begun = manifest["status"] != "complete" and manifest["identity"].get("kind") == identity["kind"]
+        if not begun:  # what was only begun has no claim on the folder; what it read is found by its content
+            store.same_study(folder, manifest["identity"], dict(identity))
         there = (folder / RESULT).is_file() and (folder / store.TABLES).is_dir()
         if manifest["status"] == "complete" and there:
             return kind(Study.open(folder), json.loads((folder / RESULT).read_text()))

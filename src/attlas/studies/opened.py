@@ -55,21 +55,24 @@ class Study:
     def has(self, name: str) -> bool:
         return any(name in one.manifest["tables"] for one in (self, *self.others))
 
+    def holding(self, name: str) -> Study:
+        """This study, or the one beside it, that has the table."""
+        return next(one for one in (self, *self.others) if name in one.manifest["tables"])
+
+    def _file(self, name: str) -> Path:
+        return self.holding(name).folder / store.TABLES / f"{name}.parquet"
+
     def table(self, name: str, columns: list[str] | None = None, text: str | None = None) -> pd.DataFrame:
         """A table by name; only some columns, or only the rows of one text, where that is all that is wanted."""
         if not self.has(name):
             raise StudyError(f"this study has no table {name!r}; its tables are {', '.join(self.tables)}")
-        if name not in self.manifest["tables"]:
-            return next(one for one in self.others if one.has(name)).table(name, columns, text)
         filters = None if text is None else [("text", "==", text)]
-        frame: pd.DataFrame = pq.read_table(
-            self.folder / store.TABLES / f"{name}.parquet", columns=columns, filters=filters
-        ).to_pandas()
+        frame: pd.DataFrame = pq.read_table(self._file(name), columns=columns, filters=filters).to_pandas()
         return frame
 
     def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
         """Some rows of `texts` from all over the corpus, each with its row group; only those groups are read."""
-        with pq.ParquetFile(self.folder / store.TABLES / "texts.parquet") as file:
+        with pq.ParquetFile(self._file("texts")) as file:
             sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
             starts = [sum(sizes[:group]) for group in range(len(sizes))]
             step = max(1, sum(sizes) // count)
@@ -82,7 +85,7 @@ class Study:
 
     def first(self, count: int) -> list[tuple[int, dict[str, Any]]]:
         """The first rows of `texts`, each with its row group."""
-        with pq.ParquetFile(self.folder / store.TABLES / "texts.parquet") as file:
+        with pq.ParquetFile(self._file("texts")) as file:
             out: list[tuple[int, dict[str, Any]]] = []
             for group in range(file.metadata.num_row_groups):
                 if len(out) < count:
@@ -91,7 +94,7 @@ class Study:
 
     def tokens(self, name: str, group: int, text: str) -> pd.DataFrame:
         """The rows of one text in a per-token table, from the row group that holds it (a shard's, as in `texts`)."""
-        with pq.ParquetFile(self.folder / store.TABLES / f"{name}.parquet") as file:
+        with pq.ParquetFile(self._file(name)) as file:
             rows = file.read_row_group(group)
         frame: pd.DataFrame = rows.filter(pc.equal(rows["text"], text)).to_pandas()
         return frame

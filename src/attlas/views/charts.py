@@ -18,6 +18,7 @@ GREY = "#8a8f98"
 ACCENT = "#2b5fa8"
 SECOND = "#d08a2e"
 FOR, AGAINST = "#008562", "#cd5400"
+CONTROLS = {"_uniform": "uniform", "_random": "random weights", "_all": "all weights"}  # how columns of controls end
 FORMATS = ("svg", "pdf", "png", "html", "json")
 
 alt.data_transformers.disable_max_rows()
@@ -47,7 +48,7 @@ def theme(dark: bool = False) -> dict[str, Any]:
 
 def choices(frame: pd.DataFrame) -> list[str]:
     """The columns of a head-level table that a reader may colour by: those that are not a control of another."""
-    controls = ("_uniform", "_random", "_error")
+    controls = (*CONTROLS, "_error")
     return [
         str(name)
         for name in frame.columns
@@ -56,7 +57,7 @@ def choices(frame: pd.DataFrame) -> list[str]:
 
 
 def _control(frame: pd.DataFrame, column: str) -> pd.Series[float]:
-    names = [name for name in (f"{column}_uniform", f"{column}_random") if name in frame]
+    names = [f"{column}{end}" for end in CONTROLS if f"{column}{end}" in frame]
     return frame[names[0]] if names else pd.Series(float("nan"), index=frame.index)
 
 
@@ -82,7 +83,8 @@ def head_grid(frame: pd.DataFrame, columns: Sequence[str] | None = None, first: 
     """A grid of heads coloured by a column the reader chooses, and beside it the same values by layer with uniform attention in grey."""
     columns = list(columns or choices(frame))
     data = _long(frame, columns)
-    control = "random weights" if any(f"{column}_random" in frame for column in columns) else "uniform"
+    known = [end for end in CONTROLS if any(f"{column}{end}" in frame for column in columns)]
+    control = CONTROLS[known[0]] if known else "uniform"
     layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
     chosen = alt.param(name="shown", value=first or columns[0], bind=alt.binding_select(options=columns, name="show "))
     cell = max(8, min(26, 620 // max(heads, 1)))

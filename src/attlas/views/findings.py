@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from attlas.measures.head_map import within_layers
 from attlas.studies.opened import Study
 
 TARGETS = {
@@ -108,6 +107,21 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
     ):  # fmt: skip
         if study.has(table):
             out += tell(study)
+            out += _lost(study.holding(table))
+    return out
+
+
+def _lost(study: Study) -> list[str]:
+    """What a probe could not use, and texts that stand on both sides."""
+    told = study.manifest.get("probe")
+    if told is None:
+        return []
+    texts, out = told["texts"], []
+    if texts["in_both"]:
+        out.append(f"{texts['in_both']:,} of the texts scored on ({told['kind']}) also stand among those chosen on: the scores flatter")  # fmt: skip
+    left = [f"{count:,} {what}" for what, count in told["lost"].items() if count]
+    if left:
+        out.append(f"Not scored ({told['kind']}): {', '.join(left)}")
     return out
 
 
@@ -127,7 +141,7 @@ def _special_gradient(study: Study) -> list[str]:
 def _head_distance(study: Study) -> list[str]:
     """Whether heads of one layer are alike, and which two are most alike."""
     table = study.table("head_distance")
-    told = within_layers(table)
+    told = study.table("head_layers").iloc[0]
     pairs = table[(table["layer"] < table["other_layer"]) | ((table["layer"] == table["other_layer"]) & (table["head"] < table["other_head"]))]  # fmt: skip
     out = []
     if not pd.isna(told["p"]):
@@ -151,7 +165,7 @@ def _syntax(study: Study) -> list[str]:
     ]
     behind = one[one["difference_high"] < 0]
     if len(behind):
-        out.append(f"For {', '.join(behind['relation'])} the best offset beats every head")
+        out.append(f"For {', '.join(behind['relation'])} the best offset beats the head that was chosen")
     every = table[table["relation"] == "all"]
     if len(every):
         row = every.iloc[0]
@@ -263,12 +277,12 @@ def _topology(study: Study) -> list[str]:
     out = [f"The shape of attention alone reaches MCC {told('all')} on {int(every['n']):,} texts (all heads)"]
     if "model" in table.index:
         out[0] += f"; the model itself {told('model')}"
-        gap = study.manifest["topology"]["difference_from_model"]
+        gap = study.holding("topology").manifest["topology"]["difference_from_model"]
         out[0] += f", a difference of {number(gap['mcc'])} [{number(gap['low'])}, {number(gap['high'])}]"
     beside = [(name, what) for name, what in (("frozen_model", "the model before fine-tuning"), ("random_model", "random weights"), ("length_only", "the length of the text alone")) if name in table.index]  # fmt: skip
     if beside:
         out.append("Controls: " + ", ".join(f"{what} {told(name)}" for name, what in beside))
-    about = study.manifest["topology"]
+    about = study.holding("topology").manifest["topology"]
     if about["test_texts_in_train"]:
         out.append(f"{about['test_texts_in_train']:,} test texts also stand in train: the scores flatter")
     cut = {part: count for part, count in about["truncated"].items() if count}
@@ -279,7 +293,7 @@ def _topology(study: Study) -> list[str]:
     if about["features"]["left_out"]:
         out.append(f"{about['features']['left_out']:,} features were left out because some texts lack them")
     heads = study.table("topology_heads")
-    best, alike = heads.loc[heads["train"].idxmax()], study.manifest["topology"]["maps"]["pearson"]
+    best, alike = heads.loc[heads["train"].idxmax()], study.holding("topology").manifest["topology"]["maps"]["pearson"]
     out.append(
         f"The best single head on train is {head_name(best)} ({number(best['train'])} there, {number(best['test'])} on test); over heads the two correlate by {number(float('nan') if alike is None else alike)}"
     )

@@ -68,16 +68,16 @@ def entropy_by_layer(frame: pd.DataFrame) -> alt.HConcatChart:
 
 def gradient_by_layer(frame: pd.DataFrame) -> alt.HConcatChart:
     """Figure 3 of Clark et al. 2019: how much the loss depends on attention to each sort of token."""
-    return by_layer(frame, (("sep", "cls", "punctuation", "other"),), "mean |d loss / d weight|")
+    return by_layer(frame, (("sep", "cls", "punctuation", "other"),), "mean |d loss / d weight|", "_all")
 
 
 def map_of_heads(frame: pd.DataFrame) -> alt.HConcatChart:
-    """Figure 6 of Clark et al. 2019: heads that attend alike lie near one another; coloured by what they do, by layer, and by cluster."""
+    """Figure 6 of Clark et al. 2019: heads that attend alike lie near one another; coloured by what they do, by layer, and by hierarchical cluster."""
     data = frame.assign(
         name="L" + frame["layer"].astype(str) + ".H" + frame["head"].astype(str),
         behaviour=frame["behaviour"].replace("", "not known"),
     ).round(4)
-    tooltip = [alt.Tooltip("name:N"), alt.Tooltip("behaviour:N"), alt.Tooltip("cluster:O"), alt.Tooltip("mean_uniform:Q", format=".3f", title="divergence from even attention")]  # fmt: skip
+    tooltip = [alt.Tooltip("name:N"), alt.Tooltip("behaviour:N"), alt.Tooltip("cluster:O"), *([alt.Tooltip("nearest:N")] if "nearest" in frame else []), alt.Tooltip("mean_uniform:Q", format=".3f", title="divergence from even attention")]  # fmt: skip
     middle = (data[["x", "y"]].max() + data[["x", "y"]].min()) / 2
     half = float((data[["x", "y"]].max() - data[["x", "y"]].min()).max()) * 0.55 or 1.0
     often = data["behaviour"].value_counts()
@@ -93,9 +93,10 @@ def map_of_heads(frame: pd.DataFrame) -> alt.HConcatChart:
     behaviour = dots.encode(color=alt.Color("behaviour:N", title="what it does", scale=alt.Scale(domain=kinds, range=greyed)))  # fmt: skip
     named = base.mark_text(dy=-9, fontSize=8.5, color=charts.GREY).encode(text="label:N")
     layer = dots.encode(color=alt.Color("layer:O", title="layer", scale=alt.Scale(scheme="viridis")))
-    return alt.hconcat(
-        alt.layer(behaviour, named).properties(width=400, height=400, title="by what they do"), layer.properties(width=400, height=400, title="by layer"), spacing=24
-    ).resolve_scale(color="independent")  # fmt: skip
+    cluster = dots.encode(color=alt.Color("cluster:N", title="cluster", scale=alt.Scale(range=COLOURS)))
+    panels = {"by what they do": alt.layer(behaviour, named), "by layer": layer, "by cluster": cluster}
+    drawn = [panel.properties(width=330, height=330, title=title) for title, panel in panels.items()]
+    return alt.hconcat(*drawn, spacing=18).resolve_scale(color="independent")
 
 
 def named_by(relations: Iterable[str]) -> str:
@@ -117,6 +118,15 @@ def with_relations(places: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     keys = pd.MultiIndex.from_frame(places[["layer", "head"]])
     named = names.reindex(keys).to_numpy()
     return places.assign(behaviour=places["behaviour"].where(pd.isna(named), named))
+
+
+def with_neighbours(places: pd.DataFrame, near: pd.DataFrame) -> pd.DataFrame:
+    """The map with the nearest heads of each, from the table `head_neighbours`."""
+    names = (
+        "L" + near["other_layer"].astype(str) + ".H" + near["other_head"].astype(str) + " " + near["mean"].map(number)
+    )
+    told = near.assign(nearest=names).groupby(["layer", "head"])["nearest"].agg(", ".join)
+    return places.join(told, on=["layer", "head"])
 
 
 def distance_matrix(distances: pd.DataFrame, places: pd.DataFrame) -> alt.Chart:

@@ -25,6 +25,8 @@ class Lines:
     words: tuple[str, ...]
     weights: npt.NDArray[np.float64]
     gold: tuple[tuple[int, int], ...] = ()
+    about: str = ""  # relation, head and direction
+    relation: str = ""
 
     @property
     def data(self) -> dict[str, Any]:
@@ -42,10 +44,10 @@ def study_lines(study: Study) -> tuple[Lines, ...]:
         weights = np.zeros((len(strings),) * 2)
         weights[rows["query"], rows["key"]] = rows["weight"]
         first, gold = rows.iloc[0], rows[rows["gold"]]
-        title = f"{first['relation']}, L{first['layer']}.H{first['head']}, {first['direction'].replace('->', ' → ')}: {' '.join(strings[1:8])} ..."
-        out.append(
-            Lines(title, strings, weights, tuple(zip(gold["query"].tolist(), gold["key"].tolist(), strict=True)))
-        )
+        begins = " ".join(string for string in strings[:9] if not string.startswith("["))
+        about = f"{first['relation']}, L{first['layer']}.H{first['head']}, {first['direction'].replace('->', ' → ')}"
+        pairs = tuple(zip(gold["query"].tolist(), gold["key"].tolist(), strict=True))
+        out.append(Lines(f"{about}: {begins} ...", strings, weights, pairs, about, str(first["relation"])))
     return tuple(out)
 
 
