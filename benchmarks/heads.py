@@ -17,11 +17,11 @@ import torch
 
 from benchmarks.table import Row, best_of
 
-TEXTS, TOKENS = 4, 128
+TEXTS, TOKENS, SMOOTHING = 4, 128, 0.001
 SENTENCES, ALONE = 12_000, 200
 
 
-def layers_of(model: Any) -> list[list[Any]]:
+def layers_of() -> list[list[Any]]:
     """All layers of a few texts of 128 tokens, a batch each."""
     import attlas
     from attlas.testing import stream
@@ -31,13 +31,13 @@ def layers_of(model: Any) -> list[list[Any]]:
     return stream(attlas.load(max_length=TOKENS), joined)
 
 
-def ours(batches: list[list[Any]]) -> np.ndarray:
+def ours(batches: list[list[Any]]) -> Any:
     from attlas.measures.head_distance import divergences
 
-    return sum(divergences(layers, 0.001)[0] for layers in batches)
+    return sum(divergences(layers, SMOOTHING)[0] for layers in batches)
 
 
-def pair_by_pair(batches: list[list[Any]]) -> np.ndarray:
+def pair_by_pair(batches: list[list[Any]]) -> Any:
     """As the paper's code: every ordered pair in turn, both smoothed anew, in numpy."""
     total: Any = 0
     for layers in batches:
@@ -46,7 +46,7 @@ def pair_by_pair(batches: list[list[Any]]) -> np.ndarray:
         found = np.zeros((len(heads),) * 2)
         for one in range(len(heads)):
             for other in range(len(heads)):
-                left, right = (0.999 * heads[head] + 0.001 / n for head in (one, other))
+                left, right = ((1 - SMOOTHING) * heads[head] + SMOOTHING / n for head in (one, other))
                 middle = (left + right) / 2
                 apart = left * np.log(left / middle) + right * np.log(right / middle)
                 found[one, other] = apart.sum() / 2
@@ -54,20 +54,25 @@ def pair_by_pair(batches: list[list[Any]]) -> np.ndarray:
     return total
 
 
-def treebank() -> list[Any]:
-    """12,000 sentences with trees."""
+def treebank() -> tuple[str, list[Any]]:
+    """12,000 sentences with trees, and what they are."""
     import attlas
     from attlas.core.text import Text
 
     root = os.environ.get("ATTLAS_DATA")
     if root:
-        return list(attlas.read(Path(root) / "ud_ewt" / "en_ewt-ud-train.conllu.gz"))[:SENTENCES]
+        from attlas.papers.data import existing
+
+        path = existing(Path(root), "ud_ewt", "en_ewt-ud-train.conllu")
+        return "of EWT", list(attlas.read(path))[:SENTENCES]
     few = list(attlas.read("embedded:sentences"))
-    return [Text(str(n), words=one.words, annotations=one.annotations) for n in range(SENTENCES) for one in [few[n % len(few)]]]  # fmt: skip
+    repeated = [few[number % len(few)] for number in range(SENTENCES)]
+    texts = [Text(str(n), words=one.words, annotations=one.annotations) for n, one in enumerate(repeated)]
+    return f"({len(few)} embedded ones repeated)", texts
 
 
-def alone(probe: Any, texts: list[Any], heads: int, size: int) -> float:
-    """Seconds of the paper's training of attention and words for some sentences: one at a time, a layer over the vectors of every pair."""
+def alone(texts: list[Any], heads: int, size: int) -> float:
+    """Seconds of the paper's training of attention and words for some sentences, on numbers of the same shapes: one at a time, a layer over the vectors of every pair."""
     layer = torch.nn.Linear(2 * size, 2 * heads)
     optimizer = torch.optim.Adam(layer.parameters(), 0.002)
     random = torch.Generator().manual_seed(0)
@@ -87,19 +92,14 @@ def alone(probe: Any, texts: list[Any], heads: int, size: int) -> float:
 def rows() -> Iterator[Row]:
     import attlas
     from attlas.probes import TreeProbe
+    from attlas.probes.vectors import ModelVectors
 
     model = attlas.load()
-    batches = layers_of(model)
-    assert np.allclose(ours(batches), pair_by_pair(batches[:1]) if len(batches) == 1 else sum(pair_by_pair([b]) for b in batches), rtol=1e-3, atol=1e-3)  # fmt: skip
+    heads, batches = model.n_layers * model.n_heads, layers_of()
+    assert np.allclose(ours(batches), pair_by_pair(batches), rtol=1e-3, atol=1e-3)
     mine, theirs = best_of(lambda: ours(batches), lambda: pair_by_pair(batches), repeats=1)
-    yield Row(
-        f"distances between 72 heads, {TEXTS} texts of {TOKENS} tokens, one core",
-        mine,
-        "pair by pair in numpy",
-        theirs,
-        "at most .02",
-    )
-    texts = treebank()
+    yield Row(f"distances of {heads} heads, {TEXTS} texts of {TOKENS} tokens, one core", mine, "pair by pair in numpy", theirs, "at most .02")  # fmt: skip
+    which, texts = treebank()
     with tempfile.TemporaryDirectory() as cache:
         began = time.perf_counter()
         TreeProbe(model, "attention", cache=cache, epochs=1, progress=False).fit(texts)
@@ -108,22 +108,10 @@ def rows() -> Iterator[Row]:
             probe = TreeProbe(model, features, cache=cache, progress=False)
             began = time.perf_counter()
             probe.fit(texts)
-            seconds = time.perf_counter() - began
-            epochs = len(probe.history_)
+            seconds, epochs = time.perf_counter() - began, len(probe.history_)
+            what = f"tree probe, {features}, {epochs} epochs, {len(texts):,} sentences {which}"
             if features == "attention":
-                yield Row(
-                    f"reading {len(texts):,} sentences (and one epoch)",
-                    reading,
-                    f"fitting {features}, {epochs} epochs",
-                    seconds,
-                    "minutes",
-                )
-                continue
-            slow = alone(probe, texts[:ALONE], model.n_layers * model.n_heads, 384) * len(texts) / ALONE * epochs
-            yield Row(
-                f"tree probe, {features}, {epochs} epochs, {len(texts):,} sentences",
-                seconds,
-                f"a sentence at a time (from {ALONE} of them)",
-                slow,
-                "minutes",
-            )
+                yield Row(what, seconds, "reading them once, and one epoch", reading, "minutes")
+            else:
+                slow = alone(texts[:ALONE], heads, ModelVectors(model).size) * len(texts) / ALONE * epochs
+                yield Row(what, seconds, f"a sentence at a time (from {ALONE} of them)", slow, "minutes")

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -482,16 +483,16 @@ def test_uas_is_that_of_loops(family: str, convention: str, tmp_path: Path) -> N
         assert probe.score(texts) == scores.uas
 
 
-def test_baselines_learn_nothing_and_need_no_model() -> None:
+def test_baselines_learn_nothing() -> None:
     texts = [
         text(0, ["the", "cat", "sat"], [1, 2, ROOT]),
         text(1, ["he"], [ROOT]),
         text(2, ["sat", "he", "."], [ROOT, 0, 0]),
     ]
-    right = TreeProbe(object(), "right_branching").fit(texts)
+    right = TreeProbe(tiny("bert"), "right_branching").fit(texts)
     assert right.predict(texts) == [(1, 2, -1), (-1,), (1, 2, -1)]
     assert right.evaluate(texts).hits.tolist() == [3, 1, 0]
-    before = TreeProbe(object(), "previous_word")
+    before = TreeProbe(tiny("bert"), "previous_word")
     assert before.predict(texts, "tree") == [(-1, 0, 1), (-1,), (-1, 0, 1)]
     assert before.evaluate(texts).to_dict() == {
         "uas": 3 / 6, "tree_uas": 3 / 6, "texts": 3, "scored": 6, "punctuation": 1, "unseen": 0, "headless": 0,
@@ -586,3 +587,15 @@ def test_parameters_that_cannot_be_are_refused(parameters: dict[str, Any], match
 def test_texts_that_cannot_be_learnt_from_are_refused(texts: list[Any], match: str) -> None:
     with pytest.raises(CorpusError, match=match):
         TreeProbe(tiny("bert"), "attention").fit(texts)
+
+
+def test_baselines_score_the_words_that_attention_sees() -> None:
+    """Of a sentence that is cut, all probes score the same words."""
+    texts = [
+        text(0, ["the", "cat", "sat", "on", "the", "mat", "and", "the", "dog"], [1, 2, ROOT, 5, 5, 2, 8, 8, 2])
+    ] * 4
+    texts = [Text(str(n), words=one.words, annotations=one.annotations) for n, one in enumerate(texts)]
+    short = replace(tiny("bert"), limit=7)
+    found = {name: TreeProbe(short, name, epochs=1, progress=False).fit(texts).evaluate(texts) for name in ("attention", "attention_words", "distance_words", "right_branching", "previous_word")}  # fmt: skip
+    assert {tuple(one.counts.tolist()) for one in found.values()} == {(3, 3, 3, 3)}
+    assert {(one.unseen, one.headless) for one in found.values()} == {(16, 8)}

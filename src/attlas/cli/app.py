@@ -57,6 +57,11 @@ def status(what: str) -> Any:
     return Console(stderr=True).status(what)
 
 
+def begun(line: str) -> None:
+    """Say on standard error what is begun."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def print_json(content: Any) -> None:
     """JSON on standard output."""
     print(json.dumps(content, ensure_ascii=False, indent=2))

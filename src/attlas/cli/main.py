@@ -22,6 +22,7 @@ from attlas.cli.app import (
     TextColumn,
     Workers,
     app,
+    begun,
     print_json,
     say_study,
     status,
@@ -308,7 +309,7 @@ def tour(
 
         loaded = load(model)
     done = run(loaded, read("embedded:all"), [*measures_of("all"), *TOUR], out, workers=workers, fresh=fresh)
-    options: dict[str, Any] = {"workers": workers, "fresh": fresh}
+    options: dict[str, Any] = {"workers": workers, "fresh": fresh, "say": begun}
     trees = "embedded:sentences"
     probes = [
         probe_syntax(loaded, trees, None, out / "syntax", min_cases=TOUR_CASES, **options),

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attlas.cli.app import Fresh, Json, MaxLength, ModelOption, Pickle, Report, Seed, Workers, app, print_json, status
+from attlas.cli.app import (
+    Fresh,
+    Json,
+    MaxLength,
+    ModelOption,
+    Pickle,
+    Report,
+    Seed,
+    Workers,
+    app,
+    begun,
+    print_json,
+    status,
+)
 
 if TYPE_CHECKING:
     from attlas.studies.derived import Experiment
@@ -50,7 +62,7 @@ def syntax(
 
         loaded = load(model, max_length=max_length, allow_pickle=allow_pickle)
     done = probe_syntax(
-        loaded, first, second, out, min_cases=min_cases, seed=seed, workers=workers, fresh=fresh, say=_begun
+        loaded, first, second, out, min_cases=min_cases, seed=seed, workers=workers, fresh=fresh, say=begun
     )
     _say(done, report, as_json)
 
@@ -85,7 +97,7 @@ def tree(
 
         loaded = load(model, max_length=max_length, allow_pickle=allow_pickle)
     done = probe_tree(
-        loaded, first, second, out, vectors=vectors, convention=convention, seed=seed, workers=workers, fresh=fresh, say=_begun
+        loaded, first, second, out, vectors=vectors, convention=convention, seed=seed, workers=workers, fresh=fresh, say=begun
     )  # fmt: skip
     _say(done, report, as_json)
 
@@ -119,7 +131,7 @@ def coreference(
 
         loaded = load(model, max_length=max_length, allow_pickle=allow_pickle)
     done = probe_coreference(
-        loaded, first, second, out, tokens=tokens or None, seed=seed, workers=workers, fresh=fresh, say=_begun
+        loaded, first, second, out, tokens=tokens or None, seed=seed, workers=workers, fresh=fresh, say=begun
     )
     _say(done, report, as_json)
 
@@ -133,10 +145,6 @@ def _files(data: str | None, train: str | None, test: str | None, what: str) -> 
     if data is None and train is not None and test is not None:
         return train, test
     raise AttlasError(f"give {what} to cut in two with --data, or one to choose on and one to score on with --train and --test")  # fmt: skip
-
-
-def _begun(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _say(done: Experiment, report: bool, as_json: bool) -> None:

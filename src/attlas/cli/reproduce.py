@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import typer
 
-from attlas.cli.app import Fresh, Json, ModelOption, Workers, app, listed, print_json, status
+from attlas.cli.app import Fresh, Json, ModelOption, Workers, app, begun, listed, print_json, status
 
 verbs = typer.Typer(help="The tables and figures of a paper, published beside ours.", no_args_is_help=True)
 app.add_typer(verbs, name="reproduce")
@@ -46,7 +45,7 @@ def betti(
             conventions=listed(conventions),
             workers=workers,
             fresh=fresh,
-            say=_begun,
+            say=begun,
         ),
         as_json,
     )
@@ -70,7 +69,7 @@ def longformer(
     with status("loading"):
         from attlas.papers.longformer import reproduce
 
-    _say(reproduce(data_root, out, model=model, tasks=listed(tasks), workers=workers, fresh=fresh, say=_begun), as_json)
+    _say(reproduce(data_root, out, model=model, tasks=listed(tasks), workers=workers, fresh=fresh, say=begun), as_json)
 
 
 @verbs.command()
@@ -93,7 +92,7 @@ def bert(
     with status("loading"):
         from attlas.papers.bert import reproduce
 
-    _say(reproduce(data_root, out, model=model, parts=listed(parts), workers=workers, fresh=fresh, say=_begun), as_json)
+    _say(reproduce(data_root, out, model=model, parts=listed(parts), workers=workers, fresh=fresh, say=begun), as_json)
 
 
 class _Result(Protocol):
@@ -103,10 +102,6 @@ class _Result(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
     def markdown(self) -> str: ...
-
-
-def _begun(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _say(result: _Result, as_json: bool) -> None:
