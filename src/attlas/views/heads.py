@@ -11,7 +11,7 @@ import pandas as pd
 from attlas.views import charts
 from attlas.views.findings import number
 
-COLOURS = ["#2b5fa8", "#d08a2e", "#008562", "#b13f76", "#6b4fa1", "#8a8f98", "#3aa6b9", "#a0522d", "#cd5400", "#5c6b2f", "#1f2a44", "#c9a227"]  # fmt: skip
+COLOURS = ["#2b5fa8", "#d08a2e", "#008562", "#b13f76", "#6b4fa1", "#7a9e1f", "#3aa6b9", "#a0522d", "#cd5400", "#5c6b2f", "#1f2a44", "#c9a227"]  # fmt: skip
 NAMES = {"cls": "[CLS]", "sep": "[SEP]", "punctuation": ". or ,", "sep_from_sep": "[SEP] → [SEP]", "sep_from_rest": "others → [SEP]", "self": "itself", "previous": "previous token", "next": "next token", "other": "other tokens", "entropy": "all tokens", "cls_entropy": "from [CLS]"}  # fmt: skip
 SURFACE = (("cls", "sep", "punctuation"), ("sep_from_sep", "sep_from_rest"), ("self", "previous", "next"))
 FEW = 3  # heads that do the same and are named on the map
