@@ -47,13 +47,17 @@ def remembered(folder: Path, identity: Mapping[str, Any], fresh: bool, kind: typ
 
 
 def write_derived(
-    folder: Path, manifest: Mapping[str, Any], frames: Mapping[str, pd.DataFrame], result: Mapping[str, Any]
+    folder: Path,
+    manifest: Mapping[str, Any],
+    frames: Mapping[str, pd.DataFrame],
+    result: Mapping[str, Any] | None = None,
 ) -> Study:
-    """Write result and tables and then the manifest, which says that all is there; `manifest` describes model, corpus and identity as a study's does."""
+    """Write the result, if there is one, and tables, and then the manifest, which says that all is there; `manifest` describes model, corpus and identity as a study's does."""
     beside, place = folder / f"{store.TABLES}.tmp", folder / store.TABLES
     shape = manifest["model"]["n_layers"], manifest["model"]["n_heads"]
     about = {}
-    write_json(folder / RESULT, result)
+    if result is not None:
+        write_json(folder / RESULT, result)
     with writing(place):
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
