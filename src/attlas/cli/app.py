@@ -52,9 +52,9 @@ def listed(names: str) -> list[str]:
 
 def status(what: str) -> Any:
     """A line that says what is going on while it goes on; nothing where there is no terminal."""
-    from rich.console import Console
+    from attlas.core.progress import status as shown
 
-    return Console(stderr=True).status(what)
+    return shown(what)
 
 
 def begun(line: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -19,6 +19,11 @@ class _Speed(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:.{0 if task.speed >= 10 else 1}f} {self.unit}/s" if task.speed else "", style="dim")
+
+
+def status(what: str) -> AbstractContextManager[object]:
+    """A line that says what is going on while it goes on; nothing where there is no terminal."""
+    return Console(stderr=True).status(what)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.errors import CorpusError
+from attlas.core.progress import status
 from attlas.core.text import Text
 from attlas.models import Model, load
 from attlas.probes.arcs import ALL
@@ -73,13 +74,12 @@ def _probed(
     *,
     seed: int,
     fresh: bool,
-    say: Said,
 ) -> Experiment:
     """Read, run (or find again) and write one probe: `work` gives tables, the result and what was counted."""
     began, folder = time.perf_counter(), Path(out).expanduser()
-    say("reading the texts")
     loaded = load(model) if not isinstance(model, Model) else model
-    first, second = _parts(train, test, reader, seed)
+    with status("reading the texts"):
+        first, second = _parts(train, test, reader, seed)
     own = loaded.identity()
     identity = {
         "kind": kind, **own, "texts": {"train": digest(first), "test": digest(second)}, "options": {name: str(value) for name, value in options.items()},
@@ -150,9 +150,7 @@ def probe_syntax(
         tables = {"syntax": found, "syntax_published": published, "syntax_heads": scoring.table("arcs"), "syntax_offsets": scoring.table("arcs_offsets")}  # fmt: skip
         return {**tables, **examples(loaded, second, telling(found))}, result, _counts(scoring)
 
-    return _probed(
-        "syntax", model, train, test, out, {"min_cases": min_cases}, sentences, work, seed=seed, fresh=fresh, say=say
-    )
+    return _probed("syntax", model, train, test, out, {"min_cases": min_cases}, sentences, work, seed=seed, fresh=fresh)
 
 
 def probe_coreference(
@@ -199,7 +197,7 @@ def probe_coreference(
         }  # fmt: skip
         return {"coreference": found, "coreference_heads": wide}, result, _counts(heads.scored_)
 
-    return _probed("coreference", model, train, test, out, {"tokens": tokens}, read_documents, work, seed=seed, fresh=fresh, say=say)  # fmt: skip
+    return _probed("coreference", model, train, test, out, {"tokens": tokens}, read_documents, work, seed=seed, fresh=fresh)  # fmt: skip
 
 
 def _by_kind(table: pd.DataFrame) -> pd.DataFrame:
@@ -280,7 +278,7 @@ def probe_tree(
         return {"tree": table}, result, _counted(loaded, second)
 
     options = {"vectors": None if glove is None else glove.digest, "convention": convention}
-    return _probed("tree", model, train, test, out, options, sentences, work, seed=seed, fresh=fresh, say=say)
+    return _probed("tree", model, train, test, out, options, sentences, work, seed=seed, fresh=fresh)
 
 
 def _counted(model: Model, texts: Sequence[Text]) -> dict[str, int]:

@@ -121,7 +121,9 @@ def with_relations(places: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_neighbours(places: pd.DataFrame, near: pd.DataFrame) -> pd.DataFrame:
-    """The map with the nearest heads of each, from the table `head_neighbours`."""
+    """The map with the nearest heads of each, from the table `head_neighbours`; a model of one head has none."""
+    if near.empty:
+        return places
     names = (
         "L" + near["other_layer"].astype(str) + ".H" + near["other_head"].astype(str) + " " + near["mean"].map(number)
     )
