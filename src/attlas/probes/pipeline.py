@@ -133,7 +133,7 @@ def probe_syntax(
         say("every head on the sentences to choose on, then on those to score on")
         heads = SyntaxHeads(loaded, **options).fit(first)
         found = heads.evaluate(second)
-        scoring = heads.counts(second)
+        scoring = heads.scored_
         say("the same with random weights")
         control = SyntaxHeads(loaded.randomized(seed), **options).fit(first).evaluate(second)
         beside = control.set_index("relation")[["accuracy", "low", "high"]].add_prefix("random_")

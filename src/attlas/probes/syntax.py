@@ -59,12 +59,12 @@ class SyntaxHeads(Probe):
 
     def evaluate(self, texts: Any) -> pd.DataFrame:
         """The chosen heads on other sentences: a row for each relation, most frequent first, `all` before them."""
-        found = self.counts(texts)
+        self.scored_ = self.counts(texts)
         if self.convention == "published":
-            self.study_, self.chosen_ = found, self._best(found)
+            self.study_, self.chosen_ = self.scored_, self._best(self.scored_)
         elif not hasattr(self, "chosen_"):
             raise MeasureError("heads must be chosen before they are scored; call fit with other sentences first")
-        shares = self._shares(found)
+        shares = self._shares(self.scored_)
         chosen = self.chosen_.to_dict("records")
         rows = [row for one in chosen if (row := self._scored(one, shares.get(one["relation"]))) is not None]
         if not any(row["relation"] != ALL for row in rows):

@@ -8,6 +8,7 @@ from html import escape
 import altair as alt
 import pandas as pd
 
+from attlas.probes.examples import telling
 from attlas.views import charts
 from attlas.views.findings import number
 
@@ -111,10 +112,7 @@ def named_by(relations: Iterable[str]) -> str:
 
 def with_relations(places: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     """The map with heads named by the relations they find, where their interval excludes the best offset: from the table `syntax`."""
-    above = found[(found["relation"] != "all") & (found["difference_low"] > 0)].sort_values(
-        "difference", ascending=False
-    )
-    names = above.groupby(["layer", "head"])["relation"].agg(named_by)
+    names = telling(found, len(found)).groupby(["layer", "head"])["relation"].agg(named_by)
     keys = pd.MultiIndex.from_frame(places[["layer", "head"]])
     named = names.reindex(keys).to_numpy()
     return places.assign(behaviour=places["behaviour"].where(pd.isna(named), named))
