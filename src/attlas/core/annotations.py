@@ -1,4 +1,4 @@
-"""What people noted in a text's words: dependency trees and coreferent mentions. They stand in `Text.annotations`, under the names below."""
+"""What people noted in a text: dependency trees, coreferent mentions, relations. They stand in `Text.annotations`, under the names below."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-DEPENDENCIES, COREFERENCE = "dependencies", "coreference"
+from attlas.core.words import Span
+
+DEPENDENCIES, COREFERENCE, RELATIONS = "dependencies", "coreference", "relations"
 ROOT = -1  # the head of a word that has none
 KINDS = ("pronoun", "proper", "common")  # of mentions, by their head word
 
@@ -43,6 +45,32 @@ class Coreference:
     around: bool = False
 
 
+@dataclass(frozen=True)
+class Triple:
+    """A relation between two phrases, and the words that say it (None where a data set does not tell). Phrases are character spans of `Text.text`, stop exclusive."""
+
+    head: Span
+    tail: Span
+    relation: str
+    words: Span | None = None
+
+
+@dataclass(frozen=True)
+class Relations:
+    """The triples of a text, in the data's order.
+
+    In a document `entities` are the spans of each one's mentions, `facts` the relations between entities (head, tail, relation), of which `triples`
+    hold a pair of mentions each, and `sentences` the characters at which its sentences begin. `lost` are triples that were given and cannot be used:
+    why, and how many.
+    """
+
+    triples: tuple[Triple, ...]
+    entities: tuple[tuple[Span, ...], ...] = ()  # entity: mentions
+    facts: tuple[tuple[int, int, str], ...] = ()
+    sentences: tuple[int, ...] = (0,)
+    lost: tuple[tuple[str, int], ...] = ()
+
+
 def dependencies_of(annotations: Mapping[str, Any]) -> Dependencies | None:
     """The dependency tree of a text, if it has one."""
     found = annotations.get(DEPENDENCIES)
@@ -53,3 +81,9 @@ def coreference_of(annotations: Mapping[str, Any]) -> Coreference | None:
     """The mentions of a text, if they were noted."""
     found = annotations.get(COREFERENCE)
     return found if isinstance(found, Coreference) else None
+
+
+def relations_of(annotations: Mapping[str, Any]) -> Relations | None:
+    """The triples of a text, if they were noted."""
+    found = annotations.get(RELATIONS)
+    return found if isinstance(found, Relations) else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from attlas.core.annotations import COREFERENCE, DEPENDENCIES
+from attlas.core.annotations import COREFERENCE, DEPENDENCIES, RELATIONS
 from attlas.core.measure import Measure
 from attlas.core.text import Text
 from attlas.models import Model
@@ -28,7 +28,7 @@ def digest(texts: Sequence[Text]) -> str:
     """A digest of texts, their names, words and what is noted in them, in order."""
     found = hashlib.sha256()
     for text in texts:
-        noted = [text.annotations.get(name) for name in (DEPENDENCIES, COREFERENCE)]
+        noted = [text.annotations.get(name) for name in (DEPENDENCIES, COREFERENCE, RELATIONS)]
         found.update(json.dumps([text.id, text.label, text.text, text.words, noted], default=str).encode())
     return found.hexdigest()
 

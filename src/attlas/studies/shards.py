@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from attlas.core.annotations import COREFERENCE, DEPENDENCIES
+from attlas.core.annotations import COREFERENCE, DEPENDENCIES, RELATIONS
 from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora import BadRow, Corpus
@@ -75,7 +75,7 @@ def survey(corpus: Corpus, bad: str = "quarantine") -> Survey:
         else:
             spans = [
                 row.annotations[name]
-                for name in (SPANS, RATIONALE, DEPENDENCIES, COREFERENCE)
+                for name in (SPANS, RATIONALE, DEPENDENCIES, COREFERENCE, RELATIONS)
                 if name in row.annotations
             ]
             digest.update(json.dumps([row.id, row.text, row.label, row.words, *spans], default=str).encode())
