@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from threadpoolctl import threadpool_limits
 def _one_thread() -> Iterator[None]:
     """Two test processes share two cores; tiny matrices gain nothing from threads, and sums come in one order."""
     torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # what was imported stays: not looked through again and again
     with threadpool_limits(1):
         yield
 

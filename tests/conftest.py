@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,12 +41,139 @@ def stirred(model: attlas.Model, seed: int = 1) -> attlas.Model:
     return model
 
 
+# A process of attlas costs seconds of imports before it does anything. This one has them behind it and forks: whatever is
+# asked for runs in a process of its own, with its own folder, environment, output and exit code, and can be killed.
+FORKS = """
+import gc, json, os, runpy, sys, tempfile
+import attlas.cli.main, attlas.explain, attlas.models.finetune, attlas.probes.pipeline, attlas.studies
+import attlas.testing, attlas.topology.pipeline, attlas.views.look, attlas.views.report, attlas.views.terminal
+import pydantic, torch
+from threadpoolctl import threadpool_limits
+
+torch.set_num_threads(1)  # a fork has no threads but its own
+with tempfile.TemporaryDirectory() as folder:  # what numba and transformers do on first use
+    attlas.testing.tiny("bert").save(folder)
+    attlas.attention(folder, "a cat")
+gc.collect()
+gc.freeze()  # else each fork takes apart, at its end, what it never used
+while line := sys.stdin.readline():
+    order = json.loads(line)
+    if "wait" in order:
+        pid, status = os.waitpid(order["wait"], os.WNOHANG)
+        print(os.waitstatus_to_exitcode(status) if pid else "running", flush=True)
+        continue
+    if not (pid := os.fork()):
+        break
+    print(pid, flush=True)
+else:
+    os._exit(0)
+for number, name in enumerate((os.devnull, order["out"], order["error"])):
+    os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
+sys.stdin = open(0)
+os.chdir(order["folder"])
+os.environ.update(order["environment"])
+if threads := int(os.environ.get("OMP_NUM_THREADS", 0)):  # else one: two test processes share two cores
+    torch.set_num_threads(threads)
+    threadpool_limits(threads)
+sys.argv = ["attlas", *order["arguments"]]
+if order["code"] is None:
+    runpy.run_module("attlas", run_name="__main__", alter_sys=True)
+else:
+    exec(order["code"], {"__name__": "__main__"})
+"""
+
+
+class Started:
+    """A process that was started by another, used like one of subprocess."""
+
+    def __init__(self, ask: Callable[[object], str], pid: int, out: Path, error: Path) -> None:
+        self.pid, self.returncode = pid, None
+        self._ask, self._out, self._error = ask, out, error
+
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        if self.returncode is None and (found := self._ask({"wait": self.pid})) != "running":
+            self.returncode = int(found)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def wait(self, timeout: float) -> int:
+        deadline = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                self.send_signal(signal.SIGKILL)
+                raise subprocess.TimeoutExpired("attlas", timeout)
+            time.sleep(0.002)
+        return code
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        self.wait(timeout)
+        return self._out.read_text(), self._error.read_text()
+
+
+Start = Callable[..., Started]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.fixture(scope="session")
+def _forks() -> Iterator[Callable[[object], str]]:
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    environment["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as server:
+
+        def ask(order: object) -> str:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            print(json.dumps(order), file=server.stdin, flush=True)
+            return server.stdout.readline().strip()
+
+        yield ask
+        assert server.stdin is not None
+        server.stdin.close()
+
+
 @pytest.fixture
-def attlas_command(tmp_path: Path) -> Run:
-    """Run the real command line in a process of its own."""
+def attlas_start(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, _forks: Callable[[object], str]
+) -> Iterator[Start]:
+    """Start the command line, or code, in a process of its own, whose imports are done; what still runs at the end is killed."""
+    every: list[Started] = []
+
+    def start(*arguments: str | Path, code: str | None = None, **environment: str) -> Started:
+        said = tmp_path_factory.mktemp("said")
+        order = {"arguments": [*map(str, arguments)], "code": code, "folder": str(tmp_path), "environment": environment}
+        pid = int(_forks({**order, "out": str(said / "out"), "error": str(said / "error")}))
+        every.append(Started(_forks, pid, said / "out", said / "error"))
+        return every[-1]
+
+    yield start
+    for process in every:
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+
+
+@pytest.fixture
+def attlas_command(attlas_start: Start) -> Run:
+    """Run the command line in a process of its own, whose imports are done, to its end."""
+
+    def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        process = attlas_start(*arguments, **environment)
+        out, error = process.communicate(timeout=240)
+        assert process.returncode is not None
+        return subprocess.CompletedProcess(["attlas", *map(str, arguments)], process.returncode, out, error)
+
+    return run
+
+
+@pytest.fixture
+def attlas_anew(tmp_path: Path) -> Run:
+    """Run the command line as a user does, from nothing."""
 
     def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "attlas", *map(str, arguments)]

@@ -46,12 +46,12 @@ def test_help_and_measures_do_not_import_torch() -> None:
         assert word in done.stdout
 
 
-def test_a_study_of_ones_own_things(attlas_command: Run, tmp_path: Path, tiny_folder: Path) -> None:
+def test_a_study_of_ones_own_things(attlas_anew: Run, attlas_command: Run, tmp_path: Path, tiny_folder: Path) -> None:
     pd.DataFrame({"review": ["a good film .", "not very good", "it was bad , very bad"], "stars": [5, 2, 1]}).to_csv(
         tmp_path / "reviews.csv", index=False
     )
     command = ["study", "--data", "reviews.csv", "--text", "review", "--model", tiny_folder, "--out", "runs/reviews"]
-    done = attlas_command(*command)
+    done = attlas_anew(*command)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "3 of 3 read" in done.stdout
@@ -169,7 +169,7 @@ def test_report_of_what_is_no_study(attlas_command: Run, tmp_path: Path) -> None
 
 
 def test_interrupting_says_how_to_go_on(tmp_path: Path, tiny_folder: Path) -> None:
-    (tmp_path / "many.txt").write_text("\n".join(f"a cat sat on the mat number {number}" for number in range(60_000)))
+    (tmp_path / "many.txt").write_text("\n".join(f"a cat sat on the mat number {number}" for number in range(20_000)))
     process = subprocess.Popen(
         [
             sys.executable,
@@ -762,10 +762,10 @@ def test_wrong_calls_are_one_clear_line_and_nothing_is_written(
     assert sorted(path for path in tmp_path.rglob("*")) == before
 
 
-def test_a_wrong_call_in_a_process_of_its_own(attlas_command: Run, tmp_path: Path) -> None:
+def test_a_wrong_call_in_a_process_of_its_own(attlas_anew: Run, tmp_path: Path) -> None:
     write_wrong_data(tmp_path)
     before = sorted(path for path in tmp_path.rglob("*"))
-    done = attlas_command("topology", "--train", "two.csv", "--test", "nolabel.csv")
+    done = attlas_anew("topology", "--train", "two.csv", "--test", "nolabel.csv")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "attlas: nolabel.csv, row 1 (line 2): it has no label in 'label'\n"
     assert sorted(path for path in tmp_path.rglob("*")) == before

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +31,7 @@ from attlas.measures import measures_of
 from attlas.models import Model
 from attlas.studies import Study
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
-from tests.conftest import stirred
+from tests.conftest import Start, stirred
 from tests.test_explain import TEXT, batch_of, classifier, gpt2_classifier, not_a_number
 from tests.test_study import kill_when, sentences, table_bytes
 
@@ -483,7 +480,7 @@ def test_one_worker_and_two_write_the_same_bytes(tmp_path: Path) -> None:
     assert table_bytes(tmp_path / "1") == table_bytes(tmp_path / "2")
 
 
-def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_start: Start) -> None:
     folder, data = tmp_path / "model", tmp_path / "texts.txt"
     classifier().save(folder)
     data.write_text("\n".join(sentences(130)))
@@ -496,12 +493,8 @@ def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
         "import attlas; from attlas.explain import Explanations, explain_corpus; "
         f"attlas.study(attlas.load({str(folder)!r}, task='auto'), {str(data)!r}, [{one!r}], 'broken', workers=1)"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=tmp_path,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-    )  # fmt: skip
     states = tmp_path / "broken" / "states"
-    assert kill_when(process, lambda: len(list(states.glob("[0-9]*[0-9]"))) >= 2)
+    assert kill_when(attlas_start(code=code), lambda: len(list(states.glob("[0-9]*[0-9]"))) >= 2)
     with pytest.raises(StudyError, match="not complete"):
         Study.open(tmp_path / "broken")
     broken, whole = run("broken"), run("whole")

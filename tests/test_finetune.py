@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -30,6 +27,7 @@ from attlas.corpora import labelled, split
 from attlas.models import finetune as module
 from attlas.models.finetune import base_of, finetune, logits_of, mcc_and_accuracy
 from attlas.testing import tiny
+from tests.conftest import Start
 
 WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "it", "was", "with"]
 Row = dict[str, Any]
@@ -189,33 +187,16 @@ def test_scores_are_those_of_the_likeliest_labels() -> None:
 # --- stopping and going on ------------------------------------------------------------------------------------------
 
 
-def test_killed_after_a_checkpoint_it_goes_on_to_the_same_weights(bert: Path, tmp_path: Path) -> None:
+def test_killed_after_a_checkpoint_it_goes_on_to_the_same_weights(
+    bert: Path, tmp_path: Path, attlas_start: Start
+) -> None:
     train, dev = tmp_path / "train.jsonl", tmp_path / "dev.jsonl"
     train.write_text("".join(json.dumps(row) + "\n" for row in toy(96)))
     dev.write_text("".join(json.dumps(row) + "\n" for row in toy(40, 1)))
     settings: dict[str, Any] = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-3, "patience": 6}
     options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
     broken = tmp_path / "broken"
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "attlas",
-            "finetune",
-            "--data",
-            train,
-            "--dev",
-            dev,
-            "--model",
-            bert,
-            "--out",
-            broken,
-            *options,
-        ],
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    process = attlas_start("finetune", "--data", train, "--dev", dev, "--model", bert, "--out", broken, *options)
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline and process.poll() is None:
         if any(broken.glob("checkpoints/checkpoint-*/trainer_state.json")):

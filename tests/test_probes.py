@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -42,6 +39,7 @@ from attlas.testing import stream, tiny
 from attlas.views.findings import findings
 from attlas.views.lines import Lines, lines_svg, study_lines
 from attlas.views.report import SECTIONS, sections, write_charts
+from tests.conftest import Start
 from tests.test_cli import Said, inside, small_folder
 from tests.test_coreference import antecedents_slowly, candidates_slowly, made
 from tests.test_study import kill_when, table_bytes
@@ -765,21 +763,17 @@ def test_a_difference_seen_in_one_text_alone_is_not_certain() -> None:
     assert not row["difference_low"] > 0
 
 
-def test_a_probe_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_a_probe_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, attlas_start: Start) -> None:  # fmt: skip
     data = tmp_path / "bank.conllu"
     data.write_text(as_conllu(treebank(400, 1)))
     out, whole = tmp_path / "broken", tmp_path / "whole"
     command = ["probe", "syntax", "--data", data, "--model", tiny_folder, "--out", out, "--no-report", "--workers", "1"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "attlas", *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        cwd=tmp_path, env={**os.environ, "HF_HUB_OFFLINE": "1"},
-    )  # fmt: skip
 
     def halfway() -> bool:
         """The first pass is done, the second has begun."""
         return len(list((out / "passes").glob("*/manifest.json"))) >= 2
 
-    assert kill_when(process, halfway)
+    assert kill_when(attlas_start(*command), halfway)
     with pytest.raises(StudyError, match="not complete"):
         Study.open(out)
     assert json.loads((out / "manifest.json").read_text())["status"] == "running"

@@ -7,7 +7,7 @@ marked; a text without the annotation was never asked about. What does not fit i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from reprlib import repr as short
 from typing import Any
@@ -25,32 +25,36 @@ Spans = tuple[Span, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a data set writes down a text with its rationale: the fields that show it, and how a row is read.
+    """How a data set writes down a text with an annotation: the fields that show it, and how a row is read.
 
-    `read` gives the words and the rationale of a row, `label` its label or None; both raise a CorpusError that says what is wrong with the row.
-    `made` are fields that a row may lack because they are made from others.
+    `shows` says whether a row that has the field `text` is of this layout. `read` gives the text (or its words) and the annotation of a row,
+    `label` its label or None; both raise a CorpusError that says what is wrong with the row. `made` are fields that a row may lack because
+    they are made from others.
     """
 
+    annotation: str
     text: str
-    rationale: str
-    ids: tuple[str, ...]
-    read: Callable[[Fields], tuple[tuple[str, ...], Spans]]
-    label: Callable[[Fields], Any]
+    shows: Callable[[Fields], bool]
+    read: Callable[[Fields], tuple[str | tuple[str, ...], Any]]
+    label: Callable[[Fields], Any] = lambda row: row.get("label")
+    ids: tuple[str, ...] = ("id",)
     made: tuple[str, ...] = ()
 
 
-def recognised(row: Fields, text: str | None = None) -> Layout | None:
+def recognised(row: Fields, layouts: Iterable[Layout], text: str | None = None) -> Layout | None:
     """The layout that a row's fields show, or None; another `text` column than the layout's own makes it a row like any other.
 
-    >>> recognised({"text": "A fine film", "evidences": [[[1, 2]]]}) is ERASER
+    >>> recognised({"text": "A fine film", "evidences": [[[1, 2]]]}, LAYOUTS) is ERASER
     True
-    >>> recognised({"text": "A fine film", "evidences": [[[1, 2]]], "title": "Film"}, text="title")
+    >>> recognised({"text": "A fine film", "evidences": [[[1, 2]]], "title": "Film"}, LAYOUTS, text="title")
     """
-    for layout in LAYOUTS:
-        fits = layout.text in row and text in (None, layout.text)
-        if fits and not isinstance(row.get(layout.rationale, ""), str):  # a column of strings is something else
-            return layout
-    return None
+    fits = (one for one in layouts if one.text in row and text in (None, one.text) and one.shows(row))
+    return next(fits, None)
+
+
+def has(*fields: str) -> Callable[[Fields], bool]:
+    """Whether a row has some fields, and not as strings: a column of strings is something else."""
+    return lambda row: not any(isinstance(row.get(field, ""), str) for field in fields)
 
 
 def marked_spans(words: Sequence[str], marked: Sequence[bool]) -> Spans:
@@ -76,7 +80,7 @@ def character_spans(row: Fields, text: str) -> Spans | None:
     """
     if not isinstance(row.get(RATIONALE), list | tuple | np.ndarray):
         return None
-    return tuple(_span(pair, RATIONALE, len(text), "characters") for pair in _items(row[RATIONALE], RATIONALE))
+    return tuple(span_of(pair, RATIONALE, len(text), "characters") for pair in items_of(row[RATIONALE], RATIONALE))
 
 
 def eraser(row: Fields) -> tuple[tuple[str, ...], Spans]:
@@ -89,7 +93,7 @@ def eraser(row: Fields) -> tuple[tuple[str, ...], Spans]:
     (('A', 'fine', 'film', '.'), ((2, 11),))
     """
     if not isinstance(row.get("text"), str):
-        raise CorpusError(_missing(row, "text", "string"))
+        raise CorpusError(missing(row, "text", "string"))
     words = tuple(row["text"].split())
     marked = [False] * len(words)
     for start, stop in _evidences(row, words):
@@ -106,11 +110,11 @@ def hatexplain(row: Fields) -> tuple[tuple[str, ...], Spans]:
     >>> hatexplain({"post_tokens": ["you", "utter", "walnut"], "rationales": [[0, 1, 1], [0, 0, 1], [0, 0, 1]]})
     (('you', 'utter', 'walnut'), ((10, 16),))
     """
-    words = tuple(_items(row.get("post_tokens"), "post_tokens"))
+    words = tuple(items_of(row.get("post_tokens"), "post_tokens"))
     for number, word in enumerate(words):
         if not isinstance(word, str) or not word.strip():
             raise CorpusError(f"item {number} of its 'post_tokens' is {short(word)}; each must be a word")
-    votes = [_items(votes, "rationales") for votes in _items(row.get("rationales"), "rationales")]
+    votes = [items_of(votes, "rationales") for votes in items_of(row.get("rationales"), "rationales")]
     for number, marks in enumerate(votes):
         if len(marks) != len(words):
             raise CorpusError(
@@ -130,7 +134,7 @@ def majority(row: Fields) -> Any:
     """
     if row.get("label") is not None or row.get("annotators") is None:
         return row.get("label")
-    annotators = _items(row["annotators"], "annotators")
+    annotators = items_of(row["annotators"], "annotators")
     if not all(isinstance(one, Mapping) and one.get("label") is not None for one in annotators):
         raise CorpusError("one of its 'annotators' has no 'label'; give each a label, or give the row one")
     votes = Counter(str(one["label"]) for one in annotators)
@@ -141,19 +145,21 @@ def majority(row: Fields) -> Any:
     return label
 
 
-ERASER = Layout("text", "evidences", ("id", "annotation_id"), eraser, lambda row: row.get("label"))
-HATEXPLAIN = Layout("post_tokens", "rationales", ("post_id", "id"), hatexplain, majority, made=("label",))
+ERASER = Layout(RATIONALE, "text", has("evidences"), eraser, ids=("id", "annotation_id"))
+HATEXPLAIN = Layout(
+    RATIONALE, "post_tokens", has("rationales"), hatexplain, majority, ids=("post_id", "id"), made=("label",)
+)
 LAYOUTS = (ERASER, HATEXPLAIN)
 
 
 def _evidences(row: Fields, words: tuple[str, ...]) -> Iterator[Span]:
     """The token spans of all groups; where an evidence brings its own text or document, they must be this row's."""
     documents = set()
-    for group in _items(row.get("evidences"), "evidences"):
-        for evidence in _items(group, "evidences"):
+    for group in items_of(row.get("evidences"), "evidences"):
+        for evidence in items_of(group, "evidences"):
             as_released = isinstance(evidence, Mapping)
             pair = [evidence.get("start_token"), evidence.get("end_token")] if as_released else evidence
-            start, stop = _span(pair, "evidences", len(words), "tokens")
+            start, stop = span_of(pair, "evidences", len(words), "tokens")
             if as_released:
                 _same_text(evidence.get("text"), words, start, stop)
                 documents.update([str(evidence["docid"])] if "docid" in evidence else [])
@@ -170,32 +176,34 @@ def _same_text(text: Any, words: tuple[str, ...], start: int, stop: int) -> None
         )
 
 
-def _span(pair: Any, field: str, size: int, unit: str) -> Span:
-    """A pair of numbers as a span that lies within `size` characters or tokens."""
+def span_of(pair: Any, field: str, size: int, unit: str, whole: str = "text") -> Span:
+    """A pair of numbers as a span that lies within `size` characters or tokens of the whole."""
     ends = pair.tolist() if isinstance(pair, np.ndarray) else pair
-    if not isinstance(ends, list | tuple) or len(ends) != 2 or not all(_is_whole(end) for end in ends):
+    if not isinstance(ends, list | tuple) or len(ends) != 2 or not all(is_whole(end) for end in ends):
         raise CorpusError(f"its {field!r} hold {short(ends)} where a span [start, stop] of {unit} must stand")
     start, stop = int(ends[0]), int(ends[1])
     if not 0 <= start < stop <= size:
         raise CorpusError(
-            f"its {field!r} hold the span [{start}, {stop}), but the text has {size} {unit}; a span must be 0 <= start < stop <= {size}"
+            f"its {field!r} hold the span [{start}, {stop}), but the {whole} has {size} {unit}; a span must be 0 <= start < stop <= {size}"
         )
     return start, stop
 
 
-def _is_whole(number: Any) -> bool:
+def is_whole(number: Any) -> bool:
+    """Whether a value is a whole number, and not True or False."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
 
-def _items(value: Any, field: str) -> list[Any]:
+def items_of(value: Any, field: str) -> list[Any]:
+    """The items of a field that must hold a list."""
     if isinstance(value, np.ndarray):
         return list(value)
     if not isinstance(value, list | tuple):
-        raise CorpusError(_missing({field: value}, field, "list"))
+        raise CorpusError(missing({field: value}, field, "list"))
     return list(value)
 
 
-def _missing(row: Fields, field: str, kind: str) -> str:
+def missing(row: Fields, field: str, kind: str) -> str:
     """What is wrong with a field that should be of some kind."""
     if row.get(field) is None:
         return f"it has no {field!r}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from attlas.core.errors import CorpusError
 from attlas.core.text import Text
+from attlas.corpora import rationales, relations
 from attlas.corpora.corpus import BadRow, Corpus
 from attlas.corpora.files import Row, rows_of
 from attlas.corpora.rationales import RATIONALE, Layout, character_spans, recognised
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 TEXT_COLUMNS = ("text", "sentence", "content", "review", "message", "document")
 EMBEDDED = ("acceptability", "messages", "reviews")
-SENTENCES = "sentences"  # embedded too, with trees and mentions; no part of `all`
+SENTENCES, RELATIONS = "sentences", "relations"  # embedded too, with trees and mentions, with triples; no part of `all`
+LAYOUTS = (*rationales.LAYOUTS, *relations.LAYOUTS)
 
 
 def read(
@@ -37,7 +39,8 @@ def read(
     Texts or of mappings, a `datasets` data set, `"hub:NAME"` for one of the hub's (with `split`), or `"embedded:NAME"` for one of ours.
     A sentence of CoNLL-U (also `"embedded:sentences"`) is a text with its words and the annotation `dependencies`.
     `text`, `label` and `id` name the columns; without `text` the first of a few usual names is taken. Rows of ERASER and of HateXplain are
-    known by the fields of the first: they keep the data set's words, their label and the annotation `rationale`.
+    known by the fields of the first: they keep the data set's words, their label and the annotation `rationale`. So are rows with `text` and
+    `triples` (also `"embedded:relations"`), of FewRel, of SemEval-2010 Task 8 and of DocRED: they have the annotation `relations`.
     """
     if isinstance(source, Corpus):
         return source
@@ -66,17 +69,18 @@ def read(
 
 
 def embedded(name: str, columns: _Columns | None = None) -> Corpus:
-    """One of the embedded corpora, or `all` that have labels; labels of `all` are as in each.
+    """One of the embedded corpora, or `all` that were made for their labels; labels of `all` are as in each, those of `relations` the relations.
 
     >>> next(iter(embedded("reviews"))).label in ("positive", "negative")
     True
     """
-    if name not in (*EMBEDDED, SENTENCES, "all"):
+    if name not in (*EMBEDDED, SENTENCES, RELATIONS, "all"):
         raise CorpusError(
-            f"there is no embedded corpus {name!r}; they are {', '.join(EMBEDDED)} and all of these, and {SENTENCES}"
+            f"there is no embedded corpus {name!r}; they are {', '.join(EMBEDDED)} and all of these, and {SENTENCES} and {RELATIONS}"
         )
+    label = "relation" if name == RELATIONS else "label"
     columns = _Columns(
-        (columns and columns.text) or "text", (columns and columns.label) or "label", (columns and columns.id) or "id"
+        (columns and columns.text) or "text", (columns and columns.label) or label, (columns and columns.id) or "id"
     )
 
     def texts() -> Iterator[Text | BadRow]:
@@ -107,7 +111,7 @@ class _Columns:
                 yield row
                 continue
             if text is None:
-                layout = recognised(row, self.text)
+                layout = recognised(row, LAYOUTS, self.text)
                 text = self._text_column(name, row, layout)
             yield self._one(where, number, row, text, layout)
 
@@ -134,8 +138,9 @@ class _Columns:
         notes: dict[str, Any] = {"where": where}
         try:
             if layout is not None:
-                words, notes[RATIONALE] = layout.read(row)
-                return Text(id_, "", self._label(row, layout), words, notes)
+                given, notes[layout.annotation] = layout.read(row)
+                whole, words = (given, None) if isinstance(given, str) else ("", given)
+                return Text(id_, whole, self._label(row, layout), words, notes)
             content = row.get(column)
             if content is None:
                 return BadRow(where, f"it has no {column!r}", id_)
