@@ -44,7 +44,7 @@ def stirred(model: attlas.Model, seed: int = 1) -> attlas.Model:
 # A process of attlas costs seconds of imports before it does anything. This one has them behind it and forks: whatever is
 # asked for runs in a process of its own, with its own folder, environment, output and exit code, and can be killed.
 FORKS = """
-import gc, json, os, runpy, sys, tempfile
+import gc, json, os, runpy, sys, tempfile, traceback
 import attlas.cli.main, attlas.explain, attlas.models.finetune, attlas.probes.pipeline, attlas.studies
 import attlas.testing, attlas.topology.pipeline, attlas.views.look, attlas.views.report, attlas.views.terminal
 import pydantic, torch
@@ -55,7 +55,7 @@ with tempfile.TemporaryDirectory() as folder:  # what numba and transformers do 
     attlas.testing.tiny("bert").save(folder)
     attlas.attention(folder, "a cat")
 gc.collect()
-gc.freeze()  # else each fork takes apart, at its end, what it never used
+gc.freeze()
 while line := sys.stdin.readline():
     order = json.loads(line)
     if "wait" in order:
@@ -75,11 +75,20 @@ os.environ.update(order["environment"])
 if threads := int(os.environ.get("OMP_NUM_THREADS", 0)):  # else one: two test processes share two cores
     torch.set_num_threads(threads)
     threadpool_limits(threads)
-sys.argv = ["attlas", *order["arguments"]]
-if order["code"] is None:
-    runpy.run_module("attlas", run_name="__main__", alter_sys=True)
-else:
-    exec(order["code"], {"__name__": "__main__"})
+sys.argv, ended = ["attlas", *order["arguments"]], 0
+try:
+    if order["code"] is None:
+        runpy.run_module("attlas", run_name="__main__", alter_sys=True)
+    else:
+        exec(order["code"], {"__name__": "__main__"})
+except SystemExit as end:
+    ended = end.code or 0  # attlas gives numbers
+except BaseException:
+    traceback.print_exc()
+    ended = 1
+sys.stdout.flush()
+sys.stderr.flush()
+os._exit(ended)  # it need not take apart what it never used
 """
 
 
@@ -131,7 +140,9 @@ def _forks() -> Iterator[Callable[[object], str]]:
             assert server.stdin is not None
             assert server.stdout is not None
             print(json.dumps(order), file=server.stdin, flush=True)
-            return server.stdout.readline().strip()
+            said = server.stdout.readline().strip()
+            assert said, "the process that forks has ended"
+            return said
 
         yield ask
         assert server.stdin is not None

@@ -158,7 +158,7 @@ def test_captured_weights_are_transformers_own(family):
 @pytest.mark.parametrize("family", ["bert", "gpt2", "longformer"])
 def test_every_measure_keeps_the_contract(name, family):
     model, batches = model_for(name, family)
-    check_measure(made(name), batches, model)
+    check_measure(made(name), batches if name in READING else batches[:5], model)  # others run the model for each cut
 
 
 @pytest.mark.parametrize("name", READING)

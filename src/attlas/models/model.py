@@ -171,10 +171,12 @@ class Model:
         gradients: bool = False,
         whole: bool = False,
         layers: int | None = None,
+        states: bool = False,
     ) -> Iterator[Callable[[Batch], Any]]:
-        """While open, a function that runs a batch, as `forward` does: for many batches, set up once."""
+        """While open, a function that runs a batch, as `forward` does: for many batches, set up once. With `states` the output has `hidden_states`."""
         network = self.network if whole else self.part
         options = {"use_cache": False} if "use_cache" in inspect.signature(network.forward).parameters else {}
+        options |= {"output_hidden_states": True} if states else {}
         expected = self.n_layers if layers is None else layers
         wanted = gradients or (gates is not None and gates.requires_grad)
         with self.observe(sink, gates=gates, gradients=gradients) as observer, torch.set_grad_enabled(wanted):

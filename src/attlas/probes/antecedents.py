@@ -9,17 +9,15 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import torch
-from torch import Tensor
 
 from attlas.core.annotations import KINDS
 from attlas.core.attention import Attention
-from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
 from attlas.core.measure import Measure, Shape
 from attlas.core.states import State, Tally
 from attlas.core.text import Text
 from attlas.core.words import Words
+from attlas.probes.between import between_words
 from attlas.probes.cases import Shares, add_cases, sums_frame, width
 from attlas.probes.sieve import BASELINES, Bools, Ints, antecedents, candidates, mentions_of, scored
 
@@ -28,45 +26,6 @@ DIRECTIONS = ("to", "from")  # the mention attends to the candidate; the candida
 COUNTS = ("texts", "texts_without_mentions", "mentions", "scored", "unscored", "unseen")
 _HEADS = ("layer", "head", "kind", "direction", "accuracy", "low", "high", "n", "texts")
 _BASELINES = ("kind", "baseline", "accuracy", "low", "high", "n", "texts")
-
-
-def between_words(layer: Attention, text: int, words: Sequence[int] | Ints) -> Tensor:
-    """Attention of one text between some of its words, all different: [head, word, word]. *To* a word is the sum over its tokens, *from* a word the mean.
-
-    Only the cells between tokens of these words are read, so that a long text is never made a square.
-    """
-    of = torch.from_numpy(layer.batch.words[text].of)
-    slot = torch.full((len(layer.batch.words[text]),), -1)
-    slot[torch.as_tensor(words, dtype=torch.long)] = torch.arange(len(words))
-    tokens = torch.nonzero(slot[of] >= 0)[:, 0]
-    cells = _between_tokens(layer, text, tokens)
-    mine = slot[of[tokens]].to(cells.device)
-    pieces = torch.bincount(mine, minlength=len(words)).to(cells.dtype)
-    heads, count = cells.shape[:2]
-    rows = cells.new_zeros(heads, len(words), count).index_add_(1, mine, cells / pieces[mine][:, None])
-    return cells.new_zeros(heads, len(words), len(words)).index_add_(2, mine, rows)
-
-
-def _between_tokens(layer: Attention, text: int, tokens: Tensor) -> Tensor:
-    """Attention of one text between some of its tokens: [head, token, token]."""
-    if isinstance(layer, BandedAttention):
-        return _between_tokens_of_band(layer, text, tokens.to(layer.band.device))
-    weights = layer.dense().weights[text]
-    tokens = tokens.to(weights.device)
-    return weights[:, tokens[:, None], tokens]
-
-
-def _between_tokens_of_band(layer: BandedAttention, text: int, tokens: Tensor) -> Tensor:
-    """The same from a band: its cells, and the columns and rows of those tokens that are global."""
-    offset = tokens - tokens[:, None]
-    near = offset.abs() <= layer.reach
-    cell = torch.where(near, offset + layer.reach, 0)
-    out = layer.band[text][:, tokens[:, None], cell] * near
-    for number, place in enumerate(layer.places[text]):
-        here = tokens == place  # one of them, or none
-        out[:, :, here] += layer.columns[text][:, tokens, number, None]
-        out[:, here] += layer.rows[text][:, None, number, tokens]
-    return out
 
 
 @dataclass(frozen=True, eq=False)

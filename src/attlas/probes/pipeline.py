@@ -56,7 +56,8 @@ def _parts(train: Any, test: Any, reader: Callable[[Any], list[Text]], seed: int
     return cut_in_two(first, seed=seed) if test is None else (first, reader(test))
 
 
-def _name(train: Any, test: Any) -> str:
+def named_source(train: Any, test: Any) -> str:
+    """What a corpus is called in a manifest."""
     source = train if test is None else test
     named = str(getattr(source, "name", source if isinstance(source, str | Path) else "texts"))
     return named if named.startswith("embedded:") else Path(named).name
@@ -93,7 +94,7 @@ def _probed(
         in_both = len({one.text for one in second} & {one.text for one in first})
         result = {**result, "texts": {"train": len(first), "test": len(second), "in_both": in_both}, "counts": counts}
         manifest = {
-            "model": about_model(loaded, own["weights"]), "corpus": {"name": _name(train, test), "fingerprint": digest(second), "labels": {}}, "measures": {kind: str(dict(options))},
+            "model": about_model(loaded, own["weights"]), "corpus": {"name": named_source(train, test), "fingerprint": digest(second), "labels": {}}, "measures": {kind: str(dict(options))},
             "counts": counts, "seed": seed, "versions": versions(), "identity": identity, "probe": {"kind": kind, "texts": result["texts"], "lost": result["lost"]},
             "seconds": round(time.perf_counter() - began, 3),
         }  # fmt: skip
@@ -273,15 +274,15 @@ def probe_tree(
         result = {
             "uas": {name: found.uas for name, found in scores.items()}, "tree_uas": {name: found.tree_uas for name, found in scores.items()}, "rows": _records(table),
             "words": {"scored": told.scored, "punctuation": told.punctuation, "unseen": told.unseen, "headless": told.headless}, "vectors": known.name, "convention": convention,
-            "rates": rates, "lost": {"words cut off": told.unseen, "words whose head was cut off": told.headless, "sentences to fit on that were cut": _counted(loaded, first)["truncated"]},
+            "rates": rates, "lost": {"words cut off": told.unseen, "words whose head was cut off": told.headless, "sentences to fit on that were cut": counted(loaded, first)["truncated"]},
         }  # fmt: skip
-        return {"tree": table}, result, _counted(loaded, second)
+        return {"tree": table}, result, counted(loaded, second)
 
     options = {"vectors": None if glove is None else glove.digest, "convention": convention}
     return _probed("tree", model, train, test, out, options, sentences, work, seed=seed, fresh=fresh)
 
 
-def _counted(model: Model, texts: Sequence[Text]) -> dict[str, int]:
+def counted(model: Model, texts: Sequence[Text]) -> dict[str, int]:
     """What a pass reads and cuts."""
     out = {"read": len(texts), "analysed": len(texts), "quarantined": 0, "truncated": 0, "tokens": 0, "tokens_cut": 0}
     for start in range(0, len(texts), SHARD):

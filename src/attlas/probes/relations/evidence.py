@@ -1,0 +1,195 @@
+"""Evidence: the same pair of readers fitted to attention and to everything else that could tell relations apart, scored on the same cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from attlas.core.text import Text
+from attlas.models import Model
+from attlas.probes.relations.controls import Surface
+from attlas.probes.relations.extractor import RelationExtractor
+from attlas.probes.relations.linear import Floats, LinearReader, accuracy, fit_reader
+from attlas.probes.relations.reading import (  # fmt: skip
+    Readers,
+    Sample,
+    Told,
+    attention_features,
+    fit_readers,
+    intervals,
+    phrases_of,
+)
+
+ATTENTION, RANDOM, BAG, BOTH = "attention", "random_model", "relation_words", "attention_and_words"
+CONTROLS = (RANDOM, BAG, "head_tail", "distance", "part_of_speech", "word_embeddings")
+READ = (ATTENTION, *CONTROLS, BOTH)
+UNSEEN = (ATTENTION, RANDOM, BAG, "word_embeddings", BOTH)  # read on relation phrases that were held out
+HELD_OUT = 0.3  # of the cases of a relation that has several phrases
+FEWEST_UNSEEN = 20  # cases, to be told
+
+
+@dataclass(eq=False)
+class Evidence:
+    """Samples of the same cases by the model and by its randomly initialised twin, and the features of each way to read them."""
+
+    extractor: RelationExtractor
+    own: Sample
+    random: Sample
+    vocabulary: Mapping[str, int]
+    _surface: Surface = field(init=False)
+    _kept: dict[str, Floats] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._surface = Surface(self.own.texts)
+
+    @classmethod
+    def read(
+        cls,
+        extractor: RelationExtractor,
+        texts: Sequence[Text],
+        random: Model,
+        count: int | None = None,
+        vocabulary: Mapping[str, int] | None = None,
+        states: bool = False,
+    ) -> Evidence:
+        """One pass of the texts through the model and one through its twin."""
+        own, other = extractor.sample(texts, count, states=states), extractor.sample(texts, count, random)
+        if vocabulary is None:
+            vocabulary = Surface(texts).vocabulary(own.cases)
+        return cls(extractor, own, other, vocabulary)
+
+    def features(self, name: str) -> Floats:
+        """What one way reads: [case, feature]."""
+        if name not in self._kept:
+            self._kept[name] = self._features(name)
+        return self._kept[name]
+
+    def _features(self, name: str) -> Floats:
+        cases, surface, extractor = self.own.cases, self._surface, self.extractor
+        made: dict[str, Callable[[], Floats]] = {
+            ATTENTION: lambda: extractor.features(self.own),
+            RANDOM: lambda: extractor.features(self.random),
+            BAG: lambda: surface.bag(cases, self.vocabulary),
+            "head_tail": lambda: attention_features(self.own.vectors, extractor.worded_, ("h-t", "t-h")),
+            "distance": lambda: surface.distance(cases),
+            "part_of_speech": lambda: surface.tags(cases),
+            "word_embeddings": lambda: surface.embeddings(cases, extractor.model_),
+            BOTH: lambda: np.concatenate([self.features(ATTENTION), self.features(BAG)], 1),
+        }
+        return made[name]()
+
+    def told(self, readers: Mapping[str, Readers]) -> dict[str, Told]:
+        """What each way's readers say."""
+        return {name: Told.by(one, self.features(name), self.own) for name, one in readers.items()}
+
+
+def ways(worded: bool) -> tuple[str, ...]:
+    """What is read beside attention; pairs of phrases without relation words are head and tail already."""
+    return READ if worded else tuple(name for name in READ if name != "head_tail")
+
+
+def fit_ways(train: Evidence, tune: Evidence, say: Callable[[str], None]) -> dict[str, Readers]:
+    """Readers of every way but attention itself, each tuned alike; a bag of words also without whitening, whichever is better on `tune`."""
+    found: dict[str, Readers] = {}
+    grid = train.extractor.grid
+    for name in ways(train.extractor.worded_):
+        if name == ATTENTION:
+            continue
+        say(f"control: {name.replace('_', ' ')}")
+        pair = (train.features(name), train.own), (tune.features(name), tune.own)
+        made = [fit_readers(*pair, grid=grid, whiten=whiten) for whiten in ((True, False) if name == BAG else (True,))]
+        judged = [Told.by(one, tune.features(name), tune.own).scores() for one in made]
+        found[name] = made[max(range(len(made)), key=lambda n: judged[n]["f1"] + judged[n]["binary_accuracy"])]
+    return found
+
+
+def held_out_phrases(sample: Sample, seed: int = 0, share: float = HELD_OUT) -> frozenset[str]:
+    """Relation phrases to learn nothing from: of every relation that has several, some that make up about a share of its cases; one phrase always stays."""
+    by_relation: dict[str, dict[str, int]] = {}
+    for case, phrase in zip(sample.cases, phrases_of(sample.texts, sample.cases), strict=True):
+        if case.related and phrase:
+            counts = by_relation.setdefault(case.relation, {})
+            counts[phrase] = counts.get(phrase, 0) + 1
+    rng = np.random.default_rng(seed)
+    chosen: set[str] = set()
+    for counts in (by_relation[name] for name in sorted(by_relation)):
+        away, wanted = 0, share * sum(counts.values())
+        names = sorted(counts)
+        free = [names[place] for place in rng.permutation(len(names))]
+        for phrase in sorted(free, key=counts.__getitem__)[:-1]:  # the most frequent stays
+            if away < wanted:
+                chosen.add(phrase)
+                away += counts[phrase]
+    stays = {max(sorted(counts), key=counts.__getitem__) for counts in by_relation.values()}
+    return frozenset(chosen - stays)
+
+
+def fit_unseen(train: Evidence, held_out: frozenset[str], penalties: Mapping[str, float]) -> dict[str, LinearReader]:
+    """Readers of relations that never met the held-out phrases; the penalties are those of the readers that met all."""
+    mine = train.own.related
+    names = np.array(train.own.relations)
+    phrases = phrases_of(train.own.texts, (case for case in train.own.cases if case.related))
+    kept = np.array([phrase not in held_out for phrase in phrases], dtype=bool)
+    found = {}
+    for name in UNSEEN:
+        x = train.features(name)[mine]
+        seen = x[kept], names[kept].tolist()
+        found[name] = fit_reader(*seen, seen, accuracy, (penalties[name],))
+    return found
+
+
+def unseen_scores(of: Evidence, readers: Mapping[str, LinearReader], held_out: frozenset[str]) -> dict[str, Any]:
+    """Macro F1 on cases whose relation phrase was held out, over the relations that have such."""
+    mine = of.own.related
+    phrases = phrases_of(of.own.texts, (case for case in of.own.cases if case.related))
+    chosen = np.array([phrase in held_out for phrase in phrases], dtype=bool)
+    if chosen.sum() < FEWEST_UNSEEN:
+        return {"cases": int(chosen.sum()), "phrases": len({p for p in phrases if p in held_out}), "relations": 0}
+    gold = np.array(of.own.relations)[chosen]
+    texts = np.array([case.text for case in of.own.cases])[mine][chosen]
+    told = {}
+    for name, reader in readers.items():
+        named = reader.predict(of.features(name)[mine][chosen])
+        right = named == gold
+        told[name] = Told(texts, np.ones(len(gold), bool), right, gold, named)
+    scores = intervals(told, len(of.own.texts), ATTENTION)
+    about = {"cases": int(chosen.sum()), "phrases": len({p for p in phrases if p in held_out}), "relations": len(set(gold))}  # fmt: skip
+    return {**about, **{name: {k: v for k, v in row.items() if not k.startswith(("binary", "precision", "recall"))} | {"accuracy": float((told[name].named == gold).mean())} for name, row in scores.items()}}  # fmt: skip
+
+
+def scores_frame(scores: Mapping[str, Mapping[str, Any]], cases: int, texts: int) -> pd.DataFrame:
+    """A row for each way of reading: `attention` first; `ahead` is by how much attention is better."""
+    return pd.DataFrame([{"reader": name, **row, "cases": cases, "texts": texts} for name, row in scores.items()])
+
+
+def each_relation(told: Mapping[str, Told], names: Mapping[str, str]) -> pd.DataFrame:
+    """Precision, recall and F1 of each relation by attention, its F1 by the controls beside, and what it is most often taken for."""
+    own = told[ATTENTION]
+    rows = []
+    beside = {name: _by_relation(one) for name, one in told.items() if name != ATTENTION}
+    mine = _by_relation(own)
+    for relation in sorted(set(own.gold.tolist())):
+        wrong = own.named[(own.gold == relation) & (own.named != relation)]
+        values, counts = np.unique(wrong, return_counts=True)
+        precision, recall, f1 = mine[relation]
+        rows.append({
+            "relation": relation, "name": names.get(relation, ""), "n": int((own.gold == relation).sum()), "precision": precision, "recall": recall, "f1": f1,
+            **{f"f1_{name}": table[relation][2] for name, table in beside.items()},
+            "taken_for": str(values[counts.argmax()]) if len(values) else "", "taken": int(counts.max()) if len(values) else 0,
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _by_relation(told: Told) -> dict[str, tuple[float, float, float]]:
+    found = {}
+    for relation, (gold, named, right) in zip(told.known, told.counts(np.ones(len(told.gold))), strict=True):
+        found[relation] = (right / named if named else 0.0, right / gold if gold else 0.0, 2 * right / (gold + named))
+    return found
+
+
+Bools = npt.NDArray[np.bool_]

@@ -1,0 +1,426 @@
+"""RelationExtractor: relations of a text from its attention alone, by two linear readers (Chizhikova et al. 2022)."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+from torch import set_num_threads
+
+from attlas.core.conventions import check_convention
+from attlas.core.errors import MeasureError, ModelError, StudyError
+from attlas.core.files import write_bytes, write_json, writing
+from attlas.core.progress import progress_bar
+from attlas.core.text import Text
+from attlas.core.words import Span, word_spans
+from attlas.corpora.labelled import split
+from attlas.corpora.read import read
+from attlas.models import Model, load
+from attlas.probes.passes import Probe
+from attlas.probes.relations.cases import Case, apart, has_words, noted, related_texts
+from attlas.probes.relations.linear import GRID, LinearReader
+from attlas.probes.relations.matching import Found, exact, extraction_scores
+from attlas.probes.relations.phrases import PARSERS, phrases, sentence_spans
+from attlas.probes.relations.reading import (  # fmt: skip
+    FLOOR,
+    Readers,
+    Sample,
+    Told,
+    attention_features,
+    drawn_cases,
+    fit_readers,
+    sample,
+)
+from attlas.probes.relations.vectors import PARTS, Units, directions_of, read_units
+from attlas.studies.engines import default_workers, one_thread_each
+
+FORMAT = "attlas relation extractor 1"
+ABOUT, ARRAYS = "extractor.json", "readers.safetensors"
+NEGATIVES = 5  # drawn for each triple to learn from; one to score on
+REACH = 40  # words from the first to the last of a triple
+CHUNK = 384  # sentences of plain text that are read together
+THRESHOLDS = tuple(round(0.05 * step, 2) for step in range(1, 20))
+PUBLISHED_THRESHOLDS = (0.7, 0.2)  # related, named
+Floats = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a text, its characters and its candidate phrases."""
+
+    place: int  # of its text
+    start: int
+    text: str
+    nominal: tuple[Span, ...]
+    relational: tuple[Span, ...]
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return self.nominal + self.relational
+
+
+class RelationExtractor(Probe):
+    """Finds triples in text: phrases are candidates, attention between them is read by two linear readers: is this a relation, and which.
+
+    `fit` learns from texts with triples (anything `attlas.read` reads as such) and tunes penalties and thresholds on `dev` (a fifth of the texts if None).
+    If the triples do not say which words state the relation, only attention between head and tail is read. `negatives` are drawn for each triple from
+    the phrases of its own text. `convention="published"` is the paper's way: sums over pieces, first occurrences, unscaled weights, unconverged solver,
+    negatives that may be triples, thresholds .7 and .2.
+
+    >>> extractor = RelationExtractor(seed=0).fit("embedded:relations")  # doctest: +SKIP
+    >>> extractor.extract("Maria Lund was born in Oslo.")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        directions: Sequence[str] | None = None,
+        convention: str = "sound",
+        negatives: int = NEGATIVES,
+        grid: Sequence[float] = GRID,
+        parser: str = "rules",
+        seed: int = 0,
+        cache: str | Path | None = None,
+        workers: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.model = model
+        self.directions = directions
+        self.convention = convention
+        self.negatives = negatives
+        self.grid = grid
+        self.parser = parser
+        self.seed = seed
+        self.cache = cache
+        self.workers = workers
+        self.progress = progress
+
+    # learning
+
+    def fit(self, texts: Any, dev: Any = None) -> RelationExtractor:
+        """Learn both readers from texts with triples, tuned on `dev`; then choose the thresholds there."""
+        learnt, held = self.parts(texts, dev)
+        train, tune = self.sample(learnt), self.sample(held, count=1)
+        return self.fit_samples(train, tune)
+
+    def parts(self, texts: Any, dev: Any = None) -> tuple[list[Text], list[Text]]:
+        """The texts to learn from and those to tune on, checked; whether relation words are read is decided here."""
+        self._check()
+        learnt = related_texts(texts)
+        if dev is None:
+            learnt, held = split([replace(text, label=_relation(text)) for text in learnt], 0.2, self.seed)
+        else:
+            held = related_texts(dev)
+        self.worded_ = has_words(learnt) and has_words(held)
+        known = directions_of(self.worded_)
+        wrong = sorted(set(self.directions or ()) - set(known))
+        if wrong:
+            raise MeasureError(f"direction {wrong[0]!r} cannot be read; they are {', '.join(known)}{'' if self.worded_ else ' (the triples have no relation words)'}")  # fmt: skip
+        return learnt, held
+
+    def fit_samples(self, train: Sample, tune: Sample) -> RelationExtractor:
+        """Learn from cases that were read already."""
+        one, two = self.features(train), self.features(tune)
+        self.readers_ = fit_readers((one, train), (two, tune), grid=self.grid, published=self._published)
+        self.classes_ = np.array(self.readers_.named.classes)
+        self.n_features_in_ = one.shape[1]
+        self.shape_ = self.model_.n_layers, self.model_.n_heads
+        self.thresholds_ = PUBLISHED_THRESHOLDS if self._published else self._chosen(tune.texts)
+        self.model_identity_ = self.model_.identity()
+        return self
+
+    def sample(self, texts: Sequence[Text], count: int | None = None, model: Model | None = None, states: bool = False) -> Sample:  # fmt: skip
+        """The triples of texts and `count` negatives for each, read by the model (or by another, as a control)."""
+        cases = self.cases(texts, count)
+        return sample(
+            model or self.model_, texts, cases, published=self._published, states=states, cache=self.cache, workers=self.workers, progress=self.progress,
+        )  # fmt: skip
+
+    def cases(self, texts: Sequence[Text], count: int | None = None) -> list[Case]:
+        """The triples of texts and `count` negatives for each."""
+        wanted = (1 if self._published else self.negatives) if count is None else count
+        return drawn_cases(texts, words=self.worded_, count=wanted, seed=self.seed, published=self._published, parser=self.parser)  # fmt: skip
+
+    def features(self, of: Sample) -> Floats:
+        """What the readers take of a sample: [case, feature]."""
+        return attention_features(of.vectors, self.worded_, self.directions, self._published)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
+        """The name of each feature: direction, layer and head."""
+        layers, heads = self.shape_
+        names = self.directions or directions_of(self.worded_)
+        return np.array([f"{name} {layer} {head}" for name in names for layer in range(layers) for head in range(heads)], dtype=object)  # fmt: skip
+
+    def _chosen(self, texts: Sequence[Text]) -> tuple[float, float]:
+        """The thresholds under which the triples of texts are extracted best: the highest F1 of exact spans and relations."""
+        found = [[one for _, one in group] for group in self._scored(texts, 0.0)]
+        gold = [noted(text).triples for text in texts]
+        strings = [text.text for text in texts]
+        best: tuple[float, tuple[float, float]] = (-1.0, (0.5, 0.0))
+        for related in THRESHOLDS:
+            for named in (0.0, *THRESHOLDS[1::3]):
+                kept = [[one for one in group if one.related >= related and one.named >= named] for group in found]
+                value = extraction_scores(strings, kept, gold, exact)["f1"]
+                if value > best[0]:
+                    best = value, (related, named)
+        return best[1]
+
+    # reading
+
+    def predict(self, texts: Any) -> list[list[Found]]:
+        """The triples of each text, the likeliest first: documents are cut into sentences, phrases are found, and those kept that both readers are sure of."""
+        return list(self.predict_iter(read(texts)))
+
+    def predict_iter(self, texts: Iterable[Text]) -> Iterator[list[Found]]:
+        """As `predict`, a text at a time: memory is that of a few sentences."""
+        self._fitted()
+        related, named = self.thresholds_
+        for group in self._scored(texts, related):
+            yield [one for _, one in group if one.named >= named]
+
+    def extract(self, text: str) -> list[Found]:
+        """The triples of one text."""
+        return self.predict([Text("text", text)])[0]
+
+    def score(self, texts: Any, y: Any = None) -> float:
+        """Macro F1 of the relations of texts with triples."""
+        return self.told(self.sample(related_texts(texts), count=1)).scores()["f1"]
+
+    def told(self, of: Sample) -> Told:
+        """What the readers say of a sample."""
+        self._fitted()
+        return Told.by(self.readers_, self.features(of), of)
+
+    def extraction(self, texts: Sequence[Text]) -> list[list[Found]]:
+        """The triples found in texts that have gold ones, with a progress bar."""
+        found = []
+        with progress_bar("extracting triples", wanted=self.progress) as report:
+            for group in self.predict_iter(texts):
+                found.append(group)
+                report(len(found), len(texts))
+        return found
+
+    def _scored(self, texts: Iterable[Text], least: float) -> Iterator[list[tuple[float, Found]]]:
+        """The best triples of each text that do not say the same twice, the likeliest first, with how related they are (`least` at the least)."""
+        workers = default_workers(self.model_.device) if self.workers is None else self.workers
+        pending: deque[Future[list[list[tuple[float, Found]]]]] = deque()
+        with one_thread_each(), ThreadPoolExecutor(workers, initializer=set_num_threads, initargs=(1,)) as pool:
+            for chunk in self._chunks(texts):
+                pending.append(pool.submit(self._read_chunk, chunk, least))
+                if len(pending) > workers:
+                    yield from pending.popleft().result()
+            while pending:
+                yield from pending.popleft().result()
+
+    def _read_chunk(self, chunk: list[tuple[int, list[Sentence]]], least: float) -> list[list[tuple[float, Found]]]:
+        """The triples of each text of a chunk."""
+        sentences = dict(enumerate(one for _, mine in chunk for one in mine))
+        inputs = [(n, Text(str(n), one.text)) for n, one in sentences.items() if len(one.nominal) > 1]
+        spans = {n: one.spans for n, one in sentences.items()}
+        found: dict[int, list[tuple[float, Found]]] = {place: [] for place, _ in chunk}
+        for units in read_units(self.model_, inputs, spans, mean=not self._published):
+            one = sentences[units.place]
+            found[one.place] += self._best(one, units, least)
+        return [sorted(found[place], key=lambda pair: (-pair[0], pair[1].head, pair[1].tail)) for place, _ in chunk]
+
+    def _chunks(self, texts: Iterable[Text]) -> Iterator[list[tuple[int, list[Sentence]]]]:
+        """Texts with their sentences, as many together as have about CHUNK sentences."""
+        chunk: list[tuple[int, list[Sentence]]] = []
+        for place, text in enumerate(texts):
+            chunk.append((place, list(self._sentences(place, text.text))))
+            if sum(len(mine) for _, mine in chunk) >= CHUNK:
+                yield chunk
+                chunk = []
+        if chunk:
+            yield chunk
+
+    def _sentences(self, place: int, text: str) -> Iterator[Sentence]:
+        """The sentences of a text with their candidates."""
+        for start, stop in sentence_spans(text):
+            found = phrases(text[start:stop], self.parser)
+            nominal, relational = (tuple((one.start, one.stop) for one in found if one.kind == kind) for kind in ("nominal", "relational"))  # fmt: skip
+            yield Sentence(place, start, text[start:stop], nominal, relational if self.worded_ else ())
+
+    def _best(self, sentence: Sentence, units: Units, least: float) -> Iterator[tuple[float, Found]]:
+        """The candidates of a sentence that are likeliest related, those left out that overlap a likelier one in both head and tail; each named."""
+        triples, chances = self._candidates(sentence, units, least)
+        kept: list[int] = []
+        for number in np.argsort(-chances, kind="stable").tolist():
+            mine = triples[number]
+            spans = units.spans
+            if not any(_same_pair(spans, mine, triples[other]) for other in kept):
+                kept.append(number)
+        if not kept:
+            return
+        parts = np.array([triples[number] for number in kept])
+        names = self.readers_.named.probabilities(self._vectors(units, parts))
+        for number, chances_of in zip(kept, names, strict=True):
+            head, tail, *words = ((units.spans[unit][0] + sentence.start, units.spans[unit][1] + sentence.start) for unit in triples[number])  # fmt: skip
+            best = int(chances_of.argmax())
+            found = Found(head, tail, words[0] if words else None, self.readers_.named.classes[best], float(chances[number]), float(chances_of[best]))  # fmt: skip
+            yield found.related, found
+
+    def _vectors(self, units: Units, parts: npt.NDArray[np.int64]) -> Floats:
+        """The features of some candidates: [candidate, part] as units -> [candidate, feature]."""
+        names = self.directions or directions_of(self.worded_)
+        rows = [units.weights[parts[:, PARTS[name[0]]], parts[:, PARTS[name[2]]]] for name in names]
+        weights = np.concatenate(rows, 1)
+        return weights if self._published else np.log(weights + FLOOR)
+
+    def _candidates(self, sentence: Sentence, units: Units, least: float) -> tuple[list[tuple[int, ...]], Floats]:
+        """Every head and tail of a sentence with the words that make them likeliest related, and how likely that is.
+
+        A linear reader of pairs of phrases is a sum of pairs, so that no vector of any candidate is made. Phrases further apart than REACH are no candidates.
+        """
+        reader = self.readers_.related
+        names = self.directions or directions_of(self.worded_)
+        values = units.weights if self._published else np.log(units.weights + FLOOR)
+        coef = (reader.coef[1] - reader.coef[0]).reshape(len(names), -1)
+        table = {name: values @ coef[number] for number, name in enumerate(names)}  # unit unit
+        zero = np.zeros(values.shape[:2], dtype=np.float32)
+        pair = {name: table.get(name, zero) for name in directions_of(True)}
+        heads_tails = pair["h-t"] + pair["t-h"].T
+        heads_words, words_tails = pair["h-r"] + pair["r-h"].T, pair["r-t"] + pair["t-r"].T
+        place = _word_places(sentence.text, units.spans)
+        count = len(sentence.nominal)
+        start, stop = np.array(units.spans, dtype=np.int64).reshape(-1, 2).T
+        triples: list[tuple[int, ...]] = []
+        scores: list[float] = []
+        for head in range(count):
+            if not units.seen[head]:
+                continue
+            near = units.seen & (np.abs(place - place[head]) <= REACH) & ((stop <= start[head]) | (start >= stop[head]))
+            tails, words = np.flatnonzero(near[:count]), np.flatnonzero(near[count:]) + count
+            if self.worded_ and len(words):
+                free = (stop[words] <= start[tails][:, None]) | (start[words] >= stop[tails][:, None])
+                free &= np.abs(place[words] - place[tails][:, None]) <= REACH
+                total = (
+                    heads_tails[head, tails][:, None] + heads_words[head, words] + words_tails[np.ix_(words, tails)].T
+                )
+                total = np.where(free, total, -np.inf)  # tail words
+                best = total.argmax(1)
+                triples += [(head, int(tail), int(words[one])) for tail, one in zip(tails, best, strict=True)]
+                scores += total[np.arange(len(tails)), best].tolist()
+            elif not self.worded_:
+                triples += [(head, int(tail)) for tail in tails]
+                scores += heads_tails[head, tails].tolist()
+        both = np.array(scores, dtype=np.float64) + float(reader.intercept[1] - reader.intercept[0])
+        chances = reader.calibrated(np.stack([np.zeros_like(both), both], -1))[:, 1] if len(both) else both
+        chances = np.where(np.isfinite(both), chances, 0.0)
+        kept = np.flatnonzero((chances >= least) & (chances > 0))
+        return [triples[number] for number in kept], chances[kept]
+
+    # keeping
+
+    def save(self, folder: str | Path, extra: Mapping[str, LinearReader] | None = None, about: Mapping[str, Any] | None = None) -> Path:  # fmt: skip
+        """Write the readers as safetensors and what they need to be used again as JSON; no pickle. `extra` readers and facts go beside."""
+        self._fitted()
+        place = Path(folder).expanduser()
+        readers = {"related": self.readers_.related, "named": self.readers_.named, **(extra or {})}
+        with writing(place):
+            place.mkdir(parents=True, exist_ok=True)
+        arrays = {f"{name}/{part}": np.ascontiguousarray(getattr(reader, part), dtype=np.float32 if part == "coef" else np.float64) for name, reader in readers.items() for part in _ARRAYS}  # fmt: skip
+        write_bytes(place / ARRAYS, save(arrays))
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in _PLACES}
+        write_json(
+            place / ABOUT,
+            {
+                "kind": FORMAT, "model": self.model_.name, "identity": self.model_identity_, "parameters": {**parameters, "grid": list(self.grid), "directions": None if self.directions is None else list(self.directions)},
+                "worded": self.worded_, "thresholds": list(self.thresholds_), "shape": list(self.shape_),
+                "readers": {name: {one.name: getattr(reader, one.name) for one in fields(reader) if one.name not in _ARRAYS} for name, reader in readers.items()},
+                **(about or {}),
+            },
+        )  # fmt: skip
+        return place
+
+    @classmethod
+    def load(cls, folder: str | Path, model: Any = None, **options: Any) -> RelationExtractor:
+        """An extractor as it was saved; its model is loaded by its name, unless given. Another model than it was fitted on is refused."""
+        about, readers = load_readers(folder)
+        loaded = model if isinstance(model, Model) else load(about["model"] if model is None else model)
+        known, now = about["identity"], loaded.identity()
+        other = [name for name in known if name != "device" and known[name] != now.get(name)]
+        if other:
+            raise ModelError(f"{folder} was fitted on {about['model']!r}, and {loaded.name!r} is another model (its {', '.join(other)} differ); give that model (--model), or fit again")  # fmt: skip
+        found = cls(loaded, **{**about["parameters"], **options})
+        found.readers_ = Readers(readers["related"], readers["named"])
+        found.worded_, found.thresholds_ = bool(about["worded"]), (float(about["thresholds"][0]), float(about["thresholds"][1]))  # fmt: skip
+        found.shape_, found.model_identity_ = tuple(about["shape"]), known
+        found.classes_ = np.array(found.readers_.named.classes)
+        found.n_features_in_ = found.readers_.named.coef.shape[1]
+        return found
+
+    # inner
+
+    @property
+    def model_(self) -> Model:
+        """The model, loaded once."""
+        if not isinstance(self.model, Model):
+            self.model = load(self.model)
+        return self.model
+
+    @property
+    def _published(self) -> bool:
+        return bool(self.convention == "published")
+
+    def _check(self) -> None:
+        check_convention(self.convention)
+        if self.parser not in PARSERS:
+            raise MeasureError(f"parser is {self.parser!r}; it must be {' or '.join(PARSERS)}")
+        if self.negatives < 1:
+            raise MeasureError(f"negatives is {self.negatives}; at least one must be drawn for each triple")
+        if not self.grid or min(self.grid) <= 0:
+            raise MeasureError(f"grid is {tuple(self.grid)}; it must be penalties C above 0")
+
+    def _fitted(self) -> None:
+        if not hasattr(self, "readers_"):
+            raise MeasureError("this RelationExtractor has not been fitted; call fit first, or load one")
+
+
+_ARRAYS = ("coef", "intercept", "scale")
+_PLACES = ("model", "cache", "workers", "progress")
+
+
+def load_readers(folder: str | Path) -> tuple[dict[str, Any], dict[str, LinearReader]]:
+    """What a folder says of an extractor, and all the readers in it."""
+    place = Path(folder).expanduser()
+    try:
+        about = json.loads((place / ABOUT).read_text())
+        arrays = load_file(place / ARRAYS)
+        if about["kind"] != FORMAT:
+            raise StudyError(f"{folder} is no relation extractor of this version; fit one with: attlas relations fit")
+        readers = {}
+        for name, plain in about["readers"].items():
+            parts = {part: arrays[f"{name}/{part}"] for part in _ARRAYS}
+            readers[name] = LinearReader(**{**plain, "classes": tuple(plain["classes"])}, **parts)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise StudyError(f"{folder} holds no relation extractor ({type(error).__name__}: {str(error)[:100]}); fit one with: attlas relations fit --out {folder}") from error  # fmt: skip
+    return about, readers
+
+
+def _relation(text: Text) -> str:
+    """The first relation of a text, so that each is cut by its share."""
+    found = noted(text).triples
+    return found[0].relation if found else ""
+
+
+def _same_pair(spans: Sequence[Span], one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether two candidates join the same two phrases, or parts of them, either way round."""
+    (a, b), (c, d) = ((spans[triple[0]], spans[triple[1]]) for triple in (one, other))
+    return (not apart(a, c) and not apart(b, d)) or (not apart(a, d) and not apart(b, c))
+
+
+def _word_places(text: str, spans: Sequence[Span]) -> npt.NDArray[np.int64]:
+    """The number of the word at which each span begins."""
+    starts = np.array([start for start, _ in word_spans(text)], dtype=np.int64)
+    return np.searchsorted(starts, np.array([span[0] for span in spans], dtype=np.int64), side="right")

@@ -1,0 +1,297 @@
+"""Relations from file to report: an extractor fitted with all its controls, scored with them on other texts; kept on disk and gone on with."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attlas.core.progress import status
+from attlas.core.text import Text
+from attlas.corpora.relations import relation_names
+from attlas.models import Model, load
+from attlas.probes.passes import digest
+from attlas.probes.pipeline import PASSES, counted, named_source
+from attlas.probes.relations.cases import lost, noted, related_texts
+from attlas.probes.relations.evidence import (
+    ATTENTION,
+    CONTROLS,
+    RANDOM,
+    UNSEEN,
+    Evidence,
+    each_relation,
+    fit_unseen,
+    fit_ways,
+    held_out_phrases,
+    scores_frame,
+    unseen_scores,
+)  # fmt: skip
+from attlas.probes.relations.extractor import RelationExtractor, load_readers
+from attlas.probes.relations.interpret import (
+    directions_table,
+    heads_table,
+    layers_table,
+    likeness,
+    merged_table,
+    merges_frame,
+    path_table,
+)  # fmt: skip
+from attlas.probes.relations.linear import LinearReader
+from attlas.probes.relations.matching import Found, exact, extraction_scores, lenient
+from attlas.probes.relations.pictures import pictures
+from attlas.probes.relations.reading import Readers, intervals
+from attlas.studies.derived import Experiment, remembered, write_derived
+from attlas.studies.run import about_model, versions
+
+Tables = dict[str, pd.DataFrame]
+Said = Callable[[str], None]
+KIND, SCORED = "relations", "relations_scored"
+
+
+def fit_relations(
+    model: Any,
+    train: Any,
+    dev: Any = None,
+    out: str | Path = "runs/relations",
+    *,
+    names: str | Path | None = None,
+    convention: str = "sound",
+    directions: Sequence[str] | None = None,
+    parser: str = "rules",
+    interpret: bool = False,
+    seed: int = 0,
+    workers: int | None = None,
+    fresh: bool = False,
+    progress: bool | None = None,
+    say: Said = lambda line: None,
+) -> Experiment:
+    """Fit an extractor and every control on `train`, tuned on `dev` (a fifth of `train` if None); `out` then holds the extractor and a study of how well they do on `dev`.
+
+    `interpret` also asks which directions, layers and heads hold the relations, and which relations are alike. `names` is a file of what relations are called.
+    """
+    began, folder = time.perf_counter(), Path(out).expanduser()
+    loaded = load(model) if not isinstance(model, Model) else model
+    extractor = RelationExtractor(
+        loaded, directions=directions, convention=convention, parser=parser, seed=seed, cache=folder / PASSES, workers=workers, progress=progress
+    )  # fmt: skip
+    titles = {} if names is None else relation_names(names)
+    with status("reading the texts"):
+        learnt, held = extractor.parts(train, dev)
+    options = {"convention": convention, "directions": directions, "parser": parser, "interpret": interpret, "names": sorted(titles.items())}  # fmt: skip
+    identity = _identity(KIND, loaded, {"train": learnt, "dev": held}, options, seed)
+
+    def run() -> Experiment:
+        if fresh:
+            shutil.rmtree(folder / PASSES, ignore_errors=True)
+        random = loaded.randomized(seed)
+        say("attention between the phrases of each text, by the model and by random weights")
+        first = Evidence.read(extractor, learnt, random, states=interpret)
+        second = Evidence.read(extractor, held, random, 1, first.vocabulary, states=interpret)
+        say("the readers of attention")
+        extractor.fit_samples(first.own, second.own)
+        readers = {ATTENTION: extractor.readers_, **fit_ways(first, second, say)}
+        held_out, unseen = _unseen(first, readers, seed, say)
+        _keep(extractor, folder, readers, unseen, held_out, first.vocabulary, titles, seed, learnt)
+        tables, result = _scored(extractor, second, readers, unseen, held_out, titles, say)
+        if interpret:
+            tables |= _interpreted(first, second, readers, titles, say, seed)
+        result |= {
+            "thresholds": dict(zip(("related", "named"), extractor.thresholds_, strict=True)), "penalties": {name: {"related": pair.related.penalty, "named": pair.named.penalty} for name, pair in readers.items()},
+            "steps": {name: {"related": pair.related.steps, "named": pair.named.steps, "converged": pair.related.converged and pair.named.converged} for name, pair in readers.items()},
+            "texts": {"train": len(learnt), "dev": len(held)}, "triples": {"train": int(first.own.related.sum()), "dev": int(second.own.related.sum())},
+            "lost": {"train": _lost(learnt, first), "dev": _lost(held, second)}, "extractor": str(folder),
+        }  # fmt: skip
+        return _written(KIND, folder, loaded, named_source(train, dev), held, identity, tables, result, options, seed, began)  # fmt: skip
+
+    return remembered(folder, identity, fresh, Experiment, run)
+
+
+def score_relations(
+    extractor: str | Path,
+    test: Any,
+    out: str | Path | None = None,
+    *,
+    model: Any = None,
+    workers: int | None = None,
+    fresh: bool = False,
+    progress: bool | None = None,
+    say: Said = lambda line: None,
+) -> Experiment:
+    """Score a fitted extractor and all its controls on texts that it has not seen: binary accuracy, macro F1 of relations, and extraction from plain text.
+
+    `out` is where the study goes (a folder `scored` in the extractor's own if None).
+    """
+    began = time.perf_counter()
+    about, saved = load_readers(extractor)
+    folder = Path(extractor).expanduser() / "scored" if out is None else Path(out).expanduser()
+    fitted = RelationExtractor.load(extractor, model, cache=folder / PASSES, workers=workers, progress=progress)
+    with status("reading the texts"):
+        texts = related_texts(test)
+    options = {"extractor": about["fitted"], "thresholds": about["thresholds"]}
+    identity = _identity(SCORED, fitted.model_, {"test": texts}, options, int(about["seed"]))
+
+    def run() -> Experiment:
+        if fresh:
+            shutil.rmtree(folder / PASSES, ignore_errors=True)
+        say("attention between the phrases of each text, by the model and by random weights")
+        random = fitted.model_.randomized(int(about["seed"]))
+        evidence = Evidence.read(fitted, texts, random, 1, about["vocabulary"])
+        readers = {ATTENTION: fitted.readers_}
+        readers |= {name: Readers(saved[f"{name}/related"], saved[f"{name}/named"]) for name in about["controls"]}
+        unseen = {name: saved[f"unseen/{name}"] for name in UNSEEN if f"unseen/{name}" in saved}
+        tables, result = _scored(fitted, evidence, readers, unseen, frozenset(about["held_out"]), about["names"], say)
+        known = set(about["classes"])
+        never = sorted({triple.relation for text in texts for triple in noted(text).triples} - known)
+        result |= {
+            "texts": {"test": len(texts), "in_both": sum(one in set(about["learnt"]) for one in map(_short, texts))}, "triples": {"test": int(evidence.own.related.sum())},
+            "lost": {"test": _lost(texts, evidence)}, "relations_never_learnt": never,
+        }  # fmt: skip
+        return _written(SCORED, folder, fitted.model_, named_source(test, None), texts, identity, tables, result, options, int(about["seed"]), began)  # fmt: skip
+
+    return remembered(folder, identity, fresh, Experiment, run)
+
+
+def _identity(kind: str, model: Model, texts: Mapping[str, Sequence[Text]], options: Mapping[str, Any], seed: int) -> dict[str, Any]:  # fmt: skip
+    digests = {name: digest(some) for name, some in texts.items()}
+    return {"kind": kind, **model.identity(), "texts": digests, "options": {name: str(value) for name, value in options.items()}, "seed": seed, "versions": versions()}  # fmt: skip
+
+
+def _short(text: Text) -> int:
+    """A small digest of a text, to tell whether it was learnt from."""
+    return text.number
+
+
+def _unseen(
+    first: Evidence, readers: Mapping[str, Readers], seed: int, say: Said
+) -> tuple[frozenset[str], dict[str, LinearReader]]:
+    """The relation phrases that were held out, and readers that never met them."""
+    if not first.extractor.worded_:
+        return frozenset(), {}
+    held_out = held_out_phrases(first.own, seed)
+    if not held_out:
+        return held_out, {}
+    say("relations by phrases that were not learnt from")
+    return held_out, fit_unseen(first, held_out, {name: readers[name].named.penalty for name in UNSEEN})
+
+
+def _keep(
+    extractor: RelationExtractor,
+    folder: Path,
+    readers: Mapping[str, Readers],
+    unseen: Mapping[str, LinearReader],
+    held_out: frozenset[str],
+    vocabulary: Mapping[str, int],
+    names: Mapping[str, str],
+    seed: int,
+    learnt: Sequence[Text],
+) -> None:
+    """The extractor and its controls, written into the folder."""
+    extra = {f"{name}/{part}": getattr(pair, part) for name, pair in readers.items() if name != ATTENTION for part in ("related", "named")}  # fmt: skip
+    extra |= {f"unseen/{name}": reader for name, reader in unseen.items()}
+    about = {
+        "controls": [name for name in readers if name != ATTENTION], "vocabulary": dict(vocabulary), "held_out": sorted(held_out), "names": dict(names), "seed": seed,
+        "classes": list(extractor.readers_.named.classes), "fitted": digest(learnt), "learnt": sorted({_short(text) for text in learnt}),
+    }  # fmt: skip
+    extractor.save(folder, extra, about)
+
+
+def _lost(texts: Sequence[Text], evidence: Evidence) -> dict[str, int]:
+    """Triples that were given and cannot be used, by reason."""
+    found = lost(texts)
+    if evidence.own.unseen:
+        found["cut off"] = evidence.own.unseen
+    return found
+
+
+def _scored(
+    extractor: RelationExtractor,
+    evidence: Evidence,
+    readers: Mapping[str, Readers],
+    unseen: Mapping[str, LinearReader],
+    held_out: frozenset[str],
+    names: Mapping[str, str],
+    say: Said,
+) -> tuple[Tables, dict[str, Any]]:
+    """Tables and result of scoring on one sample."""
+    told, texts = evidence.told(readers), evidence.own.texts
+    scores = intervals(told, len(texts), ATTENTION)
+    say("triples from plain text")
+    found = extractor.extraction(texts)
+    extraction = extracted_scores(texts, found)
+    by_phrase = unseen_scores(evidence, unseen, held_out) if unseen else {}
+    best = max((name for name in scores if name in CONTROLS), key=lambda name: scores[name]["f1"])
+    tables = {
+        "relations": scores_frame(scores, int(evidence.own.related.sum()), len(texts)), "relations_each": each_relation(told, names),
+        "relations_extraction": pd.DataFrame([{"match": name, **row} for name, row in extraction.items()]),
+        **pictures(extractor, texts, found, names),
+    }  # fmt: skip
+    if UNSEEN[0] in by_phrase:
+        tables["relations_unseen"] = pd.DataFrame(
+            [{"reader": name, **by_phrase[name], "cases": by_phrase["cases"], "phrases": by_phrase["phrases"], "relations": by_phrase["relations"]} for name in UNSEEN]
+        )  # fmt: skip
+    controls: dict[str, Any] = {name: row for name, row in scores.items() if name != ATTENTION}
+    if by_phrase:
+        controls["unseen_phrases"] = by_phrase
+    return tables, {
+        **scores[ATTENTION], "controls": controls, "best_control": best, "extraction": extraction,
+        "adds": {"over_best_control": scores[best]["f1_ahead"], "over_random_model": scores[RANDOM]["f1_ahead"]},
+    }  # fmt: skip
+
+
+def extracted_scores(texts: Sequence[Text], found: Sequence[Sequence[Found]]) -> dict[str, dict[str, Any]]:
+    """Extraction by exact spans and by the paper's lenient match, the relation compared; and the latter with the relation left open, as the poster counts."""
+    strings, gold = [text.text for text in texts], [noted(text).triples for text in texts]
+    return {
+        "exact": extraction_scores(strings, found, gold, exact),
+        "published": extraction_scores(strings, found, gold, lenient),
+        "published_any_relation": extraction_scores(strings, found, gold, lenient, relation=False),
+    }
+
+
+def _interpreted(first: Evidence, second: Evidence, readers: Mapping[str, Readers], names: Mapping[str, str], say: Said, seed: int) -> Tables:  # fmt: skip
+    titles = dict(names)
+    own = readers[ATTENTION].named
+    path, entered = path_table(first, second, say, seed)
+    heads, shared = heads_table(own, first.extractor.shape_, titles)
+    return {
+        "relations_directions": directions_table(first, second, readers[ATTENTION], say), "relations_layers": layers_table(first, second, say),
+        "relations_path": path, "relations_entered": entered, "relations_tree": merges_frame(own, titles), "relations_merged": merged_table(first, second, own, say, seed),
+        "relation_heads": heads, "relations_shared": shared, "relations_likeness": likeness(first, {ATTENTION: own, RANDOM: readers[RANDOM].named}),
+    }  # fmt: skip
+
+
+def _written(
+    kind: str,
+    folder: Path,
+    model: Model,
+    name: str,
+    texts: Sequence[Text],
+    identity: Mapping[str, Any],
+    tables: Tables,
+    result: dict[str, Any],
+    options: Mapping[str, Any],
+    seed: int,
+    began: float,
+) -> Experiment:
+    result = _plain(result)
+    manifest = {
+        "model": about_model(model, identity["weights"]), "corpus": {"name": name, "fingerprint": digest(texts), "labels": {}}, "measures": {kind: str(dict(options))},
+        "counts": counted(model, texts), "seed": seed, "versions": versions(), "identity": dict(identity), "relations": result, "seconds": round(time.perf_counter() - began, 3),
+    }  # fmt: skip
+    done = Experiment(write_derived(folder, manifest, tables, result), result)
+    shutil.rmtree(folder / PASSES, ignore_errors=True)
+    return done
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as JSON has them."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value
