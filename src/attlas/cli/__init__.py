@@ -3,6 +3,12 @@
 from attlas.cli.main import main
 
 # isort: split
-from attlas.cli import explain, probe, reproduce, topology  # their verbs register themselves, after the first ones
+from attlas.cli import (  # their verbs register themselves, after the first ones
+    explain,
+    probe,
+    relations,
+    reproduce,
+    topology,
+)
 
-__all__ = ["explain", "main", "probe", "reproduce", "topology"]
+__all__ = ["explain", "main", "probe", "relations", "reproduce", "topology"]

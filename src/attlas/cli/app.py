@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from attlas.studies import Study
+    from attlas.studies.derived import Experiment
 
 app = typer.Typer(
     name="attlas",
@@ -100,3 +101,24 @@ def say_study(done: Study, page: Path | None, as_json: bool) -> None:
     ):
         if left:
             print(f"attlas: {left} {what}; see {done.quarantine}", file=sys.stderr)
+
+
+def say_experiment(done: Experiment, report: bool, as_json: bool) -> None:
+    """What an experiment found, with its report if wanted, and where its tables are."""
+    page = None
+    if report:
+        with status("writing the report"):
+            page = done.study.report(done.study.folder / "report.html")
+    if as_json:
+        print_json({**done.result, "study": str(done.study.folder), "report": str(page) if page else None})
+        return
+    from attlas.views.findings import findings
+    from attlas.views.terminal import print_probe
+
+    print_probe(done.study)
+    for line in findings(done.study):
+        print(f"- {line}")
+    print()
+    print(f"tables    {done.study.folder / 'tables'} ({', '.join(done.study.tables)})")
+    if page:
+        print(f"report    {page}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,12 +18,9 @@ from attlas.cli.app import (
     Workers,
     app,
     begun,
-    print_json,
+    say_experiment,
     status,
 )
-
-if TYPE_CHECKING:
-    from attlas.studies.derived import Experiment
 
 verbs = typer.Typer(help="What syntax and coreference the heads of a model hold.", no_args_is_help=True)
 app.add_typer(verbs, name="probe")
@@ -64,7 +61,7 @@ def syntax(
     done = probe_syntax(
         loaded, first, second, out, min_cases=min_cases, seed=seed, workers=workers, fresh=fresh, say=begun
     )
-    _say(done, report, as_json)
+    say_experiment(done, report, as_json)
 
 
 @verbs.command()
@@ -99,7 +96,7 @@ def tree(
     done = probe_tree(
         loaded, first, second, out, vectors=vectors, convention=convention, seed=seed, workers=workers, fresh=fresh, say=begun
     )  # fmt: skip
-    _say(done, report, as_json)
+    say_experiment(done, report, as_json)
 
 
 @verbs.command()
@@ -133,7 +130,7 @@ def coreference(
     done = probe_coreference(
         loaded, first, second, out, tokens=tokens or None, seed=seed, workers=workers, fresh=fresh, say=begun
     )
-    _say(done, report, as_json)
+    say_experiment(done, report, as_json)
 
 
 def _files(data: str | None, train: str | None, test: str | None, what: str) -> tuple[str, str | None]:
@@ -145,23 +142,3 @@ def _files(data: str | None, train: str | None, test: str | None, what: str) -> 
     if data is None and train is not None and test is not None:
         return train, test
     raise AttlasError(f"give {what} to cut in two with --data, or one to choose on and one to score on with --train and --test")  # fmt: skip
-
-
-def _say(done: Experiment, report: bool, as_json: bool) -> None:
-    page = None
-    if report:
-        with status("writing the report"):
-            page = done.study.report(done.study.folder / "report.html")
-    if as_json:
-        print_json({**done.result, "study": str(done.study.folder), "report": str(page) if page else None})
-        return
-    from attlas.views.findings import findings
-    from attlas.views.terminal import print_probe
-
-    print_probe(done.study)
-    for line in findings(done.study):
-        print(f"- {line}")
-    print()
-    print(f"tables    {done.study.folder / 'tables'} ({', '.join(done.study.tables)})")
-    if page:
-        print(f"report    {page}")

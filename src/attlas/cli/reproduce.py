@@ -95,6 +95,29 @@ def bert(
     _say(reproduce(data_root, out, model=model, parts=listed(parts), workers=workers, fresh=fresh, say=begun), as_json)
 
 
+@verbs.command()
+def relations(
+    data_root: Annotated[
+        Path, typer.Option("--data-root", help="The folder with trex95, redocred, fewrel and semeval2010_task8.")
+    ],
+    model: ModelOption = None,
+    out: Annotated[Path, typer.Option("--out", help="The folder for extractors, tables and pictures.")] = Path(
+        "runs/relations"
+    ),
+    parts: Annotated[
+        str, typer.Option("--parts", help="Some of trex, published, redocred, fewrel, semeval.")
+    ] = "trex,published,redocred,fewrel,semeval",
+    workers: Workers = None,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """Attention understands semantic relations: the poster's tables and figures beside every control, and other data. Takes about half an hour on two cores; stopped, it goes on."""
+    with status("loading"):
+        from attlas.papers.relations import reproduce
+
+    _say(reproduce(data_root, out, model=model, parts=listed(parts), workers=workers, fresh=fresh, say=begun), as_json)
+
+
 class _Result(Protocol):
     @property
     def pictures(self) -> list[Path]: ...

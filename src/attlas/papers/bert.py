@@ -6,16 +6,14 @@ paragraphs with two [SEP]; ours are consecutive sentences with one.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.text import Text
 from attlas.corpora import read
 from attlas.corpora.conllu import conllu_documents
@@ -24,6 +22,7 @@ from attlas.corpora.corpus import BadRow
 from attlas.measures.head_map import head_map
 from attlas.models import Model, load
 from attlas.papers.data import check_chosen, data_folder, existing
+from attlas.papers.parts import Part, Reproduced, run_parts
 from attlas.probes.coreference import documents
 from attlas.probes.examples import telling
 from attlas.probes.pipeline import cut_in_two, probe_coreference, probe_syntax, probe_tree
@@ -53,44 +52,6 @@ TREEBANKS = {"ud_ewt": ("UD English-EWT", "en_ewt-ud"), "ud_gum": ("UD English-G
 KINDS = ("all", "pronoun", "proper", "common")
 
 
-@dataclass
-class Part:
-    """One part of the reproduction: what was measured, the lines that say it, pictures, and the heads it has names for."""
-
-    results: dict[str, Any] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
-    pictures: list[str] = field(default_factory=list)
-    named: list[list[Any]] = field(default_factory=list)  # layer, head, name
-
-
-@dataclass
-class Reproduced:
-    """What was measured, by part; parts of earlier runs in the same folder among them."""
-
-    model: str
-    parts: dict[str, Part] = field(default_factory=dict)
-
-    @classmethod
-    def found(cls, model: str, path: Path, fresh: bool) -> Reproduced:
-        """What an earlier run with the same model left."""
-        known = json.loads(path.read_text()) if path.is_file() and not fresh else {}
-        parts = known.get("parts", {}) if known.get("model") == model else {}
-        return cls(model, {name: Part(**part) for name, part in parts.items()})
-
-    @property
-    def pictures(self) -> list[Path]:
-        return [Path(path) for name in PARTS if name in self.parts for path in self.parts[name].pictures]
-
-    def to_dict(self) -> dict[str, Any]:
-        published = {"relations": PUBLISHED_RELATIONS, "coreference": PUBLISHED_COREFERENCE, "probes": PUBLISHED_PROBES}
-        ours = {name: value for part in self.parts.values() for name, value in part.results.items()}
-        return {"model": self.model, "published": published, "ours": ours, "parts": {name: asdict(part) for name, part in self.parts.items()}}  # fmt: skip
-
-    def markdown(self) -> str:
-        """The numbers of all parts."""
-        return "\n".join(line for name in PARTS if name in self.parts for line in self.parts[name].lines)
-
-
 def reproduce(
     data_root: str | Path,
     out: str | Path = "runs/bert",
@@ -106,17 +67,16 @@ def reproduce(
     check_chosen("part", parts, PARTS)
     root, folder = data_folder(data_root), Path(out).expanduser()
     loaded = load(model)
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    done = Reproduced.found(loaded.name, folder / "bert.json", fresh)
+    published = {"relations": PUBLISHED_RELATIONS, "coreference": PUBLISHED_COREFERENCE, "probes": PUBLISHED_PROBES}
+    done = Reproduced(loaded.name, PARTS, published)
     run = _Run(loaded, root, folder, {"workers": workers, "fresh": fresh, "progress": progress}, say, done)
-    for name in [name for name in ORDER if name in parts]:
+
+    def one(name: str) -> Part:
         run.part = Part()
         getattr(run, name)()
-        done.parts[name] = run.part
-        write_json(folder / "bert.json", done.to_dict())
-        write_bytes(folder / "bert.md", done.markdown().encode())
-    return done
+        return run.part
+
+    return run_parts("bert", done, folder, fresh, [name for name in ORDER if name in parts], one)
 
 
 @dataclass

@@ -90,17 +90,18 @@ def print_scores(study: Study) -> None:
 
 
 def print_probe(study: Study) -> None:
-    """The table of a probe: relations, probes or mentions beside their baselines."""
-    name = str(study.manifest["probe"]["kind"])
+    """The table of a probe: relations, probes or mentions beside their baselines, or readers of relations beside their controls."""
+    name = "relations" if "relations" in study.tables else str(study.manifest["probe"]["kind"])
     shown = {
         "syntax": {"relation": "relation", "layer": "layer", "head": "head", "accuracy": "accuracy", "low": "from", "high": "to", "baseline": "offset", "offset": "", "random_accuracy": "random", "n": "n"},
         "tree": {"probe": "probe", "uas": "UAS", "low": "from", "high": "to", "tree_uas": "best tree", "words": "words"},
+        "relations": {"reader": "reader", "binary_accuracy": "related?", "f1": "F1", "f1_low": "from", "f1_high": "to", "f1_ahead": "attention ahead by", "cases": "triples"},
         "coreference": {"who": "who", "kind": "mentions", "accuracy": "accuracy", "low": "from", "high": "to", "n": "n"},
     }[name]  # fmt: skip
     table = Table(box=None, pad_edge=False)
     for title in shown.values():
-        table.add_column(title, justify="left" if title in ("relation", "probe", "who", "mentions") else "right")  # fmt: skip
-    whole = ("layer", "head", "n", "words")
+        table.add_column(title, justify="left" if title in ("relation", "probe", "who", "mentions", "reader") else "right")  # fmt: skip
+    whole = ("layer", "head", "n", "words", "cases")
     for row in study.table(name).to_dict("records"):
         table.add_row(*(
             Styled(str(row[key])) if isinstance(row[key], str) else f"{int(row[key]):+d}" if key == "offset" else f"{int(row[key]):,}" if key in whole else number(float(row[key]))

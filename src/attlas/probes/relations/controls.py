@@ -23,7 +23,7 @@ from attlas.probes.vectors import ModelVectors
 Floats = npt.NDArray[np.float32]
 TAGS = ("NOUN", "PROPN", "PRON", "VERB", "AUX", "ADJ", "ADV", "ADP", "DET", "NUM", "CCONJ", "SCONJ", "PART", "PUNCT", "SYM", "INTJ", "X", "")  # fmt: skip
 GAPS = (-20, -10, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 10, 20)
-VOCABULARY = 1500  # words that a bag keeps: the most frequent ones
+VOCABULARY = 1000  # words that a bag keeps: the most frequent ones of those met twice
 SURFACE = ("distance", "tags", "bag", "embeddings")
 
 
@@ -95,7 +95,8 @@ class Surface:
     def vocabulary(self, cases: Sequence[Case], size: int = VOCABULARY) -> dict[str, int]:
         """The words of cases, the most frequent first."""
         counts = Counter(word for case in cases for word in set(self.strings(case)))
-        kept = sorted(counts, key=lambda word: (-counts[word], word))[:size]
+        known = [word for word, count in counts.items() if count > 1] or list(counts)
+        kept = sorted(known, key=lambda word: (-counts[word], word))[:size]
         return {word: number for number, word in enumerate(kept)}
 
     def embeddings(self, cases: Sequence[Case], model: Model) -> Floats:

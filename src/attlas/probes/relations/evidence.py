@@ -24,6 +24,7 @@ from attlas.probes.relations.reading import (  # fmt: skip
     intervals,
     phrases_of,
 )
+from attlas.probes.relations.vectors import PAIR_DIRECTIONS
 
 ATTENTION, RANDOM, BAG, BOTH = "attention", "random_model", "relation_words", "attention_and_words"
 CONTROLS = (RANDOM, BAG, "head_tail", "distance", "part_of_speech", "word_embeddings")
@@ -71,11 +72,12 @@ class Evidence:
 
     def _features(self, name: str) -> Floats:
         cases, surface, extractor = self.own.cases, self._surface, self.extractor
+        published = extractor.convention == "published"
         made: dict[str, Callable[[], Floats]] = {
             ATTENTION: lambda: extractor.features(self.own),
             RANDOM: lambda: extractor.features(self.random),
             BAG: lambda: surface.bag(cases, self.vocabulary),
-            "head_tail": lambda: attention_features(self.own.vectors, extractor.worded_, ("h-t", "t-h")),
+            "head_tail": lambda: attention_features(self.own.vectors, extractor.worded_, PAIR_DIRECTIONS, published),
             "distance": lambda: surface.distance(cases),
             "part_of_speech": lambda: surface.tags(cases),
             "word_embeddings": lambda: surface.embeddings(cases, extractor.model_),
@@ -102,7 +104,12 @@ def fit_ways(train: Evidence, tune: Evidence, say: Callable[[str], None]) -> dic
             continue
         say(f"control: {name.replace('_', ' ')}")
         pair = (train.features(name), train.own), (tune.features(name), tune.own)
-        made = [fit_readers(*pair, grid=grid, whiten=whiten) for whiten in ((True, False) if name == BAG else (True,))]
+        published = train.extractor.convention == "published" and name in (
+            RANDOM,
+            "head_tail",
+        )  # the paper's own control
+        forms = (True, False) if name == BAG else (True,)
+        made = [fit_readers(*pair, grid=grid, published=published, whiten=whiten) for whiten in forms]
         judged = [Told.by(one, tune.features(name), tune.own).scores() for one in made]
         found[name] = made[max(range(len(made)), key=lambda n: judged[n]["f1"] + judged[n]["binary_accuracy"])]
     return found

@@ -57,7 +57,7 @@ Floats = npt.NDArray[Any]
 class Sentence:
     """A sentence of a text, its characters and its candidate phrases."""
 
-    place: int  # of its text
+    place: int  # of its text among those read together
     start: int
     text: str
     nominal: tuple[Span, ...]
@@ -66,6 +66,9 @@ class Sentence:
     @property
     def spans(self) -> tuple[Span, ...]:
         return self.nominal + self.relational
+
+
+Chunk = list[tuple[Text, list[Sentence]]]
 
 
 class RelationExtractor(Probe):
@@ -163,7 +166,7 @@ class RelationExtractor(Probe):
 
     def _chosen(self, texts: Sequence[Text]) -> tuple[float, float]:
         """The thresholds under which the triples of texts are extracted best: the highest F1 of exact spans and relations."""
-        found = [[one for _, one in group] for group in self._scored(texts, 0.0)]
+        found = [group for _, group in self._scored(texts, 0.0)]
         gold = [noted(text).triples for text in texts]
         strings = [text.text for text in texts]
         best: tuple[float, tuple[float, float]] = (-1.0, (0.5, 0.0))
@@ -179,14 +182,14 @@ class RelationExtractor(Probe):
 
     def predict(self, texts: Any) -> list[list[Found]]:
         """The triples of each text, the likeliest first: documents are cut into sentences, phrases are found, and those kept that both readers are sure of."""
-        return list(self.predict_iter(read(texts)))
+        return [found for _, found in self.predict_iter(read(texts))]
 
-    def predict_iter(self, texts: Iterable[Text]) -> Iterator[list[Found]]:
-        """As `predict`, a text at a time: memory is that of a few sentences."""
+    def predict_iter(self, texts: Iterable[Text]) -> Iterator[tuple[Text, list[Found]]]:
+        """Each text with its triples, as texts are read: memory is that of some hundred sentences."""
         self._fitted()
         related, named = self.thresholds_
-        for group in self._scored(texts, related):
-            yield [one for _, one in group if one.named >= named]
+        for text, group in self._scored(texts, related):
+            yield text, [one for one in group if one.named >= named]
 
     def extract(self, text: str) -> list[Found]:
         """The triples of one text."""
@@ -205,15 +208,15 @@ class RelationExtractor(Probe):
         """The triples found in texts that have gold ones, with a progress bar."""
         found = []
         with progress_bar("extracting triples", wanted=self.progress) as report:
-            for group in self.predict_iter(texts):
+            for _, group in self.predict_iter(texts):
                 found.append(group)
                 report(len(found), len(texts))
         return found
 
-    def _scored(self, texts: Iterable[Text], least: float) -> Iterator[list[tuple[float, Found]]]:
-        """The best triples of each text that do not say the same twice, the likeliest first, with how related they are (`least` at the least)."""
+    def _scored(self, texts: Iterable[Text], least: float) -> Iterator[tuple[Text, list[Found]]]:
+        """Each text with its best triples that do not say the same twice, the likeliest first (related by `least` at the least)."""
         workers = default_workers(self.model_.device) if self.workers is None else self.workers
-        pending: deque[Future[list[list[tuple[float, Found]]]]] = deque()
+        pending: deque[Future[list[tuple[Text, list[Found]]]]] = deque()
         with one_thread_each(), ThreadPoolExecutor(workers, initializer=set_num_threads, initargs=(1,)) as pool:
             for chunk in self._chunks(texts):
                 pending.append(pool.submit(self._read_chunk, chunk, least))
@@ -222,22 +225,23 @@ class RelationExtractor(Probe):
             while pending:
                 yield from pending.popleft().result()
 
-    def _read_chunk(self, chunk: list[tuple[int, list[Sentence]]], least: float) -> list[list[tuple[float, Found]]]:
+    def _read_chunk(self, chunk: Chunk, least: float) -> list[tuple[Text, list[Found]]]:
         """The triples of each text of a chunk."""
         sentences = dict(enumerate(one for _, mine in chunk for one in mine))
         inputs = [(n, Text(str(n), one.text)) for n, one in sentences.items() if len(one.nominal) > 1]
         spans = {n: one.spans for n, one in sentences.items()}
-        found: dict[int, list[tuple[float, Found]]] = {place: [] for place, _ in chunk}
+        found: list[list[Found]] = [[] for _ in chunk]
         for units in read_units(self.model_, inputs, spans, mean=not self._published):
             one = sentences[units.place]
             found[one.place] += self._best(one, units, least)
-        return [sorted(found[place], key=lambda pair: (-pair[0], pair[1].head, pair[1].tail)) for place, _ in chunk]
+        ordered = [sorted(mine, key=lambda one: (-one.related, one.head, one.tail)) for mine in found]
+        return [(text, mine) for (text, _), mine in zip(chunk, ordered, strict=True)]
 
-    def _chunks(self, texts: Iterable[Text]) -> Iterator[list[tuple[int, list[Sentence]]]]:
+    def _chunks(self, texts: Iterable[Text]) -> Iterator[Chunk]:
         """Texts with their sentences, as many together as have about CHUNK sentences."""
-        chunk: list[tuple[int, list[Sentence]]] = []
-        for place, text in enumerate(texts):
-            chunk.append((place, list(self._sentences(place, text.text))))
+        chunk: Chunk = []
+        for text in texts:
+            chunk.append((text, list(self._sentences(len(chunk), text.text))))
             if sum(len(mine) for _, mine in chunk) >= CHUNK:
                 yield chunk
                 chunk = []
@@ -251,7 +255,7 @@ class RelationExtractor(Probe):
             nominal, relational = (tuple((one.start, one.stop) for one in found if one.kind == kind) for kind in ("nominal", "relational"))  # fmt: skip
             yield Sentence(place, start, text[start:stop], nominal, relational if self.worded_ else ())
 
-    def _best(self, sentence: Sentence, units: Units, least: float) -> Iterator[tuple[float, Found]]:
+    def _best(self, sentence: Sentence, units: Units, least: float) -> Iterator[Found]:
         """The candidates of a sentence that are likeliest related, those left out that overlap a likelier one in both head and tail; each named."""
         triples, chances = self._candidates(sentence, units, least)
         kept: list[int] = []
@@ -268,7 +272,7 @@ class RelationExtractor(Probe):
             head, tail, *words = ((units.spans[unit][0] + sentence.start, units.spans[unit][1] + sentence.start) for unit in triples[number])  # fmt: skip
             best = int(chances_of.argmax())
             found = Found(head, tail, words[0] if words else None, self.readers_.named.classes[best], float(chances[number]), float(chances_of[best]))  # fmt: skip
-            yield found.related, found
+            yield found
 
     def _vectors(self, units: Units, parts: npt.NDArray[np.int64]) -> Floats:
         """The features of some candidates: [candidate, part] as units -> [candidate, feature]."""

@@ -25,7 +25,7 @@ Floats = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # C: how weak the penalty is, tried from strong to weak
 SHRINK = 0.03  # added to the variance along each principal axis before it is scaled to one
-TOLERANCE, STEPS = 1e-4, 1000  # of the largest gradient; at most
+TOLERANCE, STEPS = 1e-5, 1000  # of the largest gradient; at most
 SAGA_STEPS = 100  # the paper's
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attlas.core.annotations import Triple
+from attlas.core.annotations import Relations, Triple
 from attlas.core.words import Span
 
 NEAR = 0.4  # Jaccard distance of the sets of characters under which two strings match, as published
@@ -104,3 +105,43 @@ def _three(predicted: int, right: int, gold: int, hit: int) -> dict[str, float]:
     precision, recall = right / predicted if predicted else 0.0, hit / gold if gold else 0.0
     both = precision + recall
     return {"precision": precision, "recall": recall, "f1": 2 * precision * recall / both if both else 0.0}
+
+
+def fact_scores(
+    texts: Sequence[str], found: Sequence[Sequence[Found]], gold: Sequence[Relations], known: Collection[str], lenient_: bool = False
+) -> dict[str, Any]:  # fmt: skip
+    """Precision, recall and F1 of the facts of documents, of the relations that are `known`: head and tail may be any mention of their entities.
+
+    By spans, or by the paper's match of strings. A fact counts once however often it is found. `within` is how many facts have both entities in one sentence,
+    which is all that reading sentence by sentence can find.
+    """
+    predicted = right = hits = total = within = 0
+    for text, mine, noted in zip(texts, found, gold, strict=True):
+        facts = [fact for fact in noted.facts if fact[2] in known]
+        named = [{text[slice(*span)].lower() for span in mentions} for mentions in noted.entities]
+        of = [set(mentions) for mentions in noted.entities]
+        hit: set[tuple[int, int, str]] = set()
+
+        def is_one(
+            span: Span,
+            entity: int,
+            text: str = text,
+            of: list[set[Span]] = of,
+            named: list[set[str]] = named,
+        ) -> bool:
+            return any(_near(text[slice(*span)].lower(), name) for name in named[entity]) if lenient_ else span in of[entity]  # fmt: skip
+
+        for one in mine:
+            if one.relation not in known:
+                continue
+            fits = [
+                fact
+                for fact in facts
+                if fact[2] == one.relation and is_one(one.head, fact[0]) and is_one(one.tail, fact[1])
+            ]
+            predicted, right = predicted + 1, right + bool(fits)
+            hit.update(fits)
+        hits, total = hits + len(hit), total + len(set(facts))
+        sentence = [[bisect_right(noted.sentences, span[0]) for span in mentions] for mentions in noted.entities]
+        within += sum(bool(set(sentence[head]) & set(sentence[tail])) for head, tail, _ in set(facts))
+    return {**_three(predicted, right, total, hits), "predicted": predicted, "gold": total, "within": within}
