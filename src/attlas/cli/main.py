@@ -305,6 +305,7 @@ def tour(
     with status("loading the model"):
         from attlas.models import load
         from attlas.probes.pipeline import probe_coreference, probe_syntax, probe_tree
+        from attlas.probes.relations.pipeline import fit_relations
         from attlas.studies import study as run
 
         loaded = load(model)
@@ -315,6 +316,7 @@ def tour(
         probe_syntax(loaded, trees, None, out / "syntax", min_cases=TOUR_CASES, **options),
         probe_tree(loaded, trees, None, out / "tree", **options),
         probe_coreference(loaded, trees, None, out / "coreference", **options),
+        fit_relations(loaded, "embedded:relations", None, out / "relations", interpret=True, **options),
     ]
     with status("writing the report"):
         together = done.beside(*(probe.study for probe in probes))

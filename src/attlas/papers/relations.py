@@ -27,7 +27,7 @@ from attlas.views.report import write_charts
 
 SEED = 0
 PARTS = ("trex", "published", "redocred", "fewrel", "semeval")
-PUBLISHED = {
+PUBLISHED: dict[str, Any] = {
     "binary_accuracy": {"attention": 0.902, "random_model": 0.498},
     "f1": {"attention": 0.863, "random_model": 0.018},
     "precision": {"attention": 0.867, "random_model": 0.026},
@@ -143,8 +143,8 @@ def _score_lines(scored: Experiment, published: bool = False) -> list[str]:
         ahead = "" if name == "attention" else f"{row['f1_ahead']:+.3f} [{row['f1_ahead_low']:+.3f}, {row['f1_ahead_high']:+.3f}]"  # fmt: skip
         cells = [READERS[name], _with(row, "binary_accuracy"), f"{row['precision']:.3f}", f"{row['recall']:.3f}", _with(row, "f1"), ahead]  # fmt: skip
         if published:
-            known = PUBLISHED["binary_accuracy"].get(name)  # type: ignore[attr-defined]
-            cells.append("-" if known is None else f"{known:.3f}, {PUBLISHED['f1'][name]:.3f}")  # type: ignore[index]
+            known = PUBLISHED["binary_accuracy"].get(name)
+            cells.append("-" if known is None else f"{known:.3f}, {PUBLISHED['f1'][name]:.3f}")
         out.append(f"| {' | '.join(cells)} |")
     result = scored.result
     best = result["best_control"]
@@ -203,5 +203,8 @@ def _interpretation_lines(fitted: Experiment) -> list[str]:
 def _best_lines(scored: Experiment) -> list[str]:
     """The relations that are read best and worst."""
     table = scored.study.table("relations_each").sort_values("f1", ascending=False)
-    said = lambda rows: ", ".join(f"{row['relation']} {row['name']} {row['f1']:.2f}" for row in rows.to_dict("records"))  # noqa: E731
-    return [f"Read best: {said(table.head(8))}. Read worst: {said(table.tail(8))}."]
+    return [f"Read best: {_said(table.head(8))}. Read worst: {_said(table.tail(8))}."]
+
+
+def _said(rows: pd.DataFrame) -> str:
+    return ", ".join(f"{row['relation']} {row['name']} {row['f1']:.2f}" for row in rows.to_dict("records"))

@@ -110,6 +110,15 @@ def apart(*spans: Span) -> bool:
     return all(left[1] <= right[0] for left, right in pairwise(ordered))
 
 
+def same(one: Case, other: Case) -> bool:
+    """Whether two cases differ at most in where their phrases begin and end: head overlaps head, tail tail, and words words.
+
+    >>> same(Case(0, (0, 3), (9, 12), None), Case(0, (0, 7), (9, 12), None))
+    True
+    """
+    return all(not apart(mine, theirs) for mine, theirs in zip(one.spans, other.spans, strict=True))
+
+
 Pools = tuple[list[Span], list[Span]]  # what a head or tail, and what relation words may be
 
 
@@ -146,7 +155,7 @@ def negatives(
     published: bool = False,
     parser: str = "rules",
 ) -> list[Case]:
-    """For each triple `count` others of its text that are no triple, drawn without putting back (fewer where the text has no more).
+    """For each triple `count` others of its text that are no triple, nor one with its phrases cut otherwise, drawn without putting back (fewer where the text has no more).
 
     What is drawn depends on the text and the seed alone. As published, units are single words and gold phrases, the same may be drawn twice, and a triple
     of the text may be drawn too: the paper's filter never fires.
@@ -204,9 +213,10 @@ def _drawn(
         head, tail = nominal[draw(len(nominal))], nominal[draw(len(nominal))]
         words = relational[draw(len(relational))] if worded else None
         key = (head, tail, words)
-        if key in taken or not apart(*(span for span in key if span is not None)):
+        case = Case(place, head, tail, words)
+        if key in taken or not apart(*case.spans) or (not again and any(same(case, other) for other in gold)):
             continue
-        found.append(Case(place, head, tail, words))
+        found.append(case)
         if not again:
             taken.add(key)
     return found
