@@ -12,6 +12,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,11 @@ def table_kind(frame: pd.DataFrame, n_layers: int, n_heads: int) -> str:
 
 def versions() -> dict[str, str]:
     """The versions that numbers can depend on."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
     return {name: version(name) for name in ("attlas", "torch", "transformers", "numpy", "numba")}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from attlas.studies.opened import Study
@@ -13,6 +15,17 @@ TARGETS = {
     "cls": "[CLS]",
     "sep": "[SEP]",
     "punctuation": "full stops and commas",
+}
+
+READERS = {
+    "attention": "attention",
+    "random_model": "attention of random weights",
+    "relation_words": "the relation words",
+    "head_tail": "attention between head and tail alone",
+    "distance": "distances and order of phrases",
+    "part_of_speech": "parts of speech",
+    "word_embeddings": "word vectors of the phrases",
+    "attention_and_words": "attention and the relation words",
 }
 
 
@@ -103,7 +116,7 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
     if study.has("explanations"):
         out += _explained(study)
     for table, tell in (
-        ("special_gradient", _special_gradient), ("head_distance", _head_distance), ("syntax", _syntax), ("tree", _tree), ("coreference", _coreference),
+        ("special_gradient", _special_gradient), ("head_distance", _head_distance), ("syntax", _syntax), ("tree", _tree), ("coreference", _coreference), ("relations", relation_findings),
     ):  # fmt: skip
         if study.has(table):
             out += tell(study)
@@ -193,6 +206,53 @@ def _coreference(study: Study) -> list[str]:
     return [
         f"{head_name(head)} finds the antecedent of {number(head['accuracy'])} [{number(head['low'])}, {number(head['high'])}] of {int(head['n']):,} mentions; nearest mention {number(every.loc['nearest', 'accuracy'])}, same head word {number(every.loc['head_match', 'accuracy'])}, rules {number(rules['accuracy'])}, random weights {number(every.loc['random', 'accuracy']) if 'random' in every.index else '-'}"
     ]
+
+
+def relation_findings(study: Study) -> list[str]:
+    """What attention adds over the best control and over random weights, below nothing if so; on phrases not learnt from, and from plain text."""
+    about = study.holding("relations").manifest["relations"]
+    table = study.table("relations").set_index("reader")
+    own, best = table.loc["attention"], str(about["best_control"])
+
+    def told(row: pd.Series[float], what: str = "f1") -> str:
+        return f"{number(row[what])} [{number(row[f'{what}_low'])}, {number(row[f'{what}_high'])}]"
+
+    def adds(name: str) -> str:
+        row = table.loc[name]
+        ahead = row["f1_ahead"] >= 0
+        size, *ends = (number(abs(row["f1_ahead"])), *(number(value if ahead else -value) for value in ((row["f1_ahead_low"], row["f1_ahead_high"]) if ahead else (row["f1_ahead_high"], row["f1_ahead_low"]))))  # fmt: skip
+        sure = "" if row["f1_ahead_low"] > 0 or row["f1_ahead_high"] < 0 else ", an interval with 0 in it"
+        said = f"{'the best control, ' if name == best else ''}{READERS.get(name, name)} ({number(row['f1'])})"
+        return f"{'ahead of' if ahead else 'behind'} {said}, by {size} [{', '.join(ends)}]{sure}"
+
+    beside = adds(best) + (f", and {adds('random_model')}" if "random_model" in table.index and best != "random_model" else "")  # fmt: skip
+    out = [f"Attention names the relation of {int(own['cases']):,} triples with macro F1 {told(own)}: {beside}"]
+    rivals = table[~table.index.isin(["attention", "attention_and_words"])]
+    if len(rivals):
+        rival = str(rivals["binary_accuracy"].idxmax())
+        out.append(f"Attention tells related phrases from others with accuracy {told(own, 'binary_accuracy')}, {READERS.get(rival, rival)} with {told(rivals.loc[rival], 'binary_accuracy')}, the best control")  # fmt: skip
+    if study.has("relations_unseen"):
+        rows = study.table("relations_unseen").set_index("reader")
+        others = ", ".join(f"{READERS.get(str(name), str(name))} {number(row['f1'])}" for name, row in rows.iterrows() if name != "attention")  # fmt: skip
+        out.append(f"On relation phrases that were not learnt from ({int(rows['cases'].iloc[0]):,} triples) attention reaches F1 {told(rows.loc['attention'])}; {others}")  # fmt: skip
+    if study.has("relations_extraction"):
+        by = study.table("relations_extraction").set_index("match")
+        if {"exact", "published"} <= set(by.index):
+            out.append(f"From plain text {number(by.loc['exact', 'precision'])} of the triples found are in the data, and {number(by.loc['exact', 'recall'])} of the data's are found (F1 {number(by.loc['exact', 'f1'])}; compared as published {number(by.loc['published', 'f1'])})")  # fmt: skip
+    return out + _lost_relations(about)
+
+
+def _lost_relations(about: dict[str, Any]) -> list[str]:
+    """What could not be used of the triples scored on, texts that were learnt from, and relations that never were."""
+    out, part = [], "test" if "test" in about["lost"] else "dev"
+    left = [f"{count:,} {what}" for what, count in about["lost"].get(part, {}).items() if count]
+    if left:
+        out.append(f"Triples not scored (relations): {', '.join(left)}")
+    if both := about["texts"].get("in_both", 0):
+        out.append(f"{both:,} of the texts scored on (relations) were also learnt from: the scores flatter")
+    if never := about.get("relations_never_learnt"):
+        out.append(f"{len(never):,} relations of the data were never learnt and cannot be named")
+    return out
 
 
 def _explained(study: Study) -> list[str]:

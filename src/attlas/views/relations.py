@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from attlas.views import charts
 from attlas.views.findings import READERS, number
 from attlas.views.heads import table_html
 from attlas.views.page import inline_json, templates
-from attlas.views.triples import MEAN, STRONGEST, TripleText, text_html, texts_of
+from attlas.views.triples import MEAN, STRONGEST, TripleText, cells, text_html, texts_of
 
 if TYPE_CHECKING:
     from attlas.probes.relations.extractor import RelationExtractor
@@ -32,6 +32,7 @@ MATCHES = {
 LAYERS = {ATTENTION: "attention", "random_model": "attention, random weights", "hidden_states": "hidden states", "hidden_states_few": "hidden states, as few numbers as attention"}  # fmt: skip
 LONG = 24  # rows of a table that are shown without scrolling
 LEAF = 15  # pixels of a relation in the tree
+MIDDLE = "#727a87"  # letters that are read on white and on black
 
 
 def named(frame: pd.DataFrame, column: str = "relation", title: str = "name") -> pd.Series[str]:
@@ -82,12 +83,13 @@ def scores_html(frame: pd.DataFrame) -> str:
         rows[what] = rows[what].map(number) + rows.apply(_between(what), axis=1)
         ahead = rows[f"{what}_ahead"].map(_signed) + rows.apply(_between(f"{what}_ahead"), axis=1)
         rows[f"{what}_ahead"] = ahead.where(others, "-")
-    shown = {"name": "reader", "binary_accuracy": "related or not", "binary_accuracy_ahead": "attention ahead by", "f1": "F1", "precision": "precision", "recall": "recall", "f1_ahead": "attention ahead by"}  # fmt: skip
-    return table_html(rows, shown)
+    shown = {"name": "reader", "binary_accuracy": "related or not", "binary_accuracy_ahead": "attention ahead by", "f1": "F1", "f1_ahead": "attention ahead by", "precision": "precision", "recall": "recall"}  # fmt: skip
+    return _table(rows, shown)
 
 
 def _between(what: str) -> Any:
-    return lambda row: f" [{number(row[f'{what}_low'])}, {number(row[f'{what}_high'])}]"
+    """The interval of a row; its blanks do not break."""
+    return lambda row: f"\u00a0[{number(row[f'{what}_low'])},\u00a0{number(row[f'{what}_high'])}]"
 
 
 def _signed(value: float) -> str:
@@ -99,25 +101,26 @@ def _whole(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     return frame.assign(**{name: frame[name].map(lambda count: f"{int(count):,}") for name in columns if name in frame})
 
 
-def scrolling(table: str, rows: int) -> str:
-    """A table in a window of its own if it is long."""
-    return f'<div class="window">{table}</div>' if rows > LONG else table
+def _table(frame: pd.DataFrame, columns: Mapping[str, str], worded: bool = False) -> str:
+    """A table, in a window of its own if it is long; `worded` if its second column is words too."""
+    kinds = ["readable", *(["window"] if len(frame) > LONG else []), *(["worded"] if worded else [])]
+    return f'<div class="{" ".join(kinds)}">{table_html(frame, columns)}</div>'
 
 
 def each_html(frame: pd.DataFrame) -> str:
     """A row for each relation, the best read first: attention beside random weights and the relation words."""
     rows = frame.assign(name=named(frame)).sort_values("f1", ascending=False, kind="stable")
     called = dict(zip(rows["relation"], rows["name"], strict=True))
-    rows["taken"] = [f"{called.get(other, other)} ({int(count)} of {int(n)})" if count else "-" for other, count, n in zip(rows["taken_for"], rows["taken"], rows["n"], strict=True)]  # fmt: skip
+    rows["taken"] = [f"{called.get(other, other)} ({int(count):,}\u00a0of\u00a0{int(n):,})" if count else "-" for other, count, n in zip(rows["taken_for"], rows["taken"], rows["n"], strict=True)]  # fmt: skip
     shown = {"name": "relation", "n": "triples", "precision": "precision", "recall": "recall", "f1": "F1", "f1_random_model": "F1, random weights", "f1_relation_words": "F1, relation words", "f1_word_embeddings": "F1, word vectors", "taken": "most often taken for"}  # fmt: skip
-    return scrolling(table_html(rows, {name: title for name, title in shown.items() if name in rows}), len(rows))
+    return _table(rows, {name: title for name, title in shown.items() if name in rows})
 
 
 def extraction_html(frame: pd.DataFrame) -> str:
     """Triples from plain text, by each way to compare them with the data's."""
     rows = _whole(frame.assign(match=frame["match"].map(MATCHES).fillna(frame["match"])), "predicted", "gold")
     shown = {"match": "a triple counts as found by", "precision": "precision", "recall": "recall", "f1": "F1", "macro_precision": "macro precision", "macro_recall": "macro recall", "macro_f1": "macro F1", "predicted": "found", "gold": "in the data"}  # fmt: skip
-    return table_html(rows, shown)
+    return _table(rows, shown)
 
 
 def direction_name(direction: str) -> str:
@@ -150,7 +153,7 @@ def directions(frame: pd.DataFrame) -> alt.HConcatChart:
 
     def weight(column: str, title: str, labelled: bool) -> alt.Chart:
         bars = base(labelled).mark_bar(height=13, color=charts.ACCENT, opacity=0.8)
-        return bars.encode(x=alt.X(f"{column}:Q", title=title, axis=alt.Axis(tickCount=4)), tooltip=[alt.Tooltip("name:N", title="direction"), alt.Tooltip(f"{column}:Q", format=".4f", title=title)]).properties(width=150, height=26 * len(data))  # fmt: skip
+        return bars.encode(x=alt.X(f"{column}:Q", title=title, axis=alt.Axis(tickCount=3)), tooltip=[alt.Tooltip("name:N", title="direction"), alt.Tooltip(f"{column}:Q", format=".4f", title=title)]).properties(width=150, height=26 * len(data))  # fmt: skip
 
     return alt.hconcat(
         weight("weight_related", "weight: related or not", True), weight("weight_named", "weight: which relation", False),
@@ -177,9 +180,8 @@ def layers(frame: pd.DataFrame) -> alt.Chart:
     )  # fmt: skip
 
 
-def _beside_random(frame: pd.DataFrame, x: alt.X, chosen: str, drawn: str) -> alt.LayerChart | alt.FacetChart:
+def _beside_random(frame: pd.DataFrame, at: str, x: alt.X, chosen: str, drawn: str) -> alt.LayerChart | alt.FacetChart:
     """A line of F1 beside one of chance, and how far chance reaches if that is known."""
-    at = str(x.to_dict()["field"])
     long = pd.concat([frame.assign(what=chosen, value=frame["f1"]), frame.assign(what=drawn, value=frame["f1_random"])])
     colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=[chosen, drawn], range=[charts.ACCENT, charts.GREY]), legend=alt.Legend(orient="top", labelLimit=400))  # fmt: skip
     y = alt.Y("value:Q", title="macro F1", scale=alt.Scale(zero=False))
@@ -195,13 +197,13 @@ def path(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
     """F1 by how many heads are read, beside as many drawn at random."""
     ticks = alt.Axis(values=sorted(frame["heads"].unique().tolist()), format="d", labelOverlap=True)
     x = alt.X("heads:Q", title="heads that are read", scale=alt.Scale(type="log", nice=False), axis=ticks)
-    return _beside_random(frame, x, "heads in the order they enter", "as many heads at random")
+    return _beside_random(frame, "heads", x, "heads in the order they enter", "as many heads at random")
 
 
 def merged(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
     """F1 by how many classes are left, beside merging at random into groups of the same sizes."""
     x = alt.X("classes:Q", title="classes that are left", scale=alt.Scale(reverse=True, nice=False, padding=8), axis=alt.Axis(values=sorted(frame["classes"].unique().tolist()), format="d"))  # fmt: skip
-    return _beside_random(frame, x, "relations merged as in the tree", "merged at random")
+    return _beside_random(frame, "classes", x, "relations merged as in the tree", "merged at random")
 
 
 def entered(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
@@ -272,22 +274,24 @@ def _some(names: Sequence[str], most: int = 4) -> str:
 def dendrogram(frame: pd.DataFrame) -> alt.HConcatChart:
     """The tree of relations from left to right: names in full, joins at their distance; a reader may choose the linkage."""
     options = [str(name) for name in dict.fromkeys(frame["linkage"])]
-    leaves, pieces = [], []
+    leaves: list[dict[str, Any]] = []
+    pieces: list[dict[str, Any]] = []
     for linkage in options:
         names, joins = tree(frame[frame["linkage"] == linkage])
+        begin = _begin([one.distance for one in joins])
         leaves += [{"linkage": linkage, "place": place, "name": name} for place, name in enumerate(names)]
         for one in joins:
             told = {"linkage": linkage, "distance": round(one.distance, 4), "size": one.size, "among": one.among}
             pieces.append({**told, "x": one.distance, "x2": one.distance, "y": one.heights[0], "y2": one.heights[1]})
-            pieces += [{**told, "x": child, "x2": one.distance, "y": height, "y2": height} for child, height in zip(one.children, one.heights, strict=True)]  # fmt: skip
+            pieces += [{**told, "x": max(child, begin), "x2": one.distance, "y": height, "y2": height} for child, height in zip(one.children, one.heights, strict=True)]  # fmt: skip
     count = max(one["place"] for one in leaves) + 1
     scale = alt.Scale(domain=[-0.5, count - 0.5], reverse=True, nice=False, zero=False)
-    wide = 12 + 6.6 * max(len(one["name"]) for one in leaves)
+    wide = 12 + 6.1 * max(cells(one["name"]) for one in leaves)
     chosen = alt.param(name="linkage", value=options[0], bind=alt.binding_select(options=options, name="distance "))
     names_chart = (
         alt.Chart(pd.DataFrame(leaves))
         .transform_filter("datum.linkage == linkage")
-        .mark_text(align="right", baseline="middle", fontSize=11, color=charts.GREY)
+        .mark_text(align="right", baseline="middle", fontSize=11, color=MIDDLE)
         .encode(y=alt.Y("place:Q", scale=scale, axis=None), x=alt.value(wide - 4), text="name:N", tooltip=alt.value(None))
         .properties(width=wide, height=LEAF * count)
     )  # fmt: skip
@@ -296,7 +300,7 @@ def dendrogram(frame: pd.DataFrame) -> alt.HConcatChart:
         .transform_filter("datum.linkage == linkage")
         .mark_rule(strokeWidth=1.5, color=charts.ACCENT)
         .encode(
-            x=alt.X("x:Q", title="distance at which they are joined", scale=alt.Scale(zero=True, nice=False)), x2="x2:Q", y=alt.Y("y:Q", scale=scale, axis=None), y2="y2:Q",
+            x=alt.X("x:Q", title="distance at which they are joined", scale=alt.Scale(zero=False, nice=False)), x2="x2:Q", y=alt.Y("y:Q", scale=scale, axis=None), y2="y2:Q",
             tooltip=[alt.Tooltip("distance:Q", format=".3f"), alt.Tooltip("size:Q", title="relations"), alt.Tooltip("among:N", title="joined")],
         )
         .properties(width=max(300, 620 - int(wide) // 2), height=LEAF * count)
@@ -304,11 +308,21 @@ def dendrogram(frame: pd.DataFrame) -> alt.HConcatChart:
     return alt.hconcat(names_chart, joined, spacing=2).add_params(chosen)
 
 
+def _begin(distances: Sequence[float]) -> float:
+    """Where the axis of a tree begins: at 0, or shortly before the first join if nothing is joined in the first half of it.
+
+    >>> _begin([0.2, 1.0]), round(_begin([0.8, 1.0]), 6)
+    (0.0, 0.76)
+    """
+    low, high = min(distances), max(distances)
+    return 0.0 if low < high / 2 else low - 0.2 * (high - low)
+
+
 def heads_html(frame: pd.DataFrame) -> str:
     """The heads that weigh most for each relation."""
     rows = frame.assign(title=named(frame), said="L" + frame["layer"].astype(str) + ".H" + frame["head"].astype(str) + " " + frame["share"].map(_percent))  # fmt: skip
     told = rows.groupby("relation", sort=False).agg({"title": "first", "said": ", ".join}).reset_index()
-    return scrolling(table_html(told, {"title": "relation", "said": "heads, with their share of the weight"}), len(told))  # fmt: skip
+    return _table(told, {"title": "relation", "said": "heads, with their share of the weight"}, worded=True)
 
 
 def _percent(share: float) -> str:
@@ -319,7 +333,7 @@ def shared_html(frame: pd.DataFrame) -> str:
     """Pairs of relations that share the most heads."""
     rows = frame.assign(one=named(frame, "left", "left_name"), other=named(frame, "right", "right_name"), p=frame["p"].map("{:.2g}".format))  # fmt: skip
     shown = {"one": "relation", "other": "and", "shared": "heads of ten in common", "shared_uniform": "by chance", "p": "p"}  # fmt: skip
-    return scrolling(table_html(_whole(rows, "shared"), shown), len(rows))
+    return _table(_whole(rows, "shared"), shown, worded=True)
 
 
 def likeness_line(frame: pd.DataFrame) -> str:
@@ -354,7 +368,7 @@ def text_page(one: TripleText, model: str) -> str:
 def write_text_page(extractor: RelationExtractor, text: str, found: list[Found], names: dict[str, str], path: Path) -> Path:  # fmt: skip
     """Write a page of one text, or document: its phrases, the attention between them as the readers saw it, sentence by sentence, and the graph of its triples."""
     tables = _by_sentence(extractor, text, found, names)
-    whole = pd.DataFrame([{"text": "text", "string": text}])
+    whole = pd.DataFrame([{"text": "", "string": text}])
     (one,) = texts_of(whole, tables["relation_triples"], tables["relation_lines"], judged=False)
     path = Path(path).expanduser()
     write_bytes(path, text_page(one, str(extractor.model_.name)).encode("utf-8", "replace"))
@@ -363,8 +377,6 @@ def write_text_page(extractor: RelationExtractor, text: str, found: list[Found],
 
 def _by_sentence(extractor: RelationExtractor, text: str, found: list[Found], names: dict[str, str]) -> dict[str, pd.DataFrame]:  # fmt: skip
     """Triples and lines of a text whose sentences are read one by one, as the extractor reads them."""
-    from dataclasses import replace
-
     from attlas.core.text import Text
     from attlas.probes.relations.phrases import sentence_spans
     from attlas.probes.relations.pictures import pictures
@@ -386,7 +398,7 @@ def _by_sentence(extractor: RelationExtractor, text: str, found: list[Found], na
         for column in (column for column in rows if str(column).endswith(("_start", "_stop"))):
             rows[column] = [place if place < 0 else place + cuts[at][0] for place, at in zip(rows[column], sentence, strict=True)]  # fmt: skip
         rows["triple"] = [mine[at][place][0] for place, at in zip(rows["triple"], sentence, strict=True)]
-        rows["text"] = "text"
+        rows["text"] = ""
     return tables
 
 

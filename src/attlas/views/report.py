@@ -22,13 +22,14 @@ from attlas.explain.measure import ANY
 from attlas.explain.methods import METHODS
 from attlas.measures.importance import importance_of
 from attlas.studies.opened import Study
-from attlas.views import charts, heads
+from attlas.views import charts, heads, relations
 from attlas.views.explained import NOT_METHODS, by_position, by_type, study_overlay
-from attlas.views.findings import facts, findings, number, position_period
+from attlas.views.findings import facts, findings, number, position_period, relation_findings
 from attlas.views.lines import Lines, lines_svg, study_lines
 from attlas.views.overlay import Overlay, overlay
 from attlas.views.page import inline_json, templates
 from attlas.views.picture import text_svg, write_picture
+from attlas.views.triples import TripleText, text_picture, texts_of
 
 EXAMPLE_TEXTS = 6
 MOST_HEADS = 300  # whose divergences are drawn one by one
@@ -45,6 +46,7 @@ class Figure:
     html: str = ""
     overlays: tuple[tuple[str, Overlay], ...] = ()  # tinted texts, each with its title
     lines: tuple[Lines, ...] = ()  # sentences with lines between their words, one shown at a time
+    triples: tuple[TripleText, ...] = ()  # texts with the phrases of triples
 
     @property
     def name(self) -> str:
@@ -353,6 +355,56 @@ def _coreference(study: Study) -> list[Figure]:
     ]  # fmt: skip
 
 
+def _relations(study: Study) -> list[Figure]:
+    table, each = study.table("relations"), study.table("relations_each")
+    first = table.iloc[0]
+    out = [
+        Figure(f"What attention adds: {relation_findings(study)[0]}. Every reader is the same linear one, fitted on the same triples; dots with 95 % intervals over texts, dashed is attention.", relations.readers(table)),
+        Figure(f"Readers in numbers: {int(first['cases']):,} triples of {int(first['texts']):,} texts, each beside a pair that is not related; F1 is the mean over relations, brackets are 95 % intervals.", html=relations.scores_html(table)),
+    ]  # fmt: skip
+    if study.has("relations_unseen"):
+        rows = study.table("relations_unseen")
+        about = rows.iloc[0]
+        out.append(Figure(f"Phrases that were not learnt from: {int(about['cases']):,} triples of {int(about['relations']):,} relations said by {int(about['phrases']):,} relation phrases that no reader met; knowing a phrase by heart does not help here.", relations.unseen(rows)))  # fmt: skip
+    out.append(Figure("Each relation: by attention, and the F1 of some controls beside it; given a related pair, which relation is it?", html=relations.each_html(each)))  # fmt: skip
+    if study.has("relations_extraction"):
+        out.append(Figure("From plain text: phrases are found by rules, so that what they miss cannot be found; the published comparison takes strings that are nearly the same, and lets several finds count for one triple.", html=relations.extraction_html(study.table("relations_extraction"))))  # fmt: skip
+    return out
+
+
+def _relation_texts(study: Study) -> list[Figure]:
+    drawn = texts_of(study.table("relation_texts"), study.table("relation_triples"), study.table("relation_lines"))
+    return [Figure("Texts with triples: open one, choose a triple to see its phrases and the attention between them; the graph has all triples of the text.", triples=drawn)] if drawn else []  # fmt: skip
+
+
+def _relation_directions(study: Study) -> list[Figure]:
+    return [Figure("By direction: what it weighs (mean size of its coefficients), and what a reader of it alone tells; hollow is the same of random weights, the grey tick is all other directions without it.", relations.directions(study.table("relations_directions")))]  # fmt: skip
+
+
+def _relation_layers(study: Study) -> list[Figure]:
+    return [Figure("By layer: readers of one layer only; a box is the middle half of the relations, its line the median, whiskers reach to 1.5 times the box.", relations.layers(study.table("relations_layers")))]  # fmt: skip
+
+
+def _relation_path(study: Study) -> list[Figure]:
+    out = [Figure("By number of heads: those that a penalty on whole heads lets in first, beside as many drawn at random (grey: all draws).", relations.path(study.table("relations_path")))]  # fmt: skip
+    if study.has("relations_entered"):
+        out.append(Figure("Heads in the order they enter: the first are darkest; numbers are of the first sixteen.", relations.entered(study.table("relations_entered"))))  # fmt: skip
+    return out
+
+
+def _relation_tree(study: Study) -> list[Figure]:
+    out = [Figure("Tree of relations: joined the earlier (further left) the more alike the reader weighs attention for them; cosine distance and average linkage, or Ward's.", relations.dendrogram(study.table("relations_tree")))]  # fmt: skip
+    if study.has("relations_merged"):
+        out.append(Figure("Merged relations: F1 with fewer classes, as the tree merges them; fewer classes alone are easier, so read the distance from merging at random.", relations.merged(study.table("relations_merged"))))  # fmt: skip
+    if study.has("relation_heads") and len(table := study.table("relation_heads")):
+        out.append(Figure(f"Heads of relations: those that weigh most for each; if all heads weighed the same each would have {table['share_uniform'].iloc[0]:.1%}.", html=relations.heads_html(table)))  # fmt: skip
+    if study.has("relations_shared") and len(table := study.table("relations_shared")):
+        out.append(Figure(f"Heads in common: the pairs with most of their ten heads in common, out of {int(table['pairs'].iloc[0]):,} pairs; among so many a small p is to be expected somewhere, so it means little by itself.", html=relations.shared_html(table)))  # fmt: skip
+    if study.has("relations_likeness") and len(table := study.table("relations_likeness")):
+        out.append(Figure(relations.likeness_line(table)))
+    return out
+
+
 SECTIONS.register("syntax", Section(
     "Which relations heads find", ("syntax", "syntax_heads"),
     "For every dependency relation the head whose most attended word is most often the syntactic head (or the other way round), after Clark et al. 2019, section 4.2: attention between words (to a word is the sum over its tokens, from a word the mean), special tokens and the word itself left out. "
@@ -365,6 +417,26 @@ SECTIONS.register("coreference", Section(
     "Who is meant", ("coreference", "coreference_heads"),
     "A mention with an antecedent in its window is right if its head word attends most, of the head words of all mentions before it, to that of an antecedent (Clark et al. 2019, section 4.2). The head is chosen on other documents. Baselines: the nearest mention, the nearest with the same head word, and four sieves of rules. "
     "Documents are cut in windows, and mentions are given, so numbers are not those of a coreference system.", _coreference), "Do heads find antecedents?")  # fmt: skip
+SECTIONS.register("relations", Section(
+    "Which relations attention tells", ("relations", "relations_each"),
+    "Two linear readers of the attention between the phrases of a triple (head, tail and the words that say the relation), in every direction and on every head: one says whether the phrases are related, the other how (Chizhikova et al. 2022). Controls are the same readers of anything else that could tell: the same network with random weights, "
+    "the relation words themselves, the phrases' word vectors, distances and parts of speech. Attention follows words, so what it tells may be no more than which words stand there: look at what it adds over the best control, which may be less than nothing.", _relations), "Which relations can be read from attention?")  # fmt: skip
+SECTIONS.register("relation_texts", Section(
+    "Triples in texts", ("relation_texts", "relation_triples", "relation_lines"),
+    "Triples as they were found in plain text, beside those of the data. Lines are attention between the phrases (to a phrase is the sum over its tokens, from one the mean), by the head that weighs most for the relation or the mean of all heads. A reader sums over all heads and directions, so that no line by itself is why a triple was found. "
+    "A triple is also in the data if relation and phrases are the same, to the character; one that the data does not have so may be true all the same.", _relation_texts), "Which triples are found in texts?")  # fmt: skip
+SECTIONS.register("relations_directions", Section(
+    "Who attends to whom in a relation", ("relations_directions",),
+    "Attention goes from one phrase to another; a reader sees all directions at once. Weights say what this reader uses and not what it needs, since directions hold much of the same: see what each tells alone, and what is lost without it. Random weights beside show what word order and length give.", _relation_directions), "Which direction of attention tells relations?")  # fmt: skip
+SECTIONS.register("relations_layers", Section(
+    "In which layers relations are", ("relations_layers",),
+    "The same reader of one layer at a time. Hidden states have many more numbers than attention, so there is also a reader of as many of their principal axes as attention has features; random weights show what needs no training. Boxes are over relations, not over texts: they are no intervals.", _relation_layers), "In which layers can relations be read?")  # fmt: skip
+SECTIONS.register("relations_path", Section(
+    "How many heads it takes", ("relations_path",),
+    "Heads enter one after another as a penalty on whole heads is weakened (group lasso), and a reader is fitted to the first ones. As many heads drawn at random say whether it matters which: if the lines meet, relations are spread over heads rather than held by some.", _relation_path), "How many heads hold relations?")  # fmt: skip
+SECTIONS.register("relations_tree", Section(
+    "Which relations are alike", ("relations_tree",),
+    "Relations clustered by the coefficients that the reader has for them. Like coefficients mean that the reader uses like attention, which may come from like words or a like place in the sentence rather than a like meaning: the correlation with the words' own vectors says how far, random weights beside.", _relation_tree), "Which relations are alike?")  # fmt: skip
 SECTIONS.register("head_distance", Section(
     "Which heads are alike", ("head_distance", "head_map"),
     "The Jensen-Shannon divergence between the rows of every two heads over the corpus, from 0 (the same) to 0.69 (nothing in common), laid out in two dimensions. A head is named next, previous, [CLS], [SEP] or punctuation if more than half (six tenths for the last three) of its attention goes there, broad if its entropy is above 0.78 of the largest possible; the rest is other. "
@@ -466,6 +538,7 @@ def render(study: Study) -> str:
     specs: list[dict[str, object]] = []
     overlays: list[dict[str, Any]] = []
     lines: list[list[dict[str, Any]]] = []
+    triples: list[list[list[dict[str, Any]]]] = []
     parts = []
     for name, section in sections(study):
         figures = []
@@ -487,11 +560,14 @@ def render(study: Study) -> str:
                 overlays.append(one.data)
             drawn = len(lines) if figure.lines else None
             lines += [[one.data for one in figure.lines]] if figure.lines else []
+            spelt = len(triples) if figure.triples else None
+            triples += [[one.data for one in figure.triples]] if figure.triples else []
             figures.append(
                 {
                     "caption": figure.caption,
                     "chart": chart,
-                    "html": Markup(figure.html),
+                    "html": Markup(figure.html + (relations.triples_html(figure.triples) if figure.triples else "")),
+                    "triples": spelt,
                     "overlays": tinted,
                     "lines": drawn,
                 }
@@ -499,7 +575,7 @@ def render(study: Study) -> str:
         parts.append({"name": name, "title": section.title, "about": section.about, "figures": figures})
     return templates().get_template("report.html").render(
         title=f"{study.manifest['model']['name']} on {study.manifest['corpus']['name']}",
-        facts=facts(study), findings=findings(study), parts=parts, specs=inline_json(specs), overlays=inline_json(overlays), lines=inline_json(lines), themes=inline_json([charts.theme(), charts.theme(dark=True)]), bundle=Markup(_bundle()), version=__version__, manifest=study.manifest,
+        facts=facts(study), findings=findings(study), parts=parts, specs=inline_json(specs), overlays=inline_json(overlays), lines=inline_json(lines), triples=inline_json(triples), themes=inline_json([charts.theme(), charts.theme(dark=True)]), bundle=Markup(_bundle()), version=__version__, manifest=study.manifest,
     )  # fmt: skip
 
 
@@ -529,6 +605,8 @@ def write_charts(study: Study, folder: Path, kind: str = "svg") -> list[Path]:
                 out += write_picture(text_svg(one, title), path.with_name(f"{path.name}-{place}"), kind)
             for place, drawn in enumerate(figure.lines):
                 out += write_picture(lines_svg(drawn), path.with_name(f"{path.name}-{place}"), kind)
+            for place, text in enumerate(figure.triples):
+                out += write_picture(text_picture(text), path.with_name(f"{path.name}-{place}"), kind)
     return out
 
 

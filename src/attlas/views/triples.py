@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,7 @@ from attlas.core.words import Span
 from attlas.views.findings import number
 
 ROLES = {"h": "head", "t": "tail", "r": "relation words"}
-STATUS = {"right": "also in the data", "found": "not in the data", "missed": "in the data, missed"}
+STATUS = {"right": "also in the data", "found": "not so in the data", "missed": "in the data, missed"}
 STRONGEST, MEAN = "the head that weighs most for the relation", "the mean of all heads"
 COLUMNS, CHARACTER, LINE, ABOVE = (
     104,
@@ -82,7 +83,7 @@ class TripleText:
         cuts = sorted({0, len(self.string), *(end for span, _, _ in spans for end in span)})
         return [
             ((start, stop), tuple((place, role) for span, place, role in spans if span[0] <= start and stop <= span[1]))
-            for start, stop in zip(cuts, cuts[1:], strict=False)
+            for start, stop in pairwise(cuts)
         ]
 
     @property
@@ -254,6 +255,15 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
+def cells(string: str) -> int:
+    """How many columns a string takes.
+
+    >>> cells("cat"), cells("世界"), cells("e\u0301")
+    (3, 4, 1)
+    """
+    return sum(map(_cells, string))
+
+
 def _cells(letter: str) -> int:
     """How many columns a letter takes: wide ones two, marks on others none."""
     if unicodedata.combining(letter) or letter in "\u200d\ufe0f":
@@ -262,7 +272,7 @@ def _cells(letter: str) -> int:
 
 
 def _width(string: str) -> float:
-    return LETTER * sum(map(_cells, string))
+    return LETTER * cells(string)
 
 
 def _cut(string: str) -> str:
@@ -339,13 +349,13 @@ def _laid_out(string: str) -> tuple[list[tuple[str, float, float, float]], list[
     for run in re.findall(r"\n|[^\S\n]+|\S+", string):
         for start in range(0, len(run), COLUMNS):
             part = run[start : start + COLUMNS]
-            cells = [_cells(letter) for letter in part]
-            if run == "\n" or (column and column + sum(cells) > COLUMNS and not part.isspace()):
+            wide = [_cells(letter) for letter in part]
+            if run == "\n" or (column and column + sum(wide) > COLUMNS and not part.isspace()):
                 column, line = 0, line + 1
             y = 18.0 + line * LINE + ABOVE
             if not part.isspace():
-                words.append((part, column * CHARACTER, y, sum(cells) * CHARACTER))
-            for cell in cells:
+                words.append((part, column * CHARACTER, y, sum(wide) * CHARACTER))
+            for cell in wide:
                 places.append((column * CHARACTER, y, 0.0 if run == "\n" else cell * CHARACTER))
                 column += 0 if run == "\n" else cell
     return words, places, line + 1
@@ -376,8 +386,8 @@ def _arc(line: Line, boxes: dict[str, list[tuple[float, float, float]]], order: 
         y1, y2 = (feet[0], tops[1]) if onward else (tops[0], feet[1])
         leave, arrive = (24, -24) if onward else (-24, 24)
     size, up = 0.8 + 7 * max(line.weight, 0) ** 0.5, 1 if arrive < 0 else -1
-    tip = 3 + size / 2
+    tip, shade = 2.5 + size / 2, min(1, 0.25 + 0.75 * max(line.weight, 0) ** 0.5)
     return (
-        f'<path class="line {line.source}" d="M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + leave:.1f} {x2:.1f} {y2 + arrive:.1f} {x2:.1f} {y2 - up * tip:.1f}" stroke-width="{size:.2f}" stroke-opacity="{min(1, 0.25 + 0.75 * max(line.weight, 0) ** 0.5):.2f}"/>'
-        f'<polygon class="tip {line.source}" points="{x2:.1f},{y2:.1f} {x2 - tip:.1f},{y2 - up * 2 * tip:.1f} {x2 + tip:.1f},{y2 - up * 2 * tip:.1f}"/>'
+        f'<path class="line {line.source}" d="M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + leave:.1f} {x2:.1f} {y2 + arrive:.1f} {x2:.1f} {y2 - up * tip:.1f}" stroke-width="{size:.2f}" stroke-opacity="{shade:.2f}"/>'
+        f'<polygon class="tip {line.source}" points="{x2:.1f},{y2:.1f} {x2 - tip:.1f},{y2 - up * 2 * tip:.1f} {x2 + tip:.1f},{y2 - up * 2 * tip:.1f}" fill-opacity="{min(1, shade + 0.2):.2f}"/>'
     )

@@ -163,6 +163,9 @@ def negatives(
     by_text: dict[int, list[Case]] = {}
     for case in gold:
         by_text.setdefault(case.text, []).append(case)
+    told: dict[str, list[Case]] = {}  # a text of several triples may stand several times
+    for case in gold:
+        told.setdefault(texts[case.text].text, []).append(case)
     found: list[Case] = []
     for place, mine in by_text.items():
         text = texts[place]
@@ -171,7 +174,7 @@ def negatives(
         else:
             nominal, relational = _sentence_pools(text, mine, parser)
         rng = np.random.default_rng([seed, text.number])
-        found += _drawn(mine, nominal, relational, count * len(mine), rng, again=published)
+        found += _drawn(place, told[text.text], nominal, relational, count * len(mine), rng, again=published)
     return found
 
 
@@ -193,6 +196,7 @@ def _sentence_pools(text: Text, gold: Sequence[Case], parser: str) -> Pools:
 
 
 def _drawn(
+    place: int,
     gold: Sequence[Case],
     nominal: Sequence[Span],
     relational: Sequence[Span],
@@ -201,7 +205,7 @@ def _drawn(
     again: bool,
 ) -> list[Case]:
     """So many cases of phrases drawn at random that do not overlap; different ones, and no triple, unless `again`."""
-    place, worded = gold[0].text, gold[0].words is not None
+    worded = gold[0].words is not None
     taken = set() if again else {(case.head, case.tail, case.words) for case in gold}
     found: list[Case] = []
     if len(nominal) < 2 or (worded and not relational):

@@ -137,8 +137,8 @@ def held_out_phrases(sample: Sample, seed: int = 0, share: float = HELD_OUT) -> 
     return frozenset(chosen - stays)
 
 
-def fit_unseen(train: Evidence, held_out: frozenset[str], penalties: Mapping[str, float]) -> dict[str, LinearReader]:
-    """Readers of relations that never met the held-out phrases; the penalties are those of the readers that met all."""
+def fit_unseen(train: Evidence, held_out: frozenset[str], whole: Mapping[str, Readers]) -> dict[str, LinearReader]:
+    """Readers of relations that never met the held-out phrases; penalties and whitening are those of the readers that met all."""
     mine = train.own.related
     names = np.array(train.own.relations)
     phrases = phrases_of(train.own.texts, (case for case in train.own.cases if case.related))
@@ -147,7 +147,8 @@ def fit_unseen(train: Evidence, held_out: frozenset[str], penalties: Mapping[str
     for name in UNSEEN:
         x = train.features(name)[mine]
         seen = x[kept], names[kept].tolist()
-        found[name] = fit_reader(*seen, seen, accuracy, (penalties[name],))
+        like = whole[name].named
+        found[name] = fit_reader(*seen, seen, accuracy, (like.penalty,), like.whitened)
     return found
 
 

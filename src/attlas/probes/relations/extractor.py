@@ -6,6 +6,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from safetensors.numpy import load_file, save
 from torch import set_num_threads
 
 from attlas.core.conventions import check_convention
-from attlas.core.errors import MeasureError, ModelError, StudyError
+from attlas.core.errors import CorpusError, MeasureError, ModelError, StudyError
 from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
@@ -26,7 +27,7 @@ from attlas.corpora.labelled import split
 from attlas.corpora.read import read
 from attlas.models import Model, load
 from attlas.probes.passes import Probe
-from attlas.probes.relations.cases import Case, apart, has_words, noted, related_texts
+from attlas.probes.relations.cases import Case, has_words, noted, related_texts
 from attlas.probes.relations.linear import GRID, LinearReader
 from attlas.probes.relations.matching import Found, exact, extraction_scores
 from attlas.probes.relations.phrases import PARSERS, phrases, sentence_spans
@@ -41,7 +42,7 @@ from attlas.probes.relations.reading import (  # fmt: skip
     sample,
 )
 from attlas.probes.relations.vectors import PARTS, Units, directions_of, read_units
-from attlas.studies.engines import default_workers, one_thread_each
+from attlas.studies.engines import LocalEngine, default_workers, one_thread_each
 
 FORMAT = "attlas relation extractor 1"
 ABOUT, ARRAYS = "extractor.json", "readers.safetensors"
@@ -129,6 +130,11 @@ class RelationExtractor(Probe):
         wrong = sorted(set(self.directions or ()) - set(known))
         if wrong:
             raise MeasureError(f"direction {wrong[0]!r} cannot be read; they are {', '.join(known)}{'' if self.worded_ else ' (the triples have no relation words)'}")  # fmt: skip
+        if len(set(self.directions or ())) < len(self.directions or ()):
+            raise MeasureError(f"directions are {', '.join(self.directions or ())}; give each once")
+        for part, name in ((learnt, "learn from"), (held, "tune on")):
+            if not any(noted(text).triples for text in part):
+                raise CorpusError(f"none of the {len(part)} texts to {name} has a triple; give more texts, or a file to tune on (--dev)")  # fmt: skip
         return learnt, held
 
     def fit_samples(self, train: Sample, tune: Sample) -> RelationExtractor:
@@ -151,6 +157,8 @@ class RelationExtractor(Probe):
 
     def cases(self, texts: Sequence[Text], count: int | None = None) -> list[Case]:
         """The triples of texts and `count` negatives for each."""
+        if self.worded_ and not has_words(texts):
+            raise CorpusError("some triples do not say which words state them, and this extractor reads those; give `relation_words`, or fit it on triples without them")  # fmt: skip
         wanted = (1 if self._published else self.negatives) if count is None else count
         return drawn_cases(texts, words=self.worded_, count=wanted, seed=self.seed, published=self._published, parser=self.parser)  # fmt: skip
 
@@ -169,7 +177,7 @@ class RelationExtractor(Probe):
         found = [group for _, group in self._scored(texts, 0.0)]
         gold = [noted(text).triples for text in texts]
         strings = [text.text for text in texts]
-        best: tuple[float, tuple[float, float]] = (-1.0, (0.5, 0.0))
+        best: tuple[float, tuple[float, float]] = (0.0, (0.5, 0.0))
         for related in THRESHOLDS:
             for named in (0.0, *THRESHOLDS[1::3]):
                 kept = [[one for one in group if one.related >= related and one.named >= named] for group in found]
@@ -189,7 +197,8 @@ class RelationExtractor(Probe):
         self._fitted()
         related, named = self.thresholds_
         for text, group in self._scored(texts, related):
-            yield text, [one for one in group if one.named >= named]
+            kept = [one for one in group if one.named >= named]
+            yield text, sorted(kept, key=lambda one: (-one.probability, one.head, one.tail))
 
     def extract(self, text: str) -> list[Found]:
         """The triples of one text."""
@@ -214,8 +223,8 @@ class RelationExtractor(Probe):
         return found
 
     def _scored(self, texts: Iterable[Text], least: float) -> Iterator[tuple[Text, list[Found]]]:
-        """Each text with its best triples that do not say the same twice, the likeliest first (related by `least` at the least)."""
-        workers = default_workers(self.model_.device) if self.workers is None else self.workers
+        """Each text with its best triples that do not say the same twice (related by `least` at the least)."""
+        workers = LocalEngine(default_workers(self.model_.device) if self.workers is None else self.workers).workers
         pending: deque[Future[list[tuple[Text, list[Found]]]]] = deque()
         with one_thread_each(), ThreadPoolExecutor(workers, initializer=set_num_threads, initargs=(1,)) as pool:
             for chunk in self._chunks(texts):
@@ -234,8 +243,7 @@ class RelationExtractor(Probe):
         for units in read_units(self.model_, inputs, spans, mean=not self._published):
             one = sentences[units.place]
             found[one.place] += self._best(one, units, least)
-        ordered = [sorted(mine, key=lambda one: (-one.related, one.head, one.tail)) for mine in found]
-        return [(text, mine) for (text, _), mine in zip(chunk, ordered, strict=True)]
+        return [(text, mine) for (text, _), mine in zip(chunk, found, strict=True)]
 
     def _chunks(self, texts: Iterable[Text]) -> Iterator[Chunk]:
         """Texts with their sentences, as many together as have about CHUNK sentences."""
@@ -258,12 +266,7 @@ class RelationExtractor(Probe):
     def _best(self, sentence: Sentence, units: Units, least: float) -> Iterator[Found]:
         """The candidates of a sentence that are likeliest related, those left out that overlap a likelier one in both head and tail; each named."""
         triples, chances = self._candidates(sentence, units, least)
-        kept: list[int] = []
-        for number in np.argsort(-chances, kind="stable").tolist():
-            mine = triples[number]
-            spans = units.spans
-            if not any(_same_pair(spans, mine, triples[other]) for other in kept):
-                kept.append(number)
+        kept = _different(units.spans, triples, chances)
         if not kept:
             return
         parts = np.array([triples[number] for number in kept])
@@ -333,13 +336,13 @@ class RelationExtractor(Probe):
         readers = {"related": self.readers_.related, "named": self.readers_.named, **(extra or {})}
         with writing(place):
             place.mkdir(parents=True, exist_ok=True)
-        arrays = {f"{name}/{part}": np.ascontiguousarray(getattr(reader, part), dtype=np.float32 if part == "coef" else np.float64) for name, reader in readers.items() for part in _ARRAYS}  # fmt: skip
+        arrays = {f"{name}/{part}": np.ascontiguousarray(getattr(reader, part)) for name, reader in readers.items() for part in _ARRAYS}  # fmt: skip
         write_bytes(place / ARRAYS, save(arrays))
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in _PLACES}
         write_json(
             place / ABOUT,
             {
-                "kind": FORMAT, "model": self.model_.name, "identity": self.model_identity_, "parameters": {**parameters, "grid": list(self.grid), "directions": None if self.directions is None else list(self.directions)},
+                "kind": FORMAT, "model": self.model_.name, "max_length": self.model_.limit, "global_tokens": self.model_.global_tokens, "identity": self.model_identity_, "parameters": {**parameters, "grid": [float(one) for one in self.grid], "directions": None if self.directions is None else list(self.directions)},
                 "worded": self.worded_, "thresholds": list(self.thresholds_), "shape": list(self.shape_),
                 "readers": {name: {one.name: getattr(reader, one.name) for one in fields(reader) if one.name not in _ARRAYS} for name, reader in readers.items()},
                 **(about or {}),
@@ -351,17 +354,23 @@ class RelationExtractor(Probe):
     def load(cls, folder: str | Path, model: Any = None, **options: Any) -> RelationExtractor:
         """An extractor as it was saved; its model is loaded by its name, unless given. Another model than it was fitted on is refused."""
         about, readers = load_readers(folder)
-        loaded = model if isinstance(model, Model) else load(about["model"] if model is None else model)
-        known, now = about["identity"], loaded.identity()
+        with _readable(folder):
+            options = {**about["parameters"], **options}
+            source, known = about["model"], about["identity"]
+            how = {"max_length": about["max_length"], "global_tokens": about["global_tokens"]}
+        loaded = model if isinstance(model, Model) else load(source if model is None else model, **how)
+        now = loaded.identity()
         other = [name for name in known if name != "device" and known[name] != now.get(name)]
         if other:
-            raise ModelError(f"{folder} was fitted on {about['model']!r}, and {loaded.name!r} is another model (its {', '.join(other)} differ); give that model (--model), or fit again")  # fmt: skip
-        found = cls(loaded, **{**about["parameters"], **options})
-        found.readers_ = Readers(readers["related"], readers["named"])
-        found.worded_, found.thresholds_ = bool(about["worded"]), (float(about["thresholds"][0]), float(about["thresholds"][1]))  # fmt: skip
-        found.shape_, found.model_identity_ = tuple(about["shape"]), known
-        found.classes_ = np.array(found.readers_.named.classes)
-        found.n_features_in_ = found.readers_.named.coef.shape[1]
+            raise ModelError(f"{folder} was fitted on {source!r}, and {loaded.name!r} is another model (its {', '.join(other)} differ); give that model (--model), or fit again")  # fmt: skip
+        with _readable(folder):
+            found = cls(loaded, **options)
+            found.readers_ = Readers(readers["related"], readers["named"])
+            related, named = about["thresholds"]
+            found.worded_, found.thresholds_ = bool(about["worded"]), (float(related), float(named))
+            found.shape_, found.model_identity_ = tuple(about["shape"]), known
+            found.classes_ = np.array(found.readers_.named.classes)
+            found.n_features_in_ = found.readers_.named.coef.shape[1]
         return found
 
     # inner
@@ -383,7 +392,9 @@ class RelationExtractor(Probe):
             raise MeasureError(f"parser is {self.parser!r}; it must be {' or '.join(PARSERS)}")
         if self.negatives < 1:
             raise MeasureError(f"negatives is {self.negatives}; at least one must be drawn for each triple")
-        if not self.grid or min(self.grid) <= 0:
+        if self.seed < 0:
+            raise MeasureError(f"seed is {self.seed}; it must be 0 or more")
+        if len(self.grid) == 0 or min(self.grid) <= 0:
             raise MeasureError(f"grid is {tuple(self.grid)}; it must be penalties C above 0")
 
     def _fitted(self) -> None:
@@ -398,18 +409,25 @@ _PLACES = ("model", "cache", "workers", "progress")
 def load_readers(folder: str | Path) -> tuple[dict[str, Any], dict[str, LinearReader]]:
     """What a folder says of an extractor, and all the readers in it."""
     place = Path(folder).expanduser()
-    try:
+    with _readable(folder):
         about = json.loads((place / ABOUT).read_text())
         arrays = load_file(place / ARRAYS)
         if about["kind"] != FORMAT:
-            raise StudyError(f"{folder} is no relation extractor of this version; fit one with: attlas relations fit")
+            raise StudyError(f"{folder} is no relation extractor of this version; fit one with: attlas relations fit --out {folder}")  # fmt: skip
         readers = {}
         for name, plain in about["readers"].items():
             parts = {part: arrays[f"{name}/{part}"] for part in _ARRAYS}
             readers[name] = LinearReader(**{**plain, "classes": tuple(plain["classes"])}, **parts)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise StudyError(f"{folder} holds no relation extractor ({type(error).__name__}: {str(error)[:100]}); fit one with: attlas relations fit --out {folder}") from error  # fmt: skip
     return about, readers
+
+
+@contextmanager
+def _readable(folder: str | Path) -> Iterator[None]:
+    """What a folder lacks is one clear line."""
+    try:
+        yield
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
+        raise StudyError(f"{folder} holds no relation extractor ({type(error).__name__}: {str(error)[:100]}); fit one with: attlas relations fit --out {folder}") from error  # fmt: skip
 
 
 def _relation(text: Text) -> str:
@@ -418,10 +436,21 @@ def _relation(text: Text) -> str:
     return found[0].relation if found else ""
 
 
-def _same_pair(spans: Sequence[Span], one: Sequence[int], other: Sequence[int]) -> bool:
-    """Whether two candidates join the same two phrases, or parts of them, either way round."""
-    (a, b), (c, d) = ((spans[triple[0]], spans[triple[1]]) for triple in (one, other))
-    return (not apart(a, c) and not apart(b, d)) or (not apart(a, d) and not apart(b, c))
+def _different(spans: Sequence[Span], triples: Sequence[Sequence[int]], chances: Floats) -> list[int]:
+    """Candidates from the likeliest on, those left out that join the same two phrases as a likelier one, or parts of them, either way round."""
+    if not triples:
+        return []
+    ends = np.array(spans, dtype=np.int64)[np.array([triple[:2] for triple in triples])]  # candidate part end
+    order = np.argsort(-chances, kind="stable")
+    alive, kept = np.ones(len(triples), dtype=bool), []
+    for number in order.tolist():
+        if not alive[number]:
+            continue
+        kept.append(number)
+        mine = ends[number]  # part end
+        meets = (ends[:, :, None, 0] < mine[None, None, :, 1]) & (mine[None, None, :, 0] < ends[:, :, None, 1])
+        alive &= ~((meets[:, 0, 0] & meets[:, 1, 1]) | (meets[:, 0, 1] & meets[:, 1, 0]))
+    return kept
 
 
 def _word_places(text: str, spans: Sequence[Span]) -> npt.NDArray[np.int64]:

@@ -25,7 +25,7 @@ from attlas.probes.relations.reading import Readers, Told, fit_readers
 from attlas.probes.relations.vectors import directions_of
 
 Say = Callable[[str], None]
-FEW = (0.03, 0.3, 3.0)  # penalties tried for parts of the features
+FEW = (0.03, 0.3)  # penalties tried for parts of the features
 COUNTS = (1, 2, 4, 8, 16, 32)  # heads
 DRAWS = 3  # of random heads, of random merges
 TOP = 10  # heads of a relation that may be shared

@@ -33,7 +33,7 @@ SAGA_STEPS = 100  # the paper's
 class LinearReader:
     """Class scores that are linear in the features, and the temperature and offset that make them probabilities.
 
-    `scale` is each feature's standard deviation in training: `coef * scale` compares features. `steps` and `converged` tell how it was fitted.
+    `scale` is each feature's standard deviation in training: `coef * scale` compares features. `steps`, `converged` and `whitened` tell how it was fitted.
     """
 
     classes: tuple[str, ...]
@@ -45,6 +45,7 @@ class LinearReader:
     offset: float = 0.0  # of the last class; two classes only
     steps: int = 0
     converged: bool = True
+    whitened: bool = True
 
     def decision(self, features: Floats) -> Floats:
         """Class scores: [case, feature] -> [case, class]."""
@@ -176,7 +177,7 @@ def fit_reader(
         start = solved.weights
         coef = (axes @ start[:-1]).T / scale
         intercept = start[-1] - coef @ mean
-        reader = LinearReader(known, coef.astype(np.float32), intercept, x.std(0), penalty, steps=solved.steps, converged=solved.converged)  # fmt: skip
+        reader = LinearReader(known, np.ascontiguousarray(coef, dtype=np.float32), intercept, x.std(0), penalty, steps=solved.steps, converged=solved.converged, whitened=whiten)  # fmt: skip
         value = judge(reader, dev[0], told)
         if best is None or value > best[0]:
             best = value, reader

@@ -25,11 +25,12 @@ def pictures(
     found: Sequence[Sequence[Found]],
     names: Mapping[str, str],
     shown: int = SHOWN,
+    longest: int = LONGEST,
 ) -> dict[str, pd.DataFrame]:
     """Some short texts with what was found in them: `relation_texts` (text, string), `relation_triples` (spans, relation, probability, whether it is one
     of the data's; also those of the data that were missed) and `relation_lines` (attention between phrases, the mean of all heads and the head that
     weighs most for the relation)."""
-    chosen = [place for place, text in enumerate(texts) if found[place] and len(text.text) <= LONGEST][:shown]
+    chosen = [place for place, text in enumerate(texts) if found[place] and len(text.text) <= longest][:shown]
     triples: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
     spans = {place: sorted({span for one in found[place] for span in _spans(one)}) for place in chosen}

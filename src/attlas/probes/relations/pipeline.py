@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from attlas.core.errors import StudyError
 from attlas.core.progress import status
 from attlas.core.text import Text
 from attlas.corpora.relations import relation_names
@@ -31,7 +33,7 @@ from attlas.probes.relations.evidence import (
     scores_frame,
     unseen_scores,
 )  # fmt: skip
-from attlas.probes.relations.extractor import RelationExtractor, load_readers
+from attlas.probes.relations.extractor import ABOUT, ARRAYS, RelationExtractor, load_readers
 from attlas.probes.relations.interpret import (
     directions_table,
     heads_table,
@@ -104,11 +106,14 @@ def fit_relations(
             "thresholds": dict(zip(("related", "named"), extractor.thresholds_, strict=True)), "penalties": {name: {"related": pair.related.penalty, "named": pair.named.penalty} for name, pair in readers.items()},
             "steps": {name: {"related": pair.related.steps, "named": pair.named.steps, "converged": pair.related.converged and pair.named.converged} for name, pair in readers.items()},
             "texts": {"train": len(learnt), "dev": len(held)}, "triples": {"train": int(first.own.related.sum()), "dev": int(second.own.related.sum())},
-            "lost": {"train": _lost(learnt, first), "dev": _lost(held, second)}, "extractor": str(folder),
+            "lost": {"train": _lost(learnt, first), "dev": _lost(held, second)}, "extractor": str(folder), "relation_words_read": extractor.worded_,
         }  # fmt: skip
         return _written(KIND, folder, loaded, named_source(train, dev), held, identity, tables, result, options, seed, began)  # fmt: skip
 
-    return remembered(folder, identity, fresh, Experiment, run)
+    done = remembered(folder, identity, fresh, Experiment, run)
+    if not all((folder / name).is_file() for name in (ABOUT, ARRAYS)):  # the study is there, the extractor is not
+        done = remembered(folder, identity, True, Experiment, run)
+    return done
 
 
 def score_relations(
@@ -128,11 +133,14 @@ def score_relations(
     """
     began = time.perf_counter()
     about, saved = load_readers(extractor)
+    if "controls" not in about:
+        raise StudyError(f"{extractor} holds an extractor without its controls; fit it with: attlas relations fit --out DIR")  # fmt: skip
     folder = Path(extractor).expanduser() / "scored" if out is None else Path(out).expanduser()
     fitted = RelationExtractor.load(extractor, model, cache=folder / PASSES, workers=workers, progress=progress)
     with status("reading the texts"):
         texts = related_texts(test)
-    options = {"extractor": about["fitted"], "thresholds": about["thresholds"]}
+    arrays = (Path(extractor).expanduser() / ARRAYS).read_bytes()
+    options = {"extractor": hashlib.sha256(arrays).hexdigest(), "thresholds": about["thresholds"]}
     identity = _identity(SCORED, fitted.model_, {"test": texts}, options, int(about["seed"]))
 
     def run() -> Experiment:
@@ -145,10 +153,10 @@ def score_relations(
         readers |= {name: Readers(saved[f"{name}/related"], saved[f"{name}/named"]) for name in about["controls"]}
         unseen = {name: saved[f"unseen/{name}"] for name in UNSEEN if f"unseen/{name}" in saved}
         tables, result = _scored(fitted, evidence, readers, unseen, frozenset(about["held_out"]), about["names"], say)
-        known = set(about["classes"])
+        known, learnt = set(about["classes"]), set(about["learnt"])
         never = sorted({triple.relation for text in texts for triple in noted(text).triples} - known)
         result |= {
-            "texts": {"test": len(texts), "in_both": sum(one in set(about["learnt"]) for one in map(_short, texts))}, "triples": {"test": int(evidence.own.related.sum())},
+            "texts": {"test": len(texts), "in_both": sum(text.number in learnt for text in texts)}, "triples": {"test": int(evidence.own.related.sum())},
             "lost": {"test": _lost(texts, evidence)}, "relations_never_learnt": never,
         }  # fmt: skip
         return _written(SCORED, folder, fitted.model_, named_source(test, None), texts, identity, tables, result, options, int(about["seed"]), began)  # fmt: skip
@@ -161,11 +169,6 @@ def _identity(kind: str, model: Model, texts: Mapping[str, Sequence[Text]], opti
     return {"kind": kind, **model.identity(), "texts": digests, "options": {name: str(value) for name, value in options.items()}, "seed": seed, "versions": versions()}  # fmt: skip
 
 
-def _short(text: Text) -> int:
-    """A small digest of a text, to tell whether it was learnt from."""
-    return text.number
-
-
 def _unseen(
     first: Evidence, readers: Mapping[str, Readers], seed: int, say: Said
 ) -> tuple[frozenset[str], dict[str, LinearReader]]:
@@ -176,7 +179,7 @@ def _unseen(
     if not held_out:
         return held_out, {}
     say("relations by phrases that were not learnt from")
-    return held_out, fit_unseen(first, held_out, {name: readers[name].named.penalty for name in UNSEEN})
+    return held_out, fit_unseen(first, held_out, readers)
 
 
 def _keep(
@@ -195,7 +198,7 @@ def _keep(
     extra |= {f"unseen/{name}": reader for name, reader in unseen.items()}
     about = {
         "controls": [name for name in readers if name != ATTENTION], "vocabulary": dict(vocabulary), "held_out": sorted(held_out), "names": dict(names), "seed": seed,
-        "classes": list(extractor.readers_.named.classes), "fitted": digest(learnt), "learnt": sorted({_short(text) for text in learnt}),
+        "classes": list(extractor.readers_.named.classes), "learnt": sorted({text.number for text in learnt}),
     }  # fmt: skip
     extractor.save(folder, extra, about)
 

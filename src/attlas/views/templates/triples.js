@@ -36,9 +36,9 @@ function drawTriples(place, triples, measure) {
         y1 = y2 = onward ? Math.min(from.top, to.top) : Math.max(from.foot, to.foot);
         leave = arrive = Math.min(32, 12 + Math.abs(x2 - x1) / 12) * (onward ? -1 : 1);
       } else [y1, y2, leave, arrive] = onward ? [from.foot, to.top, 24, -24] : [from.top, to.foot, -24, 24];
-      const size = .8 + 7 * Math.sqrt(value), up = arrive < 0 ? 1 : -1, tip = 3 + size / 2;
-      make("path", { class: source, d: `M${x1} ${y1}C${x1} ${y1 + leave} ${x2} ${y2 + arrive} ${x2} ${y2 - up * tip}`, "stroke-width": size, "stroke-opacity": Math.min(1, .25 + .75 * Math.sqrt(value)) }, svg);
-      make("polygon", { class: source, points: `${x2},${y2} ${x2 - tip},${y2 - up * 2 * tip} ${x2 + tip},${y2 - up * 2 * tip}` }, svg);
+      const size = .8 + 7 * Math.sqrt(value), up = arrive < 0 ? 1 : -1, tip = 2.5 + size / 2, shade = Math.min(1, .25 + .75 * Math.sqrt(value));
+      make("path", { class: source, d: `M${x1} ${y1}C${x1} ${y1 + leave} ${x2} ${y2 + arrive} ${x2} ${y2 - up * tip}`, "stroke-width": size, "stroke-opacity": shade }, svg);
+      make("polygon", { class: source, points: `${x2},${y2} ${x2 - tip},${y2 - up * 2 * tip} ${x2 + tip},${y2 - up * 2 * tip}`, "fill-opacity": Math.min(1, shade + .2) }, svg);
     }
     const told = one.lines.map(([source, target, average, weight]) => `${named[source]} → ${named[target]} ${(mean ? average : weight).toFixed(2)}`).join(", ");
     says.textContent = told ? `Attention by ${mean ? "the mean of all heads" : one.strongest}: ${told}` : "It was not found: no lines.";
