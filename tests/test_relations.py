@@ -1019,13 +1019,15 @@ def test_ways_of_reading_and_their_controls(evidence):
 
 def test_phrases_not_learnt_from_are_scored_apart(evidence):
     train, tune = evidence.train, evidence.tune
-    penalties = dict.fromkeys(UNSEEN, 0.3)
-    few = fit_unseen(train, frozenset({"nothing of this"}), penalties)
+    plain = replace(evidence.readers.named, whitened=False)
+    whole = {**dict.fromkeys(UNSEEN, evidence.readers), BAG: replace(evidence.readers, named=plain)}
+    few = fit_unseen(train, frozenset({"nothing of this"}), whole)
     assert {*few} == {*UNSEEN}
     assert unseen_scores(tune, few, frozenset({"nothing of this"})) == {"cases": 0, "phrases": 0, "relations": 0}
     away = frozenset({"hired"})
-    readers = fit_unseen(train, away, penalties)
+    readers = fit_unseen(train, away, whole)
     assert all(reader.classes == ("spouse", "teacher") for reader in readers.values())
+    assert {name: reader.whitened for name, reader in readers.items()} == {name: name != BAG for name in UNSEEN}
 
 
 # interpretation

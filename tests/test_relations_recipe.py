@@ -78,9 +78,12 @@ def test_all_parts_run_and_are_found_again(data_root: Path, tmp_path: Path) -> N
     assert told["ours"]["redocred"]["exact spans"]["within"] == 8
     assert "head_tail" not in told["ours"]["fewrel"]["scored"]["controls"]  # there is nothing else to read
     text = done.markdown()
-    assert "0.902, 0.863" in text and "| the same of random weights |" in text
-    assert f"{scored['f1']:.3f}" in text and f"{scored['binary_accuracy']:.3f}" in text
-    assert all(path.is_file() for path in done.pictures) and done.pictures
+    assert "0.902, 0.863" in text
+    assert "| the same of random weights |" in text
+    assert f"{scored['f1']:.3f}" in text
+    assert f"{scored['binary_accuracy']:.3f}" in text
+    assert all(path.is_file() for path in done.pictures)
+    assert done.pictures
     said.clear()
     again = reproduce(data_root, tmp_path / "out", model=model, parts=("trex",), workers=1, progress=False, say=said.append)  # fmt: skip
     assert said == ["part trex"]  # nothing was fitted again
