@@ -65,7 +65,17 @@ def _documents(names: list[str]) -> Iterable[dict[str, Any]]:
         yield {"title": f"Ann {number}", "sents": sents, "vertexSet": vertices, "labels": labels}
 
 
-def test_all_parts_run_and_are_found_again(data_root: Path, tmp_path: Path) -> None:
+def test_all_parts_run_and_are_found_again(data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+
+    def draw(chart: object, path: Path) -> Path:
+        """The charts themselves are drawn in the tests of views: here it counts that each is asked for."""
+        drawn.append(path.name)
+        path.write_bytes(b"")
+        return path
+
+    monkeypatch.setattr("attlas.views.report.charts.export", draw)
+    monkeypatch.setattr("attlas.views.report.write_picture", lambda picture, path, kind: [draw(picture, path.with_name(f"{path.name}.{kind}"))])  # fmt: skip
     model = tiny("bert")
     said: list[str] = []
     done = reproduce(data_root, tmp_path / "out", model=model, workers=1, progress=False, say=said.append)
@@ -83,6 +93,7 @@ def test_all_parts_run_and_are_found_again(data_root: Path, tmp_path: Path) -> N
     assert f"{scored['f1']:.3f}" in text
     assert f"{scored['binary_accuracy']:.3f}" in text
     assert all(path.is_file() for path in done.pictures)
+    assert {name.split("-")[0] for name in drawn} == {"relation_texts", "relations", "relations_directions", "relations_layers", "relations_path", "relations_tree"}  # fmt: skip
     assert done.pictures
     said.clear()
     again = reproduce(data_root, tmp_path / "out", model=model, parts=("trex",), workers=1, progress=False, say=said.append)  # fmt: skip

@@ -153,6 +153,7 @@ def extract(
         return
     assert text is not None
     found = fitted.extract(text)
+    _say_unseen(fitted)
     if html is not None:
         from attlas.views.relations import write_text_page
 
@@ -193,3 +194,9 @@ def _each(fitted: RelationExtractor, data: str, column: str | None) -> None:
             line = {"id": text.id, "text": text.text, "triples": [one.record(text.text) for one in found]}
             print(json.dumps(line, ensure_ascii=False), flush=True)
             report(number, read_rows)
+    _say_unseen(fitted)
+
+
+def _say_unseen(fitted: RelationExtractor) -> None:
+    if fitted.unseen_:
+        print(f"attlas: {fitted.unseen_} phrases lie behind the {fitted.model_.max_length} tokens that the model reads of a sentence; they were not looked at", file=sys.stderr)  # fmt: skip

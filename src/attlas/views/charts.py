@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.errors import AttlasError
+from attlas.core.files import write_bytes
 from attlas.views.picture import png_url
 
 GREY = "#8a8f98"
@@ -511,7 +512,24 @@ def export(chart: alt.TopLevelMixin, path: Path) -> Path:
         )
     content = chart.to_dict()
     content["config"] = {**content.get("config", {}), **theme()}
-    drawn = alt.Chart.from_dict(content)
-    by_kind: dict[str, dict[str, Any]] = {".html": {"inline": True}, ".png": {"scale_factor": 1.5}}
-    drawn.save(str(path), **by_kind.get(path.suffix, {}))
+    drawn = _drawn(content, path.suffix)
+    if drawn is not None:
+        write_bytes(path, drawn)
+    else:
+        options: dict[str, Any] = {"inline": True} if path.suffix == ".html" else {}
+        alt.Chart.from_dict(content).save(str(path), **options)
     return path
+
+
+def _drawn(content: dict[str, Any], suffix: str) -> bytes | None:
+    """A chart as SVG, PDF or PNG, by what draws them, without checking the whole of it again; None for other formats."""
+    import vl_convert
+
+    version = "_".join(alt.SCHEMA_VERSION.split(".")[:2])
+    if suffix == ".svg":
+        return str(vl_convert.vegalite_to_svg(content, vl_version=version)).encode()
+    if suffix == ".pdf":
+        return bytes(vl_convert.vegalite_to_pdf(content, vl_version=version))
+    if suffix == ".png":
+        return bytes(vl_convert.vegalite_to_png(content, vl_version=version, scale=1.5, ppi=200))
+    return None

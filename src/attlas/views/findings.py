@@ -226,7 +226,15 @@ def relation_findings(study: Study) -> list[str]:
         return f"{'ahead of' if ahead else 'behind'} {said}, by {size} [{', '.join(ends)}]{sure}"
 
     beside = adds(best) + (f", and {adds('random_model')}" if "random_model" in table.index and best != "random_model" else "")  # fmt: skip
-    out = [f"Attention names the relation of {int(own['cases']):,} triples with macro F1 {told(own)}: {beside}"]
+    where = (
+        ""
+        if "thresholds" not in about
+        else " (of the texts that it was tuned on: score other texts for a number to report)"
+    )
+    out = [f"Attention names the relation of {int(own['cases']):,} triples{where} with macro F1 {told(own)}: {beside}"]
+    if "attention_and_words" in table.index and "both_f1_ahead" in table:
+        row = table.loc[best]
+        out.append(f"Attention and the relation words together are ahead of the best control by {_between(row, 'both_f1_ahead')} in F1, and in telling related phrases by {_between(row, 'both_binary_accuracy_ahead')}")  # fmt: skip
     rivals = table[~table.index.isin(["attention", "attention_and_words"])]
     if len(rivals):
         rival = str(rivals["binary_accuracy"].idxmax())
@@ -234,12 +242,20 @@ def relation_findings(study: Study) -> list[str]:
     if study.has("relations_unseen"):
         rows = study.table("relations_unseen").set_index("reader")
         others = ", ".join(f"{READERS.get(str(name), str(name))} {number(row['f1'])}" for name, row in rows.iterrows() if name != "attention")  # fmt: skip
+        rest = rows.drop(index=["attention", "attention_and_words"], errors="ignore")
+        if len(rest):
+            others += f"; it is ahead of the best of these controls by {_between(rest.loc[str(rest['f1'].idxmax())], 'f1_ahead')}"
         out.append(f"On relation phrases that were not learnt from ({int(rows['cases'].iloc[0]):,} triples) attention reaches F1 {told(rows.loc['attention'])}; {others}")  # fmt: skip
     if study.has("relations_extraction"):
         by = study.table("relations_extraction").set_index("match")
         if {"exact", "published"} <= set(by.index):
             out.append(f"From plain text {number(by.loc['exact', 'precision'])} of the triples found are in the data, and {number(by.loc['exact', 'recall'])} of the data's are found (F1 {number(by.loc['exact', 'f1'])}; compared as published {number(by.loc['published', 'f1'])})")  # fmt: skip
     return out + _lost_relations(about)
+
+
+def _between(row: pd.Series[float], name: str) -> str:
+    """A difference with its interval."""
+    return f"{number(row[name])} [{number(row[f'{name}_low'])}, {number(row[f'{name}_high'])}]"
 
 
 def _lost_relations(about: dict[str, Any]) -> list[str]:

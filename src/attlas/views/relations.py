@@ -325,6 +325,13 @@ def heads_html(frame: pd.DataFrame) -> str:
     return _table(told, {"title": "relation", "said": "heads, with their share of the weight"}, worded=True)
 
 
+def depth_html(frame: pd.DataFrame) -> str:
+    """The weight of each layer, as a table."""
+    return _table(
+        _whole(frame, "layer"), {"layer": "layer", "weight_related": "related or not", "weight_named": "which relation"}
+    )
+
+
 def _percent(share: float) -> str:
     return f"{share:.1%}"
 

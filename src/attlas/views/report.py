@@ -365,7 +365,7 @@ def _relations(study: Study) -> list[Figure]:
     if study.has("relations_unseen"):
         rows = study.table("relations_unseen")
         about = rows.iloc[0]
-        out.append(Figure(f"Phrases that were not learnt from: {int(about['cases']):,} triples of {int(about['relations']):,} relations said by {int(about['phrases']):,} relation phrases that no reader met; knowing a phrase by heart does not help here.", relations.unseen(rows)))  # fmt: skip
+        out.append(Figure(f"Phrases that were not learnt from: {int(about['cases']):,} triples of {int(about['relations']):,} relations said by {int(about['phrases']):,} relation phrases that these readers did not learn from; knowing a phrase by heart does not help here.", relations.unseen(rows)))  # fmt: skip
     out.append(Figure("Each relation: by attention, and the F1 of some controls beside it; given a related pair, which relation is it?", html=relations.each_html(each)))  # fmt: skip
     if study.has("relations_extraction"):
         out.append(Figure("From plain text: phrases are found by rules, so that what they miss cannot be found; the published comparison takes strings that are nearly the same, and lets several finds count for one triple.", html=relations.extraction_html(study.table("relations_extraction"))))  # fmt: skip
@@ -382,7 +382,10 @@ def _relation_directions(study: Study) -> list[Figure]:
 
 
 def _relation_layers(study: Study) -> list[Figure]:
-    return [Figure("By layer: readers of one layer only; a box is the middle half of the relations, its line the median, whiskers reach to 1.5 times the box.", relations.layers(study.table("relations_layers")))]  # fmt: skip
+    out = [Figure("By layer: readers of one layer only; a box is the middle half of the relations, its line the median, whiskers reach to 1.5 times the box.", relations.layers(study.table("relations_layers")))]  # fmt: skip
+    if study.has("relations_depth"):
+        out.append(Figure("How much each layer weighs in the readers of all layers: the mean of the coefficients' sizes.", html=relations.depth_html(study.table("relations_depth"))))  # fmt: skip
+    return out
 
 
 def _relation_path(study: Study) -> list[Figure]:

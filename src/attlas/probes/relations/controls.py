@@ -23,8 +23,7 @@ from attlas.probes.vectors import ModelVectors
 Floats = npt.NDArray[np.float32]
 TAGS = ("NOUN", "PROPN", "PRON", "VERB", "AUX", "ADJ", "ADV", "ADP", "DET", "NUM", "CCONJ", "SCONJ", "PART", "PUNCT", "SYM", "INTJ", "X", "")  # fmt: skip
 GAPS = (-20, -10, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 10, 20)
-VOCABULARY = 1000  # words that a bag keeps: the most frequent ones of those met twice
-SURFACE = ("distance", "tags", "bag", "embeddings")
+VOCABULARY = 2000  # words that a bag keeps: those of triples first
 
 
 @dataclass
@@ -72,13 +71,14 @@ class Surface:
         return np.concatenate(rows)
 
     def strings(self, case: Case) -> list[str]:
-        """What a bag holds: the relation words and the phrase they make; without them the words between head and tail."""
+        """What a bag holds: the relation words and the phrase they make; without them the words between head and tail, and which of the two comes first."""
         text = self.texts[case.text].text
         if case.words is not None:
             span = case.words
             return [*(word.string.lower() for word in self._inside(case.text, span)), f"= {text[slice(*span)].lower()}"]
         left, right = sorted((case.head, case.tail))
-        return [word.string.lower() for word in self._inside(case.text, (left[1], right[0]))]
+        order = ["< head first" if case.head == left else "< tail first"]
+        return order + [word.string.lower() for word in self._inside(case.text, (left[1], right[0]))]
 
     def _inside(self, text: int, span: Span) -> list[Word]:
         words = self.words(text)
@@ -93,10 +93,10 @@ class Surface:
         return found
 
     def vocabulary(self, cases: Sequence[Case], size: int = VOCABULARY) -> dict[str, int]:
-        """The words of cases, the most frequent first."""
+        """The words of cases: those of related ones first, the most frequent first."""
         counts = Counter(word for case in cases for word in set(self.strings(case)))
-        known = [word for word, count in counts.items() if count > 1] or list(counts)
-        kept = sorted(known, key=lambda word: (-counts[word], word))[:size]
+        told = {word for case in cases if case.related for word in self.strings(case)}
+        kept = sorted(counts, key=lambda word: (word not in told, -counts[word], word))[:size]
         return {word: number for number, word in enumerate(kept)}
 
     def embeddings(self, cases: Sequence[Case], model: Model) -> Floats:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ from attlas.core.text import Text
 from attlas.models import Model
 from attlas.probes.relations.controls import Surface
 from attlas.probes.relations.extractor import RelationExtractor
-from attlas.probes.relations.linear import Floats, LinearReader, accuracy, fit_reader
+from attlas.probes.relations.linear import Floats, LinearReader, fit_reader, macro_f1
 from attlas.probes.relations.reading import (  # fmt: skip
     Readers,
     Sample,
@@ -29,9 +30,8 @@ from attlas.probes.relations.vectors import PAIR_DIRECTIONS
 ATTENTION, RANDOM, BAG, BOTH = "attention", "random_model", "relation_words", "attention_and_words"
 CONTROLS = (RANDOM, BAG, "head_tail", "distance", "part_of_speech", "word_embeddings")
 READ = (ATTENTION, *CONTROLS, BOTH)
-UNSEEN = (ATTENTION, RANDOM, BAG, "word_embeddings", BOTH)  # read on relation phrases that were held out
 HELD_OUT = 0.3  # of the cases of a relation that has several phrases
-PLAIN_GRID = (0.1, 1.0, 10.0)  # penalties tried for words that are not whitened
+WORD_GRID = (0.1, 1.0, 10.0, 100.0)  # penalties tried for words, which are not whitened
 FEWEST_UNSEEN = 20  # cases, to be told
 
 
@@ -60,7 +60,9 @@ class Evidence:
         states: bool = False,
     ) -> Evidence:
         """One pass of the texts through the model and one through its twin."""
-        own, other = extractor.sample(texts, count, states=states), extractor.sample(texts, count, random)
+        cases = extractor.cases(texts, count)
+        own = extractor.sample(texts, model=None, states=states, cases=cases)
+        other = extractor.sample(texts, model=random, cases=cases)
         if vocabulary is None:
             vocabulary = Surface(texts).vocabulary(own.cases)
         return cls(extractor, own, other, vocabulary)
@@ -97,9 +99,8 @@ def ways(worded: bool) -> tuple[str, ...]:
 
 
 def fit_ways(train: Evidence, tune: Evidence, say: Callable[[str], None]) -> dict[str, Readers]:
-    """Readers of every way but attention itself, each tuned alike; a bag of words also without whitening, whichever is better on `tune`."""
+    """Readers of every way but attention itself, each tuned alike; words are not whitened."""
     found: dict[str, Readers] = {}
-    grid = train.extractor.grid
     for name in ways(train.extractor.worded_):
         if name == ATTENTION:
             continue
@@ -109,11 +110,18 @@ def fit_ways(train: Evidence, tune: Evidence, say: Callable[[str], None]) -> dic
             RANDOM,
             "head_tail",
         )  # the paper's own control
-        forms = (True, False) if name == BAG else (True,)
-        made = [fit_readers(*pair, grid=grid if whiten else PLAIN_GRID, published=published, whiten=whiten) for whiten in forms]  # fmt: skip
-        judged = [Told.by(one, tune.features(name), tune.own).scores() for one in made]
-        found[name] = made[max(range(len(made)), key=lambda n: judged[n]["f1"] + judged[n]["binary_accuracy"])]
+        found[name] = fit_readers(*pair, grid=grid_of(train, name), published=published, plain=plain_of(train, name))
     return found
+
+
+def grid_of(evidence: Evidence, name: str) -> Sequence[float]:
+    """The penalties that are tried for one way."""
+    return WORD_GRID if name == BAG else evidence.extractor.grid
+
+
+def plain_of(evidence: Evidence, name: str) -> int:
+    """How many of a way's features, the last ones, are words."""
+    return len(evidence.vocabulary) if name in (BAG, BOTH) else 0
 
 
 def held_out_phrases(sample: Sample, seed: int = 0, share: float = HELD_OUT) -> frozenset[str]:
@@ -137,38 +145,55 @@ def held_out_phrases(sample: Sample, seed: int = 0, share: float = HELD_OUT) -> 
     return frozenset(chosen - stays)
 
 
-def fit_unseen(train: Evidence, held_out: frozenset[str], whole: Mapping[str, Readers]) -> dict[str, LinearReader]:
-    """Readers of relations that never met the held-out phrases; penalties and whitening are those of the readers that met all."""
-    mine = train.own.related
-    names = np.array(train.own.relations)
-    phrases = phrases_of(train.own.texts, (case for case in train.own.cases if case.related))
-    kept = np.array([phrase not in held_out for phrase in phrases], dtype=bool)
+def halves(phrases: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Held-out phrases cut in two by their names: one half to tune on, one to score on."""
+    ordered = sorted(phrases, key=lambda phrase: zlib.crc32(phrase.encode()))
+    return frozenset(ordered[::2]), frozenset(ordered[1::2])
+
+
+def _with_phrase(of: Evidence, phrases: frozenset[str]) -> npt.NDArray[np.bool_]:
+    """Which related cases are said by one of the phrases."""
+    said = phrases_of(of.own.texts, (case for case in of.own.cases if case.related))
+    return np.array([phrase in phrases for phrase in said], dtype=bool)
+
+
+def fit_unseen(train: Evidence, tune: Evidence, held_out: frozenset[str], whole: Mapping[str, Readers]) -> dict[str, LinearReader]:  # fmt: skip
+    """Readers of relations that never met the held-out phrases, tuned on those of `tune` that have a phrase of the first half; where these are few, with
+    the penalty of the readers that met all."""
+    mine, theirs = train.own.related, tune.own.related
+    names, told = np.array(train.own.relations), np.array(tune.own.relations)
+    kept, chosen = ~_with_phrase(train, held_out), _with_phrase(tune, halves(held_out)[0])
     found = {}
-    for name in UNSEEN:
-        x = train.features(name)[mine]
-        seen = x[kept], names[kept].tolist()
-        like = whole[name].named
-        found[name] = fit_reader(*seen, seen, accuracy, (like.penalty,), like.whitened)
+    for name in ways(train.extractor.worded_):
+        x, y = train.features(name)[mine][kept], tune.features(name)[theirs]
+        few = chosen.sum() < FEWEST_UNSEEN
+        grid = (whole[name].named.penalty,) if few else grid_of(train, name)
+        dev = (y, told.tolist()) if few else (y[chosen], told[chosen].tolist())
+        found[name] = fit_reader(x, names[kept].tolist(), dev, macro_f1, grid, plain=plain_of(train, name))
     return found
 
 
 def unseen_scores(of: Evidence, readers: Mapping[str, LinearReader], held_out: frozenset[str]) -> dict[str, Any]:
-    """Macro F1 on cases whose relation phrase was held out, over the relations that have such."""
-    mine = of.own.related
+    """Macro F1 on cases whose relation phrase was held out, of the half that nothing was tuned on, over the relations that have such."""
+    mine, scored = of.own.related, halves(held_out)[1]
+    chosen = _with_phrase(of, scored)
     phrases = phrases_of(of.own.texts, (case for case in of.own.cases if case.related))
-    chosen = np.array([phrase in held_out for phrase in phrases], dtype=bool)
+    about = {"cases": int(chosen.sum()), "phrases": len({phrase for phrase in phrases if phrase in scored})}
     if chosen.sum() < FEWEST_UNSEEN:
-        return {"cases": int(chosen.sum()), "phrases": len({p for p in phrases if p in held_out}), "relations": 0}
+        return {**about, "relations": 0}
     gold = np.array(of.own.relations)[chosen]
     texts = np.array([case.text for case in of.own.cases])[mine][chosen]
     told = {}
     for name, reader in readers.items():
         named = reader.predict(of.features(name)[mine][chosen])
-        right = named == gold
-        told[name] = Told(texts, np.ones(len(gold), bool), right, gold, named)
+        told[name] = Told(texts, np.ones(len(gold), bool), named == gold, gold, named)
     scores = intervals(told, len(of.own.texts), ATTENTION)
-    about = {"cases": int(chosen.sum()), "phrases": len({p for p in phrases if p in held_out}), "relations": len(set(gold))}  # fmt: skip
-    return {**about, **{name: {k: v for k, v in row.items() if not k.startswith(("binary", "precision", "recall"))} | {"accuracy": float((told[name].named == gold).mean())} for name, row in scores.items()}}  # fmt: skip
+    rows = {
+        name: {key: value for key, value in row.items() if key.startswith("f1")}
+        | {"accuracy": float((told[name].named == gold).mean())}
+        for name, row in scores.items()
+    }
+    return {**about, "relations": len(set(gold.tolist())), **rows}
 
 
 def scores_frame(scores: Mapping[str, Mapping[str, Any]], cases: int, texts: int) -> pd.DataFrame:
@@ -199,6 +224,3 @@ def _by_relation(told: Told) -> dict[str, tuple[float, float, float]]:
     for relation, (gold, named, right) in zip(told.known, told.counts(np.ones(len(told.gold))), strict=True):
         found[relation] = (right / named if named else 0.0, right / gold if gold else 0.0, 2 * right / (gold + named))
     return found
-
-
-Bools = npt.NDArray[np.bool_]

@@ -49,7 +49,7 @@ ABOUT, ARRAYS = "extractor.json", "readers.safetensors"
 NEGATIVES = 5  # drawn for each triple to learn from; one to score on
 REACH = 40  # words from the first to the last of a triple
 CHUNK = 384  # sentences of plain text that are read together
-THRESHOLDS = tuple(round(0.05 * step, 2) for step in range(1, 20))
+THRESHOLDS = (*(round(0.05 * step, 2) for step in range(1, 20)), 0.97, 0.98, 0.99, 0.995, 0.999)
 PUBLISHED_THRESHOLDS = (0.7, 0.2)  # related, named
 Floats = npt.NDArray[Any]
 
@@ -148,11 +148,18 @@ class RelationExtractor(Probe):
         self.model_identity_ = self.model_.identity()
         return self
 
-    def sample(self, texts: Sequence[Text], count: int | None = None, model: Model | None = None, states: bool = False) -> Sample:  # fmt: skip
-        """The triples of texts and `count` negatives for each, read by the model (or by another, as a control)."""
-        cases = self.cases(texts, count)
+    def sample(
+        self,
+        texts: Sequence[Text],
+        count: int | None = None,
+        model: Model | None = None,
+        states: bool = False,
+        cases: Sequence[Case] | None = None,
+    ) -> Sample:
+        """The triples of texts and `count` negatives for each (or `cases` that were drawn already), read by the model (or by another, as a control)."""
+        drawn = self.cases(texts, count) if cases is None else cases
         return sample(
-            model or self.model_, texts, cases, published=self._published, states=states, cache=self.cache, workers=self.workers, progress=self.progress,
+            model or self.model_, texts, drawn, published=self._published, states=states, cache=self.cache, workers=self.workers, progress=self.progress,
         )  # fmt: skip
 
     def cases(self, texts: Sequence[Text], count: int | None = None) -> list[Case]:
@@ -179,7 +186,7 @@ class RelationExtractor(Probe):
         strings = [text.text for text in texts]
         best: tuple[float, tuple[float, float]] = (0.0, (0.5, 0.0))
         for related in THRESHOLDS:
-            for named in (0.0, *THRESHOLDS[1::3]):
+            for named in (0.0, *THRESHOLDS[1:18:4], *THRESHOLDS[-6:]):
                 kept = [[one for one in group if one.related >= related and one.named >= named] for group in found]
                 value = extraction_scores(strings, kept, gold, exact)["f1"]
                 if value > best[0]:
@@ -193,7 +200,7 @@ class RelationExtractor(Probe):
         return [found for _, found in self.predict_iter(read(texts))]
 
     def predict_iter(self, texts: Iterable[Text]) -> Iterator[tuple[Text, list[Found]]]:
-        """Each text with its triples, as texts are read: memory is that of some hundred sentences."""
+        """Each text with its triples, as texts are read: memory is that of some hundred sentences. `unseen_` then counts phrases behind the tokens that the model reads."""
         self._fitted()
         related, named = self.thresholds_
         for text, group in self._scored(texts, related):
@@ -225,25 +232,34 @@ class RelationExtractor(Probe):
     def _scored(self, texts: Iterable[Text], least: float) -> Iterator[tuple[Text, list[Found]]]:
         """Each text with its best triples that do not say the same twice (related by `least` at the least)."""
         workers = LocalEngine(default_workers(self.model_.device) if self.workers is None else self.workers).workers
-        pending: deque[Future[list[tuple[Text, list[Found]]]]] = deque()
+        pending: deque[Future[tuple[list[tuple[Text, list[Found]]], int]]] = deque()
+        self.unseen_ = 0
+
+        def taken() -> list[tuple[Text, list[Found]]]:
+            found, unseen = pending.popleft().result()
+            self.unseen_ += unseen
+            return found
+
         with one_thread_each(), ThreadPoolExecutor(workers, initializer=set_num_threads, initargs=(1,)) as pool:
             for chunk in self._chunks(texts):
                 pending.append(pool.submit(self._read_chunk, chunk, least))
                 if len(pending) > workers:
-                    yield from pending.popleft().result()
+                    yield from taken()
             while pending:
-                yield from pending.popleft().result()
+                yield from taken()
 
-    def _read_chunk(self, chunk: Chunk, least: float) -> list[tuple[Text, list[Found]]]:
-        """The triples of each text of a chunk."""
+    def _read_chunk(self, chunk: Chunk, least: float) -> tuple[list[tuple[Text, list[Found]]], int]:
+        """The triples of each text of a chunk, and how many phrases lay behind the tokens that the model reads."""
         sentences = dict(enumerate(one for _, mine in chunk for one in mine))
         inputs = [(n, Text(str(n), one.text)) for n, one in sentences.items() if len(one.nominal) > 1]
         spans = {n: one.spans for n, one in sentences.items()}
         found: list[list[Found]] = [[] for _ in chunk]
+        unseen = 0
         for units in read_units(self.model_, inputs, spans, mean=not self._published):
             one = sentences[units.place]
+            unseen += int((~units.seen).sum())
             found[one.place] += self._best(one, units, least)
-        return [(text, mine) for (text, _), mine in zip(chunk, found, strict=True)]
+        return [(text, mine) for (text, _), mine in zip(chunk, found, strict=True)], unseen
 
     def _chunks(self, texts: Iterable[Text]) -> Iterator[Chunk]:
         """Texts with their sentences, as many together as have about CHUNK sentences."""

@@ -63,6 +63,14 @@ def _both(train: Evidence, tune: Evidence, name: str, columns: npt.NDArray[Any])
     return {"binary_accuracy": scores["binary_accuracy"], "f1": scores["f1"]}
 
 
+def depth_table(readers: Readers, shape: tuple[int, int]) -> pd.DataFrame:
+    """How much each layer weighs in the readers: the mean of |coefficient| on standardised features, for relations summed over the classes."""
+    related = np.abs((readers.related.coef[1] - readers.related.coef[0]) * readers.related.scale)
+    named = np.abs(readers.named.importance).sum(0)
+    by_layer = [weights.reshape(-1, *shape).mean((0, 2)) for weights in (related, named)]
+    return pd.DataFrame({"layer": np.arange(shape[0]), "weight_related": by_layer[0], "weight_named": by_layer[1]})
+
+
 def layers_table(train: Evidence, tune: Evidence, say: Say) -> pd.DataFrame:
     """F1 of each relation by readers of one layer: of its attention, of random weights' attention, of the hidden states after it, and of as many
     principal axes of those as attention has features: columns `layer reader relation f1`."""
@@ -221,14 +229,22 @@ def merged_table(train: Evidence, tune: Evidence, reader: LinearReader, say: Say
         return macro_f1(made, y[known], np.array(told))
 
     whole = f1(np.arange(count))
-    rows.append({"classes": count, "f1": whole, "f1_random": whole})
+    rows.append({"classes": count, "f1": whole, "f1_random": whole, "f1_random_low": whole, "f1_random_high": whole})
     for classes in wanted:
         say(f"{classes} classes")
         groups = fcluster(tree, classes, "maxclust")
         if len(set(groups.tolist())) < 2:
             continue
-        drawn = [f1(rng.permutation(groups)) for _ in range(DRAWS - 1)]
-        rows.append({"classes": len(set(groups.tolist())), "f1": f1(groups), "f1_random": float(np.mean(drawn))})
+        drawn = [f1(rng.permutation(groups)) for _ in range(DRAWS)]
+        rows.append(
+            {
+                "classes": len(set(groups.tolist())),
+                "f1": f1(groups),
+                "f1_random": float(np.mean(drawn)),
+                "f1_random_low": min(drawn),
+                "f1_random_high": max(drawn),
+            }
+        )
     return pd.DataFrame(rows)
 
 

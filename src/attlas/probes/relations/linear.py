@@ -23,7 +23,7 @@ from attlas.core.errors import CorpusError
 
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
-GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # C: how weak the penalty is, tried from strong to weak
+GRID = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # C: how weak the penalty is, tried from strong to weak
 SHRINK = 0.03  # added to the variance along each principal axis before it is scaled to one
 TOLERANCE, STEPS = 1e-5, 1000  # of the largest gradient; at most
 SAGA_STEPS = 100  # the paper's
@@ -164,18 +164,27 @@ def fit_reader(
     judge: Judge,
     grid: Sequence[float] = GRID,
     whiten: bool = True,
+    plain: int = 0,
 ) -> LinearReader:
-    """A reader for each penalty, each begun where the one before ended; the best on `dev` is kept (the stronger penalty of equals) and calibrated there."""
+    """A reader for each penalty, each begun where the one before ended; the best on `dev` is kept (the stronger penalty of equals) and calibrated there.
+
+    The last `plain` features are taken as they are, whatever is done with the others.
+    """
     known, classes = _classes(names)
     x, told = np.asarray(features, dtype=np.float32), np.asarray(dev[1], dtype=np.str_)
-    mean, scale, axes = whitening(x) if whiten else _plain(x)
-    inner = ((x - mean) / scale).astype(np.float32) @ axes.astype(np.float32)
+    kept = x.shape[1] - plain if whiten else 0  # the others are taken as they are
+    mean, scale = np.zeros(x.shape[1]), np.ones(x.shape[1])
+    axes = np.zeros((0, 0))
+    if kept:
+        mean[:kept], scale[:kept], axes = whitening(x[:, :kept])
+    white = ((x[:, :kept] - mean[:kept]) / scale[:kept]).astype(np.float32) @ axes.astype(np.float32)
+    inner = np.concatenate([white, x[:, kept:]], 1)
     weights, start = balanced(classes), None
     best: tuple[float, LinearReader] | None = None
     for penalty in sorted(grid):
         solved = multinomial(inner, classes, penalty, weights, start)
         start = solved.weights
-        coef = (axes @ start[:-1]).T / scale
+        coef = np.concatenate([axes @ start[:kept], start[kept:-1]]).T / scale
         intercept = start[-1] - coef @ mean
         reader = LinearReader(known, np.ascontiguousarray(coef, dtype=np.float32), intercept, x.std(0), penalty, steps=solved.steps, converged=solved.converged, whitened=whiten)  # fmt: skip
         value = judge(reader, dev[0], told)
@@ -232,8 +241,3 @@ def _classes(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
             else "there is no case to learn from; give texts with triples"
         )
     return tuple(map(str, known)), classes.astype(np.int64)
-
-
-def _plain(features: Floats) -> tuple[Floats, Floats, Floats]:
-    size = features.shape[1]
-    return np.zeros(size), np.ones(size), np.eye(size)

@@ -11,7 +11,10 @@ from typing import Any
 from attlas.core.annotations import Relations, Triple
 from attlas.core.words import Span
 
-NEAR = 0.4  # Jaccard distance of the sets of characters under which two strings match, as published
+NEAR, NEAR_LONG = (
+    0.4,
+    0.2,
+)  # Jaccard distance of the sets of characters under which two strings match, in sentences and in long texts, as published
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Found:
 
     @property
     def probability(self) -> float:
-        """That it is a triple, and of this relation."""
+        """That it is a triple, and of this relation: as sure as the readers are where a triple stands beside one that is none. Among the many candidates of a text fewer are right."""
         return self.related * self.named
 
     def record(self, text: str) -> dict[str, Any]:
@@ -57,8 +60,8 @@ def lenient(text: str, found: Found, gold: Triple) -> bool:
     return all(_near(text[slice(*one)].lower(), text[slice(*other)].lower()) for one, other in pairs)
 
 
-def _near(one: str, other: str) -> bool:
-    """Whether one string lies in the other, or their sets of characters differ by less than NEAR.
+def _near(one: str, other: str, most: float = NEAR) -> bool:
+    """Whether one string lies in the other, or their sets of characters differ by less than `most`.
 
     >>> _near("born in", "was born in"), _near("listen", "silent"), _near("Ann", "Bob")
     (True, True, False)
@@ -66,7 +69,7 @@ def _near(one: str, other: str) -> bool:
     if one in other or other in one:
         return True
     left, right = set(one), set(other)
-    return 1 - len(left & right) / len(left | right) < NEAR
+    return 1 - len(left & right) / len(left | right) < most
 
 
 def extraction_scores(
@@ -79,7 +82,7 @@ def extraction_scores(
     """Precision, recall and F1 over all triples, and their means over relations (macro; as the poster's). Without `relation` its id is not compared.
 
     By spans a triple of the data is found by one prediction at most, and a prediction finds one triple at most; by the lenient match several predictions
-    may find the same triple, as in the paper's code.
+    may find the same triple, and each of them counts in recall too (right / (right + missed)), as in the paper's code.
     """
     rows: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])  # predictions, right ones, triples, found ones
     once = match is exact
@@ -96,13 +99,15 @@ def extraction_scores(
             counts[2] += 1
             counts[3] += n in hit
     total = [sum(counts[part] for counts in rows.values()) for part in range(4)]
-    each = [_three(*counts) for counts in rows.values() if counts[2]]
+    each = [_three(*counts, once=once) for counts in rows.values() if counts[2]]
     macro = {f"macro_{name}": sum(row[name] for row in each) / max(1, len(each)) for name in ("precision", "recall", "f1")}  # fmt: skip
-    return {**_three(*total), **macro, "predicted": total[0], "gold": total[2]}
+    return {**_three(*total, once=once), **macro, "predicted": total[0], "gold": total[2]}
 
 
-def _three(predicted: int, right: int, gold: int, hit: int) -> dict[str, float]:
+def _three(predicted: int, right: int, gold: int, hit: int, *, once: bool = True) -> dict[str, float]:
     precision, recall = right / predicted if predicted else 0.0, hit / gold if gold else 0.0
+    if not once:
+        recall = right / (right + gold - hit) if right + gold - hit else 0.0
     both = precision + recall
     return {"precision": precision, "recall": recall, "f1": 2 * precision * recall / both if both else 0.0}
 
@@ -129,7 +134,7 @@ def fact_scores(
             of: list[set[Span]] = of,
             named: list[set[str]] = named,
         ) -> bool:
-            return any(_near(text[slice(*span)].lower(), name) for name in named[entity]) if lenient_ else span in of[entity]  # fmt: skip
+            return any(_near(text[slice(*span)].lower(), name, NEAR_LONG) for name in named[entity]) if lenient_ else span in of[entity]  # fmt: skip
 
         for one in mine:
             if one.relation not in known:

@@ -22,9 +22,10 @@ from attlas.probes.pipeline import PASSES, counted, named_source
 from attlas.probes.relations.cases import lost, noted, related_texts
 from attlas.probes.relations.evidence import (
     ATTENTION,
+    BOTH,
     CONTROLS,
     RANDOM,
-    UNSEEN,
+    READ,
     Evidence,
     each_relation,
     fit_unseen,
@@ -35,6 +36,7 @@ from attlas.probes.relations.evidence import (
 )  # fmt: skip
 from attlas.probes.relations.extractor import ABOUT, ARRAYS, RelationExtractor, load_readers
 from attlas.probes.relations.interpret import (
+    depth_table,
     directions_table,
     heads_table,
     layers_table,
@@ -84,6 +86,9 @@ def fit_relations(
     titles = {} if names is None else relation_names(names)
     with status("reading the texts"):
         learnt, held = extractor.parts(train, dev)
+    words = [triple.words is not None for text in (*learnt, *held) for triple in noted(text).triples]
+    if not extractor.worded_ and any(words):
+        say(f"{words.count(False)} of {len(words)} triples do not say which words state them: only attention between head and tail is read")  # fmt: skip
     options = {"convention": convention, "directions": directions, "parser": parser, "interpret": interpret, "names": sorted(titles.items())}  # fmt: skip
     identity = _identity(KIND, loaded, {"train": learnt, "dev": held}, options, seed)
 
@@ -97,8 +102,8 @@ def fit_relations(
         say("the readers of attention")
         extractor.fit_samples(first.own, second.own)
         readers = {ATTENTION: extractor.readers_, **fit_ways(first, second, say)}
-        held_out, unseen = _unseen(first, readers, seed, say)
-        _keep(extractor, folder, readers, unseen, held_out, first.vocabulary, titles, seed, learnt)
+        held_out, unseen = _unseen(first, second, readers, seed, say)
+        _keep(extractor, folder, readers, unseen, held_out, first.vocabulary, titles, seed, learnt, held)
         tables, result = _scored(extractor, second, readers, unseen, held_out, titles, say)
         if interpret:
             tables |= _interpreted(first, second, readers, titles, say, seed)
@@ -151,12 +156,12 @@ def score_relations(
         evidence = Evidence.read(fitted, texts, random, 1, about["vocabulary"])
         readers = {ATTENTION: fitted.readers_}
         readers |= {name: Readers(saved[f"{name}/related"], saved[f"{name}/named"]) for name in about["controls"]}
-        unseen = {name: saved[f"unseen/{name}"] for name in UNSEEN if f"unseen/{name}" in saved}
+        unseen = {name: saved[f"unseen/{name}"] for name in READ if f"unseen/{name}" in saved}
         tables, result = _scored(fitted, evidence, readers, unseen, frozenset(about["held_out"]), about["names"], say)
-        known, learnt = set(about["classes"]), set(about["learnt"])
+        known, learnt, tuned = set(about["classes"]), set(about["learnt"]), set(about["tuned"])
         never = sorted({triple.relation for text in texts for triple in noted(text).triples} - known)
         result |= {
-            "texts": {"test": len(texts), "in_both": sum(text.number in learnt for text in texts)}, "triples": {"test": int(evidence.own.related.sum())},
+            "texts": {"test": len(texts), "in_both": sum(text.number in learnt for text in texts), "tuned_on": sum(text.number in tuned for text in texts)}, "triples": {"test": int(evidence.own.related.sum())},
             "lost": {"test": _lost(texts, evidence)}, "relations_never_learnt": never,
         }  # fmt: skip
         return _written(SCORED, folder, fitted.model_, named_source(test, None), texts, identity, tables, result, options, int(about["seed"]), began)  # fmt: skip
@@ -170,7 +175,7 @@ def _identity(kind: str, model: Model, texts: Mapping[str, Sequence[Text]], opti
 
 
 def _unseen(
-    first: Evidence, readers: Mapping[str, Readers], seed: int, say: Said
+    first: Evidence, second: Evidence, readers: Mapping[str, Readers], seed: int, say: Said
 ) -> tuple[frozenset[str], dict[str, LinearReader]]:
     """The relation phrases that were held out, and readers that never met them."""
     if not first.extractor.worded_:
@@ -179,7 +184,7 @@ def _unseen(
     if not held_out:
         return held_out, {}
     say("relations by phrases that were not learnt from")
-    return held_out, fit_unseen(first, held_out, readers)
+    return held_out, fit_unseen(first, second, held_out, readers)
 
 
 def _keep(
@@ -192,13 +197,14 @@ def _keep(
     names: Mapping[str, str],
     seed: int,
     learnt: Sequence[Text],
+    held: Sequence[Text],
 ) -> None:
     """The extractor and its controls, written into the folder."""
     extra = {f"{name}/{part}": getattr(pair, part) for name, pair in readers.items() if name != ATTENTION for part in ("related", "named")}  # fmt: skip
     extra |= {f"unseen/{name}": reader for name, reader in unseen.items()}
     about = {
         "controls": [name for name in readers if name != ATTENTION], "vocabulary": dict(vocabulary), "held_out": sorted(held_out), "names": dict(names), "seed": seed,
-        "classes": list(extractor.readers_.named.classes), "learnt": sorted({text.number for text in learnt}),
+        "classes": list(extractor.readers_.named.classes), "learnt": sorted({text.number for text in learnt}), "tuned": sorted({text.number for text in held}),
     }  # fmt: skip
     extractor.save(folder, extra, about)
 
@@ -207,7 +213,7 @@ def _lost(texts: Sequence[Text], evidence: Evidence) -> dict[str, int]:
     """Triples that were given and cannot be used, by reason."""
     found = lost(texts)
     if evidence.own.unseen:
-        found["cut off"] = evidence.own.unseen
+        found["not read by the model"] = evidence.own.unseen
     return found
 
 
@@ -222,7 +228,7 @@ def _scored(
 ) -> tuple[Tables, dict[str, Any]]:
     """Tables and result of scoring on one sample."""
     told, texts = evidence.told(readers), evidence.own.texts
-    scores = intervals(told, len(texts), ATTENTION)
+    scores = intervals(told, len(texts), ATTENTION, BOTH)
     say("triples from plain text")
     found = extractor.extraction(texts)
     extraction = extracted_scores(texts, found)
@@ -233,16 +239,17 @@ def _scored(
         "relations_extraction": pd.DataFrame([{"match": name, **row} for name, row in extraction.items()]),
         **pictures(extractor, texts, found, names),
     }  # fmt: skip
-    if UNSEEN[0] in by_phrase:
+    if ATTENTION in by_phrase:
         tables["relations_unseen"] = pd.DataFrame(
-            [{"reader": name, **by_phrase[name], "cases": by_phrase["cases"], "phrases": by_phrase["phrases"], "relations": by_phrase["relations"]} for name in UNSEEN]
+            [{"reader": name, **by_phrase[name], "cases": by_phrase["cases"], "phrases": by_phrase["phrases"], "relations": by_phrase["relations"]} for name in READ if name in by_phrase]
         )  # fmt: skip
     controls: dict[str, Any] = {name: row for name, row in scores.items() if name != ATTENTION}
     if by_phrase:
         controls["unseen_phrases"] = by_phrase
     return tables, {
         **scores[ATTENTION], "controls": controls, "best_control": best, "extraction": extraction,
-        "adds": {"over_best_control": scores[best]["f1_ahead"], "over_random_model": scores[RANDOM]["f1_ahead"]},
+        "adds": {"over_best_control": scores[best]["f1_ahead"], "over_random_model": scores[RANDOM]["f1_ahead"], "to_best_control": scores[best]["both_f1_ahead"]},
+        "phrases_unseen": extractor.unseen_,
     }  # fmt: skip
 
 
@@ -262,7 +269,7 @@ def _interpreted(first: Evidence, second: Evidence, readers: Mapping[str, Reader
     path, entered = path_table(first, second, say, seed)
     heads, shared = heads_table(own, first.extractor.shape_, titles)
     return {
-        "relations_directions": directions_table(first, second, readers[ATTENTION], say), "relations_layers": layers_table(first, second, say),
+        "relations_directions": directions_table(first, second, readers[ATTENTION], say), "relations_layers": layers_table(first, second, say), "relations_depth": depth_table(readers[ATTENTION], first.extractor.shape_),
         "relations_path": path, "relations_entered": entered, "relations_tree": merges_frame(own, titles), "relations_merged": merged_table(first, second, own, say, seed),
         "relation_heads": heads, "relations_shared": shared, "relations_likeness": likeness(first, {ATTENTION: own, RANDOM: readers[RANDOM].named}),
     }  # fmt: skip

@@ -114,16 +114,17 @@ def fit_readers(
     grid: Sequence[float] = GRID,
     published: bool = False,
     whiten: bool = True,
+    plain: int = 0,
 ) -> Readers:
-    """Both readers, tuned and calibrated on `dev`: features and the sample that they are of."""
+    """Both readers, tuned and calibrated on `dev`: features and the sample that they are of; the last `plain` features are not whitened."""
     (x, learnt), (y, held) = train, dev
     mine, theirs = learnt.related, held.related
     if not (~mine).any() or not (~theirs).any():
         raise CorpusError("no text has two phrases beside its triples, so there is nothing unrelated to tell them from; give texts that are whole sentences")  # fmt: skip
     if published:
         return Readers(fit_published(x, learnt.answers, False), fit_published(x[mine], learnt.relations, True))
-    related = fit_reader(x, learnt.answers, (y, held.answers), accuracy, grid, whiten)
-    named = fit_reader(x[mine], learnt.relations, (y[theirs], held.relations), macro_f1, grid, whiten)
+    related = fit_reader(x, learnt.answers, (y, held.answers), accuracy, grid, whiten, plain)
+    named = fit_reader(x[mine], learnt.relations, (y[theirs], held.relations), macro_f1, grid, whiten, plain)
     return Readers(related, named)
 
 
@@ -178,8 +179,9 @@ class Told:
 RESAMPLES = 400
 
 
-def intervals(told: Mapping[str, Told], texts: int, first: str, seed: int = 0, resamples: int = RESAMPLES) -> dict[str, dict[str, Any]]:  # fmt: skip
-    """Scores of several readers of one sample with 95 % intervals, and by how much the first is better than each: the texts drawn again, the same for all."""
+def intervals(told: Mapping[str, Told], texts: int, first: str, other: str | None = None, seed: int = 0, resamples: int = RESAMPLES) -> dict[str, dict[str, Any]]:  # fmt: skip
+    """Scores of several readers of one sample with 95 % intervals, and by how much the first (and another, in columns `both_`) is better than each: the texts
+    drawn again, the same for all."""
     rng = np.random.default_rng(seed)
     drawn = rng.multinomial(texts, np.full(texts, 1 / texts), size=resamples).astype(np.float64)
     found: dict[str, dict[str, Any]] = {}
@@ -188,10 +190,13 @@ def intervals(told: Mapping[str, Told], texts: int, first: str, seed: int = 0, r
         row: dict[str, Any] = {**one.scores()}
         for score in ("binary_accuracy", "f1"):
             values = np.array([each[score] for each in samples[name]])
-            ahead = np.array([each[score] for each in samples[first]]) - values
             row |= _ends(f"{score}_", values)
-            row[f"{score}_ahead"] = told[first].scores()[score] - row[score]
-            row |= _ends(f"{score}_ahead_", ahead)
+            for reader, prefix in ((first, ""), (other, "both_")):
+                if reader is None:
+                    continue
+                ahead = np.array([each[score] for each in samples[reader]]) - values
+                row[f"{prefix}{score}_ahead"] = told[reader].scores()[score] - row[score]
+                row |= _ends(f"{prefix}{score}_ahead_", ahead)
         found[name] = row
     return found
 

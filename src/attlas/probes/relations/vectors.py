@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -277,6 +277,3 @@ def _shard_path(folder: Path, shard: int) -> Path:
 def _load(path: Path) -> Shard:
     with np.load(path, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
-
-
-Say = Callable[[str], None]
