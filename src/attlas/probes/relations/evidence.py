@@ -99,7 +99,7 @@ def ways(worded: bool) -> tuple[str, ...]:
 
 
 def fit_ways(train: Evidence, tune: Evidence, say: Callable[[str], None]) -> dict[str, Readers]:
-    """Readers of every way but attention itself, each tuned alike; words are not whitened."""
+    """Readers of every way but attention itself, each tuned alike; words alone are not whitened."""
     found: dict[str, Readers] = {}
     for name in ways(train.extractor.worded_):
         if name == ATTENTION:
@@ -120,8 +120,8 @@ def grid_of(evidence: Evidence, name: str) -> Sequence[float]:
 
 
 def plain_of(evidence: Evidence, name: str) -> int:
-    """How many of a way's features, the last ones, are words."""
-    return len(evidence.vocabulary) if name in (BAG, BOTH) else 0
+    """How many of a way's features, the last ones, are taken as they are: words alone; beside attention they are whitened with it, as one penalty serves both."""
+    return len(evidence.vocabulary) if name == BAG else 0
 
 
 def held_out_phrases(sample: Sample, seed: int = 0, share: float = HELD_OUT) -> frozenset[str]:
