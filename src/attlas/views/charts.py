@@ -531,5 +531,5 @@ def _drawn(content: dict[str, Any], suffix: str) -> bytes | None:
     if suffix == ".pdf":
         return bytes(vl_convert.vegalite_to_pdf(content, vl_version=version))
     if suffix == ".png":
-        return bytes(vl_convert.vegalite_to_png(content, vl_version=version, scale=1.5, ppi=200))
+        return bytes(vl_convert.vegalite_to_png(content, vl_version=version, scale=1.5, ppi=72))
     return None
