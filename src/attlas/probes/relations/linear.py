@@ -24,6 +24,7 @@ from attlas.core.errors import CorpusError
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 GRID = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # C: how weak the penalty is, tried from strong to weak
+PATIENCE = 2  # weaker penalties that are no better, after which no more are tried
 SHRINK = 0.03  # added to the variance along each principal axis before it is scaled to one
 TOLERANCE, STEPS = 1e-5, 1000  # of the largest gradient; at most
 SAGA_STEPS = 100  # the paper's
@@ -181,6 +182,7 @@ def fit_reader(
     inner = np.concatenate([white, x[:, kept:]], 1)
     weights, start = balanced(classes), None
     best: tuple[float, LinearReader] | None = None
+    worse = 0
     for penalty in sorted(grid):
         solved = multinomial(inner, classes, penalty, weights, start)
         start = solved.weights
@@ -188,8 +190,11 @@ def fit_reader(
         intercept = start[-1] - coef @ mean
         reader = LinearReader(known, np.ascontiguousarray(coef, dtype=np.float32), intercept, x.std(0), penalty, steps=solved.steps, converged=solved.converged, whitened=whiten)  # fmt: skip
         value = judge(reader, dev[0], told)
-        if best is None or value > best[0]:
+        worse = 0 if best is None or value > best[0] else worse + 1
+        if worse == 0:
             best = value, reader
+        if worse == PATIENCE:
+            break
     if best is None:
         raise CorpusError("no penalty to try was given; give at least one value of C")
     return calibrate(best[1], *dev)
