@@ -1327,7 +1327,7 @@ def test_segments_of_the_paper_are_no_longer_than_it_says(tmp_path: Path) -> Non
     lines = [line for line in path.read_text().splitlines() if not line.startswith("# newdoc")]
     path.write_text("\n".join(["# newdoc id = long", *lines]) + "\n")  # all in one document
     model = rigged()
-    segments = _Run(model, tmp_path, tmp_path, {}, print, Reproduced("")).segments()
+    segments = _Run(model, tmp_path, tmp_path, {}, print, Reproduced("", (), {})).segments()
     lengths = [len(encoded) + encoded.cut for encoded in model.encode(list(enumerate(segments)))]
     assert len(lengths) > 3
     assert max(lengths) <= 128
