@@ -79,9 +79,6 @@ class RelationExtractor(Probe):
     If the triples do not say which words state the relation, only attention between head and tail is read. `negatives` are drawn for each triple from
     the phrases of its own text. `convention="published"` is the paper's way: sums over pieces, first occurrences, unscaled weights, unconverged solver,
     negatives that may be triples, thresholds .7 and .2.
-
-    >>> extractor = RelationExtractor(seed=0).fit("embedded:relations")  # doctest: +SKIP
-    >>> extractor.extract("Maria Lund was born in Oslo.")  # doctest: +SKIP
     """
 
     def __init__(
