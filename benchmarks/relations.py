@@ -14,7 +14,7 @@ import torch
 
 from benchmarks.table import Row, best_of
 
-TEXTS, CANDIDATES = 48, 20
+TEXTS, CANDIDATES = 12, 20
 TRIPLES, FEATURES, CLASSES = 3400, 432, 95
 DIRECTIONS = ((0, 2), (2, 1), (0, 1), (2, 0), (1, 2), (1, 0))  # parts: head, tail, words
 
