@@ -186,7 +186,7 @@ def _extraction_lines(scored: Experiment) -> list[str]:
 def _interpretation_lines(fitted: Experiment) -> list[str]:
     """Directions, layers, heads, merged classes, in numbers (on the texts that penalties were tuned on)."""
     study = fitted.study
-    out = [f"These are on the fifth of the train file that penalties were tuned on, so a little above the test.", "", "Directions (x-y: x attends to y; h head, t tail, r relation words):", "", "| direction | weight, related | weight, named | accuracy alone | F1 alone | F1 alone, random weights | F1 without it |", "|---|---|---|---|---|---|---|"]  # fmt: skip
+    out = ["These are on the fifth of the train file that penalties were tuned on, so a little above the test.", "", "Directions (x-y: x attends to y; h head, t tail, r relation words):", "", "| direction | weight, related | weight, named | accuracy alone | F1 alone | F1 alone, random weights | F1 without it |", "|---|---|---|---|---|---|---|"]  # fmt: skip
     for row in study.table("relations_directions").to_dict("records"):
         out.append(f"| {row['direction']} | {row['weight_related']:.4f} | {row['weight_named']:.3f} | {row['binary_accuracy_alone']:.3f} | {row['f1_alone']:.3f} | {row['f1_alone_random']:.3f} | {row['f1_without']:.3f} |")  # fmt: skip
     layers = study.table("relations_layers").groupby(["layer", "reader"])["f1"].mean().unstack()
