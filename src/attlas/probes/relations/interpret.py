@@ -39,8 +39,7 @@ def directions_table(train: Evidence, tune: Evidence, readers: Readers, say: Say
     """
     names = train.extractor.directions or directions_of(train.extractor.worded_)
     heads = np.arange(train.features(ATTENTION).shape[1]).reshape(len(names), -1)
-    related = np.abs((readers.related.coef[1] - readers.related.coef[0]) * readers.related.scale)
-    named = np.abs(readers.named.importance).sum(0)
+    related, named = _sizes(readers)
     rows = []
     for number, name in enumerate(names):
         say(f"direction {name}")
@@ -55,6 +54,12 @@ def directions_table(train: Evidence, tune: Evidence, readers: Readers, say: Say
     return pd.DataFrame(rows)
 
 
+def _sizes(readers: Readers) -> tuple[Floats, Floats]:
+    """|coefficient| of each standardised feature, in the reader of related or not and, summed over the classes, in that of relations."""
+    related = np.abs((readers.related.coef[1] - readers.related.coef[0]) * readers.related.scale)
+    return related, np.abs(readers.named.importance).sum(0)
+
+
 def _both(train: Evidence, tune: Evidence, name: str, columns: npt.NDArray[Any]) -> dict[str, float]:
     """Binary accuracy and F1 of readers of some of the features."""
     x, y = train.features(name)[:, columns], tune.features(name)[:, columns]
@@ -65,9 +70,7 @@ def _both(train: Evidence, tune: Evidence, name: str, columns: npt.NDArray[Any])
 
 def depth_table(readers: Readers, shape: tuple[int, int]) -> pd.DataFrame:
     """How much each layer weighs in the readers: the mean of |coefficient| on standardised features, for relations summed over the classes."""
-    related = np.abs((readers.related.coef[1] - readers.related.coef[0]) * readers.related.scale)
-    named = np.abs(readers.named.importance).sum(0)
-    by_layer = [weights.reshape(-1, *shape).mean((0, 2)) for weights in (related, named)]
+    by_layer = [weights.reshape(-1, *shape).mean((0, 2)) for weights in _sizes(readers)]
     return pd.DataFrame({"layer": np.arange(shape[0]), "weight_related": by_layer[0], "weight_named": by_layer[1]})
 
 
@@ -252,8 +255,8 @@ def heads_table(reader: LinearReader, shape: tuple[int, int], names: dict[str, s
     """The heads that weigh most for each relation (`share` of its weight, `share_uniform` if all weighed the same), and the pairs of relations that
     share more of their TOP heads than chance gives."""
     layers, heads = shape
-    weights = np.square(reader.importance.reshape(len(reader.classes), -1, layers * heads)).sum(1)  # class map
-    share = np.sqrt(weights) / np.sqrt(weights).sum(1, keepdims=True)
+    weights = reader.by_map(layers * heads)
+    share = weights / weights.sum(1, keepdims=True)
     top = np.argsort(-share, axis=1, kind="stable")[:, :TOP]
     rows = [
         {"relation": name, "name": names.get(name, ""), "rank": rank, "layer": int(head) // heads, "head": int(head) % heads, "share": float(share[number, head]), "share_uniform": 1 / (layers * heads)}

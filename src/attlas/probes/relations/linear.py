@@ -76,6 +76,12 @@ class LinearReader:
         weights: Floats = self.coef * self.scale
         return weights - weights.mean(0)
 
+    def by_map(self, maps: int) -> Floats:
+        """How much each of so many maps weighs for each class, all directions together: [class, map]."""
+        parts = self.importance.reshape(len(self.classes), -1, maps)
+        found: Floats = np.sqrt(np.square(parts).sum(1))
+        return found
+
 
 def balanced(classes: Ints) -> Floats:
     """Weights of cases such that all classes weigh the same, in all one.
@@ -180,7 +186,7 @@ def fit_reader(
         mean[:kept], scale[:kept], axes = whitening(x[:, :kept])
     white = ((x[:, :kept] - mean[:kept]) / scale[:kept]).astype(np.float32) @ axes.astype(np.float32)
     inner = np.concatenate([white, x[:, kept:]], 1)
-    weights, start = balanced(classes), None
+    weights, start, spread = balanced(classes), None, x.std(0)
     best: tuple[float, LinearReader] | None = None
     worse = 0
     for penalty in sorted(grid):
@@ -188,7 +194,7 @@ def fit_reader(
         start = solved.weights
         coef = np.concatenate([axes @ start[:kept], start[kept:-1]]).T / scale
         intercept = start[-1] - coef @ mean
-        reader = LinearReader(known, np.ascontiguousarray(coef, dtype=np.float32), intercept, x.std(0), penalty, steps=solved.steps, converged=solved.converged, whitened=whiten)  # fmt: skip
+        reader = LinearReader(known, np.ascontiguousarray(coef, dtype=np.float32), intercept, spread, penalty, steps=solved.steps, converged=solved.converged, whitened=whiten)  # fmt: skip
         value = judge(reader, dev[0], told)
         worse = 0 if best is None or value > best[0] else worse + 1
         if worse == 0:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from attlas.core.text import Text
@@ -74,6 +73,5 @@ def _columns(one: Any) -> dict[str, int]:
 def _strongest(extractor: RelationExtractor) -> dict[str, int]:
     """The head, over all layers, that weighs most for each relation."""
     reader = extractor.readers_.named
-    maps = extractor.shape_[0] * extractor.shape_[1]
-    weights = np.square(reader.importance.reshape(len(reader.classes), -1, maps)).sum(1)
+    weights = reader.by_map(extractor.shape_[0] * extractor.shape_[1])
     return {name: int(weights[number].argmax()) for number, name in enumerate(reader.classes)}
