@@ -343,7 +343,7 @@ def test_shards_do_not_depend_on_who_asks() -> None:
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, tiny_folder: Path, attlas_start: Start) -> None:
-    """Thousands of texts more, less than 10 kB for each; the benchmark does the same with the embedded model."""
+    """Thousands of texts more, less than 9 kB for each; the benchmark does the same with the embedded model."""
     counts, peaks = (800, 2800), []
     for count in counts:
         path = tmp_path / f"{count}.txt"
@@ -353,7 +353,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, tiny_folder: Path,
         said, problem = process.communicate(timeout=240)
         assert process.returncode == 0, problem
         peaks.append(int(said))
-    assert peaks[1] - peaks[0] < 10 * (counts[1] - counts[0]), peaks
+    assert peaks[1] - peaks[0] < 9 * (counts[1] - counts[0]), peaks
 
 
 def test_a_measure_of_ones_own_runs_in_a_study(tmp_path: Path) -> None:

@@ -32,16 +32,16 @@ from attlas.probes.relations.linear import GRID, LinearReader
 from attlas.probes.relations.matching import Found, exact, extraction_scores
 from attlas.probes.relations.phrases import PARSERS, phrases, sentence_spans
 from attlas.probes.relations.reading import (  # fmt: skip
-    FLOOR,
     Readers,
     Sample,
     Told,
+    as_features,
     attention_features,
     drawn_cases,
     fit_readers,
     sample,
 )
-from attlas.probes.relations.vectors import PARTS, Units, directions_of, read_units
+from attlas.probes.relations.vectors import CaseVectors, Units, case_vectors, directions_of, read_units
 from attlas.studies.engines import LocalEngine, default_workers, one_thread_each
 
 FORMAT = "attlas relation extractor 1"
@@ -292,10 +292,8 @@ class RelationExtractor(Probe):
 
     def _vectors(self, units: Units, parts: npt.NDArray[np.int64]) -> Floats:
         """The features of some candidates: [candidate, part] as units -> [candidate, feature]."""
-        names = self.directions or directions_of(self.worded_)
-        rows = [units.weights[parts[:, PARTS[name[0]]], parts[:, PARTS[name[2]]]] for name in names]
-        weights = np.concatenate(rows, 1)
-        return weights if self._published else np.log(weights + FLOOR)
+        vectors = CaseVectors(case_vectors(units.weights, parts), np.ones(len(parts), dtype=bool))
+        return attention_features(vectors, self.worded_, self.directions, self._published)
 
     def _candidates(self, sentence: Sentence, units: Units, least: float) -> tuple[list[tuple[int, ...]], Floats]:
         """Every head and tail of a sentence with the words that make them likeliest related, and how likely that is.
@@ -304,7 +302,7 @@ class RelationExtractor(Probe):
         """
         reader = self.readers_.related
         names = self.directions or directions_of(self.worded_)
-        values = units.weights if self._published else np.log(units.weights + FLOOR)
+        values = as_features(units.weights, self._published)
         coef = (reader.coef[1] - reader.coef[0]).reshape(len(names), -1)
         table = {name: values @ coef[number] for number, name in enumerate(names)}  # unit unit
         zero = np.zeros(values.shape[:2], dtype=np.float32)

@@ -92,6 +92,11 @@ def attention_features(
     known = directions_of(worded)
     chosen = [known.index(name) for name in (directions or known)]
     weights = vectors.attention[:, chosen].reshape(len(vectors.attention), -1)
+    return as_features(weights, published)
+
+
+def as_features(weights: Floats, published: bool) -> Floats:
+    """The logarithm of each weight; as published, the weight."""
     return weights if published else np.log(weights + FLOOR)
 
 
