@@ -20,10 +20,11 @@ from attlas.core.annotations import (
     Mention,
 )
 from attlas.core.errors import CorpusError, MeasureError
+from attlas.core.intervals import wilson
 from attlas.core.text import Text
 from attlas.probes import sieve
 from attlas.probes.antecedents import COUNTS, DIRECTIONS, AntecedentCounts, between_words
-from attlas.probes.cases import quantile, wilson
+from attlas.probes.cases import quantile
 from attlas.probes.sieve import FEMININE, MASCULINE, NEUTER, PLURAL, SINGULAR, UNKNOWN, features
 from attlas.probes.windows import cut, windows
 from attlas.testing import check_measure, fold, stream, tiny

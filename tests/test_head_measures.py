@@ -25,6 +25,7 @@ from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
 from attlas.core.attention import DenseAttention
 from attlas.core.banded import BandedAttention
 from attlas.core.errors import MeasureError, ModelError
+from attlas.core.intervals import wilson
 from attlas.core.measure import ActingMeasure, LearningMeasure
 from attlas.core.states import Tally
 from attlas.core.text import Text
@@ -37,7 +38,7 @@ from attlas.measures.special_gradient import COLUMNS, SpecialGradient, special_g
 from attlas.models.differentiate import differentiate, pseudo_loss
 from attlas.probes import kernels as probe_kernels
 from attlas.probes.arcs import DIRECTIONS, OFFSETS, PUBLISHED_OFFSETS, ArcCounts, cases_of
-from attlas.probes.cases import Shares, add_cases, shares_of, sums_frame, width, wilson
+from attlas.probes.cases import Shares, add_cases, shares_of, sums_frame, width
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
 from tests import strategies
 from tests.conftest import stirred

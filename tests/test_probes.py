@@ -27,12 +27,12 @@ import attlas
 from attlas import Model, Study, Text
 from attlas.core.annotations import COREFERENCE, DEPENDENCIES, KINDS, ROOT, Coreference, Dependencies, Mention
 from attlas.core.errors import AttlasError, CorpusError, MeasureError, StudyError
+from attlas.models.vectors import ModelVectors
 from attlas.probes import CoreferenceHeads, SyntaxHeads, TreeProbe
 from attlas.probes.arcs import DIRECTIONS, OFFSETS, PUBLISHED_OFFSETS
 from attlas.probes.examples import FAINT, HEADS, examples, telling
 from attlas.probes.passes import digest
 from attlas.probes.pipeline import PROBES, cut_in_two, probe_coreference, probe_syntax, probe_tree
-from attlas.probes.vectors import ModelVectors
 from attlas.studies.derived import RESULT, Experiment, remembered, write_derived
 from attlas.studies.job import ShardJob
 from attlas.testing import stream, tiny

@@ -31,6 +31,7 @@ from attlas.core.annotations import RELATIONS, Relations, Triple
 from attlas.core.errors import AttlasError, CorpusError, MeasureError, ModelError, StudyError
 from attlas.core.text import Text
 from attlas.corpora import read
+from attlas.models.vectors import ModelVectors
 from attlas.probes.between import between_units
 from attlas.probes.relations import extractor as extractor_module
 from attlas.probes.relations import interpret as interpret_module
@@ -92,7 +93,6 @@ from attlas.probes.relations.pipeline import fit_relations, score_relations
 from attlas.probes.relations.reading import FLOOR, Sample, Told, attention_features, intervals, sample
 from attlas.probes.relations.tagging import tagged
 from attlas.probes.relations.vectors import DIRECTIONS, CaseVectors, case_vectors, gather, read_units
-from attlas.probes.vectors import ModelVectors
 from attlas.testing import tiny
 from tests import strategies, twins
 

@@ -21,6 +21,7 @@ from sklearn.base import clone
 from attlas import Model, Text
 from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
 from attlas.core.errors import CorpusError, MeasureError, ModelError, StudyError
+from attlas.models.vectors import GloveVectors, ModelVectors
 from attlas.probes import weights as weights_module
 from attlas.probes.scorers import (
     AttentionScorer,
@@ -32,7 +33,6 @@ from attlas.probes.scorers import (
 )
 from attlas.probes.spanning import spanning_tree
 from attlas.probes.tree import IGNORED, UNSEEN, TreeProbe, sentence_of
-from attlas.probes.vectors import GloveVectors, ModelVectors
 from attlas.probes.weights import gather, index_path, weights_path
 from attlas.testing import stream, tiny
 

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from attlas.core.errors import AttlasError
 from attlas.core.files import write_bytes, write_json, writing
+from attlas.core.intervals import wilson
 from attlas.core.text import Text
 from attlas.corpora import split
 from attlas.measures.importance import Importance, from_0_to_1, importance_of
@@ -28,7 +29,6 @@ from attlas.models import Model, lengthen, load
 from attlas.models.finetune import finetune, head_inputs, label_names, logits_of
 from attlas.papers import longformer_tables
 from attlas.papers.data import check_chosen, data_folder, labelled_jsonl, sst
-from attlas.probes.cases import wilson
 from attlas.studies import Study, study
 from attlas.views import charts
 from attlas.views.findings import position_finding, position_period

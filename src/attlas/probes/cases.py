@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.stats import t as student
 
+from attlas.core.intervals import wilson
 from attlas.core.states import Floats, Tally
 
 Bools = npt.NDArray[np.bool_]
-Z = 1.96  # of a 95 % interval
 
 
 def width(answers: int, baselines: int) -> int:
@@ -156,13 +156,3 @@ def quantile(texts: int) -> float:
     (2.26, 1.96)
     """
     return float(student.ppf(0.975, max(1, texts - 1)))
-
-
-def wilson(share: float, n: float, z: float = Z) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share of n.
-
-    >>> [round(end, 3) for end in wilson(0.9, 100)]
-    [0.826, 0.945]
-    """
-    middle, half = share + z * z / (2 * n), z * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
-    return max(0.0, (middle - half) / (1 + z * z / n)), min(1.0, (middle + half) / (1 + z * z / n))

@@ -15,6 +15,7 @@ from attlas.core.errors import CorpusError
 from attlas.core.progress import status
 from attlas.core.text import Text
 from attlas.models import Model, load
+from attlas.models.vectors import GloveVectors, ModelVectors, Vectors
 from attlas.probes.arcs import ALL
 from attlas.probes.cases import Shares
 from attlas.probes.coreference import CoreferenceHeads
@@ -24,7 +25,6 @@ from attlas.probes.passes import digest
 from attlas.probes.syntax import MIN_CASES, SyntaxHeads
 from attlas.probes.tree import TreeProbe
 from attlas.probes.trees import sentences
-from attlas.probes.vectors import GloveVectors, ModelVectors, Vectors
 from attlas.probes.windows import TOKENS
 from attlas.studies import Study
 from attlas.studies.derived import Experiment, remembered, write_derived

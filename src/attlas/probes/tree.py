@@ -35,11 +35,11 @@ from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.models import Model, load
+from attlas.models.vectors import ModelVectors, Vectors
 from attlas.probes.passes import Probe
 from attlas.probes.scorers import BASELINES, FASTER, NOTHING, SCORERS, Given, Scorer
 from attlas.probes.spanning import spanning_tree
 from attlas.probes.trees import check_tree
-from attlas.probes.vectors import ModelVectors, Vectors
 from attlas.probes.weights import WordAttention, check_words, gather, identity_of, missing_words
 from attlas.studies.engines import one_thread_each
 

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from attlas.core.text import Text
 from attlas.core.words import Span
 from attlas.models import Model
+from attlas.models.vectors import ModelVectors
 from attlas.probes.relations.cases import Case
 from attlas.probes.relations.phrases import head_tag
 from attlas.probes.relations.tagging import Word, tagged
-from attlas.probes.vectors import ModelVectors
 
 Floats = npt.NDArray[np.float32]
 TAGS = ("NOUN", "PROPN", "PRON", "VERB", "AUX", "ADJ", "ADV", "ADP", "DET", "NUM", "CCONJ", "SCONJ", "PART", "PUNCT", "SYM", "INTJ", "X", "")  # fmt: skip
