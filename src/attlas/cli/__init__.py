@@ -4,6 +4,7 @@ from attlas.cli.main import main
 
 # isort: split
 from attlas.cli import (  # their verbs register themselves, after the first ones
+    dynamics,
     explain,
     probe,
     relations,
@@ -11,4 +12,4 @@ from attlas.cli import (  # their verbs register themselves, after the first one
     topology,
 )
 
-__all__ = ["explain", "main", "probe", "relations", "reproduce", "topology"]
+__all__ = ["dynamics", "explain", "main", "probe", "relations", "reproduce", "topology"]

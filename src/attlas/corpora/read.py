@@ -15,6 +15,7 @@ from attlas.corpora import rationales, relations
 from attlas.corpora.corpus import BadRow, Corpus
 from attlas.corpora.files import Row, rows_of
 from attlas.corpora.rationales import RATIONALE, Layout, character_spans, recognised
+from attlas.corpora.synthetic import synthetic_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 TEXT_COLUMNS = ("text", "sentence", "content", "review", "message", "document")
 EMBEDDED = ("acceptability", "messages", "reviews")
 SENTENCES, RELATIONS = "sentences", "relations"  # embedded too, with trees and mentions, with triples; no part of `all`
+SYNTHETIC = "synthetic"
 LAYOUTS = (*rationales.LAYOUTS, *relations.LAYOUTS)
 
 
@@ -36,7 +38,8 @@ def read(
     """Texts from almost anything, read lazily and again each time they are iterated.
 
     `source` is a path (csv, tsv, jsonl, parquet, conllu, txt, each also .gz; or a folder of .txt files), a DataFrame, a list of strings, of
-    Texts or of mappings, a `datasets` data set, `"hub:NAME"` for one of the hub's (with `split`), or `"embedded:NAME"` for one of ours.
+    Texts or of mappings, a `datasets` data set, `"hub:NAME"` for one of the hub's (with `split`), `"embedded:NAME"` for one of ours, or `"synthetic:texts=600,noise=0.1"` for one
+    made to order (see `attlas.corpora.synthetic`).
     A sentence of CoNLL-U (also `"embedded:sentences"`) is a text with its words and the annotation `dependencies`.
     `text`, `label` and `id` name the columns; without `text` the first of a few usual names is taken. Rows of ERASER and of HateXplain are
     known by the fields of the first: they keep the data set's words, their label and the annotation `rationale`. So are rows with `text` and
@@ -47,6 +50,9 @@ def read(
     columns = _Columns(text, label, id)
     if isinstance(source, str) and source.startswith("embedded:"):
         return embedded(source.removeprefix("embedded:"), columns)
+    if isinstance(source, str) and (source == SYNTHETIC or source.startswith(f"{SYNTHETIC}:")):
+        made = synthetic_named(source.removeprefix(SYNTHETIC).removeprefix(":"))
+        return Corpus(source, lambda: made)
     if isinstance(source, str) and source.startswith("hub:"):
         return _hub(source.removeprefix("hub:"), split, columns)
     if isinstance(source, str | Path):

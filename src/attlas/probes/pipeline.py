@@ -27,7 +27,7 @@ from attlas.probes.tree import TreeProbe
 from attlas.probes.trees import sentences
 from attlas.probes.windows import TOKENS
 from attlas.studies import Study
-from attlas.studies.derived import Experiment, remembered, write_derived
+from attlas.studies.derived import Experiment, named_source, remembered, write_derived
 from attlas.studies.run import about_model, versions
 
 PASSES = "passes"
@@ -54,13 +54,6 @@ def cut_in_two(texts: Sequence[Text], share: float = HELD_OUT, seed: int = 0) ->
 def _parts(train: Any, test: Any, reader: Callable[[Any], list[Text]], seed: int) -> tuple[list[Text], list[Text]]:
     first = reader(train)
     return cut_in_two(first, seed=seed) if test is None else (first, reader(test))
-
-
-def named_source(train: Any, test: Any) -> str:
-    """What a corpus is called in a manifest."""
-    source = train if test is None else test
-    named = str(getattr(source, "name", source if isinstance(source, str | Path) else "texts"))
-    return named if named.startswith("embedded:") else Path(named).name
 
 
 def _probed(

@@ -68,3 +68,10 @@ def write_derived(
         beside.rename(place)
     write_json(folder / store.MANIFEST, {"status": "complete", **manifest, "tables": about})
     return Study.open(folder)
+
+
+def named_source(train: Any, test: Any) -> str:
+    """What a corpus is called in a manifest."""
+    source = train if test is None else test
+    named = str(getattr(source, "name", source if isinstance(source, str | Path) else "texts"))
+    return named if named.startswith(("embedded:", "synthetic")) else Path(named).name

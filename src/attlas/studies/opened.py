@@ -41,7 +41,8 @@ class Study:
     def beside(self, *others: Study) -> Study:
         """This study with the tables of others of the same model beside its own, for one report of all."""
         for other in others:
-            if other.manifest["model"]["state_sha256"] != self.manifest["model"]["state_sha256"]:
+            weights = other.manifest["model"]["state_sha256"]  # None for one that trains models of its own
+            if weights is not None and weights != self.manifest["model"]["state_sha256"]:
                 raise StudyError(
                     f"{other.folder} is of another model ({other.manifest['model']['name']}) than {self.folder} ({self.manifest['model']['name']}); a report is of one model"
                 )

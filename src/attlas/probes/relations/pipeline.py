@@ -18,7 +18,7 @@ from attlas.core.text import Text
 from attlas.corpora.relations import relation_names
 from attlas.models import Model, load
 from attlas.probes.passes import digest
-from attlas.probes.pipeline import PASSES, counted, named_source
+from attlas.probes.pipeline import PASSES, counted
 from attlas.probes.relations.cases import lost, noted, related_texts
 from attlas.probes.relations.evidence import (
     ATTENTION,
@@ -49,7 +49,7 @@ from attlas.probes.relations.linear import LinearReader
 from attlas.probes.relations.matching import Found, exact, extraction_scores, lenient
 from attlas.probes.relations.pictures import pictures
 from attlas.probes.relations.reading import Readers, intervals
-from attlas.studies.derived import Experiment, remembered, write_derived
+from attlas.studies.derived import Experiment, named_source, remembered, write_derived
 from attlas.studies.run import about_model, versions
 
 Tables = dict[str, pd.DataFrame]

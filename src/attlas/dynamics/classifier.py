@@ -1,0 +1,353 @@
+"""AttentionClassifier: a small text classifier with attention, trained from scratch, whose words have scores that can be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import check_is_fitted
+
+from attlas.core.errors import AttlasError, CorpusError, MeasureError
+from attlas.core.files import write_bytes, write_json, writing
+from attlas.core.progress import progress_bar
+from attlas.core.text import Text
+from attlas.dynamics.bags import TOKENIZERS, Bags, Numbers, Tokenizer, bagged, tokens_of, vocabulary_of
+from attlas.dynamics.flow import Parameters, flow
+from attlas.dynamics.inputs import encoded, static_rows, word_states
+from attlas.dynamics.layers import ATTENTION, ENCODERS, FROZEN, Network, Shape
+from attlas.dynamics.scores import RULES, interpretability, kind_means, token_kinds, token_table
+from attlas.dynamics.training import OPTIMIZERS, Moment, Settings, Table, train
+from attlas.studies.engines import one_thread_each
+
+Floats = npt.NDArray[Any]
+FORMAT = "attlas attention classifier 1"
+DEV_SHARE = 0.1
+FEW = 2  # classes at least
+
+
+class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Attention over the words of a text, their weighted sum, a linear layer: the classifier of Sun and Lu (2020), with a scikit-learn face.
+
+    Texts are strings, Texts or lists of tokens. A token has a vector, perhaps an encoder makes something else of it; its attention score is its product with V over `scale` (the paper's
+    lambda), its weight the softmax over the text, its polarity its product with W; a text's logit is the weighted mean of its tokens' polarities.
+
+    attention: `dot`, or `additive` (tanh of a matrix times the token's vector, before V). encoder: `none`, `affine`, `lstm`, or frozen: `vectors` (static ones: `source` is a file of GloVe's
+    layout, a mapping, or nothing for the embedded model's input embeddings) or `model` (hidden states of any Hugging Face model; `source` is what `attlas.load` takes).
+    dropout is on vectors and on the weighted sum, `l2` on the matrices of encoder layers and of additive attention, `vw_penalty` on |V.W|.
+    The epoch that is best on dev is kept: `dev` of `fit` is a pair of texts and labels, a tenth of the texts if None, and False for none, when the last epoch is kept.
+    Tokens that were not learnt from have a vector of zeros. `record` notes scores by kind of word, and the terms of their flow, every so many epochs.
+
+    >>> texts, labels = ["good and fine", "a good day", "bad and poor", "a bad day"] * 5, ["up", "up", "down", "down"] * 5
+    >>> classifier = AttentionClassifier(dim=10, epochs=30, seed=1).fit(texts, labels, dev=False)
+    >>> classifier.predict(["good", "a bad year"]).tolist(), classifier.score(texts, labels)
+    (['up', 'down'], 1.0)
+    """
+
+    def __init__(
+        self,
+        attention: str = "dot",
+        encoder: str = "none",
+        scale: float = 10.0,
+        dim: int = 100,
+        dropout: float = 0.5,
+        l2: float = 0.01,
+        vw_penalty: float = 0.0,
+        optimizer: str = "adagrad",
+        learning_rate: float | None = None,
+        lr_decay: float = 0.001,
+        epochs: int = 40,
+        batch_size: int = 100,
+        patience: int | None = None,
+        init: float = 0.1,
+        min_count: int = 1,
+        tokenize: str | Tokenizer = "words",
+        source: Any = None,
+        record: int = 0,
+        rule: str = "code",
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> None:
+        self.attention = attention
+        self.encoder = encoder
+        self.scale = scale
+        self.dim = dim
+        self.dropout = dropout
+        self.l2 = l2
+        self.vw_penalty = vw_penalty
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.lr_decay = lr_decay
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.patience = patience
+        self.init = init
+        self.min_count = min_count
+        self.tokenize = tokenize
+        self.source = source
+        self.record = record
+        self.rule = rule
+        self.seed = seed
+        self.progress = progress
+
+    def fit(self, X: Iterable[Any], y: Sequence[Any] | None = None, dev: Any = None) -> AttentionClassifier:  # noqa: N803
+        """Learn from texts and their labels; labels may be left out where the texts are Texts that have them."""
+        self._check()
+        texts, labels = self._pairs(X, y, "fit")
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) < FEW:
+            raise MeasureError(f"all {len(texts)} texts have the label {self.classes_[0]!r}; a classifier needs texts of two classes at least")  # fmt: skip
+        if FEW < len(self.classes_) == len(texts):
+            raise MeasureError(f"there are as many classes as texts ({len(texts)}); is the label's column one of numbers or ids?")  # fmt: skip
+        kept = self._dev(texts, labels, dev)
+        if kept is not None and dev is None:
+            texts, labels, kept = kept[0], kept[1], (kept[2], kept[3])
+        codes = np.searchsorted(self.classes_, labels)
+        tokens = tokens_of(texts, self._tokenizer)
+        self.vocabulary_ = vocabulary_of(tokens, self.min_count)
+        if not self.vocabulary_:
+            raise MeasureError(f"no token occurs {self.min_count} times; lower min_count")
+        return self.fit_bags(
+            self._bags(texts, tokens), codes, None if kept is None else (self._bags(kept[0]), np.searchsorted(self.classes_, kept[1]))
+        )  # fmt: skip
+
+    def fit_bags(
+        self, bags: Bags, codes: Numbers, dev: tuple[Bags, Numbers] | None = None, tell: Callable[[int, int], None] | None = None, classes: Sequence[str] | None = None, rows: Floats | None = None
+    ) -> AttentionClassifier:  # fmt: skip
+        """Learn from texts that are numbered already; `tell` hears how many epochs are done, of how many; `rows` are the vectors of words if they are known already."""
+        self._check()
+        if classes is not None:
+            self.classes_, self.vocabulary_ = np.array(classes), bags.words
+        self.counts_ = bags.counts(codes, len(self.classes_))
+        kinds = token_kinds(self.counts_, self.classes_.tolist(), self.rule)
+        torch_state = torch.get_rng_state()
+        torch.manual_seed(self.seed)
+        try:
+            table = self._table(bags) if rows is None else Table(np.asarray(rows), frozen=True)
+            network = Network(self._shape(table.rows.shape[1]))
+        finally:
+            torch.set_rng_state(torch_state)
+        settings = Settings(
+            self.optimizer, self.learning_rate, self.lr_decay, self.epochs, self.batch_size, self.l2, self.vw_penalty, self.patience, self.seed
+        )  # fmt: skip
+        by_kind: list[dict[str, Any]] = []
+        flows: list[dict[str, Any]] = []
+
+        def watch(moment: Moment, row: dict[str, Any]) -> None:
+            if moment.epoch == 0:
+                self.untrained_ = self._token_table(moment, bags)
+            if self.record and (moment.epoch % self.record == 0 or moment.epoch == self.epochs):
+                found = self.untrained_ if moment.epoch == 0 else self._token_table(moment, bags)
+                told = interpretability(found)
+                row |= {"separation": told["separation"], "gap": told["gap"]}
+                by_kind.extend({"epoch": moment.epoch, **one} for one in kind_means(found))
+                if not moment.contextual:
+                    terms = flow(Parameters.of(moment), bags, codes).by_kind(kinds, self.counts_)
+                    flows.extend({"epoch": moment.epoch, **one} for one in terms)
+            report(moment.epoch, self.epochs)
+
+        with one_thread_each(), progress_bar("training", "epochs", False if tell else self.progress) as bar:
+            report = tell or bar
+            trained = train(network, table, bags, codes, dev, settings, watch)
+        self.moment_, self.epoch_ = trained.best, trained.best.epoch
+        self.history_ = pd.DataFrame(trained.history)
+        self.kinds_, self.flow_ = pd.DataFrame(by_kind), pd.DataFrame(flows)
+        self._learnt = bags, codes
+        return self
+
+    def _check(self) -> None:
+        """Refuse parameters that cannot be."""
+        for name, known in (("attention", ATTENTION), ("encoder", ENCODERS), ("optimizer", tuple(OPTIMIZERS)), ("rule", RULES)):  # fmt: skip
+            if getattr(self, name) not in known:
+                raise MeasureError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
+        if not (isinstance(self.scale, int | float) and np.isfinite(self.scale) and self.scale > 0):
+            raise MeasureError(f"scale (lambda) is {self.scale!r}; attention scores are divided by it, so it must be a number above 0")  # fmt: skip
+        if not 0 <= self.dropout < 1:
+            raise MeasureError(f"dropout is {self.dropout!r}; it must be at least 0 and below 1")
+        for name, least in (("dim", 1), ("epochs", 1), ("batch_size", 1), ("min_count", 1), ("record", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < least:
+                raise MeasureError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+        for name in ("l2", "vw_penalty", "lr_decay", "init"):
+            if not getattr(self, name) >= 0:
+                raise MeasureError(f"{name} is {getattr(self, name)!r}; it must not be below 0")
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise MeasureError(f"learning_rate is {self.learning_rate!r}; it must be above 0")
+        if not callable(self.tokenize) and self.tokenize not in TOKENIZERS:
+            raise MeasureError(f"tokenize is {self.tokenize!r}; it must be {', '.join(TOKENIZERS)}, or a function")
+
+    @property
+    def _tokenizer(self) -> Tokenizer:
+        return self.tokenize if callable(self.tokenize) else TOKENIZERS[self.tokenize]
+
+    @staticmethod
+    def _pairs(texts: Any, labels: Any, what: str) -> tuple[list[Any], npt.NDArray[Any]]:
+        """Texts and as many labels, which Texts may bring themselves."""
+        if isinstance(texts, str | Text):
+            raise CorpusError("a list of texts is wanted; one text alone goes into a list, too")
+        given = list(texts)
+        if labels is None:
+            labels = [one.label if isinstance(one, Text) else None for one in given]
+            if any(label is None for label in labels):
+                raise MeasureError(f"{what} needs labels: give them as y, or Texts that have them")
+        found = np.asarray(labels)
+        if found.ndim != 1 or len(found) != len(given):
+            raise MeasureError(f"there are {len(given)} texts but labels of shape {found.shape}; give one label a text")
+        if not len(given):
+            raise MeasureError("there are no texts")
+        return given, found
+
+    def _dev(self, texts: list[Any], labels: npt.NDArray[Any], dev: Any) -> tuple[Any, ...] | None:
+        """The texts and labels to choose the epoch by; if none are given, what is left to learn from and those."""
+        if dev is False:
+            return None
+        if dev is not None:
+            if isinstance(dev, tuple) and len(dev) == 2:
+                kept, wanted = self._pairs(*dev, "dev")
+            elif isinstance(dev, Sequence) and dev and all(isinstance(one, Text) for one in dev):
+                kept, wanted = self._pairs(dev, None, "dev")
+            else:
+                raise MeasureError("dev must be a pair: texts and labels to choose the epoch by; or False for none")
+            strange = sorted(set(wanted.tolist()) - set(self.classes_.tolist()), key=str)
+            if strange:
+                raise MeasureError(f"dev has labels that no training text has: {', '.join(map(str, strange[:5]))}")
+            return kept, wanted
+        places = np.arange(len(texts))
+        few = round(DEV_SHARE * len(texts)) < len(self.classes_) or min(np.unique(labels, return_counts=True)[1]) < 2
+        if len(texts) < 20 or (few and len(texts) < 10 * FEW):
+            return None  # too few to set any aside
+        rest, chosen = train_test_split(places, test_size=DEV_SHARE, random_state=self.seed, stratify=None if few else labels)  # fmt: skip
+        if len(np.unique(labels[rest])) < len(self.classes_):
+            return None
+        return [texts[at] for at in rest], labels[rest], [texts[at] for at in chosen], labels[chosen]
+
+    def _bags(self, texts: Sequence[Any], tokens: Sequence[Sequence[str]] | None = None) -> Bags:
+        """Texts as numbers of known words, with a frozen model's states if that is the encoder."""
+        found = tokens_of(texts, self._tokenizer) if tokens is None else tokens
+        bags = bagged(found, self.vocabulary_)
+        return encoded(bags, found, self.source, self.progress) if self.encoder == "model" else bags
+
+    def _table(self, bags: Bags) -> Table:
+        """The vectors of words as training begins."""
+        draw = np.random.default_rng(self.seed)
+        if self.encoder == "vectors":
+            return Table(static_rows(bags.words, self.source), frozen=True)
+        if self.encoder == "model":
+            return Table(word_states(bags.words, self.source, self.progress), frozen=True)
+        rows = draw.uniform(-self.init, self.init, (len(bags.words) + 1, self.dim)).astype(np.float32)
+        rows[-1] = 0
+        return Table(rows)
+
+    def _shape(self, dim: int) -> Shape:
+        outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+        return Shape(len(self.vocabulary_), dim, outputs, self.attention, self.encoder, float(self.scale), float(self.dropout))  # fmt: skip
+
+    def _token_table(self, moment: Moment, bags: Bags, test: Bags | None = None) -> pd.DataFrame:
+        return token_table(moment, bags, self.counts_, [str(name) for name in self.classes_], self.rule, test)
+
+    def decision_function(self, X: Iterable[Any]) -> Floats:  # noqa: N803
+        """The logit of the second class for two classes: [text], else of each class: [text, class]."""
+        check_is_fitted(self, "moment_")
+        logits = self.moment_.read(self._bags(list(X))).logits
+        return logits[:, 0] if logits.shape[1] == 1 else logits
+
+    def predict(self, X: Iterable[Any]) -> npt.NDArray[Any]:  # noqa: N803
+        """The likeliest class of each text. A text of unknown tokens only has a logit of 0: the first class."""
+        logits = self.decision_function(X)
+        return self.classes_[(logits > 0).astype(int) if logits.ndim == 1 else logits.argmax(-1)]
+
+    def predict_proba(self, X: Iterable[Any]) -> Floats:  # noqa: N803
+        """The probability of each class: [text, class]."""
+        logits = self.decision_function(X)
+        if logits.ndim == 1:
+            return np.stack([expit(-logits), expit(logits)], -1)
+        return softmax(logits, axis=-1)
+
+    def tokens(self, test: Iterable[Any] | None = None) -> pd.DataFrame:
+        """A row for each word that was learnt from: occurrences by class, gamma, kind, polarity and attention score; `weight` is the mean attention weight in `test`, or in the texts learnt from."""
+        check_is_fitted(self, "moment_")
+        return self.token_table(None if test is None else self._bags(list(test)))
+
+    def token_table(self, test: Bags | None = None) -> pd.DataFrame:
+        """The same for texts that are numbered already."""
+        return self._token_table(self.moment_, self._known_bags(), test)
+
+    def weights(self, X: Iterable[Any]) -> list[pd.DataFrame]:  # noqa: N803
+        """For each text a row for each token: token, attention weight, attention score, polarity, and whether it is known."""
+        check_is_fitted(self, "moment_")
+        texts = list(X)
+        tokens = tokens_of(texts, self._tokenizer)
+        bags = self._bags(texts, tokens)
+        read, out = self.moment_.read(bags), []
+        for text, (start, stop) in enumerate(zip(bags.starts[:-1], bags.starts[1:], strict=True)):
+            polarity = read.polarity[start:stop]
+            told = {"polarity": polarity[:, 0]} if polarity.shape[1] == 1 else {f"polarity_{name}": polarity[:, place] for place, name in enumerate(self.classes_)}  # fmt: skip
+            out.append(pd.DataFrame({"token": tokens[text], "weight": read.weights[start:stop], "attention_score": read.scores[start:stop], **told, "known": bags.ids[start:stop] < len(bags.words)}))  # fmt: skip
+        return out
+
+    def interpretability(self) -> dict[str, float]:
+        """How well attention scores tell polarity tokens from neutral ones, with controls; see `attlas.dynamics.scores`."""
+        return interpretability(self.tokens(), self.untrained_)
+
+    def flow(self) -> pd.DataFrame:
+        """The terms that move the scores of every word now, on the texts learnt from: token, A, B, C, polarity_rate, D, E, F, attention_rate."""
+        check_is_fitted(self, "moment_")
+        bags, codes = self._known()
+        return flow(Parameters.of(self.moment_), bags, codes).frame(bags.words, self.counts_)
+
+    def _known(self) -> tuple[Bags, Numbers]:
+        if not hasattr(self, "_learnt"):
+            raise MeasureError("a classifier that was loaded does not have the texts it learnt from; fit it again")
+        return self._learnt
+
+    def _known_bags(self) -> Bags:
+        return self._known()[0]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fitted classifier: arrays as safetensors, the rest as JSON; no pickle."""
+        check_is_fitted(self, "moment_")
+        if callable(self.tokenize) or not (self.source is None or isinstance(self.source, str | Path)):
+            raise AttlasError("a classifier with a tokenizer or vectors of one's own cannot be written to files; give them by name or path")  # fmt: skip
+        place = Path(folder).expanduser()
+        arrays = {f"network.{name}": part.contiguous() for name, part in self.moment_.network.state_dict().items()}
+        arrays["table"] = torch.from_numpy(self.moment_.table.rows)
+        arrays["counts"] = torch.from_numpy(self.counts_)
+        labels = self.classes_.tolist()
+        parameters = {name: str(value) if isinstance(value, Path) else value for name, value in self.get_params().items()}  # fmt: skip
+        about = {"format": FORMAT, "classes": labels, "epoch": self.epoch_, "parameters": parameters, "vocabulary": list(self.vocabulary_)}  # fmt: skip
+        with writing(place):
+            place.mkdir(parents=True, exist_ok=True)
+        write_bytes(place / "classifier.safetensors", save(arrays))
+        write_json(place / "classifier.json", about)
+        return place
+
+    @classmethod
+    def load(cls, folder: str | Path) -> AttentionClassifier:
+        """A classifier that `save` wrote; it predicts the same."""
+        place = Path(folder).expanduser()
+        try:
+            about: Mapping[str, Any] = json.loads((place / "classifier.json").read_text())
+            arrays = load_file(place / "classifier.safetensors")
+            if about["format"] != FORMAT:
+                raise AttlasError(f"{place} holds a {about['format']!r}, not a {FORMAT!r}")
+            out = cls(**about["parameters"])
+            out.classes_, out.vocabulary_ = np.array(about["classes"]), tuple(about["vocabulary"])
+            out.counts_ = arrays["counts"].numpy()
+            table = Table(arrays["table"].numpy(), out.encoder in FROZEN)
+            network = Network(out._shape(table.rows.shape[1]))
+            network.load_state_dict({name.removeprefix("network."): part for name, part in arrays.items() if name.startswith("network.")})  # fmt: skip
+            out.epoch_ = int(about["epoch"])
+            out.moment_ = Moment(out.epoch_, network.eval(), table)
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+            raise AttlasError(f"{place} holds no attention classifier: {error}") from error
+        return out

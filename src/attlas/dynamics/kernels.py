@@ -1,0 +1,144 @@
+"""Kernels over texts of many lengths in one array: no padding, no masks over padding, one core each."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Floats = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.int64]
+
+MOST = 0xFFFFFFFF
+
+
+@njit(cache=True, inline="always")
+def _kept(at, seed, least):  # type: ignore[no-untyped-def]
+    """Whether the number at a place is kept: a hash of place and seed, so that the same are kept whenever it is asked, in lanes of a vector."""
+    bits = np.uint32(at) ^ np.uint32(seed)
+    bits = np.uint32(bits ^ (bits >> np.uint32(16)))
+    bits = np.uint32(bits * np.uint32(0x7FEB352D))
+    bits = np.uint32(bits ^ (bits >> np.uint32(15)))
+    bits = np.uint32(bits * np.uint32(0x846CA68B))
+    bits = np.uint32(bits ^ (bits >> np.uint32(16)))
+    return bits >= least
+
+
+@njit(cache=True, nogil=True)
+def gather(table: Floats, ids: Numbers, rate: float, seed: int, out: Floats) -> None:
+    """The vectors of tokens, [token, dimension]; a share `rate` of the numbers is dropped, as the seed (of 32 bits) says, and the rest scaled up."""
+    width = table.shape[1]
+    if rate <= 0:
+        for token in range(len(ids)):
+            out[token] = table[ids[token]]
+        return
+    least, scale = np.uint32(rate * MOST), np.float32(1 / (1 - rate))
+    for token in range(len(ids)):
+        row, to, first = table[ids[token]], out[token], np.uint32(token * width)
+        for at in range(width):
+            to[at] = row[at] * scale if _kept(first + np.uint32(at), seed, least) else np.float32(0)
+
+
+@njit(cache=True, nogil=True)
+def scatter(grad: Floats, ids: Numbers, rate: float, seed: int, slots: npt.NDArray[np.int32], rows: Numbers, out: Floats) -> int:  # fmt: skip
+    """Sum the gradients of tokens by word: `rows` gets the words that occur and `out` their sums; returns how many.
+
+    `slots` [word] is -1 throughout, before and after. What `gather` dropped with the same seed gets nothing.
+    """
+    width = grad.shape[1]
+    least, scale = np.uint32(rate * MOST), np.float32(1 / (1 - rate))
+    used = 0
+    for token in range(len(ids)):
+        slot = slots[ids[token]]
+        if slot < 0:
+            slot = used
+            slots[ids[token]] = slot
+            rows[slot] = ids[token]
+            out[slot] = 0
+            used += 1
+        to, given, first = out[slot], grad[token], np.uint32(token * width)
+        if rate <= 0:
+            for at in range(width):
+                to[at] += given[at]
+        else:
+            for at in range(width):
+                to[at] += given[at] * scale if _kept(first + np.uint32(at), seed, least) else np.float32(0)
+    for slot in range(used):
+        slots[rows[slot]] = -1
+    return used
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def adagrad(table: Floats, total: Floats, rows: Numbers, grad: Floats, rate: float) -> None:
+    """Adagrad on some rows of a table; the others have no gradient and stay, so that it is Adagrad on all."""
+    step = np.float32(rate)
+    for slot in range(len(rows)):
+        row, sums, given = table[rows[slot]], total[rows[slot]], grad[slot]
+        for at in range(len(row)):
+            sums[at] += given[at] * given[at]
+            row[at] -= step * given[at] / (np.sqrt(sums[at]) + np.float32(1e-10))
+
+
+@njit(cache=True, nogil=True)
+def descend(table: Floats, rows: Numbers, grad: Floats, rate: float) -> None:
+    """Plain gradient descent on some rows of a table."""
+    step = np.float32(rate)
+    for slot in range(len(rows)):
+        for at in range(table.shape[1]):
+            table[rows[slot], at] -= step * grad[slot, at]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def adam(table: Floats, first: Floats, second: Floats, rows: Numbers, grad: Floats, rate: float, step: int) -> None:
+    """Adam on some rows of a table, as torch.optim.SparseAdam: the moments of words that do not occur stay as they are."""
+    one, two = np.float32(0.9), np.float32(0.999)
+    scaled = np.float32(rate * np.sqrt(1 - 0.999**step) / (1 - 0.9**step))
+    for slot in range(len(rows)):
+        row = rows[slot]
+        for at in range(table.shape[1]):
+            value = grad[slot, at]
+            first[row, at] += (np.float32(1) - one) * (value - first[row, at])
+            second[row, at] += (np.float32(1) - two) * (value * value - second[row, at])
+            table[row, at] -= scaled * first[row, at] / (np.sqrt(second[row, at]) + np.float32(1e-8))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def softmax(scores, starts, out):  # type: ignore[no-untyped-def]
+    """Attention weights: the softmax of the scores of each text's tokens."""
+    for text in range(len(starts) - 1):
+        start, stop = starts[text], starts[text + 1]
+        top = scores[start:stop].max()
+        total = 0.0
+        for token in range(start, stop):
+            out[token] = np.exp(scores[token] - top)
+            total += out[token]
+        for token in range(start, stop):
+            out[token] /= total
+
+
+@njit(cache=True, nogil=True)
+def pool(vectors, weights, starts, out):  # type: ignore[no-untyped-def]
+    """The weighted sum of each text's vectors: [text, dimension]."""
+    for text in range(len(starts) - 1):
+        out[text] = 0
+        for token in range(starts[text], starts[text + 1]):
+            weight = weights[token]
+            for at in range(vectors.shape[1]):
+                out[text, at] += weight * vectors[token, at]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def pool_back(vectors, weights, starts, grad, by_vector, by_score):  # type: ignore[no-untyped-def]
+    """What `softmax` and `pool` pass back to vectors and to scores, from the gradient [text, dimension] of the sums."""
+    for text in range(len(starts) - 1):
+        start, stop = starts[text], starts[text + 1]
+        mean = 0.0
+        for token in range(start, stop):
+            dot = np.float32(0)
+            for at in range(vectors.shape[1]):
+                dot += grad[text, at] * vectors[token, at]
+                by_vector[token, at] = weights[token] * grad[text, at]
+            by_score[token] = dot
+            mean += weights[token] * dot
+        for token in range(start, stop):
+            by_score[token] = weights[token] * (by_score[token] - mean)

@@ -1,0 +1,199 @@
+"""The network: vectors of tokens, an encoder, attention, and a linear layer on the weighted sum; texts of any lengths side by side."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from attlas.dynamics import kernels
+from attlas.dynamics.bags import Numbers
+
+ATTENTION = ("dot", "additive")
+TRAINED = ("none", "affine", "lstm")  # encoders whose vectors of words are learnt
+FROZEN = ("vectors", "model")  # encoders that are given and stay as they are
+ENCODERS = (*TRAINED, *FROZEN)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a network is like."""
+
+    words: int
+    dim: int
+    outputs: int  # one for two classes, else as many as classes
+    attention: str
+    encoder: str
+    scale: float
+    dropout: float
+
+
+class Pool(torch.autograd.Function):
+    """The sum of each text's vectors, weighted by the softmax of its scores; also the weights."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, scores: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+        weights = torch.empty_like(scores)
+        out = vectors.new_empty(len(starts) - 1, vectors.shape[1])
+        kernels.softmax(scores.numpy(), starts.numpy(), weights.numpy())
+        kernels.pool(vectors.numpy(), weights.numpy(), starts.numpy(), out.numpy())
+        ctx.save_for_backward(vectors, weights, starts)
+        ctx.mark_non_differentiable(weights)
+        return out, weights
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None]:
+        vectors, weights, starts = ctx.saved_tensors
+        by_vector, by_score = torch.empty_like(vectors), torch.empty_like(weights)
+        kernels.pool_back(vectors.numpy(), weights.numpy(), starts.numpy(), grad.contiguous().numpy(), by_vector.numpy(), by_score.numpy())  # fmt: skip
+        return by_vector, by_score, None
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """How tokens of texts of many lengths are walked: `order` has the first tokens of all texts, the longest text first, then the second tokens, ...; `sizes` how many of each."""
+
+    order: Tensor  # token
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, starts: Numbers) -> Steps:
+        lengths = np.diff(starts)
+        longest = np.argsort(-lengths, kind="stable")
+        sizes = len(lengths) - np.searchsorted(np.sort(lengths), np.arange(lengths.max()), side="right")
+        order = np.concatenate([starts[:-1][longest[:size]] + step for step, size in enumerate(sizes)])
+        return cls(torch.from_numpy(order), tuple(sizes.tolist()))
+
+
+class Recurrent(torch.autograd.Function):
+    """An LSTM over tokens in the order of `Steps`: one product for all inputs, one for each step, and nothing for padding.
+
+    Gates stand in the order input, forget, output, candidate, so that one call of the sigmoid serves three.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, by_input: Tensor, by_state: Tensor, bias: Tensor, sizes: tuple[int, ...]) -> Tensor:  # fmt: skip
+        width = by_state.shape[1]
+        gates = torch.addmm(bias, inputs, by_input.T)
+        cells, bent, states = (inputs.new_empty(len(inputs), width) for _ in range(3))
+        turned = by_state.T.contiguous()
+        before, start = -1, 0
+        for size in sizes:
+            stop = start + size
+            gate, cell = gates[start:stop], cells[start:stop]
+            if before >= 0:
+                gate.addmm_(states[before : before + size], turned)
+            gate[:, : 3 * width].sigmoid_()
+            gate[:, 3 * width :].tanh_()
+            torch.mul(gate[:, :width], gate[:, 3 * width :], out=cell)
+            if before >= 0:
+                cell.addcmul_(gate[:, width : 2 * width], cells[before : before + size])
+            torch.tanh(cell, out=bent[start:stop])
+            torch.mul(gate[:, 2 * width : 3 * width], bent[start:stop], out=states[start:stop])
+            before, start = start, stop
+        ctx.save_for_backward(inputs, by_input, by_state, gates, cells, bent, states)
+        ctx.sizes = sizes
+        return states
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+        inputs, by_input, by_state, gates, cells, bent, states = ctx.saved_tensors
+        width, sizes = by_state.shape[1], ctx.sizes
+        out, earlier = torch.empty_like(gates), torch.zeros_like(states)
+        grad = grad.clone()
+        stop = len(inputs)
+        carried = grad.new_zeros(sizes[0], width)  # of the cell
+        for step in range(len(sizes) - 1, -1, -1):
+            size = sizes[step]
+            start = stop - size
+            state, bend, gate = grad[start:stop], bent[start:stop], gates[start:stop]
+            inlet, forget, outlet, fresh = gate.split(width, 1)
+            by_cell = carried[:size]
+            by_cell.addcmul_(state * outlet, 1 - bend * bend)
+            part = out[start:stop]
+            torch.mul(by_cell * fresh, inlet * (1 - inlet), out=part[:, :width])
+            torch.mul(state * bend, outlet * (1 - outlet), out=part[:, 2 * width : 3 * width])
+            torch.mul(by_cell * inlet, 1 - fresh * fresh, out=part[:, 3 * width :])
+            if step:
+                before = start - sizes[step - 1]
+                rows = slice(before, before + size)
+                torch.mul(by_cell * cells[rows], forget * (1 - forget), out=part[:, width : 2 * width])
+                grad[rows].addmm_(part, by_state)
+                earlier[start:stop] = states[rows]
+            else:
+                part[:, width : 2 * width] = 0
+            by_cell.mul_(forget)
+            stop = start
+        return out @ by_input, out.T @ inputs, out.T @ earlier, out.sum(0), None
+
+
+class LSTM(nn.Module):
+    """A recurrent layer of one direction, its matrices orthogonal at first as in the paper's code."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.by_input, self.by_state = (nn.Parameter(torch.empty(4 * width, width)) for _ in range(2))
+        self.bias = nn.Parameter(torch.zeros(4 * width))
+        nn.init.orthogonal_(self.by_input)
+        nn.init.orthogonal_(self.by_state)
+
+    def forward(self, inputs: Tensor, starts: Numbers) -> Tensor:
+        steps = Steps.of(starts)
+        states: Tensor = Recurrent.apply(  # type: ignore[no-untyped-call]
+            inputs[steps.order], self.by_input, self.by_state, self.bias, steps.sizes
+        )
+        return torch.empty_like(states).index_copy(0, steps.order, states)
+
+
+class Network(nn.Module):
+    """Scores, weights and logits from the vectors of tokens. V is `query`, W is `output`; nothing has a bias but the gates of the LSTM."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        width = shape.dim
+        self.layer: nn.Parameter | LSTM | None = None
+        if shape.encoder == "affine":
+            self.layer = nn.Parameter(_uniform(width, width))
+        elif shape.encoder == "lstm":
+            self.layer = LSTM(width)
+        self.key = nn.Parameter(_uniform(width, width)) if shape.attention == "additive" else None
+        self.query = nn.Parameter(torch.randn(width))
+        self.output = nn.Parameter(_uniform(shape.outputs, width))
+
+    def encode(self, vectors: Tensor, starts: Numbers) -> Tensor:
+        """The representations of tokens: [token, dimension]."""
+        if isinstance(self.layer, LSTM):
+            return self.layer(vectors, starts)
+        return vectors if self.layer is None else vectors @ self.layer.T
+
+    def scores(self, states: Tensor) -> Tensor:
+        """The attention scores of representations."""
+        keys = states if self.key is None else torch.tanh(states @ self.key.T)
+        return keys @ self.query / self.shape.scale
+
+    def forward(self, vectors: Tensor, starts: Numbers) -> tuple[Tensor, Tensor]:
+        """Logits [text, output] and the weight of every token."""
+        states = self.encode(vectors, starts)
+        pooled, weights = Pool.apply(states, self.scores(states), torch.from_numpy(starts))  # type: ignore[no-untyped-call]
+        pooled = F.dropout(pooled, self.shape.dropout, self.training)
+        return pooled @ self.output.T, weights
+
+    @property
+    def encoders(self) -> list[nn.Parameter]:
+        """The parameters of encoder layers, which a penalty may hold small: those of the layer and of additive attention, no bias."""
+        if isinstance(self.layer, LSTM):
+            layers = [self.layer.by_input, self.layer.by_state]
+        else:
+            layers = [] if self.layer is None else [self.layer]
+        return layers if self.key is None else [*layers, self.key]
+
+
+def _uniform(rows: int, width: int) -> Tensor:
+    """As a linear layer of torch starts."""
+    return (torch.rand(rows, width) * 2 - 1) / math.sqrt(width)

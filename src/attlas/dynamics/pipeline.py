@@ -1,0 +1,183 @@
+"""The experiment: a grid of classifiers over attention, encoder, scale and seed, as a study with tables, a result and a report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attlas.core.errors import MeasureError
+from attlas.core.machine import cores
+from attlas.core.progress import progress_bar, status
+from attlas.core.text import Text
+from attlas.corpora.labelled import fingerprint, labelled, split
+from attlas.dynamics.bags import TOKENIZERS, Bags, bagged, tokens_of, vocabulary_of
+from attlas.dynamics.classifier import AttentionClassifier
+from attlas.dynamics.grid import CELLS, PARTS, Cell, Data, assembled, run_grid
+from attlas.dynamics.inputs import encoded, static_rows, word_states
+from attlas.studies.derived import Experiment, named_source, remembered, write_derived
+from attlas.studies.run import versions
+
+KIND = "dynamics"
+SCALES = (0.001, 1.0, 10.0, 20.0, 50.0, 100.0, 10000.0)
+TEST, DEV = 0.2, 0.1  # shares that are set aside where no files are given
+Said = Callable[[str], None]
+
+
+def run_dynamics(
+    train: Any,
+    dev: Any = None,
+    test: Any = None,
+    out: str | Path = "runs/dynamics",
+    *,
+    scales: Sequence[float] = (10.0,),
+    encoders: Sequence[str] = ("none",),
+    attention: Sequence[str] = ("dot",),
+    models: Sequence[tuple[str, str]] | None = None,
+    seeds: int = 1,
+    seed: int = 0,
+    text: str | None = None,
+    label: str = "label",
+    source: str | None = None,
+    tokenize: str = "words",
+    workers: int | None = None,
+    fresh: bool = False,
+    progress: bool | None = None,
+    say: Said = lambda line: None,
+    **options: Any,
+) -> Experiment:
+    """Train a classifier for every attention, encoder, scale and seed, and write what each is and does to `out`.
+
+    `test` is a fifth of `train` if None, `dev` a tenth of what is left. `models` are pairs of attention and encoder, where not every pair is wanted. `source` is the vectors or the model of
+    a frozen encoder. Further options are those of `AttentionClassifier`; `record` is how often scores and flow are noted, about ten times if not given.
+    """
+    began, folder = time.perf_counter(), Path(out).expanduser()
+    settings = _settings(options)
+    pairs = list(dict.fromkeys(models or [(one, other) for one in attention for other in encoders]))
+    cells = [Cell(one, other, float(scale), seed + number) for one, other in pairs for scale in dict.fromkeys(scales) for number in range(seeds)]  # fmt: skip
+    if not cells:
+        raise MeasureError("the grid is empty; give at least one scale, encoder, attention and seed")
+    for cell in cells:
+        AttentionClassifier(cell.attention, cell.encoder, cell.scale, tokenize=tokenize, **settings)._check()
+    with status("reading the texts"):
+        parts = _parts(train, dev, test, text, label, seed)
+        classes = _classes(parts)
+    prints = {name: fingerprint(part) for name, part in parts.items()}
+    identity = {
+        "kind": KIND, "texts": prints, "cells": [cell.name for cell in cells], "options": {name: str(value) for name, value in sorted(settings.items())},
+        "tokenize": tokenize, "source": str(source), "versions": versions(),
+    }  # fmt: skip
+
+    def run() -> Experiment:
+        if fresh:
+            shutil.rmtree(folder / CELLS, ignore_errors=True)
+        say(f"{len(cells)} classifiers: {len(pairs)} models, {len(set(scales))} scales, {seeds} seeds; {', '.join(f'{len(part):,} {name}' for name, part in parts.items())} texts")  # fmt: skip
+        data = _data(parts, classes, tokenize, settings["min_count"], {encoder for _, encoder in pairs}, source, progress)  # fmt: skip
+        digest = hashlib.sha256(json.dumps([prints, tokenize, str(source)]).encode()).hexdigest()
+        with progress_bar("training", "epochs", progress) as tell:
+            done = run_grid(folder, data, cells, settings, digest, cores() if workers is None else workers, tell)
+        tables = assembled(done)
+        two = len(classes) == 2
+        rows = tables["dynamics_summary"].to_dict("records")
+        tokens = int(sum(len(bags.ids) for bags in data.bags.values()))
+        result = _plain({
+            "cells": rows, "classes": list(classes), "positive": classes[1] if two else None, "texts": {name: len(part) for name, part in parts.items()}, "vocabulary": len(data.bags["train"].words),
+            "kinds": _kinds(tables), "unknown": {name: float((bags.ids == len(bags.words)).mean()) for name, bags in data.bags.items()}, "options": settings,
+        })  # fmt: skip
+        manifest = {
+            "model": {"name": "attention classifiers", "class": "AttentionClassifier", "task": "classify", "n_layers": 1, "n_heads": 1, "max_length": 0, "banded": False, "sha256": None, "state_sha256": None},
+            "corpus": {"name": named_source(train, test), "fingerprint": prints["test"], "labels": {}}, "measures": {KIND: str(settings)},
+            "counts": {"read": sum(map(len, parts.values())), "analysed": sum(map(len, parts.values())), "quarantined": 0, "truncated": 0, "tokens": tokens, "tokens_cut": 0},
+            "seed": seed, "versions": versions(), "identity": identity, KIND: result, "seconds": round(time.perf_counter() - began, 3),
+        }  # fmt: skip
+        written = Experiment(write_derived(folder, manifest, tables, result), result)
+        shutil.rmtree(folder / CELLS, ignore_errors=True)
+        return written
+
+    return remembered(folder, identity, fresh, Experiment, run)
+
+
+def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of every classifier of the grid, checked by name."""
+    known = AttentionClassifier().get_params()
+    for name in ("attention", "encoder", "scale", "seed", "tokenize", "source", "progress"):
+        del known[name]
+    strange = [name for name in options if name not in known]
+    if strange:
+        raise MeasureError(f"a classifier has no option {strange[0]!r}; it has {', '.join(sorted(known))}")
+    settings = {**known, **options}
+    if not settings["record"]:
+        settings["record"] = max(1, int(settings["epochs"]) // 10)
+    return settings
+
+
+def _parts(train: Any, dev: Any, test: Any, text: str | None, label: str, seed: int) -> dict[str, list[Text]]:
+    """Texts with labels to learn from, to choose the epoch by and to score on."""
+    learnt = labelled(train, text, label)
+    if test is None:
+        learnt, scored = split(learnt, TEST, seed)
+    else:
+        scored = labelled(test, text, label)
+    if dev is None:
+        learnt, kept = split(learnt, DEV, seed)
+    else:
+        kept = labelled(dev, text, label)
+    return dict(zip(PARTS, (learnt, kept, scored), strict=True))
+
+
+def _classes(parts: Mapping[str, Sequence[Text]]) -> tuple[str, ...]:
+    found = sorted({str(text.label) for text in parts["train"]})
+    if len(found) < 2:
+        raise MeasureError(f"all {len(parts['train'])} texts to learn from have the label {found[0]!r}; a classifier needs two classes at least")  # fmt: skip
+    if 2 < len(found) == len(parts["train"]):
+        raise MeasureError(f"there are as many classes as texts ({len(found)}); is the label's column one of numbers or ids?")  # fmt: skip
+    for name in ("dev", "test"):
+        strange = sorted({str(text.label) for text in parts[name]} - set(found))
+        if strange:
+            raise MeasureError(f"{name} has labels that no text to learn from has: {', '.join(strange[:5])}")
+    return tuple(found)
+
+
+def _data(
+    parts: Mapping[str, Sequence[Text]], classes: tuple[str, ...], tokenize: str, least: int, encoders: set[str], source: str | None, progress: bool | None
+) -> Data:  # fmt: skip
+    """The texts numbered, with what frozen encoders make of them, each made once."""
+    tokens = {name: tokens_of(part, TOKENIZERS[tokenize]) for name, part in parts.items()}
+    words = vocabulary_of(tokens["train"], least)
+    if not words:
+        raise MeasureError(f"no token occurs {least} times; lower min_count")
+    bags = {name: bagged(found, words) for name, found in tokens.items()}
+    codes = {name: np.searchsorted(np.array(classes), [str(text.label) for text in part]) for name, part in parts.items()}  # fmt: skip
+    rows: dict[str, Any] = {}
+    states: dict[str, Any] = {}
+    if "vectors" in encoders:
+        rows["vectors"] = static_rows(words, source)
+    if "model" in encoders:
+        rows["model"] = word_states(words, source, progress)
+        for name, part in bags.items():
+            made: Bags = encoded(part, tokens[name], source, progress)
+            states[name] = made.states
+    return Data(classes, bags, codes, rows, states)
+
+
+def _kinds(tables: Mapping[str, Any]) -> dict[str, int]:
+    """How many words are of each kind."""
+    tokens = tables["dynamics_tokens"]
+    first = tokens.drop_duplicates("token") if len(tokens) else tokens
+    return {str(kind): int(count) for kind, count in first["kind"].value_counts().items()}
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as JSON has them; what is not a number is null."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and value != value else value

@@ -1,0 +1,163 @@
+"""What words are to a classifier: how they go with labels, their kind, their polarity and attention scores, and how well attention tells polarity tokens from neutral ones.
+
+gamma = (f+ - f-) / (f+ + f-), where f are a word's occurrences in texts of each class. A word is positive if gamma is above .5 and f+ above 5, negative likewise, neutral if gamma
+is between -.1 and .1 and f+ and f- differ by less than 5. The paper writes open intervals, which leave out words of one class only (gamma 1 and -1); its code, and the numbers of words
+that it prints, have them in. With more classes a word goes with a class if the class has more than .75 of its occurrences, which for two classes is gamma above .5, and is neutral
+if no class has more than 1.1 times its even share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from attlas.core.errors import MeasureError
+from attlas.core.intervals import Ranked, auc
+from attlas.dynamics.bags import Bags, Numbers
+from attlas.dynamics.training import Moment
+
+Floats = npt.NDArray[Any]
+RULES = ("code", "paper")
+POSITIVE, NEGATIVE, NEUTRAL, OTHER = "positive", "negative", "neutral", ""
+STRONG, EVEN, OFTEN, APART = 0.5, 0.1, 5, 5  # of gamma, of gamma, occurrences, difference of occurrences
+SHARE = (1 + STRONG) / 2  # of a word's occurrences, with more classes than two
+
+
+def gammas(counts: Numbers) -> Floats:
+    """How far a word goes with the second of two classes rather than the first, from its occurrences [word, class]; NaN if it has none.
+
+    >>> gammas(np.array([[1, 3], [2, 2], [5, 0]])).tolist()
+    [0.5, 0.0, -1.0]
+    """
+    total = counts.sum(-1)
+    return np.divide(counts[:, 1] - counts[:, 0], total, out=np.full(len(counts), np.nan), where=total > 0)
+
+
+def token_kinds(counts: Numbers, classes: Sequence[str], rule: str = "code") -> npt.NDArray[np.str_]:
+    """The kind of each word from its occurrences [word, class]: positive, negative or neutral for two classes, the class's name or neutral for more; empty if it is neither.
+
+    >>> token_kinds(np.array([[0, 9], [9, 1], [3, 3], [4, 8]]), ["bad", "good"]).tolist()
+    ['positive', 'negative', 'neutral', '']
+    >>> token_kinds(np.array([[0, 9], [9, 1]]), ["bad", "good"], rule="paper").tolist()
+    ['', 'negative']
+    """
+    if rule not in RULES:
+        raise MeasureError(f"there is no rule {rule!r}; the rules are {', '.join(RULES)}")
+    total = counts.sum(-1)
+    some = total > 0
+    out = np.full(len(counts), OTHER, dtype=object)
+    if len(classes) == 2:
+        gamma = gammas(counts)
+        inside = np.abs(gamma) < 1 if rule == "paper" else some
+        out[some & inside & (gamma > STRONG) & (counts[:, 1] > OFTEN)] = POSITIVE
+        out[some & inside & (gamma < -STRONG) & (counts[:, 0] > OFTEN)] = NEGATIVE
+        out[some & (np.abs(gamma) < EVEN) & (np.abs(counts[:, 1] - counts[:, 0]) < APART)] = NEUTRAL
+        return out.astype(str)
+    share = counts / np.maximum(total, 1)[:, None]
+    top, most = share.argmax(-1), share.max(-1)
+    inside = most < 1 if rule == "paper" else some
+    chosen = some & inside & (most > SHARE) & (counts.max(-1) > OFTEN)
+    out[chosen] = np.array(classes, dtype=object)[top[chosen]]
+    even = some & (most < (1 + EVEN) / len(classes)) & (counts.max(-1) - counts.min(-1) < APART)
+    out[even] = NEUTRAL
+    return out.astype(str)
+
+
+def own_polarity(polarity: Floats, top: Numbers) -> Floats:
+    """One number a word from polarities [word, output]: with one output its score, with more the score of the class it goes with most less the mean of the others."""
+    if polarity.shape[1] == 1:
+        return polarity[:, 0]
+    own = np.take_along_axis(polarity, top[:, None], 1)[:, 0]
+    return own - (polarity.sum(1) - own) / (polarity.shape[1] - 1)
+
+
+def token_table(moment: Moment, bags: Bags, counts: Numbers, classes: Sequence[str], rule: str = "code", test: Bags | None = None) -> pd.DataFrame:  # fmt: skip
+    """A row for each word: occurrences, gamma, share, kind, polarity and attention score by itself (global), and where it stands (local).
+
+    Global scores are those of the word alone. If what a token is depends on its text (an LSTM, a frozen model), `polarity_local` and `attention_local` are means over its occurrences in
+    `bags`, the texts learnt from; else they are the same and NaN here. `weight` is the mean attention weight over occurrences in `test`, or in `bags` if that is None.
+    """
+    scores, polarity = moment.by_word()
+    n, top = len(bags.words), counts.argmax(-1)
+    total = counts.sum(-1)
+    out = {
+        "token": list(bags.words), "kind": token_kinds(counts, classes, rule), "count": total, "gamma": gammas(counts) if len(classes) == 2 else np.nan,
+        "share": counts.max(-1) / np.maximum(total, 1), "polarity": own_polarity(polarity[:n], top), "attention_score": scores[:n],
+        "polarity_local": np.nan, "attention_local": np.nan,
+    }  # fmt: skip
+    for place, name in enumerate(classes):
+        out[f"count_{name}"] = counts[:, place]
+        if polarity.shape[1] > 1:
+            out[f"polarity_{name}"] = polarity[:n, place]
+    if moment.contextual:
+        local_scores, local = moment.by_token(bags)
+        out["attention_local"] = _means(local_scores, bags)
+        out["polarity_local"] = own_polarity(np.stack([_means(one, bags) for one in local.T], -1), top)
+    seen = bags if test is None else test
+    out["weight"] = _means(moment.read(seen).weights, seen)
+    return pd.DataFrame(out)
+
+
+def _means(values: Floats, bags: Bags) -> Floats:
+    """The mean of tokens' values by word: [word]; NaN for a word that does not occur."""
+    size = len(bags.words) + 1
+    total, count = (np.bincount(bags.ids, weights, minlength=size)[:-1] for weights in (values, None))
+    return np.divide(total, count, out=np.full(size - 1, np.nan), where=count > 0)
+
+
+def separation(tokens: pd.DataFrame, column: str = "attention_score", least: int = 0) -> Ranked:
+    """How well a column tells polarity tokens from neutral ones: the area under the ROC curve with its 95 % interval; .5 is chance. Neutral tokens of fewer than `least` occurrences are left out."""
+    kinds = tokens["kind"]
+    neutral = (kinds == NEUTRAL) & (tokens["count"] >= least)
+    values = tokens[column].to_numpy(dtype=np.float64)
+    return auc(values[(kinds != NEUTRAL) & (kinds != OTHER)], values[neutral])
+
+
+def gap(tokens: pd.DataFrame, column: str = "attention_score") -> float:
+    """How far the attention scores of classes lie apart, in standard deviations within them: positive less negative tokens; with more classes the largest mean less the smallest."""
+    kinds = [kind for kind in dict.fromkeys(tokens["kind"]) if kind not in (NEUTRAL, OTHER)]
+    parts = {kind: tokens.loc[tokens["kind"] == kind, column].to_numpy(dtype=np.float64) for kind in kinds}
+    free = sum(len(part) - 1 for part in parts.values())
+    if len(parts) < 2 or free < 1:
+        return float("nan")
+    spread = float(np.sqrt(sum(part.var() * len(part) for part in parts.values()) / free))
+    means = {kind: float(part.mean()) for kind, part in parts.items()}
+    if not spread:
+        return float("nan")
+    ends = (means[POSITIVE], means[NEGATIVE]) if set(means) == {POSITIVE, NEGATIVE} else (max(means.values()), min(means.values()))  # fmt: skip
+    return (ends[0] - ends[1]) / spread
+
+
+def interpretability(tokens: pd.DataFrame, untrained: pd.DataFrame | None = None) -> dict[str, float]:
+    """The paper's claim as numbers, with its controls: separation by attention, by the same network before its first step, by frequency alone, and from neutral tokens that are as frequent as polarity tokens must be."""
+    found = separation(tokens)
+    frequent = separation(tokens, least=OFTEN + 1)
+    known = tokens.assign(count_value=tokens["count"].astype(float))
+    out = {
+        "separation": found.auc, "separation_low": found.low, "separation_high": found.high,
+        "separation_untrained": float("nan") if untrained is None else separation(untrained).auc, "separation_count": separation(known, "count_value").auc,
+        "separation_frequent": frequent.auc, "separation_frequent_low": frequent.low, "separation_frequent_high": frequent.high,
+        "gap": gap(tokens), "polarity_auc": _polarity_auc(tokens),
+    }  # fmt: skip
+    return out
+
+
+def _polarity_auc(tokens: pd.DataFrame) -> float:
+    parts = [tokens.loc[tokens["kind"] == kind, "polarity"].to_numpy(dtype=np.float64) for kind in (POSITIVE, NEGATIVE)]
+    return auc(parts[0], parts[1]).auc
+
+
+def kind_means(tokens: pd.DataFrame) -> list[dict[str, Any]]:
+    """Mean and quartiles of both scores over the tokens of each kind."""
+    out = []
+    for kind, rows in tokens[tokens["kind"] != OTHER].groupby("kind", sort=True):
+        row: dict[str, Any] = {"kind": kind, "tokens": len(rows)}
+        for name, short in (("polarity", "polarity"), ("attention_score", "attention")):
+            low, high = np.quantile(rows[name], (0.25, 0.75))
+            row |= {name: float(rows[name].mean()), f"{short}_low": float(low), f"{short}_high": float(high)}
+        out.append(row)
+    return out
