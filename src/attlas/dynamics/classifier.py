@@ -102,7 +102,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Iterable[Any], y: Sequence[Any] | None = None, dev: Any = None) -> AttentionClassifier:  # noqa: N803
         """Learn from texts and their labels; labels may be left out where the texts are Texts that have them."""
-        self._check()
+        self.check()
         texts, labels = self._pairs(X, y, "fit")
         self.classes_ = np.unique(labels)
         if len(self.classes_) < FEW:
@@ -125,7 +125,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, bags: Bags, codes: Numbers, dev: tuple[Bags, Numbers] | None = None, tell: Callable[[int, int], None] | None = None, classes: Sequence[str] | None = None, rows: Floats | None = None
     ) -> AttentionClassifier:  # fmt: skip
         """Learn from texts that are numbered already; `tell` hears how many epochs are done, of how many; `rows` are the vectors of words if they are known already."""
-        self._check()
+        self.check()
         if classes is not None:
             self.classes_, self.vocabulary_ = np.array(classes), bags.words
         self.counts_ = bags.counts(codes, len(self.classes_))
@@ -165,7 +165,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._learnt = bags, codes
         return self
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Refuse parameters that cannot be."""
         for name, known in (("attention", ATTENTION), ("encoder", ENCODERS), ("optimizer", tuple(OPTIMIZERS)), ("rule", RULES)):  # fmt: skip
             if getattr(self, name) not in known:

@@ -148,40 +148,45 @@ def write(folder: Path, cell: Cell, key: str, fitted: Fitted) -> None:
 
 
 def run_grid(
-    folder: Path, data: Data, cells: Sequence[Cell], options: Mapping[str, Any], fingerprint: str, workers: int, tell: Tell
+    folder: Path, data: Data, cells: Sequence[Cell], options: Mapping[Cell, Mapping[str, Any]], fingerprint: str, workers: int, tell: Tell
 ) -> dict[Cell, Fitted]:  # fmt: skip
-    """Train every cell that is not there yet; `tell` hears how many epochs are done, of how many, over all cells."""
+    """Train every cell that is not there yet, each with its options; `tell` hears how many epochs are done, of how many, over all cells."""
     place = folder / CELLS
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
-    key = hashlib.sha256(json.dumps([fingerprint, sorted(options.items())], default=str).encode()).hexdigest()
-    done = {cell: found for cell in cells if (found := written(place, cell, key)) is not None}
-    missing = [cell for cell in cells if cell not in done]
-    epochs, first = int(options["epochs"]), min((cell.seed for cell in cells), default=0)
-    jobs = [{**asdict(cell), "detailed": cell.seed == first} for cell in missing]
-    counted = _Counted(tell, epochs * len(cells), epochs * len(done))
-    if jobs:
+    first = min(cell.seed for cell in cells)
+    jobs = {cell: _job(cell, options[cell], fingerprint, cell.seed == first) for cell in cells}
+    done = {cell: found for cell in cells if (found := written(place, cell, jobs[cell]["key"])) is not None}
+    missing = [jobs[cell] for cell in cells if cell not in done]
+    total = sum(int(job["options"]["epochs"]) for job in jobs.values())
+    counted = _Counted(tell, total, total - sum(int(job["options"]["epochs"]) for job in missing))
+    if missing:
         data.write(place / DATA)
-        write_json(place / "job.json", {"options": dict(options), "key": key})
-        if workers == 1 or len(jobs) == 1:
-            for job in jobs:
-                fit_job(place, job, counted.of(job["attention"] + job["encoder"] + str(job["scale"]) + str(job["seed"]), epochs))  # fmt: skip
+        if workers == 1 or len(missing) == 1:
+            for job in missing:
+                fit_job(place, job, counted.of(job), data)
+                counted.of(job)(job["options"]["epochs"], 0)
         else:
-            _in_processes(place, jobs, min(workers, len(jobs)), counted, epochs)
-    for cell in missing:
-        found = written(place, cell, key)
-        if found is None:
-            raise StudyError(f"the cell {cell.name} was not written; run the same command again")
-        done[cell] = found
+            _in_processes(place, missing, min(workers, len(missing)), counted)
+    for cell, job in jobs.items():
+        if cell not in done:
+            found = written(place, cell, job["key"])
+            if found is None:
+                raise StudyError(f"the cell {cell.name} was not written; run the same command again")
+            done[cell] = found
     return {cell: done[cell] for cell in cells}
 
 
-def fit_job(folder: Path, job: Mapping[str, Any], tell: Tell, data: Data | None = None) -> None:
-    """Train one cell of a grid from what its folder holds, and write what it gave there."""
-    about = json.loads((folder / "job.json").read_text())
-    cell = Cell(job["attention"], job["encoder"], float(job["scale"]), int(job["seed"]))
-    found = fit_cell(cell, data or Data.read(folder / DATA), about["options"], bool(job["detailed"]), tell)
-    write(folder, cell, about["key"], found)
+def _job(cell: Cell, options: Mapping[str, Any], fingerprint: str, detailed: bool) -> dict[str, Any]:
+    """What a worker is told of a cell; the key says by what its result can be known again."""
+    key = hashlib.sha256(json.dumps([fingerprint, sorted(options.items()), detailed], default=str).encode()).hexdigest()
+    return {"cell": asdict(cell), "options": dict(options), "detailed": detailed, "key": key}
+
+
+def fit_job(folder: Path, job: Mapping[str, Any], tell: Tell, data: Data) -> None:
+    """Train one cell of a grid and write what it gave."""
+    cell = Cell(**job["cell"])
+    write(folder, cell, job["key"], fit_cell(cell, data, job["options"], job["detailed"], tell))
 
 
 class _Counted:
@@ -193,8 +198,9 @@ class _Counted:
         self.lock = threading.Lock()
         tell(before, total)
 
-    def of(self, name: str, epochs: int) -> Tell:
-        """What one cell tells; when it ends early, the rest of its epochs are done, too."""
+    def of(self, job: Mapping[str, Any]) -> Tell:
+        """What one cell tells."""
+        name, epochs = json.dumps(job["cell"]), int(job["options"]["epochs"])
 
         def told(done: int, _: int) -> None:
             with self.lock:
@@ -204,7 +210,7 @@ class _Counted:
         return told
 
 
-def _in_processes(folder: Path, jobs: Iterable[Mapping[str, Any]], workers: int, counted: _Counted, epochs: int) -> None:  # fmt: skip
+def _in_processes(folder: Path, jobs: Iterable[Mapping[str, Any]], workers: int, counted: _Counted) -> None:  # fmt: skip
     """Hand jobs to processes of one core each, one at a time; the first that fails stops all."""
     waiting: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
     for job in jobs:
@@ -219,7 +225,7 @@ def _in_processes(folder: Path, jobs: Iterable[Mapping[str, Any]], workers: int,
                 job = waiting.get_nowait()
             except queue.Empty:
                 break
-            told = counted.of(json.dumps(job, sort_keys=True), epochs)
+            told, epochs = counted.of(job), int(job["options"]["epochs"])
             try:
                 stdin.write(json.dumps(job) + "\n")
                 stdin.flush()
@@ -234,7 +240,7 @@ def _in_processes(folder: Path, jobs: Iterable[Mapping[str, Any]], workers: int,
                 else:
                     raise BrokenPipeError
             except (BrokenPipeError, ValueError):
-                problems.append(f"a worker ended while it trained {job['attention']}, {job['encoder']}, scale {job['scale']:g} (exit code {process.wait()}); run the same command again: it goes on where it stopped")  # fmt: skip
+                problems.append(f"a worker ended while it trained {Cell(**job['cell']).name} (exit code {process.wait()}); run the same command again: it goes on where it stopped")  # fmt: skip
 
     threads = [threading.Thread(target=drive, args=(process,), daemon=True) for process in processes]
     try:

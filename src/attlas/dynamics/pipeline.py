@@ -46,6 +46,7 @@ def run_dynamics(
     label: str = "label",
     source: str | None = None,
     tokenize: str = "words",
+    by_encoder: Mapping[str, Mapping[str, Any]] | None = None,
     workers: int | None = None,
     fresh: bool = False,
     progress: bool | None = None,
@@ -55,22 +56,25 @@ def run_dynamics(
     """Train a classifier for every attention, encoder, scale and seed, and write what each is and does to `out`.
 
     `test` is a fifth of `train` if None, `dev` a tenth of what is left. `models` are pairs of attention and encoder, where not every pair is wanted. `source` is the vectors or the model of
-    a frozen encoder. Further options are those of `AttentionClassifier`; `record` is how often scores and flow are noted, about ten times if not given.
+    a frozen encoder. Further options are those of `AttentionClassifier`, `by_encoder` has those that hold for one encoder only; `record` is how often scores and flow are noted, about ten times if not given.
     """
     began, folder = time.perf_counter(), Path(out).expanduser()
     settings = _settings(options)
+    others = {encoder: _settings({**options, **own}) for encoder, own in (by_encoder or {}).items()}
     pairs = list(dict.fromkeys(models or [(one, other) for one in attention for other in encoders]))
     cells = [Cell(one, other, float(scale), seed + number) for one, other in pairs for scale in dict.fromkeys(scales) for number in range(seeds)]  # fmt: skip
     if not cells:
         raise MeasureError("the grid is empty; give at least one scale, encoder, attention and seed")
     for cell in cells:
-        AttentionClassifier(cell.attention, cell.encoder, cell.scale, tokenize=tokenize, **settings)._check()
+        AttentionClassifier(
+            cell.attention, cell.encoder, cell.scale, tokenize=tokenize, **others.get(cell.encoder, settings)
+        ).check()
     with status("reading the texts"):
         parts = _parts(train, dev, test, text, label, seed)
         classes = _classes(parts)
     prints = {name: fingerprint(part) for name, part in parts.items()}
     identity = {
-        "kind": KIND, "texts": prints, "cells": [cell.name for cell in cells], "options": {name: str(value) for name, value in sorted(settings.items())},
+        "kind": KIND, "texts": prints, "cells": [cell.name for cell in cells], "options": {name: str(value) for name, value in sorted({**settings, **others}.items())},
         "tokenize": tokenize, "source": str(source), "versions": versions(),
     }  # fmt: skip
 
@@ -81,7 +85,15 @@ def run_dynamics(
         data = _data(parts, classes, tokenize, settings["min_count"], {encoder for _, encoder in pairs}, source, progress)  # fmt: skip
         digest = hashlib.sha256(json.dumps([prints, tokenize, str(source)]).encode()).hexdigest()
         with progress_bar("training", "epochs", progress) as tell:
-            done = run_grid(folder, data, cells, settings, digest, cores() if workers is None else workers, tell)
+            done = run_grid(
+                folder,
+                data,
+                cells,
+                {cell: others.get(cell.encoder, settings) for cell in cells},
+                digest,
+                cores() if workers is None else workers,
+                tell,
+            )
         tables = assembled(done)
         two = len(classes) == 2
         rows = tables["dynamics_summary"].to_dict("records")
