@@ -118,6 +118,29 @@ def relations(
     _say(reproduce(data_root, out, model=model, parts=listed(parts), workers=workers, fresh=fresh, say=begun), as_json)
 
 
+@verbs.command()
+def dynamics(
+    data_root: Annotated[Path, typer.Option("--data-root", help="The folder with sst, imdb, newsgroups5 and glove50.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder for studies, tables and pictures.")] = Path(
+        "runs/dynamics-paper"
+    ),
+    parts: Annotated[
+        str, typer.Option("--parts", help="Some of sst, news1, imdb, news2, flow, penalty, frozen, synthetic.")
+    ] = "sst,news1,imdb,news2,flow,penalty,frozen,synthetic",
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="Classifiers of each kind; three, one for imdb, if not given.")
+    ] = None,
+    workers: Workers = None,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """Understanding attention for text classification: Table 2 in full and Figures 2 to 5, with controls. Takes about an hour and a half on two cores; stopped, it goes on."""
+    with status("loading"):
+        from attlas.papers.dynamics import reproduce
+
+    _say(reproduce(data_root, out, parts=listed(parts), seeds=seeds, workers=workers, fresh=fresh, say=begun), as_json)
+
+
 class _Result(Protocol):
     @property
     def pictures(self) -> list[Path]: ...

@@ -280,7 +280,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def token_table(self, test: Bags | None = None) -> pd.DataFrame:
         """The same for texts that are numbered already."""
-        return self._token_table(self.moment_, self._known_bags(), test)
+        return self._token_table(self.moment_, self.learnt()[0], test)
 
     def weights(self, X: Iterable[Any]) -> list[pd.DataFrame]:  # noqa: N803
         """For each text a row for each token: token, attention weight, attention score, polarity, and whether it is known."""
@@ -302,16 +302,14 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def flow(self) -> pd.DataFrame:
         """The terms that move the scores of every word now, on the texts learnt from: token, A, B, C, polarity_rate, D, E, F, attention_rate."""
         check_is_fitted(self, "moment_")
-        bags, codes = self._known()
+        bags, codes = self.learnt()
         return flow(Parameters.of(self.moment_), bags, codes).frame(bags.words, self.counts_)
 
-    def _known(self) -> tuple[Bags, Numbers]:
+    def learnt(self) -> tuple[Bags, Numbers]:
+        """The texts that it learnt from, numbered, and the numbers of their classes."""
         if not hasattr(self, "_learnt"):
             raise MeasureError("a classifier that was loaded does not have the texts it learnt from; fit it again")
         return self._learnt
-
-    def _known_bags(self) -> Bags:
-        return self._known()[0]
 
     def save(self, folder: str | Path) -> Path:
         """Write the fitted classifier: arrays as safetensors, the rest as JSON; no pickle."""

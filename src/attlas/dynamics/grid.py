@@ -94,8 +94,8 @@ class Fitted:
 
 def fit_cell(cell: Cell, data: Data, options: Mapping[str, Any], detailed: bool, tell: Tell) -> Fitted:
     """Train one classifier and say how well it does and what its words are to it."""
-    own = dict(options)
-    classifier = AttentionClassifier(attention=cell.attention, encoder=cell.encoder, scale=cell.scale, seed=cell.seed, record=own.pop("record") if detailed else 0, **own)  # fmt: skip
+    own = {**options, "record": options["record"] if detailed else 0}
+    classifier = AttentionClassifier(attention=cell.attention, encoder=cell.encoder, scale=cell.scale, seed=cell.seed, **own)  # fmt: skip
     bags = {part: _with_states(data, part, cell.encoder) for part in PARTS}
     classifier.fit_bags(bags["train"], data.codes["train"], (bags["dev"], data.codes["dev"]), tell, data.classes, data.rows.get(cell.encoder))  # fmt: skip
     read = classifier.moment_.read(bags["test"])

@@ -38,14 +38,14 @@ def existing(root: Path, *names: str) -> Path:
 def cola(root: Path, name: str) -> list[Text]:
     """A file of CoLA: source, label, mark, sentence."""
     path = existing(root, "cola", f"{name}.tsv")
-    rows = _fields(csv_rows(path, "\t", header=False), path, "1", "3")
+    rows = fields_of(csv_rows(path, "\t", header=False), path, "1", "3")
     return [Text(f"{name}-{number}", row["3"], row["1"]) for number, row in rows]
 
 
 def labelled_jsonl(root: Path, folder: str, name: str) -> list[Text]:
     """A file of a set with a row of id, label and text for each text (IMDB, arXiv papers, notes)."""
     path = existing(root, folder, f"{name}.jsonl")
-    rows = _fields(jsonl_rows(path), path, "id", "text", "label")
+    rows = fields_of(jsonl_rows(path), path, "id", "text", "label")
     return [Text(str(row["id"]), str(row["text"]), str(row["label"])) for _, row in rows]
 
 
@@ -57,14 +57,14 @@ def imdb(root: Path, name: str) -> list[Text]:
 def sst(root: Path, name: str) -> list[Text]:
     """A file of binary SST: label, sentence."""
     path = existing(root, "sst", f"{name}_binary.tsv")
-    rows = _fields(csv_rows(path, "\t", header=False), path, "0", "1")
+    rows = fields_of(csv_rows(path, "\t", header=False), path, "0", "1")
     return [Text(f"sst-{name}-{number}", row["1"], row["0"]) for number, row in rows]
 
 
 def sms(root: Path) -> list[Text]:
     """SMS Spam: label, message."""
     path = existing(root, "sms_spam", "train.tsv")
-    rows = _fields(csv_rows(path, "\t", header=False), path, "0", "1")
+    rows = fields_of(csv_rows(path, "\t", header=False), path, "0", "1")
     return [Text(f"sms-{number}", row["1"], row["0"]) for number, row in rows]
 
 
@@ -74,7 +74,7 @@ def without(texts: list[Text], others: list[Text]) -> list[Text]:
     return [one for one in texts if one.text not in known]
 
 
-def _fields(rows: Iterator[Row], path: Path, *needed: str) -> Iterator[tuple[int, dict[str, str]]]:
+def fields_of(rows: Iterator[Row], path: Path, *needed: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows of a file with their numbers, each with the fields that are needed."""
     number = -1
     for number, (where, row) in enumerate(rows):

@@ -131,7 +131,7 @@ class _Run:
         texts = [replace(text, label=noted(text).triples[0].relation) for text in related_texts(path) if noted(text).triples]  # fmt: skip
         first, second = split(texts, 0.2, SEED)
         _, scored = self.both(name, first, second, names)
-        self.part.lines += [f"### {title}: attention between head and tail alone", "", *_score_lines(scored), "", "Relation words are not annotated here: the bag holds the words between head and tail, and which comes first. A random fifth of the rows was scored on.", ""]  # fmt: skip
+        self.part.lines += [f"### {title}: attention between head and tail alone", "", *(line.replace("six directions", "both directions") for line in _score_lines(scored)), "", "Relation words are not annotated here: the bag holds the words between head and tail, and which comes first. A random fifth of the rows was scored on.", ""]  # fmt: skip
 
 
 def _three(row: dict[str, Any]) -> str:
