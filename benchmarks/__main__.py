@@ -9,7 +9,7 @@ import time
 
 import torch
 
-BENCHMARKS = ("study", "memory", "topology", "long", "explain", "heads", "relations")
+BENCHMARKS = ("study", "memory", "topology", "long", "explain", "heads", "relations", "dynamics")
 
 if __name__ == "__main__":
     began = time.perf_counter()
