@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 TOUR = ("head_distance", "special_gradient")  # measures of the tour that are costly, on few texts
+TOUR_SYNTHETIC, TOUR_MODELS = "synthetic:texts=2000", (("dot", "none"), ("dot", "lstm"), ("additive", "none"))
 TOUR_CASES = 10  # a relation of the embedded sentences has few
 
 
@@ -298,11 +299,12 @@ def tour(
     port: Annotated[int, typer.Option("--port", help="The port for --serve; 0 for any.")] = 8765,
     as_json: Json = False,
 ) -> None:
-    """Everything on the embedded model and corpora: a study, probes, a summary and a report."""
+    """Everything on the embedded model and corpora: a study, probes, small classifiers from scratch, a summary and a report."""
     from attlas.corpora import read
     from attlas.measures import measures_of
 
     with status("loading the model"):
+        from attlas.dynamics.pipeline import run_dynamics
         from attlas.models import load
         from attlas.probes.pipeline import probe_coreference, probe_syntax, probe_tree
         from attlas.probes.relations.pipeline import fit_relations
@@ -317,6 +319,9 @@ def tour(
         probe_tree(loaded, trees, None, out / "tree", **options),
         probe_coreference(loaded, trees, None, out / "coreference", **options),
         fit_relations(loaded, "embedded:relations", None, out / "relations", interpret=True, **options),
+        run_dynamics(
+            TOUR_SYNTHETIC, out=out / "dynamics", scales=(1, 10, 100), models=TOUR_MODELS, epochs=20, **options
+        ),
     ]
     with status("writing the report"):
         together = done.beside(*(probe.study for probe in probes))
