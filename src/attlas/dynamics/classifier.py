@@ -145,9 +145,9 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         def watch(moment: Moment, row: dict[str, Any]) -> None:
             if moment.epoch == 0:
-                self.untrained_ = self._token_table(moment, bags)
+                self.untrained_ = self._token_table(moment, bags, where=False)
             if self.record and (moment.epoch % self.record == 0 or moment.epoch == self.epochs):
-                found = self.untrained_ if moment.epoch == 0 else self._token_table(moment, bags)
+                found = self.untrained_ if moment.epoch == 0 else self._token_table(moment, bags, where=False)
                 told = interpretability(found)
                 row |= {"separation": told["separation"], "gap": told["gap"]}
                 by_kind.extend({"epoch": moment.epoch, **one} for one in kind_means(found))
@@ -252,8 +252,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         return Shape(len(self.vocabulary_), dim, outputs, self.attention, self.encoder, float(self.scale), float(self.dropout))  # fmt: skip
 
-    def _token_table(self, moment: Moment, bags: Bags, test: Bags | None = None) -> pd.DataFrame:
-        return token_table(moment, bags, self.counts_, [str(name) for name in self.classes_], self.rule, test)
+    def _token_table(self, moment: Moment, bags: Bags, test: Bags | None = None, where: bool = True) -> pd.DataFrame:
+        return token_table(moment, bags, self.counts_, [str(name) for name in self.classes_], self.rule, test, where)
 
     def decision_function(self, X: Iterable[Any]) -> Floats:  # noqa: N803
         """The logit of the second class for two classes: [text], else of each class: [text, class]."""

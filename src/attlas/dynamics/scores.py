@@ -75,11 +75,14 @@ def own_polarity(polarity: Floats, top: Numbers) -> Floats:
     return own - (polarity.sum(1) - own) / (polarity.shape[1] - 1)
 
 
-def token_table(moment: Moment, bags: Bags, counts: Numbers, classes: Sequence[str], rule: str = "code", test: Bags | None = None) -> pd.DataFrame:  # fmt: skip
+def token_table(
+    moment: Moment, bags: Bags, counts: Numbers, classes: Sequence[str], rule: str = "code", test: Bags | None = None, where: bool = True
+) -> pd.DataFrame:  # fmt: skip
     """A row for each word: occurrences, gamma, share, kind, polarity and attention score by itself (global), and where it stands (local).
 
     Global scores are those of the word alone. If what a token is depends on its text (an LSTM, a frozen model), `polarity_local` and `attention_local` are means over its occurrences in
-    `bags`, the texts learnt from; else they are the same and NaN here. `weight` is the mean attention weight over occurrences in `test`, or in `bags` if that is None.
+    `bags`, the texts learnt from; else they are the same and NaN here. `weight` is the mean attention weight over occurrences in `test`, or in `bags` if that is None. Without `where` no text
+    is read, and these are NaN.
     """
     scores, polarity = moment.by_word()
     n, top = len(bags.words), counts.argmax(-1)
@@ -87,18 +90,20 @@ def token_table(moment: Moment, bags: Bags, counts: Numbers, classes: Sequence[s
     out = {
         "token": list(bags.words), "kind": token_kinds(counts, classes, rule), "count": total, "gamma": gammas(counts) if len(classes) == 2 else np.nan,
         "share": counts.max(-1) / np.maximum(total, 1), "polarity": own_polarity(polarity[:n], top), "attention_score": scores[:n],
-        "polarity_local": np.nan, "attention_local": np.nan,
+        "polarity_local": np.nan, "attention_local": np.nan, "weight": np.nan,
     }  # fmt: skip
     for place, name in enumerate(classes):
         out[f"count_{name}"] = counts[:, place]
         if polarity.shape[1] > 1:
             out[f"polarity_{name}"] = polarity[:n, place]
-    if moment.contextual:
-        local_scores, local = moment.by_token(bags)
-        out["attention_local"] = _means(local_scores, bags)
-        out["polarity_local"] = own_polarity(np.stack([_means(one, bags) for one in local.T], -1), top)
-    seen = bags if test is None else test
-    out["weight"] = _means(moment.read(seen).weights, seen)
+    if where:
+        read = moment.read(bags) if moment.contextual or test is None else None
+        if moment.contextual and read is not None:
+            out["attention_local"] = _means(read.scores, bags)
+            out["polarity_local"] = own_polarity(np.stack([_means(one, bags) for one in read.polarity.T], -1), top)
+        shown = read if test is None else moment.read(test)
+        assert shown is not None
+        out["weight"] = _means(shown.weights, bags if test is None else test)
     return pd.DataFrame(out)
 
 
