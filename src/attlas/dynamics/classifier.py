@@ -17,6 +17,7 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from attlas.core.errors import AttlasError, CorpusError, MeasureError
 from attlas.core.files import write_bytes, write_json, writing
@@ -156,7 +157,11 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     flows.extend({"epoch": moment.epoch, **one} for one in terms)
             report(moment.epoch, self.epochs)
 
-        with one_thread_each(), progress_bar("training", "epochs", False if tell else self.progress) as bar:
+        with (
+            one_thread_each(),
+            threadpool_limits(1, "blas"),
+            progress_bar("training", "epochs", False if tell else self.progress) as bar,
+        ):
             report = tell or bar
             trained = train(network, table, bags, codes, dev, settings, watch)
         self.moment_, self.epoch_ = trained.best, trained.best.epoch

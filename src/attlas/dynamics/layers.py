@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from attlas.dynamics import kernels
+from attlas.dynamics import kernels, recurrent
 from attlas.dynamics.bags import Numbers
 
 ATTENTION = ("dot", "additive")
@@ -59,7 +59,7 @@ class Steps:
     """How tokens of texts of many lengths are walked: `order` has the first tokens of all texts, the longest text first, then the second tokens, ...; `sizes` how many of each."""
 
     order: Tensor  # token
-    sizes: tuple[int, ...]
+    sizes: Numbers  # step
 
     @classmethod
     def of(cls, starts: Numbers) -> Steps:
@@ -67,35 +67,18 @@ class Steps:
         longest = np.argsort(-lengths, kind="stable")
         sizes = len(lengths) - np.searchsorted(np.sort(lengths), np.arange(lengths.max()), side="right")
         order = np.concatenate([starts[:-1][longest[:size]] + step for step, size in enumerate(sizes)])
-        return cls(torch.from_numpy(order), tuple(sizes.tolist()))
+        return cls(torch.from_numpy(order), sizes.astype(np.int64))
 
 
 class Recurrent(torch.autograd.Function):
-    """An LSTM over tokens in the order of `Steps`: one product for all inputs, one for each step, and nothing for padding.
-
-    Gates stand in the order input, forget, output, candidate, so that one call of the sigmoid serves three.
-    """
+    """An LSTM over tokens in the order of `Steps`: one product for all inputs, one for each step, and nothing for padding."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, by_input: Tensor, by_state: Tensor, bias: Tensor, sizes: tuple[int, ...]) -> Tensor:  # fmt: skip
-        width = by_state.shape[1]
+    def forward(ctx: Any, inputs: Tensor, by_input: Tensor, by_state: Tensor, bias: Tensor, sizes: Numbers) -> Tensor:
         gates = torch.addmm(bias, inputs, by_input.T)
-        cells, bent, states = (inputs.new_empty(len(inputs), width) for _ in range(3))
-        turned = by_state.T.contiguous()
-        before, start = -1, 0
-        for size in sizes:
-            stop = start + size
-            gate, cell = gates[start:stop], cells[start:stop]
-            if before >= 0:
-                gate.addmm_(states[before : before + size], turned)
-            gate[:, : 3 * width].sigmoid_()
-            gate[:, 3 * width :].tanh_()
-            torch.mul(gate[:, :width], gate[:, 3 * width :], out=cell)
-            if before >= 0:
-                cell.addcmul_(gate[:, width : 2 * width], cells[before : before + size])
-            torch.tanh(cell, out=bent[start:stop])
-            torch.mul(gate[:, 2 * width : 3 * width], bent[start:stop], out=states[start:stop])
-            before, start = start, stop
+        cells, bent, states = (inputs.new_empty(len(inputs), by_state.shape[1]) for _ in range(3))
+        turned = by_state.detach().T.contiguous()
+        recurrent.forward(gates.numpy(), turned.numpy(), sizes, cells.numpy(), bent.numpy(), states.numpy())
         ctx.save_for_backward(inputs, by_input, by_state, gates, cells, bent, states)
         ctx.sizes = sizes
         return states
@@ -103,32 +86,9 @@ class Recurrent(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
         inputs, by_input, by_state, gates, cells, bent, states = ctx.saved_tensors
-        width, sizes = by_state.shape[1], ctx.sizes
         out, earlier = torch.empty_like(gates), torch.zeros_like(states)
-        grad = grad.clone()
-        stop = len(inputs)
-        carried = grad.new_zeros(sizes[0], width)  # of the cell
-        for step in range(len(sizes) - 1, -1, -1):
-            size = sizes[step]
-            start = stop - size
-            state, bend, gate = grad[start:stop], bent[start:stop], gates[start:stop]
-            inlet, forget, outlet, fresh = gate.split(width, 1)
-            by_cell = carried[:size]
-            by_cell.addcmul_(state * outlet, 1 - bend * bend)
-            part = out[start:stop]
-            torch.mul(by_cell * fresh, inlet * (1 - inlet), out=part[:, :width])
-            torch.mul(state * bend, outlet * (1 - outlet), out=part[:, 2 * width : 3 * width])
-            torch.mul(by_cell * inlet, 1 - fresh * fresh, out=part[:, 3 * width :])
-            if step:
-                before = start - sizes[step - 1]
-                rows = slice(before, before + size)
-                torch.mul(by_cell * cells[rows], forget * (1 - forget), out=part[:, width : 2 * width])
-                grad[rows].addmm_(part, by_state)
-                earlier[start:stop] = states[rows]
-            else:
-                part[:, width : 2 * width] = 0
-            by_cell.mul_(forget)
-            stop = start
+        given = (part.detach().numpy() for part in (grad.clone(), gates, cells, bent, states, by_state))
+        recurrent.backward(*given, ctx.sizes, out.numpy(), earlier.numpy())
         return out @ by_input, out.T @ inputs, out.T @ earlier, out.sum(0), None
 
 

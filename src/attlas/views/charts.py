@@ -44,6 +44,8 @@ def theme(dark: bool = False) -> dict[str, Any]:
             "gridOpacity": 0.25,
         },
         "legend": {"labelColor": ink, "titleColor": ink, "titleFontWeight": 400},
+        "header": {"labelColor": ink, "titleColor": ink, "titleFontWeight": 400},
+        "boxplot": {"median": {"color": ink}, "rule": {"color": faint}},
     }
 
 

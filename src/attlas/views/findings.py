@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from attlas.studies.opened import Study
@@ -28,6 +30,11 @@ READERS = {
     "attention_and_words": "attention and the relation words",
 }
 
+ENCODERS = {"affine": "affine", "lstm": "LSTM", "vectors": "given vectors", "model": "frozen model"}
+CELL = ("attention", "encoder", "scale")  # what tells classifiers apart, but for the seed
+NAMED = 4  # classifiers that a sentence names
+USUAL = 10.0  # the scale that Sun & Lu 2020 draw
+
 
 def number(value: float) -> str:
     """A number in the short form used throughout: no zero before the point.
@@ -44,6 +51,33 @@ def number(value: float) -> str:
 def head_name(row: pd.Series[float]) -> str:
     """A head's name: layer and head, from 0."""
     return f"L{int(row['layer'])}.H{int(row['head'])}"
+
+
+def model_title(attention: str, encoder: str) -> str:
+    """What a classifier is called: its attention, and its encoder if it has one.
+
+    >>> model_title("dot", "none"), model_title("additive", "lstm")
+    ('dot', 'additive, LSTM')
+    """
+    return attention if encoder == "none" else f"{attention}, {ENCODERS.get(encoder, encoder)}"
+
+
+def scale_title(scale: float) -> str:
+    """A scale as it is written.
+
+    >>> scale_title(0.001), scale_title(10.0), scale_title(10_000)
+    ('.001', '10', '10,000')
+    """
+    return f"{scale:,g}".removeprefix("0")
+
+
+def cell_title(row: Mapping[str, Any]) -> str:
+    """A classifier with its scale.
+
+    >>> cell_title({"attention": "dot", "encoder": "lstm", "scale": 10.0})
+    'dot, LSTM, scale 10'
+    """
+    return f"{model_title(row['attention'], row['encoder'])}, scale {scale_title(row['scale'])}"
 
 
 def findings(study: Study, over: float = 0.5) -> list[str]:
@@ -117,6 +151,7 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
         out += _explained(study)
     for table, tell in (
         ("special_gradient", _special_gradient), ("head_distance", _head_distance), ("syntax", _syntax), ("tree", _tree), ("coreference", _coreference), ("relations", relation_findings),
+        ("dynamics", dynamics_findings),
     ):  # fmt: skip
         if study.has(table):
             out += tell(study)
@@ -271,6 +306,122 @@ def _lost_relations(about: dict[str, Any]) -> list[str]:
     return out
 
 
+def with_intervals(summary: pd.DataFrame, rows: pd.DataFrame, what: str) -> pd.DataFrame:
+    """The summary of classifiers with `low` and `high` of a number: the interval of the one seed, or the lowest and highest of several."""
+    found = []
+    for cell, part in rows.groupby(list(CELL), sort=False):
+        alone = len(part) == 1 and f"{what}_low" in part
+        low, high = (part[f"{what}_low"], part[f"{what}_high"]) if alone else (part[what], part[what])
+        found.append({**dict(zip(CELL, cell, strict=True)), "low": low.min(), "high": high.max()})
+    return summary.merge(pd.DataFrame(found), on=list(CELL), how="left")
+
+
+def dynamics_findings(study: Study) -> list[str]:
+    """How good the best classifier is, how well attention scores mark polarity tokens and where they do not, and what scale and V·W do to the two polarities."""
+    rows, summary = study.table("dynamics"), study.table("dynamics_summary")
+    out = [_best_classifier(rows, summary)]
+    if summary["separation"].notna().any():
+        out += [_separation(rows, summary), where_it_breaks(rows)]
+    else:
+        out.append("No separation can be told: by the rule there are no neutral tokens, or no others")
+    if summary["gap"].notna().any():
+        out.append(_gap(rows, summary, study.holding("dynamics").manifest["dynamics"].get("positive") is not None))
+    if rows["polarity_auc"].notna().any():
+        low, high = (rows.loc[place] for place in (rows["polarity_auc"].idxmin(), rows["polarity_auc"].idxmax()))
+        ends = f" from {number(low['polarity_auc'])} ({cell_title(low)}) to {number(high['polarity_auc'])} ({cell_title(high)})"
+        out.append(f"Polarity scores tell positive tokens from negative ones with AUC{ends if len(rows) > 1 else ' ' + number(low['polarity_auc'])}; chance .50")  # fmt: skip
+    return out
+
+
+def _best_classifier(rows: pd.DataFrame, summary: pd.DataFrame) -> str:
+    """The classifier that is best on dev beside the commonest class, and beside the published number if that is known."""
+    by, chosen = ("dev_accuracy", "The best on dev") if rows["dev_accuracy"].notna().any() else ("accuracy", "The best")
+    told = with_intervals(summary, rows, "accuracy").merge(rows.groupby(list(CELL), as_index=False)[by].mean().rename(columns={by: "by"}), on=list(CELL))  # fmt: skip
+    best = told.loc[told["by"].idxmax()]
+    name = f"The classifier ({cell_title(best)})" if len(told) == 1 else f"{chosen} ({cell_title(best)})"
+    known = "" if pd.isna(best.get("published")) else f", published {number(best['published'])}"
+    return f"{name} names the class of {_reached(best, 'accuracy')} of {int(rows['texts'].max()):,} texts; always the commonest class {number(best['majority'])}{known}"  # fmt: skip
+
+
+def _reached(row: pd.Series[float], what: str) -> str:
+    """A number with its interval, or with its range over seeds."""
+    if row["seeds"] > 1:
+        return f"{number(row[what])} (mean of {int(row['seeds'])} seeds, {number(row['low'])} to {number(row['high'])})"
+    return f"{number(row[what])} [{number(row['low'])}, {number(row['high'])}]"
+
+
+def _separation(rows: pd.DataFrame, summary: pd.DataFrame) -> str:
+    """Where attention scores tell polarity tokens from neutral ones best and worst, beside both controls."""
+    told = with_intervals(summary, rows, "separation").dropna(subset=["separation"])
+
+    def at(row: pd.Series[float], where: str = "", *name: str) -> str:
+        beside = f"before training {number(row['separation_untrained'])}, frequency alone {number(row['separation_count'])}"  # fmt: skip
+        return f"{_reached(row, 'separation')}{where} ({'; '.join([*name, beside])})"
+
+    best, worst = (told.loc[place] for place in (told["separation"].idxmax(), told["separation"].idxmin()))
+    begin = "Attention scores separate polarity tokens from neutral ones with AUC"
+    if len(told) == 1:
+        return f"{begin} {at(best)}"
+    return f"{begin} {at(best, ' at best', cell_title(best))} and {at(worst, ' at worst', cell_title(worst))}"
+
+
+def where_it_breaks(rows: pd.DataFrame) -> str:
+    """How many classifiers do not mark polarity tokens, by intervals: against chance, against frequency alone, and among tokens that are as frequent."""
+    known, frequent = rows.dropna(subset=["separation"]), rows.dropna(subset=["separation_frequent"])
+    ends = [number(value) for value in (known["separation_count"].min(), known["separation_count"].max())]
+    count = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    low = [known["separation_low"] <= 0.5, known["separation_low"] <= known["separation_count"], frequent["separation_frequent_low"] <= 0.5]  # fmt: skip
+    alike = "against neutral tokens as frequent as polarity tokens must be"
+    if len(known) == 1:
+        chance, alone, often = ("not above" if one.any() else "above" for one in low)
+        also = f", and {alike} {often} .50" if len(frequent) else ""
+        return f"The interval of the separation lies {chance} .50, {alone} what frequency alone gives ({count}){also}"
+    also = f"; {alike} it reaches .50 in {_some_of(frequent, low[2])}{f' of {len(frequent):,}' if len(frequent) < len(known) else ''}" if len(frequent) else ""  # fmt: skip
+    return f"Of {len(known):,} classifiers the interval of the separation reaches down to .50 in {_some_of(known, low[0])}, to what frequency alone gives ({count}) in {_some_of(known, low[1])}{also}"
+
+
+def _some_of(rows: pd.DataFrame, which: pd.Series[bool]) -> str:
+    """How many classifiers, and the names of some, or of those it does not hold of if they are fewer; all of a scale together."""
+    if which.all() or not which.any():
+        return "all" if which.all() else "none"
+    cells = rows.assign(which=which).groupby(list(CELL), as_index=False, sort=False)["which"].any()
+    few = cells["which"].mean() <= 0.5
+    names = []
+    for scale, part in cells.assign(which=cells["which"] == few).groupby("scale"):
+        every = len(part) > 1 and part["which"].all()
+        names += [f"all at scale {scale_title(scale)}"] if every else [cell_title(row) for row in part[part["which"]].to_dict("records")]  # fmt: skip
+    listed = "; ".join([*names[:NAMED], *(["..."] if len(names) > NAMED else [])])
+    return f"{int(which.sum()):,}" + (f" ({'' if few else 'not in '}{listed})" if names and len(cells) > 1 else "")
+
+
+def nearest_scale(frame: pd.DataFrame) -> pd.Series[Any]:
+    """The row whose scale is nearest to the usual one, by ratio."""
+    return frame.loc[np.log(frame["scale"] / USUAL).abs().idxmin()]
+
+
+def _gap(rows: pd.DataFrame, summary: pd.DataFrame, signed: bool) -> str:
+    """What lies between the attention scores of the classes' tokens at the largest scale and at the usual one; with a sign if there are two classes."""
+    known = with_intervals(summary, rows, "gap").dropna(subset=["gap"])
+    own = known[(known[list(CELL[:2])] == known[list(CELL[:2])].iloc[0]).all(axis=1)]
+    large, usual = own.loc[own["scale"].idxmax()], nearest_scale(own)
+    name = model_title(large["attention"], large["encoder"])
+
+    def way(row: pd.Series[Any]) -> str:
+        return "higher" if row["gap"] > 0 else "lower"
+
+    at = f"At {'the largest scale, ' if len(own) > 1 else 'scale '}{scale_title(large['scale'])},"
+    what = f"positive tokens have {way(large)} attention scores than negative ones," if signed else "the mean attention scores of the classes' tokens differ"  # fmt: skip
+    over = f"; mean of {int(large['seeds'])} seeds, {number(large['low'])} to {number(large['high'])}" if large["seeds"] > 1 else ""  # fmt: skip
+    said = f"{at} {what} by {number(abs(large['gap']))} pooled standard deviations ({name}{over})"
+    if usual["scale"] != large["scale"]:
+        said += f", at scale {scale_title(usual['scale'])} {way(usual) + ' ' if signed else ''}by {number(abs(usual['gap']))}"
+    plain = rows[(rows["attention"] == "dot") & (rows["encoder"] == "none")].dropna(subset=["gap", "vw"])
+    if signed and len(plain) > 1:
+        alike = int((np.sign(plain["gap"]) == np.sign(plain["vw"])).sum())
+        said += f"; with plain dot attention the gap has the sign of V·W in {alike} of {len(plain):,} (half by chance)"
+    return said
+
+
 def _explained(study: Study) -> list[str]:
     """What stands out of explanations: how exact, whether attention agrees, whether they are faithful and plausible."""
     table = study.table("explanations", ["method", "gap", "evaluations", "converged"])
@@ -380,6 +531,8 @@ def facts(study: Study) -> list[tuple[str, str]]:
     """What was read: pairs of a name and a value."""
     manifest, counts = study.manifest, study.manifest["counts"]
     model = manifest["model"]
+    if model["class"] == "AttentionClassifier":
+        return _classifier_facts(study)
     out = [
         ("model", f"{model['name']} ({model['class']}, {model['n_layers']} layers x {model['n_heads']} heads)"),
         ("corpus", manifest["corpus"]["name"]),
@@ -412,3 +565,25 @@ def facts(study: Study) -> list[tuple[str, str]]:
         )
         out.insert(-1, ("explained", f"{counts['explained']:,} texts{missed}{late}{few}"))
     return out
+
+
+def _classifier_facts(study: Study) -> list[tuple[str, str]]:
+    """What was trained on what."""
+    manifest, about = study.manifest, study.manifest["dynamics"]
+    rows = study.table("dynamics", [*CELL, "seed"])
+    models = [model_title(*pair) for pair in rows[list(CELL[:2])].drop_duplicates().itertuples(index=False)]
+    scales = ", ".join(scale_title(scale) for scale in sorted(set(rows["scale"])))
+    seeds = rows["seed"].nunique()
+    parts = {"train": "to learn from", "dev": "to choose the epoch by", "test": "scored on"}
+    texts = [f"{about['texts'][part]:,} {said}" for part, said in parts.items() if about["texts"].get(part)]
+    classes = ", ".join(str(name) for name in about["classes"])
+    called = "" if about.get("positive") in (None, "positive") else f"; tokens of {about['positive']} are called positive"  # fmt: skip
+    left = manifest["counts"].get("quarantined", 0)
+    return [
+        ("model", f"{len(rows):,} {'classifier' if len(rows) == 1 else 'classifiers'}: {'; '.join(models)}; scale {scales}; {seeds} {'seed' if seeds == 1 else 'seeds'}"),
+        ("corpus", manifest["corpus"]["name"]),
+        ("texts", ", ".join(texts)),
+        ("classes", classes + called),
+        ("left out", f"{left:,} rows; each with its reason in quarantine.jsonl" if left else "no row was left out"),
+        ("time", f"{manifest['seconds']:.1f} s"),
+    ]  # fmt: skip

@@ -22,9 +22,9 @@ from attlas.explain.measure import ANY
 from attlas.explain.methods import METHODS
 from attlas.measures.importance import importance_of
 from attlas.studies.opened import Study
-from attlas.views import charts, heads, relations
+from attlas.views import charts, dynamics, heads, relations
 from attlas.views.explained import NOT_METHODS, by_position, by_type, study_overlay
-from attlas.views.findings import facts, findings, number, position_period, relation_findings
+from attlas.views.findings import facts, findings, number, position_period, relation_findings, where_it_breaks
 from attlas.views.lines import Lines, lines_svg, study_lines
 from attlas.views.overlay import Overlay, overlay
 from attlas.views.page import inline_json, templates
@@ -408,6 +408,52 @@ def _relation_tree(study: Study) -> list[Figure]:
     return out
 
 
+def _dynamics(study: Study) -> list[Figure]:
+    rows, summary = study.table("dynamics"), study.table("dynamics_summary")
+    positive = study.holding("dynamics").manifest["dynamics"].get("positive")
+    seeds = int(summary["seeds"].max())
+    bars = f"bars reach from the lowest to the highest of {seeds} seeds" if seeds > 1 else "bars are 95 % intervals over {}"  # fmt: skip
+    published = " A hollow diamond is the published number." if "published" in summary and summary["published"].notna().any() else ""  # fmt: skip
+    aside = " Models stand a little aside from one another." if len(summary[["attention", "encoder"]].drop_duplicates()) > 1 else ""  # fmt: skip
+    out = [Figure(f"Accuracy by scale: {bars.format('test texts')}, dashed is always saying the commonest class.{published}{aside}", dynamics.accuracy(summary, rows))]  # fmt: skip
+    if summary["separation"].notna().any():
+        frequent = " On the right only neutral tokens that are as frequent as polarity tokens must be." if summary["separation_frequent"].notna().any() else ""  # fmt: skip
+        out.append(Figure(f"Separation by scale: how well attention scores alone tell polarity tokens from neutral ones (1 is always, .5 is chance); {bars.format('tokens')}, grey is frequency alone, hollow dots are the same networks before training.{frequent} {where_it_breaks(rows)}.", dynamics.separation(summary, rows)))  # fmt: skip
+    if summary["gap"].notna().any():
+        called = "" if positive == "positive" else f" (those of {positive})"
+        between = f"positive tokens{called} less negative ones" if positive is not None else "the class with the largest mean less the one with the smallest, so never below 0"  # fmt: skip
+        over = f" {bars.capitalize()}." if seeds > 1 else ""
+        out.append(Figure(f"Gap by scale: how far the mean attention scores of the classes' tokens lie apart, in pooled standard deviations, {between}; near 0 if attention marks both alike.{over}", dynamics.gap(summary, rows, positive)))  # fmt: skip
+    out.append(Figure("Classifiers in numbers: accuracy on test, separation and gap beside their controls" + (", means over seeds ± standard deviation." if seeds > 1 else "."), html=dynamics.summary_html(summary, rows)))  # fmt: skip
+    return out
+
+
+def _dynamics_tokens(study: Study) -> list[Figure]:
+    table = study.table("dynamics_tokens")
+    if table.empty:
+        return []
+    drawn, first = dynamics.drawn_tokens(table), dynamics.chosen_cells(table)["cell"].iloc[0]
+    positive = study.holding("dynamics_tokens").manifest["dynamics"].get("positive")
+    called = "" if positive in (None, "positive") else f" Positive tokens are those of {positive}."
+    out = [Figure(f"Scores of tokens: {drawn}; polarity says which class a token speaks for, attention how much it is looked at, wherever it stands (Figures 2 to 4 of the paper).{called}", dynamics.tokens(table))]  # fmt: skip
+    if (chart := dynamics.weights(table)) is not None:
+        out.append(Figure(f"Weights of tokens: mean attention weight on the test texts, {drawn}, on an axis of square roots; a box is the middle half, its line the median, whiskers reach to 1.5 times the box (Figure 5 of the paper).", chart))  # fmt: skip
+    out.append(Figure(f"Strongest tokens ({first}): the largest polarity scores of each kind (of neutral tokens in size), and the highest and lowest attention scores.", html=dynamics.tokens_html(table)))  # fmt: skip
+    return out
+
+
+def _dynamics_flow(study: Study) -> list[Figure]:
+    table = study.table("dynamics_flow")
+    return [Figure("Terms by epoch: what each term adds to the scores of a kind of token in a unit of time, mean over its tokens; one axis a row, so that terms can be compared.", dynamics.flow(table))] if len(table) else []  # fmt: skip
+
+
+def _dynamics_path(study: Study) -> list[Figure]:
+    out = [Figure("Training by scale: V·W and the sizes of V and W, the gap between the classes' tokens, the loss, accuracy on dev and separation after each epoch; epoch 0 is before training, dashed is none (V·W, gap) or chance (separation).", dynamics.path(study.table("dynamics_path")))]  # fmt: skip
+    if study.has("dynamics_kinds"):
+        out.append(Figure("Scores along training: the mean of each kind of token and a band that holds its middle half.", dynamics.kinds(study.table("dynamics_kinds"))))  # fmt: skip
+    return out
+
+
 SECTIONS.register("syntax", Section(
     "Which relations heads find", ("syntax", "syntax_heads"),
     "For every dependency relation the head whose most attended word is most often the syntactic head (or the other way round), after Clark et al. 2019, section 4.2: attention between words (to a word is the sum over its tokens, from a word the mean), special tokens and the word itself left out. "
@@ -440,6 +486,22 @@ SECTIONS.register("relations_path", Section(
 SECTIONS.register("relations_tree", Section(
     "Which relations are alike", ("relations_tree",),
     "Relations clustered by the coefficients that the reader has for them. Like coefficients mean that the reader uses like attention, which may come from like words or a like place in the sentence rather than a like meaning: the correlation with the words' own vectors says how far, random weights beside.", _relation_tree), "Which relations are alike?")  # fmt: skip
+SECTIONS.register("dynamics", Section(
+    "Does attention mark the words that matter", ("dynamics", "dynamics_summary"),
+    "Small classifiers trained from scratch (Sun & Lu 2020): a token's attention score is its vector times V, over the scale; the softmax of the scores of a text weighs its tokens; the weighted sum times W decides. Polarity tokens are those that occur mostly in texts of one class, neutral ones about as often in each; the paper says that attention scores end up larger for polarity tokens "
+    "unless the scale is too small, or so large that the sign of V·W drives the classes apart. Separation puts this in one number: the chance that a polarity token has a larger score than a neutral one. Be careful: the published rule asks no minimum frequency of neutral tokens, so that many of them are rare, and frequency alone separates: a separation means something beyond "
+    "what frequency gives, or against neutral tokens as frequent. Kinds come from the same training texts that the scores were learnt from. Scores of classifiers with an LSTM or a frozen model are of each word by itself.", _dynamics), "Does attention come to mark the words that matter?")  # fmt: skip
+SECTIONS.register("dynamics_tokens", Section(
+    "Which words are marked", ("dynamics_tokens",),
+    "Every token of the three kinds (or of each class and neutral, if there are more classes) by its two scores, for the first seed. A score is global: it is the token's, in whatever text. A weight is local: it is large where the other tokens of the text have lower scores, so that a neutral token in a short text of neutral tokens weighs much. With an LSTM or a frozen model a word by itself is one thing and a word in context another; both can be chosen. "
+    "Tokens of no kind are not drawn, so that the picture is tidier than the vocabulary is.", _dynamics_tokens), "Which words get high scores and weights?")  # fmt: skip
+SECTIONS.register("dynamics_flow", Section(
+    "What moves the scores", ("dynamics_flow",),
+    "How fast scores would change under gradient flow, split as in the paper. Of the polarity score: A goes with V·W over the scale and is meant to be small, B with the size of W and how one-sided a token is, C with tokens of like vectors. Of the attention score: D goes with V·W and pulls the classes apart, E with the size of V and lifts polarity tokens, F with tokens of like vectors. Terms named layer are what the layer before attention (or inside additive attention) adds by changing itself. "
+    "The terms add up to the whole exactly, but to that of plain gradient descent on all texts without dropout: training used an optimizer with steps of its own, batches and dropout, so that terms say which way scores are pushed and not how far they went. Means over tokens hide those that are pushed the other way.", _dynamics_flow), "Which term moves what, and when?")  # fmt: skip
+SECTIONS.register("dynamics_path", Section(
+    "How training goes", ("dynamics_path",),
+    "The first seed's training, epoch by epoch. Scores are divided by the scale, so compare signs and shapes over scales and not sizes. The epoch that is best on dev is kept, so that what comes after it does not matter for the other sections. Separation at epoch 0 is what random numbers give.", _dynamics_path), "When does attention come to mark words?")  # fmt: skip
 SECTIONS.register("head_distance", Section(
     "Which heads are alike", ("head_distance", "head_map"),
     "The Jensen-Shannon divergence between the rows of every two heads over the corpus, from 0 (the same) to 0.69 (nothing in common), laid out in two dimensions. A head is named next, previous, [CLS], [SEP] or punctuation if more than half (six tenths for the last three) of its attention goes there, broad if its entropy is above 0.78 of the largest possible; the rest is other. "

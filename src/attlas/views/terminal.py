@@ -9,7 +9,7 @@ from rich.text import Text as Styled
 
 from attlas.studies.opened import Study
 from attlas.views.charts import CLASSIFIERS
-from attlas.views.findings import number
+from attlas.views.findings import model_title, number, scale_title
 from attlas.views.look import TextAttention
 from attlas.views.overlay import LEVELS, levels, received_by
 
@@ -90,7 +90,10 @@ def print_scores(study: Study) -> None:
 
 
 def print_probe(study: Study) -> None:
-    """The table of a probe: relations, probes or mentions beside their baselines, or readers of relations beside their controls."""
+    """The table of a probe: relations, probes or mentions beside their baselines, readers of relations beside their controls, or classifiers beside theirs."""
+    if "dynamics" in study.tables:
+        print_dynamics(study)
+        return
     name = "relations" if "relations" in study.tables else str(study.manifest["probe"]["kind"])
     shown = {
         "syntax": {"relation": "relation", "layer": "layer", "head": "head", "accuracy": "accuracy", "low": "from", "high": "to", "baseline": "offset", "offset": "", "random_accuracy": "random", "n": "n"},
@@ -109,4 +112,24 @@ def print_probe(study: Study) -> None:
         ))  # fmt: skip
     console = Console(highlight=False)
     console.print(table)
+    console.print()
+
+
+def print_dynamics(study: Study) -> None:
+    """Classifiers by scale: accuracy and separation beside their controls, means over seeds."""
+    summary = study.table("dynamics_summary")
+    shown = {
+        "accuracy": "accuracy", "accuracy_sd": "sd", "published": "paper", "majority": "majority", "separation": "AUC", "separation_untrained": "before",
+        "separation_count": "count", "separation_frequent": "frequent", "gap": "gap",
+    }  # fmt: skip
+    shown = {name: title for name, title in shown.items() if name in summary and summary[name].notna().any()}
+    table = Table("model", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for title in ("scale", *shown.values()):
+        table.add_column(title, justify="right", no_wrap=True, min_width=len(title))
+    for row in summary.to_dict("records"):
+        cells = ["-" if row[name] != row[name] else f"{row[name]:.3f}" for name in shown]
+        table.add_row(Styled(model_title(row["attention"], row["encoder"])), scale_title(row["scale"]), *cells)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print("AUC: how well attention scores separate polarity tokens from neutral ones; before training, by count alone, and against frequent neutral tokens", style="dim")  # fmt: skip
     console.print()
