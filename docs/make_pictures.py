@@ -13,6 +13,7 @@ import attlas
 from attlas.core.text import Text
 from attlas.studies import Study
 from attlas.views.charts import by_position, export, top_bars
+from attlas.views.dynamics import separation
 from attlas.views.findings import position_period
 from attlas.views.lines import lines_svg, study_lines
 from attlas.views.picture import write_picture
@@ -62,12 +63,19 @@ def explained_pictures(browser: Any, study: Study) -> None:
     page.locator("#explanations figure").first.screenshot(path=FOLDER / "explained.png")
 
 
+def dynamics_picture(study: Study) -> None:
+    """Separation by scale beside its controls."""
+    export(separation(study.table("dynamics_summary"), study.table("dynamics")), FOLDER / "dynamics_separation.png")
+
+
 if __name__ == "__main__":
     studies = [Study.open(folder) for folder in sys.argv[1:]]
     for one in studies:
         charts_of(one)
         if one.has("example_arcs"):
             lines_picture(one)
+        if one.has("dynamics"):
+            dynamics_picture(one)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1000, "height": 800})

@@ -86,7 +86,7 @@ def _by_scale(data: pd.DataFrame, what: str, title: str, width: int, height: int
     step = min(5 * np.log(high / low) / width, 0.6 * nearest / max(1, len(models) - 1))
     aside = data["model"].map(models.index) - (len(models) - 1) / 2
     data = data.assign(at=_short(data["scale"] * np.exp(step * aside), 5), **{name: data[name].round(4) for name in (what, "low", "high")})  # fmt: skip
-    axis = alt.Axis(values=scales, format="~g", grid=False, labelOverlap="greedy", labelSeparation=1)
+    axis = alt.Axis(values=scales, format=".6~g", grid=False, labelOverlap="greedy", labelSeparation=1)
     base = alt.Chart(data).encode(
         x=alt.X("at:Q", title="scale", axis=axis, scale=alt.Scale(type="log", domain=[low, high], nice=False)),
         color=alt.Color("model:N", title=None, scale=alt.Scale(domain=models, range=COLOURS[: len(models)]), legend=alt.Legend(orient="top", columns=5, labelLimit=240, symbolType="circle", symbolStrokeWidth=0, symbolOpacity=1)),
@@ -266,7 +266,7 @@ def weights(frame: pd.DataFrame) -> alt.ConcatChart | None:
         .mark_boxplot(size=24, opacity=0.8, outliers={"size": 9, "opacity": 0.45})
         .encode(
             x=alt.X("kind:N", title=None, scale=alt.Scale(domain=names), axis=alt.Axis(labelAngle=0 if max(map(len, names)) < 10 else -40, labelLimit=120)),
-            y=alt.Y(f"w{place}:Q", title="mean weight on test", axis=alt.Axis(format="~g", tickCount=5), scale=alt.Scale(type="sqrt", domain=_around(data[f"w{place}"]))),
+            y=alt.Y(f"w{place}:Q", title="mean weight on test", axis=alt.Axis(format=".6~g", tickCount=5), scale=alt.Scale(type="sqrt", domain=_around(data[f"w{place}"]))),
             color=_kind(data, legend=False),
         )
         .properties(width=wide, height=210, title=cell)
@@ -325,7 +325,7 @@ def flow(frame: pd.DataFrame) -> alt.VConcatChart:
         order = sorted(set(own["term"]), key=lambda title: (title == TERMS["sum"], title[0], ": layer" in title))
         lines = alt.Chart().mark_line(strokeWidth=1.8, point=own["epoch"].nunique() < 8).encode(
             x=alt.X("epoch:Q", axis=alt.Axis(tickCount=3, format="d", grid=False, labelOverlap="greedy", labelSeparation=2), scale=alt.Scale(nice=False)),
-            y=alt.Y("mean:Q", title=f"change of {said}", axis=alt.Axis(format="~g", tickCount=5)), color=colour,
+            y=alt.Y("mean:Q", title=f"change of {said}", axis=alt.Axis(format=".6~g", tickCount=5)), color=colour,
             tooltip=[alt.Tooltip("term:N"), alt.Tooltip("kind:N"), alt.Tooltip("epoch:Q"), alt.Tooltip("mean:Q", title="mean change")],
         )  # fmt: skip
         zero = alt.Chart().mark_rule(color=charts.GREY, strokeWidth=1).encode(y=alt.datum(0))
@@ -361,7 +361,7 @@ def path(frame: pd.DataFrame) -> alt.ConcatChart:
         base = base.transform_filter(f"isValid(datum.{what})")
         lines = base.mark_line(strokeWidth=1.8, point=data["epoch"].nunique() < 8).encode(
             x=alt.X("epoch:Q", axis=alt.Axis(tickCount=5, format="d", grid=False), scale=alt.Scale(nice=False, domain=[0, int(data["epoch"].max())])),
-            y=alt.Y(f"{what}:Q", title=None, axis=alt.Axis(format="~g", tickCount=5), scale=alt.Scale(zero=False)),
+            y=alt.Y(f"{what}:Q", title=None, axis=alt.Axis(format=".6~g", tickCount=5), scale=alt.Scale(zero=False)),
             color=colour,
             tooltip=[alt.Tooltip("scale:N"), alt.Tooltip("epoch:Q"), alt.Tooltip(f"{what}:Q", title=title)],
         )  # fmt: skip
