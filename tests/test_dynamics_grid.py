@@ -376,8 +376,8 @@ def grid_of(small: SimpleNamespace, folder: Path, workers: int = 2) -> dict[Cell
 
 
 FAILS = "import sys, time; sys.stdin.readline(); print('{\"error\": \"no such luck\"}', flush=True); time.sleep(20)"
-SLOW = "import sys, time; sys.stdin.readline(); print('{\"epoch\": 1}', flush=True); time.sleep(6); print('{\"done\": true}', flush=True)"  # fmt: skip
-BABBLES = "import sys, time; print('hello', flush=True); time.sleep(6)"
+SLOW = "import sys, time; sys.stdin.readline(); print('{\"epoch\": 1}', flush=True); time.sleep(4); print('{\"done\": true}', flush=True)"  # fmt: skip
+BABBLES = "import sys, time; print('hello', flush=True); time.sleep(4)"
 KILLED = "import os, pathlib, sys; sys.stdin.readline(); (pathlib.Path(sys.argv[1]) / 'dot-none-1-0.json.tmp').write_text('{'); os.kill(os.getpid(), 9)"  # fmt: skip
 
 
@@ -386,7 +386,7 @@ def test_what_goes_wrong_in_a_worker_is_said_and_stops_all(tmp_path, with_worker
     began = time.monotonic()
     with pytest.raises(StudyError, match="no such luck"):
         grid_of(small, tmp_path)
-    assert time.monotonic() - began < 5  # not only when the other is done, too
+    assert time.monotonic() - began < 3  # not only when the other is done, too
 
 
 @pytest.mark.parametrize("code", ["'it ends'", "'it ends'; import os; os._exit(7)", "import sys; sys.stdin.readline()", BABBLES])  # fmt: skip
@@ -395,7 +395,7 @@ def test_a_worker_that_ends_or_babbles_is_one_clear_error(tmp_path, with_workers
     began = time.monotonic()
     with pytest.raises(StudyError, match=r"dot-none-1.*run the same command again"):
         grid_of(small, tmp_path)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 3
 
 
 def test_with_a_worker_killed_it_goes_on_to_the_same(tmp_path, with_workers, small):
@@ -461,13 +461,14 @@ def test_killed_among_its_workers_it_goes_on_to_the_same_bytes_as_one_alone(home
     first = there()
     assert 1 <= len(first) <= 6
 
-    process, seen = start(), there()
+    process, seen = start(), set()
     while process.poll() is None:
-        seen = there() or seen
+        with suppress(FileNotFoundError):  # at the end they are removed
+            seen |= {*there().items()}
         time.sleep(0.005)
     said, error = process.communicate(60)
     assert process.returncode == 0, error
-    assert first.items() <= seen.items()  # what was done is not done again
+    assert {(name, when) for name, when in seen if name in first} == {*first.items()}  # what was done is not done again
     assert table_bytes(out) == table_bytes(home.place / "whole")
     shown = json.loads(said)
     assert {key: shown[key] for key in home.done.result} == home.done.result
@@ -597,7 +598,7 @@ def test_mistakes_are_one_line_and_exit_code_two(command, tmp_path, home):
         "workers": (*on, "--workers", 0),
         "min_count": (*on, "--min-count", 999),
         "a smaller learning rate": (*on, "--scales", 1, "--optimizer", "sgd", "--learning-rate", 1e30, "--dropout", 0, "--epochs", 9),
-        "nowhere.txt": (*on, "--encoders", "vectors", "--source", "nowhere.txt"),
+        "nowhere.txt": (*on, "--encoders", "vectors", "--source", tmp_path / "nowhere.txt"),
         "seed|negative": ("--data", "synthetic:texts=50,seed=-1"),
         "'size'": ("--data", "synthetic:size=50"),
         "file is a file": (*on, "--scales", 1, "--out", "file"),
