@@ -39,8 +39,12 @@ def dynamics(
     out: Annotated[Path, typer.Option("--out", help="The folder for tables and report.")] = Path("runs/dynamics"),
     text: TextColumn = None,
     label: LabelColumn = "label",
-    source: Annotated[
-        str | None, typer.Option("--source", help="For encoder vectors a file of GloVe's layout, for encoder model a model; the embedded model if not given.")
+    vectors: Annotated[
+        str | None,
+        typer.Option("--vectors", help="For encoder vectors: a file of GloVe's layout, or a model whose input embeddings are taken; the embedded model if not given."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="For encoder model: a folder or a hub id; the embedded model if not given.")
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", help="How many classifiers of each kind, from --seed on.")] = 1,
     seed: Seed = 0,
@@ -55,7 +59,7 @@ def dynamics(
     patience: Annotated[int | None, typer.Option("--patience", help="Stop after so many epochs that are no better on dev.")] = None,
     min_count: Annotated[int, typer.Option("--min-count", help="Tokens that occur less often are not known.")] = 1,
     tokens: Annotated[str, typer.Option("--tokens", help="words, or blanks if tokens are set apart by blanks already; lower-cased.")] = "words",
-    rule: Annotated[str, typer.Option("--rule", help="Which words are polarity tokens: code (words of one class are in), or paper (they are out).")] = "code",
+    rule: Annotated[str, typer.Option("--rule", help="Which words are polarity tokens: code (words of one class are in), paper (they are out), balanced (classes of unequal size).")] = "code",
     workers: Workers = None,
     fresh: Fresh = False,
     report: Report = True,
@@ -71,7 +75,7 @@ def dynamics(
         from attlas.dynamics.pipeline import run_dynamics
 
     done = run_dynamics(
-        train, dev, test, out, scales=numbers, encoders=listed(encoders), attention=listed(attention), seeds=seeds, seed=seed, text=text, label=label, source=source, tokenize=tokens,
+        train, dev, test, out, scales=numbers, encoders=listed(encoders), attention=listed(attention), seeds=seeds, seed=seed, text=text, label=label, vectors=vectors, model=model, tokenize=tokens,
         workers=workers, fresh=fresh, say=begun, epochs=epochs, dim=dim, dropout=dropout, l2=l2, vw_penalty=vw_penalty, optimizer=optimizer, learning_rate=learning_rate, batch_size=batch_size,
         patience=patience, min_count=min_count, rule=rule,
     )  # fmt: skip

@@ -125,8 +125,9 @@ def dynamics(
         "runs/dynamics-paper"
     ),
     parts: Annotated[
-        str, typer.Option("--parts", help="Some of sst, news1, imdb, news2, flow, penalty, frozen, synthetic.")
-    ] = "sst,news1,imdb,news2,flow,penalty,frozen,synthetic",
+        str,
+        typer.Option("--parts", help="Some of sst, news1, imdb, news2, differences, flow, penalty, frozen, synthetic."),
+    ] = "sst,news1,imdb,news2,differences,flow,penalty,frozen,synthetic",
     seeds: Annotated[
         int | None, typer.Option("--seeds", help="Classifiers of each kind; three, one for imdb, if not given.")
     ] = None,

@@ -8,11 +8,20 @@ from attlas.core.lazy import lazily
 
 if TYPE_CHECKING:
     from attlas.dynamics.classifier import AttentionClassifier
-    from attlas.dynamics.flow import Flow, check_flow, flow
+    from attlas.dynamics.flow import Flow, Parameters, check_flow, flow_terms
     from attlas.dynamics.pipeline import run_dynamics
     from attlas.dynamics.scores import separation, token_kinds
 
-__all__ = ["AttentionClassifier", "Flow", "check_flow", "flow", "run_dynamics", "separation", "token_kinds"]
+__all__ = [
+    "AttentionClassifier",
+    "Flow",
+    "Parameters",
+    "check_flow",
+    "flow_terms",
+    "run_dynamics",
+    "separation",
+    "token_kinds",
+]
 
 __getattr__ = lazily(
     __name__,
@@ -20,7 +29,8 @@ __getattr__ = lazily(
         "AttentionClassifier": "attlas.dynamics.classifier",
         "Flow": "attlas.dynamics.flow",
         "check_flow": "attlas.dynamics.flow",
-        "flow": "attlas.dynamics.flow",
+        "flow_terms": "attlas.dynamics.flow",
+        "Parameters": "attlas.dynamics.flow",
         "run_dynamics": "attlas.dynamics.pipeline",
         "separation": "attlas.dynamics.scores",
         "token_kinds": "attlas.dynamics.scores",

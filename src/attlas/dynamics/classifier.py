@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.dynamics.bags import TOKENIZERS, Bags, Numbers, Tokenizer, bagged, tokens_of, vocabulary_of
-from attlas.dynamics.flow import Parameters, flow
+from attlas.dynamics.flow import Parameters, check_flow, flow_terms
 from attlas.dynamics.inputs import encoded, static_rows, word_states
 from attlas.dynamics.layers import ATTENTION, ENCODERS, FROZEN, Network, Shape
 from attlas.dynamics.scores import RULES, interpretability, kind_means, token_kinds, token_table
@@ -35,6 +36,7 @@ Floats = npt.NDArray[Any]
 FORMAT = "attlas attention classifier 1"
 DEV_SHARE = 0.1
 FEW = 2  # classes at least
+FEWEST = 20  # texts of which some can be set aside
 
 
 class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -131,13 +133,6 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.classes_, self.vocabulary_ = np.array(classes), bags.words
         self.counts_ = bags.counts(codes, len(self.classes_))
         kinds = token_kinds(self.counts_, self.classes_.tolist(), self.rule)
-        torch_state = torch.get_rng_state()
-        torch.manual_seed(self.seed)
-        try:
-            table = self._table(bags) if rows is None else Table(np.asarray(rows), frozen=True)
-            network = Network(self._shape(table.rows.shape[1]))
-        finally:
-            torch.set_rng_state(torch_state)
         settings = Settings(
             self.optimizer, self.learning_rate, self.lr_decay, self.epochs, self.batch_size, self.l2, self.vw_penalty, self.patience, self.seed
         )  # fmt: skip
@@ -146,14 +141,14 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         def watch(moment: Moment, row: dict[str, Any]) -> None:
             if moment.epoch == 0:
-                self.untrained_ = self._token_table(moment, bags, where=False)
+                self.untrained_ = self.token_table_at(moment, bags, where=False)
             if self.record and (moment.epoch % self.record == 0 or moment.epoch == self.epochs):
-                found = self.untrained_ if moment.epoch == 0 else self._token_table(moment, bags, where=False)
+                found = self.untrained_ if moment.epoch == 0 else self.token_table_at(moment, bags, where=False)
                 told = interpretability(found)
                 row |= {"separation": told["separation"], "gap": told["gap"]}
                 by_kind.extend({"epoch": moment.epoch, **one} for one in kind_means(found))
                 if not moment.contextual:
-                    terms = flow(Parameters.of(moment), bags, codes).by_kind(kinds, self.counts_)
+                    terms = flow_terms(Parameters.of(moment), bags, codes).by_kind(kinds, self.counts_)
                     flows.extend({"epoch": moment.epoch, **one} for one in terms)
             report(moment.epoch, self.epochs)
 
@@ -163,6 +158,13 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             progress_bar("training", "epochs", False if tell else self.progress) as bar,
         ):
             report = tell or bar
+            before = torch.get_rng_state()
+            torch.manual_seed(self.seed)
+            try:
+                table = self._table(bags) if rows is None else Table(np.asarray(rows), frozen=True)
+                network = Network(self._shape(table.rows.shape[1]))
+            finally:
+                torch.set_rng_state(before)
             trained = train(network, table, bags, codes, dev, settings, watch)
         self.moment_, self.epoch_ = trained.best, trained.best.epoch
         self.history_ = pd.DataFrame(trained.history)
@@ -175,18 +177,29 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name, known in (("attention", ATTENTION), ("encoder", ENCODERS), ("optimizer", tuple(OPTIMIZERS)), ("rule", RULES)):  # fmt: skip
             if getattr(self, name) not in known:
                 raise MeasureError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
-        if not (isinstance(self.scale, int | float) and np.isfinite(self.scale) and self.scale > 0):
+        if not (_is_number(self.scale) and np.isfinite(self.scale) and self.scale > 0):
             raise MeasureError(f"scale (lambda) is {self.scale!r}; attention scores are divided by it, so it must be a number above 0")  # fmt: skip
-        if not 0 <= self.dropout < 1:
+        if not (_is_number(self.dropout) and 0 <= self.dropout < 1):
             raise MeasureError(f"dropout is {self.dropout!r}; it must be at least 0 and below 1")
-        for name, least in (("dim", 1), ("epochs", 1), ("batch_size", 1), ("min_count", 1), ("record", 0)):
+        for name, least in (
+            ("dim", 1),
+            ("epochs", 1),
+            ("batch_size", 1),
+            ("min_count", 1),
+            ("record", 0),
+            ("seed", 0),
+            ("patience", 1),
+        ):
             value = getattr(self, name)
+            if value is None and name == "patience":
+                continue
             if not isinstance(value, int | np.integer) or value < least:
                 raise MeasureError(f"{name} is {value!r}; it must be a whole number of at least {least}")
         for name in ("l2", "vw_penalty", "lr_decay", "init"):
-            if not getattr(self, name) >= 0:
+            value = getattr(self, name)
+            if not (_is_number(value) and value >= 0):
                 raise MeasureError(f"{name} is {getattr(self, name)!r}; it must not be below 0")
-        if self.learning_rate is not None and not self.learning_rate > 0:
+        if self.learning_rate is not None and not (_is_number(self.learning_rate) and self.learning_rate > 0):
             raise MeasureError(f"learning_rate is {self.learning_rate!r}; it must be above 0")
         if not callable(self.tokenize) and self.tokenize not in TOKENIZERS:
             raise MeasureError(f"tokenize is {self.tokenize!r}; it must be {', '.join(TOKENIZERS)}, or a function")
@@ -205,7 +218,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             labels = [one.label if isinstance(one, Text) else None for one in given]
             if any(label is None for label in labels):
                 raise MeasureError(f"{what} needs labels: give them as y, or Texts that have them")
-        found = np.asarray(labels)
+        given_labels = list(labels)
+        if any(label is None or label != label for label in given_labels):
+            raise MeasureError(f"some labels of {what} are missing (None or NaN); leave out texts without a label")
+        if len({isinstance(label, str) for label in given_labels}) > 1:
+            raise MeasureError(f"some labels of {what} are strings and some are not; make them alike")
+        found = np.asarray(given_labels)
         if found.ndim != 1 or len(found) != len(given):
             raise MeasureError(f"there are {len(given)} texts but labels of shape {found.shape}; give one label a text")
         if not len(given):
@@ -229,7 +247,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return kept, wanted
         places = np.arange(len(texts))
         few = round(DEV_SHARE * len(texts)) < len(self.classes_) or min(np.unique(labels, return_counts=True)[1]) < 2
-        if len(texts) < 20 or (few and len(texts) < 10 * FEW):
+        if len(texts) < FEWEST:
             return None  # too few to set any aside
         rest, chosen = train_test_split(places, test_size=DEV_SHARE, random_state=self.seed, stratify=None if few else labels)  # fmt: skip
         if len(np.unique(labels[rest])) < len(self.classes_):
@@ -257,7 +275,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         return Shape(len(self.vocabulary_), dim, outputs, self.attention, self.encoder, float(self.scale), float(self.dropout))  # fmt: skip
 
-    def _token_table(self, moment: Moment, bags: Bags, test: Bags | None = None, where: bool = True) -> pd.DataFrame:
+    def token_table_at(self, moment: Moment, bags: Bags, test: Bags | None = None, where: bool = True) -> pd.DataFrame:
+        """The words at a moment of training, from texts that are numbered already; see `attlas.dynamics.scores.token_table`."""
         return token_table(moment, bags, self.counts_, [str(name) for name in self.classes_], self.rule, test, where)
 
     def decision_function(self, X: Iterable[Any]) -> Floats:  # noqa: N803
@@ -267,7 +286,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return logits[:, 0] if logits.shape[1] == 1 else logits
 
     def predict(self, X: Iterable[Any]) -> npt.NDArray[Any]:  # noqa: N803
-        """The likeliest class of each text. A text of unknown tokens only has a logit of 0: the first class."""
+        """The likeliest class of each text; of two, the first where the logit is 0, as it is for a text of unknown tokens only unless the encoder knows more."""
         logits = self.decision_function(X)
         return self.classes_[(logits > 0).astype(int) if logits.ndim == 1 else logits.argmax(-1)]
 
@@ -279,13 +298,13 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return softmax(logits, axis=-1)
 
     def tokens(self, test: Iterable[Any] | None = None) -> pd.DataFrame:
-        """A row for each word that was learnt from: occurrences by class, gamma, kind, polarity and attention score; `weight` is the mean attention weight in `test`, or in the texts learnt from."""
+        """A row for each word that was learnt from: occurrences by class, gamma, kind, polarity and attention score; `weight` is the mean attention weight in `test`, or in the texts learnt from. Of a classifier that was loaded, what texts are needed for is NaN."""
         check_is_fitted(self, "moment_")
-        return self.token_table(None if test is None else self._bags(list(test)))
-
-    def token_table(self, test: Bags | None = None) -> pd.DataFrame:
-        """The same for texts that are numbered already."""
-        return self._token_table(self.moment_, self.learnt()[0], test)
+        seen = None if test is None else self._bags(list(test))
+        if hasattr(self, "_learnt"):
+            return self.token_table_at(self.moment_, self.learnt()[0], seen)
+        empty = Bags(np.zeros(0, np.int64), np.zeros(1, np.int64), self.vocabulary_)  # loaded: its texts are not there
+        return self.token_table_at(self.moment_, empty, seen, where=seen is not None and not self.moment_.contextual)
 
     def weights(self, X: Iterable[Any]) -> list[pd.DataFrame]:  # noqa: N803
         """For each text a row for each token: token, attention weight, attention score, polarity, and whether it is known."""
@@ -296,7 +315,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         read, out = self.moment_.read(bags), []
         for text, (start, stop) in enumerate(zip(bags.starts[:-1], bags.starts[1:], strict=True)):
             polarity = read.polarity[start:stop]
-            told = {"polarity": polarity[:, 0]} if polarity.shape[1] == 1 else {f"polarity_{name}": polarity[:, place] for place, name in enumerate(self.classes_)}  # fmt: skip
+            told = {"polarity": polarity[:, 0]} if polarity.shape[1] == 1 else {f"polarity:{name}": polarity[:, place] for place, name in enumerate(self.classes_)}  # fmt: skip
             out.append(pd.DataFrame({"token": tokens[text], "weight": read.weights[start:stop], "attention_score": read.scores[start:stop], **told, "known": bags.ids[start:stop] < len(bags.words)}))  # fmt: skip
         return out
 
@@ -308,7 +327,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The terms that move the scores of every word now, on the texts learnt from: token, A, B, C, polarity_rate, D, E, F, attention_rate."""
         check_is_fitted(self, "moment_")
         bags, codes = self.learnt()
-        return flow(Parameters.of(self.moment_), bags, codes).frame(bags.words, self.counts_)
+        return flow_terms(Parameters.of(self.moment_), bags, codes).frame(bags.words, self.counts_)
+
+    def check_flow(self) -> float:
+        """The largest difference between the sums of terms and automatic differentiation, relative to the largest rate; slow where there are many texts."""
+        check_is_fitted(self, "moment_")
+        return check_flow(Parameters.of(self.moment_), *self.learnt())
 
     def learnt(self) -> tuple[Bags, Numbers]:
         """The texts that it learnt from, numbered, and the numbers of their classes."""
@@ -354,3 +378,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise AttlasError(f"{place} holds no attention classifier: {error}") from error
         return out
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, one of numpy's among them, and no truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool)

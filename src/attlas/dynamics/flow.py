@@ -113,11 +113,9 @@ class Flow:
         return out
 
 
-def flow(parameters: Parameters, bags: Bags, codes: Numbers) -> Flow:
-    """The terms of all words at once, from the texts learnt from; tokens that are not known must not be among them."""
+def flow_terms(parameters: Parameters, bags: Bags, codes: Numbers) -> Flow:
+    """The terms of all words at once, from the texts learnt from; a token that is not known has a vector of zeros, which stays."""
     vectors, query, output, scale = parameters.vectors, parameters.query, parameters.output, parameters.scale
-    if (bags.ids >= len(vectors)).any():
-        raise MeasureError("the flow is over the texts that were learnt from; these hold tokens that are not known")
     states = vectors if parameters.layer is None else vectors @ parameters.layer.T
     keys = states if parameters.key is None else np.tanh(states @ parameters.key.T)
     scores, polarity = keys @ query / scale, states @ output.T
@@ -159,6 +157,8 @@ def flow(parameters: Parameters, bags: Bags, codes: Numbers) -> Flow:
 
 def _sums(scores: Floats, polarity: Floats, bags: Bags, codes: Numbers) -> tuple[Floats, Floats, float]:
     """P [word, output], R [word] and the mean loss, from the scores of words."""
+    size = len(scores)
+    scores, polarity = np.append(scores, 0.0), np.concatenate([polarity, np.zeros_like(polarity[:1])])  # unknown tokens
     weights = np.empty(len(bags.ids))
     kernels.softmax(scores[bags.ids], bags.starts, weights)
     each = polarity[bags.ids]
@@ -168,15 +168,17 @@ def _sums(scores: Floats, polarity: Floats, bags: Bags, codes: Numbers) -> tuple
     else:
         missed = np.eye(logits.shape[1])[codes] - over_classes(logits, axis=1)
     loss = float(loss_of(torch.from_numpy(logits), torch.from_numpy(codes)))
-    text, size = bags.text_of, len(scores)
+    text = bags.text_of
     held = weights[:, None] * missed[text] / len(bags)
     away = (held * (each - logits[text])).sum(-1)
-    pull: Floats = np.stack([np.bincount(bags.ids, column, minlength=size) for column in held.T], -1).astype(np.float64)
-    return pull, np.bincount(bags.ids, away, minlength=size).astype(np.float64), loss
+    pull: Floats = np.stack([np.bincount(bags.ids, column, minlength=size + 1)[:size] for column in held.T], -1).astype(
+        np.float64
+    )
+    return pull, np.bincount(bags.ids, away, minlength=size + 1)[:size].astype(np.float64), loss
 
 
 def autograd_flow(parameters: Parameters, bags: Bags, codes: Numbers) -> tuple[Floats, Floats]:
-    """ds/dtau [word, output] and da/dtau [word] by automatic differentiation: both scores moved along the negative gradient of the loss. Slow; the reference of `flow`."""
+    """ds/dtau [word, output] and da/dtau [word] by automatic differentiation: both scores moved along the negative gradient of the loss. Slow; the reference of `flow_terms`."""
     names = ["query", "output", *([] if parameters.frozen else ["vectors"]), *(name for name in ("layer", "key") if getattr(parameters, name) is not None)]  # fmt: skip
     start = {name: torch.from_numpy(np.array(getattr(parameters, name))) for name in ("vectors", *names)}
     starts, ids = bags.starts.tolist(), torch.from_numpy(bags.ids)
@@ -187,7 +189,7 @@ def autograd_flow(parameters: Parameters, bags: Bags, codes: Numbers) -> tuple[F
         return states @ given["output"].T, keys @ given["query"] / parameters.scale
 
     def loss(given: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        polarity, scores = of_words(given)
+        polarity, scores = (torch.cat([part, torch.zeros_like(part[:1])]) for part in of_words(given))  # unknown tokens
         texts = [ids[one:other] for one, other in pairwise(starts)]
         logits = torch.stack([torch.softmax(scores[text], 0) @ polarity[text] for text in texts])
         return loss_of(logits, torch.from_numpy(codes))
@@ -202,6 +204,6 @@ def autograd_flow(parameters: Parameters, bags: Bags, codes: Numbers) -> tuple[F
 
 def check_flow(parameters: Parameters, bags: Bags, codes: Numbers) -> float:
     """The largest difference between the sums of terms and automatic differentiation, over both scores and all words, relative to the largest rate."""
-    found, (polarity, attention) = flow(parameters, bags, codes), autograd_flow(parameters, bags, codes)
+    found, (polarity, attention) = flow_terms(parameters, bags, codes), autograd_flow(parameters, bags, codes)
     pairs = ((found.polarity_rate, polarity), (found.attention_rate, attention))
     return max(float(np.abs(ours - theirs).max() / max(np.abs(theirs).max(), np.finfo(float).tiny)) for ours, theirs in pairs)  # fmt: skip

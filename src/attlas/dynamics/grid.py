@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from attlas.core.errors import StudyError
 from attlas.core.files import replacing, write_json, writing
@@ -28,6 +29,8 @@ from attlas.dynamics.bags import Bags, Numbers
 from attlas.dynamics.classifier import AttentionClassifier
 from attlas.dynamics.scores import NEGATIVE, NEUTRAL, OTHER, POSITIVE, interpretability, separation
 from attlas.dynamics.training import guesses_of
+from attlas.studies.engines import one_thread_each
+from attlas.studies.run import versions
 
 PARTS = ("train", "dev", "test")
 CELLS, DATA = "cells", "data"
@@ -45,7 +48,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return f"{self.attention}-{self.encoder}-{self.scale:g}-{self.seed}"
+        return f"{self.attention}-{self.encoder}-{self.scale!r}-{self.seed}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +61,7 @@ class Data:
     rows: Mapping[str, np.ndarray]  # the words of a frozen encoder, by encoder
     states: Mapping[str, np.ndarray]  # the tokens of a frozen model, by part
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, fingerprint: str) -> None:
         """Arrays a file each, so that workers share the memory of those that are large."""
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +71,7 @@ class Data:
         for name, array in arrays.items():
             with replacing(folder / f"{name}.npy") as file:
                 np.save(file, array)
-        write_json(folder / "data.json", {"classes": list(self.classes), "words": list(self.bags["train"].words), "rows": sorted(self.rows), "states": sorted(self.states)})  # fmt: skip
+        write_json(folder / "data.json", {"fingerprint": fingerprint, "classes": list(self.classes), "words": list(self.bags["train"].words), "rows": sorted(self.rows), "states": sorted(self.states)})  # fmt: skip
 
     @classmethod
     def read(cls, folder: Path) -> Data:
@@ -97,12 +100,19 @@ def fit_cell(cell: Cell, data: Data, options: Mapping[str, Any], detailed: bool,
     own = {**options, "record": options["record"] if detailed else 0}
     classifier = AttentionClassifier(attention=cell.attention, encoder=cell.encoder, scale=cell.scale, seed=cell.seed, **own)  # fmt: skip
     bags = {part: _with_states(data, part, cell.encoder) for part in PARTS}
+    with one_thread_each(), threadpool_limits(1, "blas"):
+        return _fitted(classifier, cell, bags, data, detailed, tell)
+
+
+def _fitted(
+    classifier: AttentionClassifier, cell: Cell, bags: Mapping[str, Bags], data: Data, detailed: bool, tell: Tell
+) -> Fitted:  # fmt: skip
     classifier.fit_bags(bags["train"], data.codes["train"], (bags["dev"], data.codes["dev"]), tell, data.classes, data.rows.get(cell.encoder))  # fmt: skip
     read = classifier.moment_.read(bags["test"])
     right = guesses_of(read.logits) == data.codes["test"]
     accuracy, n = float(right.mean()), len(right)
     low, high = wilson(accuracy, n)
-    tokens = classifier.token_table(bags["test"])
+    tokens = classifier.token_table_at(classifier.moment_, bags["train"], bags["test"])
     kinds = tokens["kind"].value_counts().to_dict()
     polar = int(sum(count for kind, count in kinds.items() if kind not in (NEUTRAL, OTHER)))
     two = {"tokens_positive": int(kinds.get(POSITIVE, 0)), "tokens_negative": int(kinds.get(NEGATIVE, 0))} if len(data.classes) == 2 else {}  # fmt: skip
@@ -133,7 +143,7 @@ def written(folder: Path, cell: Cell, key: str) -> Fitted | None:
         found = json.loads((folder / f"{cell.name}.json").read_text())
         if found["key"] != key:
             return None
-        tokens = pd.read_parquet(folder / f"{cell.name}.parquet") if found["detailed"] else None
+        tokens = pd.read_parquet(folder / f"{cell.name}-{key[:16]}.parquet") if found["detailed"] else None
     except (OSError, ValueError, KeyError):
         return None
     return Fitted(found["row"], found["tables"], tokens)
@@ -142,15 +152,15 @@ def written(folder: Path, cell: Cell, key: str) -> Fitted | None:
 def write(folder: Path, cell: Cell, key: str, fitted: Fitted) -> None:
     """The table first and the row last, so that a row means that all is there."""
     if fitted.tokens is not None:
-        with replacing(folder / f"{cell.name}.parquet") as file:
+        with replacing(folder / f"{cell.name}-{key[:16]}.parquet") as file:
             fitted.tokens.to_parquet(file, index=False)
     write_json(folder / f"{cell.name}.json", {"key": key, "row": fitted.row, "tables": fitted.tables, "detailed": fitted.tokens is not None})  # fmt: skip
 
 
 def run_grid(
-    folder: Path, data: Data, cells: Sequence[Cell], options: Mapping[Cell, Mapping[str, Any]], fingerprint: str, workers: int, tell: Tell
+    folder: Path, data: Callable[[], Data], cells: Sequence[Cell], options: Mapping[Cell, Mapping[str, Any]], fingerprint: str, workers: int, tell: Tell
 ) -> dict[Cell, Fitted]:  # fmt: skip
-    """Train every cell that is not there yet, each with its options; `tell` hears how many epochs are done, of how many, over all cells."""
+    """Train every cell that is not there yet, each with its options; `data` makes the texts if there is one; `tell` hears how many epochs are done, of how many, over all cells."""
     place = folder / CELLS
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
@@ -161,10 +171,10 @@ def run_grid(
     total = sum(int(job["options"]["epochs"]) for job in jobs.values())
     counted = _Counted(tell, total, total - sum(int(job["options"]["epochs"]) for job in missing))
     if missing:
-        data.write(place / DATA)
+        made = _prepared(place / DATA, data, fingerprint)
         if workers == 1 or len(missing) == 1:
             for job in missing:
-                fit_job(place, job, counted.of(job), data)
+                fit_job(place, job, counted.of(job), made)
                 counted.of(job)(job["options"]["epochs"], 0)
         else:
             _in_processes(place, missing, min(workers, len(missing)), counted)
@@ -177,9 +187,23 @@ def run_grid(
     return {cell: done[cell] for cell in cells}
 
 
+def _prepared(folder: Path, make: Callable[[], Data], fingerprint: str) -> Data:
+    """The numbered texts of a grid: found again if an earlier run left them, else made and written."""
+    try:
+        if json.loads((folder / "data.json").read_text())["fingerprint"] == fingerprint:
+            return Data.read(folder)
+    except (OSError, ValueError, KeyError):
+        pass
+    data = make()
+    data.write(folder, fingerprint)
+    return data
+
+
 def _job(cell: Cell, options: Mapping[str, Any], fingerprint: str, detailed: bool) -> dict[str, Any]:
     """What a worker is told of a cell; the key says by what its result can be known again."""
-    key = hashlib.sha256(json.dumps([fingerprint, sorted(options.items()), detailed], default=str).encode()).hexdigest()
+    key = hashlib.sha256(
+        json.dumps([fingerprint, asdict(cell), sorted(options.items()), detailed, versions()], default=str).encode()
+    ).hexdigest()
     return {"cell": asdict(cell), "options": dict(options), "detailed": detailed, "key": key}
 
 
@@ -293,8 +317,8 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
             row |= {name: group[name].mean(), f"{name}_sd": group[name].std()}
         for name in ("accuracy_low", "accuracy_high", "separation_low", "separation_high"):
             row[name] = group[name].mean()
-        row |= {"gap_low": group["gap"].min(), "gap_high": group["gap"].max()}
-        for name in ("majority", "dev_accuracy", "separation_untrained", "separation_count", "separation_frequent", "separation_local", "polarity_auc"):  # fmt: skip
+        row |= {"gap_size": group["gap"].abs().mean(), "gap_low": group["gap"].min(), "gap_high": group["gap"].max()}
+        for name in ("majority", "dev_accuracy", "separation_untrained", "separation_count", "separation_frequent", "separation_least", "separation_local", "polarity_auc"):  # fmt: skip
             row[name] = group[name].mean()
         out.append(row)
     return pd.DataFrame(out)

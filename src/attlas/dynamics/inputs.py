@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,22 +21,54 @@ from attlas.models.vectors import GloveVectors, ModelVectors, Vectors, standardi
 Floats = npt.NDArray[np.float32]
 
 
+def vectors_of(source: Any = None) -> Vectors:
+    """Static vectors from a file of GloVe's layout, a mapping from words to numbers, or the input embeddings of a model (the embedded one if None)."""
+    if isinstance(source, Mapping):
+        return MappedVectors(source)
+    if isinstance(source, str | Path) and _is_file(source):
+        return GloveVectors(source)
+    if hasattr(source, "of") and hasattr(source, "digest"):
+        return cast(Vectors, source)
+    return ModelVectors(model_of(source))
+
+
+def _is_file(source: str | Path) -> bool:
+    """Whether a name is that of a file of vectors; one that looks like a file and is not there is an error."""
+    path = Path(source).expanduser()
+    if path.suffix in (".txt", ".gz", ".vec") and not path.is_file():
+        raise MeasureError(f"there is no file of vectors {source}; give one of GloVe's layout, or a model")
+    return path.is_file()
+
+
+class MappedVectors:
+    """Vectors from a mapping of words to numbers, standardised as others are."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.table = standardised(np.array(list(given.values()), dtype=np.float32))
+        self.rows = {str(word): row for row, word in enumerate(given)}
+
+    name = "a mapping"
+
+    @property
+    def size(self) -> int:
+        return int(self.table.shape[1])
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.table.tobytes() + "\n".join(self.rows).encode()).hexdigest()
+
+    def of(self, words: Sequence[str]) -> Floats:
+        """The vector of each word, zeros if unknown: [word, size]."""
+        out = np.zeros((len(words), self.size), dtype=np.float32)
+        for number, word in enumerate(words):
+            if word in self.rows:
+                out[number] = self.table[self.rows[word]]
+        return out
+
+
 def static_rows(words: Sequence[str], source: Any = None) -> Floats:
     """The vectors of words and, last, zeros for tokens that are not known: [word + 1, size]. A word without a vector has zeros, too, which is the mean word."""
-    if isinstance(source, Mapping):
-        known = standardised(np.array(list(source.values()), dtype=np.float32))
-        place = {str(word): row for row, word in enumerate(source)}
-        rows = np.zeros((len(words), known.shape[1]), dtype=np.float32)
-        for number, word in enumerate(words):
-            if word in place:
-                rows[number] = known[place[word]]
-    else:
-        vectors: Vectors
-        if isinstance(source, str | Path) and Path(source).expanduser().is_file():
-            vectors = GloveVectors(source)
-        else:
-            vectors = ModelVectors(_model(source))
-        rows = vectors.of(list(words))
+    rows = vectors_of(source).of(list(words))
     if not rows.any():
         raise MeasureError("none of the words learnt from has a vector; are the vectors of another language, or cased?")
     return np.concatenate([rows, np.zeros((1, rows.shape[1]), dtype=np.float32)])
@@ -42,17 +76,31 @@ def static_rows(words: Sequence[str], source: Any = None) -> Floats:
 
 def word_states(words: Sequence[str], source: Any, progress: bool | None = None) -> Floats:
     """What a frozen model makes of each word by itself, and zeros for tokens that are not known: [word + 1, size]."""
-    rows = _states(_model(source), [[word] for word in words], progress, "words by themselves")
+    rows = _states(model_of(source), [[word] for word in words], progress, "words by themselves")
     return np.concatenate([rows, np.zeros((1, rows.shape[1]), dtype=np.float32)])
 
 
 def encoded(bags: Bags, tokens: Sequence[Sequence[str]], source: Any, progress: bool | None = None) -> Bags:
     """The same texts with what a frozen model makes of each token in its text; a token is a word, the mean of its pieces. Tokens that are cut off, or that a tokenizer makes nothing of, have zeros."""
-    return Bags(bags.ids, bags.starts, bags.words, _states(_model(source), tokens, progress, "hidden states"))
+    return Bags(bags.ids, bags.starts, bags.words, _states(model_of(source), tokens, progress, "hidden states"))
 
 
-def _model(source: Any) -> Model:
-    return source if isinstance(source, Model) else load(source)
+def model_of(source: Any) -> Model:
+    """A model: as it is, or loaded; the last one that was loaded is kept."""
+    if isinstance(source, Model):
+        return source
+    return _loaded(source) if source is None or isinstance(source, str | Path) else load(source)
+
+
+@lru_cache(maxsize=1)
+def _loaded(source: str | Path | None) -> Model:
+    return load(source)
+
+
+def cut_off(model: Model, tokens: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """How many texts, and how many word pieces of them, are behind what a model takes."""
+    found = [one.cut for one in model.encode([(place, Text(str(place), words=tuple(text))) for place, text in enumerate(tokens)])]  # fmt: skip
+    return sum(cut > 0 for cut in found), sum(found)
 
 
 def _states(model: Model, tokens: Sequence[Sequence[str]], progress: bool | None, what: str) -> Floats:

@@ -144,6 +144,10 @@ class Network(nn.Module):
         pooled = F.dropout(pooled, self.shape.dropout, self.training)
         return pooled @ self.output.T, weights
 
+    def products(self) -> Tensor:
+        """V.W of each output. Additive attention has V behind a matrix: there it is that matrix, transposed, times V, as if tanh x were x."""
+        return self.output @ (self.query if self.key is None else self.key.T @ self.query)
+
     @property
     def encoders(self) -> list[nn.Parameter]:
         """The parameters of encoder layers, which a penalty may hold small: those of the layer and of additive attention, no bias."""

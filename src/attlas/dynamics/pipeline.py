@@ -20,7 +20,9 @@ from attlas.corpora.labelled import fingerprint, labelled, split
 from attlas.dynamics.bags import TOKENIZERS, Bags, bagged, tokens_of, vocabulary_of
 from attlas.dynamics.classifier import AttentionClassifier
 from attlas.dynamics.grid import CELLS, PARTS, Cell, Data, assembled, run_grid
-from attlas.dynamics.inputs import encoded, static_rows, word_states
+from attlas.dynamics.inputs import cut_off, encoded, model_of, static_rows, vectors_of, word_states
+from attlas.models import Model
+from attlas.models.vectors import Vectors
 from attlas.studies.derived import Experiment, named_source, remembered, write_derived
 from attlas.studies.run import versions
 
@@ -44,7 +46,9 @@ def run_dynamics(
     seed: int = 0,
     text: str | None = None,
     label: str = "label",
-    source: str | None = None,
+    vectors: str | Path | None = None,
+    model: Any = None,
+    published: Mapping[tuple[str, str, float], float] | None = None,
     tokenize: str = "words",
     by_encoder: Mapping[str, Mapping[str, Any]] | None = None,
     workers: int | None = None,
@@ -55,8 +59,8 @@ def run_dynamics(
 ) -> Experiment:
     """Train a classifier for every attention, encoder, scale and seed, and write what each is and does to `out`.
 
-    `test` is a fifth of `train` if None, `dev` a tenth of what is left. `models` are pairs of attention and encoder, where not every pair is wanted. `source` is the vectors or the model of
-    a frozen encoder. Further options are those of `AttentionClassifier`, `by_encoder` has those that hold for one encoder only; `record` is how often scores and flow are noted, about ten times if not given.
+    `test` is a fifth of `train` if None, `dev` a tenth of what is left. `models` are pairs of attention and encoder, where not every pair is wanted. `vectors` and
+    `model` are those of the frozen encoders (the embedded model if None), `published` accuracies to stand beside. Further options are those of `AttentionClassifier`, `by_encoder` has those that hold for one encoder only; `record` is how often scores and flow are noted, about ten times if not given.
     """
     began, folder = time.perf_counter(), Path(out).expanduser()
     settings = _settings(options)
@@ -69,25 +73,32 @@ def run_dynamics(
         AttentionClassifier(
             cell.attention, cell.encoder, cell.scale, tokenize=tokenize, **others.get(cell.encoder, settings)
         ).check()
+    if workers is not None and workers < 1:
+        raise MeasureError(f"workers is {workers}; it must be at least 1")
     with status("reading the texts"):
         parts = _parts(train, dev, test, text, label, seed)
         classes = _classes(parts)
+    given = {name: one for name, one in (("vectors", _vectors(vectors, pairs)), ("model", _model(model, pairs))) if one is not None}  # fmt: skip
     prints = {name: fingerprint(part) for name, part in parts.items()}
     identity = {
         "kind": KIND, "texts": prints, "cells": [cell.name for cell in cells], "options": {name: str(value) for name, value in sorted({**settings, **others}.items())},
-        "tokenize": tokenize, "source": str(source), "versions": versions(),
+        "tokenize": tokenize, "given": {name: _digest(one) for name, one in given.items()}, "versions": versions(),
     }  # fmt: skip
 
     def run() -> Experiment:
         if fresh:
             shutil.rmtree(folder / CELLS, ignore_errors=True)
-        say(f"{len(cells)} classifiers: {len(pairs)} models, {len(set(scales))} scales, {seeds} seeds; {', '.join(f'{len(part):,} {name}' for name, part in parts.items())} texts")  # fmt: skip
-        data = _data(parts, classes, tokenize, settings["min_count"], {encoder for _, encoder in pairs}, source, progress)  # fmt: skip
-        digest = hashlib.sha256(json.dumps([prints, tokenize, str(source)]).encode()).hexdigest()
+        say(f"{counted(len(cells), 'classifier')}: {counted(len(pairs), 'model')}, {counted(len(set(scales)), 'scale')}, {counted(seeds, 'seed')}; {', '.join(f'{len(part):,} {name}' for name, part in parts.items())} texts")  # fmt: skip
+        tokens = {name: tokens_of(part, TOKENIZERS[tokenize]) for name, part in parts.items()}
+        words = vocabulary_of(tokens["train"], settings["min_count"])
+        if not words:
+            raise MeasureError(f"no token occurs {settings['min_count']} times; lower min_count")
+        bags = {name: bagged(found, words) for name, found in tokens.items()}
+        digest = hashlib.sha256(json.dumps([prints, tokenize, settings["min_count"], identity["given"]]).encode()).hexdigest()  # fmt: skip
         with progress_bar("training", "epochs", progress) as tell:
             done = run_grid(
                 folder,
-                data,
+                lambda: _data(parts, classes, bags, tokens, given, progress),
                 cells,
                 {cell: others.get(cell.encoder, settings) for cell in cells},
                 digest,
@@ -95,17 +106,21 @@ def run_dynamics(
                 tell,
             )
         tables = assembled(done)
+        if published is not None:
+            known = tables["dynamics_summary"][["attention", "encoder", "scale"]].itertuples(index=False, name=None)
+            tables["dynamics_summary"]["published"] = [published.get(cell, float("nan")) for cell in known]
+        cut = cut_off(model_of(given["model"]), [text for part in tokens.values() for text in part]) if "model" in given else (0, 0)  # fmt: skip
         two = len(classes) == 2
         rows = tables["dynamics_summary"].to_dict("records")
-        tokens = int(sum(len(bags.ids) for bags in data.bags.values()))
+        size = sum(len(part.ids) for part in bags.values())
         result = _plain({
-            "cells": rows, "classes": list(classes), "positive": classes[1] if two else None, "texts": {name: len(part) for name, part in parts.items()}, "vocabulary": len(data.bags["train"].words),
-            "kinds": _kinds(tables), "unknown": {name: float((bags.ids == len(bags.words)).mean()) for name, bags in data.bags.items()}, "options": settings,
+            "cells": rows, "classes": list(classes), "positive": classes[1] if two else None, "texts": {**{name: len(part) for name, part in parts.items()}, "in_both": _in_both(parts)}, "labels": {name: sum(text.label == name for text in parts["train"]) for name in classes}, "vocabulary": len(words),
+            "kinds": _kinds(tables), "unknown": {name: float((part.ids == len(words)).mean()) for name, part in bags.items()}, "options": settings,
         })  # fmt: skip
         manifest = {
             "model": {"name": "attention classifiers", "class": "AttentionClassifier", "task": "classify", "n_layers": 1, "n_heads": 1, "max_length": 0, "banded": False, "sha256": None, "state_sha256": None},
             "corpus": {"name": named_source(train, test), "fingerprint": prints["test"], "labels": {}}, "measures": {KIND: str(settings)},
-            "counts": {"read": sum(map(len, parts.values())), "analysed": sum(map(len, parts.values())), "quarantined": 0, "truncated": 0, "tokens": tokens, "tokens_cut": 0},
+            "counts": {"read": sum(map(len, parts.values())), "analysed": sum(map(len, parts.values())), "quarantined": 0, "truncated": cut[0], "tokens": size, "tokens_cut": cut[1]},
             "seed": seed, "versions": versions(), "identity": identity, KIND: result, "seconds": round(time.perf_counter() - began, 3),
         }  # fmt: skip
         written = Experiment(write_derived(folder, manifest, tables, result), result)
@@ -132,6 +147,7 @@ def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
 def _parts(train: Any, dev: Any, test: Any, text: str | None, label: str, seed: int) -> dict[str, list[Text]]:
     """Texts with labels to learn from, to choose the epoch by and to score on."""
     learnt = labelled(train, text, label)
+    _check_labels(learnt)
     if test is None:
         learnt, scored = split(learnt, TEST, seed)
     else:
@@ -143,12 +159,18 @@ def _parts(train: Any, dev: Any, test: Any, text: str | None, label: str, seed: 
     return dict(zip(PARTS, (learnt, kept, scored), strict=True))
 
 
-def _classes(parts: Mapping[str, Sequence[Text]]) -> tuple[str, ...]:
-    found = sorted({str(text.label) for text in parts["train"]})
+def _check_labels(texts: Sequence[Text]) -> None:
+    """Refuse texts of one class only, and labels that are none."""
+    found = {str(text.label) for text in texts}
     if len(found) < 2:
-        raise MeasureError(f"all {len(parts['train'])} texts to learn from have the label {found[0]!r}; a classifier needs two classes at least")  # fmt: skip
-    if 2 < len(found) == len(parts["train"]):
+        raise MeasureError(f"all {len(texts)} texts have the label {next(iter(found))!r}; a classifier needs texts of two classes at least")  # fmt: skip
+    if 2 < len(found) == len(texts):
         raise MeasureError(f"there are as many classes as texts ({len(found)}); is the label's column one of numbers or ids?")  # fmt: skip
+
+
+def _classes(parts: Mapping[str, Sequence[Text]]) -> tuple[str, ...]:
+    _check_labels(parts["train"])
+    found = sorted({str(text.label) for text in parts["train"]})
     for name in ("dev", "test"):
         strange = sorted({str(text.label) for text in parts[name]} - set(found))
         if strange:
@@ -157,25 +179,49 @@ def _classes(parts: Mapping[str, Sequence[Text]]) -> tuple[str, ...]:
 
 
 def _data(
-    parts: Mapping[str, Sequence[Text]], classes: tuple[str, ...], tokenize: str, least: int, encoders: set[str], source: str | None, progress: bool | None
+    parts: Mapping[str, Sequence[Text]], classes: tuple[str, ...], bags: Mapping[str, Bags], tokens: Mapping[str, list[list[str]]], given: Mapping[str, Any], progress: bool | None
 ) -> Data:  # fmt: skip
     """The texts numbered, with what frozen encoders make of them, each made once."""
-    tokens = {name: tokens_of(part, TOKENIZERS[tokenize]) for name, part in parts.items()}
-    words = vocabulary_of(tokens["train"], least)
-    if not words:
-        raise MeasureError(f"no token occurs {least} times; lower min_count")
-    bags = {name: bagged(found, words) for name, found in tokens.items()}
     codes = {name: np.searchsorted(np.array(classes), [str(text.label) for text in part]) for name, part in parts.items()}  # fmt: skip
+    words = bags["train"].words
     rows: dict[str, Any] = {}
     states: dict[str, Any] = {}
-    if "vectors" in encoders:
-        rows["vectors"] = static_rows(words, source)
-    if "model" in encoders:
-        rows["model"] = word_states(words, source, progress)
-        for name, part in bags.items():
-            made: Bags = encoded(part, tokens[name], source, progress)
-            states[name] = made.states
+    if "vectors" in given:
+        rows["vectors"] = static_rows(words, given["vectors"])
+    if "model" in given:
+        rows["model"] = word_states(words, given["model"], progress)
+        states |= {name: encoded(part, tokens[name], given["model"], progress).states for name, part in bags.items()}
     return Data(classes, bags, codes, rows, states)
+
+
+def _vectors(source: Any, pairs: Sequence[tuple[str, str]]) -> Vectors | None:
+    """The static vectors that the grid needs."""
+    return vectors_of(source) if any(encoder == "vectors" for _, encoder in pairs) else None
+
+
+def _model(source: Any, pairs: Sequence[tuple[str, str]]) -> Model | None:
+    """The frozen model that the grid needs, loaded once."""
+    return model_of(source) if any(encoder == "model" for _, encoder in pairs) else None
+
+
+def _digest(given: Vectors | Model) -> str:
+    """What tells vectors or a model from others."""
+    return given.weights_sha256() if isinstance(given, Model) else given.digest
+
+
+def _in_both(parts: Mapping[str, Sequence[Text]]) -> int:
+    """How many of the texts scored on also stand among those learnt from."""
+    learnt = {text.text for text in parts["train"]}
+    return sum(text.text in learnt for text in parts["test"])
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "scale"), counted(2, "scale")
+    ('1 scale', '2 scales')
+    """
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _kinds(tables: Mapping[str, Any]) -> dict[str, int]:

@@ -3,7 +3,8 @@
 gamma = (f+ - f-) / (f+ + f-), where f are a word's occurrences in texts of each class. A word is positive if gamma is above .5 and f+ above 5, negative likewise, neutral if gamma
 is between -.1 and .1 and f+ and f- differ by less than 5. The paper writes open intervals, which leave out words of one class only (gamma 1 and -1); its code, and the numbers of words
 that it prints, have them in. With more classes a word goes with a class if the class has more than .75 of its occurrences, which for two classes is gamma above .5, and is neutral
-if no class has more than 1.1 times its even share.
+if no class has more than 1.1 times its even share. Occurrences are counted as they are, which is fair to classes of one size; the rule `balanced` is the code's with occurrences
+weighed as if every class had as many tokens as the mean class.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from attlas.dynamics.bags import Bags, Numbers
 from attlas.dynamics.training import Moment
 
 Floats = npt.NDArray[Any]
-RULES = ("code", "paper")
+RULES = ("code", "paper", "balanced")
+RESERVED = ("positive", "negative", "neutral", "")  # kinds that a class of more than two cannot be
 POSITIVE, NEGATIVE, NEUTRAL, OTHER = "positive", "negative", "neutral", ""
 STRONG, EVEN, OFTEN, APART = 0.5, 0.1, 5, 5  # of gamma, of gamma, occurrences, difference of occurrences
 SHARE = (1 + STRONG) / 2  # of a word's occurrences, with more classes than two
 
 
-def gammas(counts: Numbers) -> Floats:
+def gammas(counts: Floats) -> Floats:
     """How far a word goes with the second of two classes rather than the first, from its occurrences [word, class]; NaN if it has none.
 
     >>> gammas(np.array([[1, 3], [2, 2], [5, 0]])).tolist()
@@ -47,6 +49,8 @@ def token_kinds(counts: Numbers, classes: Sequence[str], rule: str = "code") -> 
     """
     if rule not in RULES:
         raise MeasureError(f"there is no rule {rule!r}; the rules are {', '.join(RULES)}")
+    if rule == "balanced":
+        counts = balanced(counts)
     total = counts.sum(-1)
     some = total > 0
     out = np.full(len(counts), OTHER, dtype=object)
@@ -61,10 +65,25 @@ def token_kinds(counts: Numbers, classes: Sequence[str], rule: str = "code") -> 
     top, most = share.argmax(-1), share.max(-1)
     inside = most < 1 if rule == "paper" else some
     chosen = some & inside & (most > SHARE) & (counts.max(-1) > OFTEN)
-    out[chosen] = np.array(classes, dtype=object)[top[chosen]]
+    out[chosen] = np.array([kind_name(str(name)) for name in classes], dtype=object)[top[chosen]]
     even = some & (most < (1 + EVEN) / len(classes)) & (counts.max(-1) - counts.min(-1) < APART)
     out[even] = NEUTRAL
     return out.astype(str)
+
+
+def balanced(counts: Numbers) -> Floats:
+    """Occurrences [word, class] as if every class had as many tokens as the mean class.
+
+    >>> balanced(np.array([[1, 5], [1, 5]])).tolist()
+    [[3.0, 3.0], [3.0, 3.0]]
+    """
+    sizes = counts.sum(0)
+    return counts * (sizes.mean() / np.maximum(sizes, 1))
+
+
+def kind_name(label: str) -> str:
+    """What the words of a class are called where there are more than two; a class called `neutral` is not the neutral words."""
+    return f"class {label}" if label in RESERVED else label
 
 
 def own_polarity(polarity: Floats, top: Numbers) -> Floats:
@@ -85,17 +104,17 @@ def token_table(
     is read, and these are NaN.
     """
     scores, polarity = moment.by_word()
-    n, top = len(bags.words), counts.argmax(-1)
-    total = counts.sum(-1)
+    weighed = balanced(counts) if rule == "balanced" else counts
+    n, top = len(bags.words), weighed.argmax(-1)
     out = {
-        "token": list(bags.words), "kind": token_kinds(counts, classes, rule), "count": total, "gamma": gammas(counts) if len(classes) == 2 else np.nan,
-        "share": counts.max(-1) / np.maximum(total, 1), "polarity": own_polarity(polarity[:n], top), "attention_score": scores[:n],
+        "token": list(bags.words), "kind": token_kinds(counts, classes, rule), "count": counts.sum(-1), "gamma": gammas(weighed) if len(classes) == 2 else np.nan,
+        "share": weighed.max(-1) / np.maximum(weighed.sum(-1), 1), "polarity": own_polarity(polarity[:n], top), "attention_score": scores[:n],
         "polarity_local": np.nan, "attention_local": np.nan, "weight": np.nan,
     }  # fmt: skip
     for place, name in enumerate(classes):
-        out[f"count_{name}"] = counts[:, place]
+        out[f"count:{name}"] = counts[:, place]
         if polarity.shape[1] > 1:
-            out[f"polarity_{name}"] = polarity[:n, place]
+            out[f"polarity:{name}"] = polarity[:n, place]
     if where:
         read = moment.read(bags) if moment.contextual or test is None else None
         if moment.contextual and read is not None:
@@ -122,6 +141,13 @@ def separation(tokens: pd.DataFrame, column: str = "attention_score", least: int
     return auc(values[(kinds != NEUTRAL) & (kinds != OTHER)], values[neutral])
 
 
+def least_separation(tokens: pd.DataFrame, column: str = "attention_score") -> float:
+    """The same for the words of each class apart, and of these the lowest: well below `separation` if attention marks the words of one class and not, or less than neutral words, those of another."""
+    kinds, values = tokens["kind"].to_numpy(), tokens[column].to_numpy(dtype=np.float64)
+    each = [auc(values[kinds == kind], values[kinds == NEUTRAL]).auc for kind in dict.fromkeys(kinds) if kind not in (NEUTRAL, OTHER)]  # fmt: skip
+    return min(each, default=float("nan"))
+
+
 def gap(tokens: pd.DataFrame, column: str = "attention_score") -> float:
     """How far the attention scores of classes lie apart, in standard deviations within them: positive less negative tokens; with more classes the largest mean less the smallest."""
     kinds = [kind for kind in dict.fromkeys(tokens["kind"]) if kind not in (NEUTRAL, OTHER)]
@@ -138,7 +164,7 @@ def gap(tokens: pd.DataFrame, column: str = "attention_score") -> float:
 
 
 def interpretability(tokens: pd.DataFrame, untrained: pd.DataFrame | None = None) -> dict[str, float]:
-    """The paper's claim as numbers, with its controls: separation by attention, by the same network before its first step, by frequency alone, and from neutral tokens that are as frequent as polarity tokens must be."""
+    """The paper's claim as numbers, with its controls: separation by attention, by the same network before its first step, by frequency alone, from neutral tokens that are as frequent as polarity tokens must be, and of the class whose tokens are marked least."""
     found = separation(tokens)
     frequent = separation(tokens, least=OFTEN + 1)
     known = tokens.assign(count_value=tokens["count"].astype(float))
@@ -146,7 +172,7 @@ def interpretability(tokens: pd.DataFrame, untrained: pd.DataFrame | None = None
         "separation": found.auc, "separation_low": found.low, "separation_high": found.high,
         "separation_untrained": float("nan") if untrained is None else separation(untrained).auc, "separation_count": separation(known, "count_value").auc,
         "separation_frequent": frequent.auc, "separation_frequent_low": frequent.low, "separation_frequent_high": frequent.high,
-        "gap": gap(tokens), "polarity_auc": _polarity_auc(tokens),
+        "separation_least": least_separation(tokens), "gap": gap(tokens), "polarity_auc": _polarity_auc(tokens),
     }  # fmt: skip
     return out
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,11 +44,10 @@ class Settings:
 
 @dataclass(eq=False)
 class Table:
-    """The vectors of words, the last row those of tokens that are not known (zeros, never learnt), and what their optimizer remembers."""
+    """The vectors of words, the last row those of tokens that are not known (zeros, never learnt)."""
 
     rows: npt.NDArray[np.float32]  # word + 1, dimension
     frozen: bool = False
-    memory: list[npt.NDArray[np.float32]] = field(default_factory=list)
 
     def vectors(self, bags: Bags, rate: float = 0.0, seed: int = 0) -> Tensor:
         """The vectors of tokens, some numbers dropped: [token, dimension]."""
@@ -73,6 +72,9 @@ class Rows:
         rows, sums = np.empty(most, dtype=np.int64), np.empty((most, grad.shape[1]), dtype=np.float32)
         used = kernels.scatter(grad.numpy(), bags.ids, dropout, seed, self.slots, rows, sums)
         rows, sums, rate = rows[:used], sums[:used], self.settings.rate
+        known = rows < len(self.slots) - 1  # the vector of tokens that are not known stays
+        if not known.all():
+            rows, sums = rows[known], sums[known]
         if self.settings.optimizer == "adagrad":
             kernels.adagrad(self.table.rows, self.memory[0], rows, sums, rate / (1 + (self.step - 1) * self.settings.lr_decay))  # fmt: skip
         elif self.settings.optimizer == "adam":
@@ -217,7 +219,7 @@ def _epoch(
         loss = loss_of(logits, torch.from_numpy(codes[chosen]))
         total += float(loss.detach()) * len(chosen)
         if settings.penalty:
-            loss = loss + settings.penalty * (network.output @ network.query).abs().sum()
+            loss = loss + settings.penalty * network.products().abs().sum()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -247,9 +249,9 @@ def _optimizer(network: Network, settings: Settings) -> torch.optim.Optimizer:
 
 
 def norms(network: Network) -> dict[str, float]:
-    """V.W (the largest in size over classes), and the norms of V and W."""
+    """V.W (of more outputs the largest in size), and the norms of V and W."""
     with torch.no_grad():
-        products = network.output @ network.query
+        products = network.products()
         return {
             "vw": float(products[products.abs().argmax()]), "v_norm": float(network.query.norm()), "w_norm": float(network.output.norm()),
         }  # fmt: skip

@@ -22,7 +22,7 @@ LISTED = 10  # tokens of a list
 LONG = 40  # rows of a table that are shown without scrolling
 SHADES = ["#2f6fd0", "#1c9aa6", "#4c9a3f", "#b8912a", "#d9702f", "#c23f6d", "#8457c5"]  # read on white and on black
 SIDES = {"polarity": "polarity score", "attention": "attention score"}
-TERMS = {"A": "A: V·W", "B": "B: |W|²", "C": "C: alike", "D": "D: V·W", "E": "E: |V|²", "F": "F: alike", "sum": "all terms"}  # fmt: skip
+TERMS = {"A": "A: attention to it", "B": "B: its part in sums", "C": "C: W moves", "D": "D: its part in sums", "E": "E: attention to it", "F": "F: V moves", "sum": "all terms"}  # fmt: skip
 PATH = {"vw": "V·W", "v_norm": "|V|", "w_norm": "|W|", "gap": "gap between classes", "loss": "loss", "dev_accuracy": "accuracy on dev", "separation": "separation (AUC)"}  # fmt: skip
 RULES = {"vw": 0.0, "gap": 0.0, "separation": 0.5}  # where there is none
 
@@ -174,13 +174,13 @@ def summary_html(summary: pd.DataFrame, rows: pd.DataFrame) -> str:
         out[what] = [_three(mean) + end for mean, end in zip(told[what], spread, strict=True)]
     many = (told["seeds"] > 1).any()
     out["between"] = [f"{_three(low)}\u00a0to\u00a0{_three(high)}" if low == low else "-" for low, high in zip(told["low"], told["high"], strict=True)]  # fmt: skip
-    for what in ("published", "majority", *(f"separation_{end}" for end in ("untrained", "count", "frequent", "local"))):  # fmt: skip
+    for what in ("published", "majority", *(f"separation_{end}" for end in ("untrained", "count", "frequent", "least", "local"))):  # fmt: skip
         if what in told and told[what].notna().any():
             out[what] = told[what].map(_three)
     out["seeds"] = told["seeds"].map(str)
     shown = {
         "model": "model", "scale": "scale", "accuracy": "accuracy", "published": "published", "majority": "commonest class", "separation": "separation", "between": "over seeds" if many else "95 %",
-        "separation_untrained": "before training", "separation_count": "frequency alone", "separation_frequent": "against frequent", "separation_local": "in context", "gap": "gap, in SD", **({"seeds": "seeds"} if many else {}),
+        "separation_untrained": "before training", "separation_count": "frequency alone", "separation_frequent": "against frequent", "separation_least": "class marked least", "separation_local": "in context", "gap": "gap, in SD", **({"seeds": "seeds"} if many else {}),
     }  # fmt: skip
     page = table_html(out, {name: title for name, title in shown.items() if name in out})
     return f'<div class="{"window worded" if len(out) > LONG else "readable"}">{page}</div>'

@@ -32,6 +32,7 @@ READERS = {
 
 ENCODERS = {"affine": "affine", "lstm": "LSTM", "vectors": "given vectors", "model": "frozen model"}
 CELL = ("attention", "encoder", "scale")  # what tells classifiers apart, but for the seed
+UNEQUAL = 1.5  # times as many texts as the smallest class
 NAMED = 4  # classifiers that a sentence names
 USUAL = 10.0  # the scale that Sun & Lu 2020 draw
 
@@ -319,17 +320,29 @@ def with_intervals(summary: pd.DataFrame, rows: pd.DataFrame, what: str) -> pd.D
 def dynamics_findings(study: Study) -> list[str]:
     """How good the best classifier is, how well attention scores mark polarity tokens and where they do not, and what scale and V·W do to the two polarities."""
     rows, summary = study.table("dynamics"), study.table("dynamics_summary")
-    out = [_best_classifier(rows, summary)]
+    told = study.holding("dynamics").manifest["dynamics"]
+    out = [_best_classifier(rows, summary), *_flattered(told)]
     if summary["separation"].notna().any():
         out += [_separation(rows, summary), where_it_breaks(rows)]
     else:
         out.append("No separation can be told: by the rule there are no neutral tokens, or no others")
     if summary["gap"].notna().any():
-        out.append(_gap(rows, summary, study.holding("dynamics").manifest["dynamics"].get("positive") is not None))
+        out.append(_gap(rows, summary, told.get("positive") is not None))
     if rows["polarity_auc"].notna().any():
         low, high = (rows.loc[place] for place in (rows["polarity_auc"].idxmin(), rows["polarity_auc"].idxmax()))
-        ends = f" from {number(low['polarity_auc'])} ({cell_title(low)}) to {number(high['polarity_auc'])} ({cell_title(high)})"
-        out.append(f"Polarity scores tell positive tokens from negative ones with AUC{ends if len(rows) > 1 else ' ' + number(low['polarity_auc'])}; chance .50")  # fmt: skip
+        one = number(low["polarity_auc"]) == number(high["polarity_auc"])
+        ends = number(low["polarity_auc"]) if one else f"from {number(low['polarity_auc'])} ({cell_title(low)}) to {number(high['polarity_auc'])} ({cell_title(high)})"  # fmt: skip
+        out.append(f"Polarity scores tell positive tokens from negative ones with AUC {ends}; chance .50")
+    return out
+
+
+def _flattered(told: dict[str, Any]) -> list[str]:
+    """Texts that stand on both sides, and classes of unequal size under a rule that counts words as they are."""
+    out, labels = [], list(told.get("labels", {}).values())
+    if told.get("texts", {}).get("in_both"):
+        out.append(f"{told['texts']['in_both']:,} of the texts scored on also stand among those learnt from: the scores flatter")  # fmt: skip
+    if labels and max(labels) > UNEQUAL * min(labels) and told.get("options", {}).get("rule") != "balanced":
+        out.append(f"The largest class has {max(labels):,} texts to learn from, the smallest {min(labels):,}: neutral words are taken for those of the largest; the rule balanced weighs classes alike (--rule balanced)")  # fmt: skip
     return out
 
 
@@ -418,7 +431,7 @@ def _gap(rows: pd.DataFrame, summary: pd.DataFrame, signed: bool) -> str:
     plain = rows[(rows["attention"] == "dot") & (rows["encoder"] == "none")].dropna(subset=["gap", "vw"])
     if signed and len(plain) > 1:
         alike = int((np.sign(plain["gap"]) == np.sign(plain["vw"])).sum())
-        said += f"; with plain dot attention the gap has the sign of V·W in {alike} of {len(plain):,} (half by chance)"
+        said += f"; with plain dot attention the gap has the sign of V·W in {alike} of {len(plain):,}"
     return said
 
 
