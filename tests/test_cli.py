@@ -218,7 +218,7 @@ def test_tour_does_everything_on_what_is_embedded(attlas_command: Run, tmp_path:
     done = attlas_command("tour", "--model", tiny_folder, "--out", "tour")
     assert done.returncode == 0, done.stderr
     assert "460 of 460 read" in done.stdout
-    for name in ("syntax", "tree", "coreference"):
+    for name in ("syntax", "tree", "coreference", "relations", "dynamics"):
         assert (tmp_path / "tour" / name / "tables" / f"{name}.parquet").is_file()
     for said in (
         "relations have a head that beats the best fixed offset",
@@ -226,11 +226,12 @@ def test_tour_does_everything_on_what_is_embedded(attlas_command: Run, tmp_path:
         "finds the antecedent of",
         "Heads of one layer diverge by",
         "A weight to [SEP] moves the loss so many times as much as one to an ordinary token",
+        "Attention scores separate polarity tokens from neutral ones with AUC",
     ):
         assert said in done.stdout, said
     page = (tmp_path / "tour/report.html").read_text()
     shown = re.findall(r'<section id="(\w+)"', page)
-    for name in ("syntax", "tree", "coreference", "head_distance", "special_gradient"):
+    for name in ("syntax", "tree", "coreference", "head_distance", "special_gradient", "relations", "dynamics", "dynamics_flow"):  # fmt: skip
         assert name in shown
     assert len(shown) == len(set(shown))
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 TOUR = ("head_distance", "special_gradient")  # measures of the tour that are costly, on few texts
-TOUR_SYNTHETIC, TOUR_MODELS = "synthetic:texts=2000", (("dot", "none"), ("dot", "lstm"), ("additive", "none"))
+TOUR_SYNTHETIC, TOUR_MODELS = "synthetic:texts=1200", (("dot", "none"), ("dot", "lstm"), ("additive", "none"))
 TOUR_CASES = 10  # a relation of the embedded sentences has few
 
 
@@ -320,7 +320,7 @@ def tour(
         probe_coreference(loaded, trees, None, out / "coreference", **options),
         fit_relations(loaded, "embedded:relations", None, out / "relations", interpret=True, **options),
         run_dynamics(
-            TOUR_SYNTHETIC, out=out / "dynamics", scales=(1, 10, 100), models=TOUR_MODELS, epochs=20, **options
+            TOUR_SYNTHETIC, out=out / "dynamics", scales=(1, 10, 100), models=TOUR_MODELS, epochs=12, **options
         ),
     ]
     with status("writing the report"):
