@@ -67,8 +67,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     files = [write_csv(place / f"{name}.csv", count, seed=seed) for name, count, seed in (("train", 300, 0), ("dev", 41, 1), ("test", 60, 2))]  # fmt: skip
     rng = np.random.default_rng(0)
     (place / "vectors.txt").write_text("".join(f"{word} {' '.join(f'{number:.3f}' for number in rng.normal(size=5))}\n" for word in (*GOOD, *BAD, *REST)))  # fmt: skip
-    done = run(place / "whole", *files, source=str(place / "vectors.txt"), **GRID)
-    command = ["dynamics", "--train", files[0], "--dev", files[1], "--test", files[2], "--scales", "1,10,100", "--encoders", "none,lstm,vectors", "--source", place / "vectors.txt"]  # fmt: skip
+    done = run(place / "whole", *files, vectors=place / "vectors.txt", **GRID)
+    command = ["dynamics", "--train", files[0], "--dev", files[1], "--test", files[2], "--scales", "1,10,100", "--encoders", "none,lstm,vectors", "--vectors", place / "vectors.txt"]  # fmt: skip
     command += ["--dim", "8", "--epochs", "6", "--batch-size", "20", "--learning-rate", "0.1", "--no-report"]
     return SimpleNamespace(place=place, files=files, done=done, command=command)
 
@@ -116,7 +116,8 @@ def test_the_result_is_complete_and_plain(home):
         assert {"scale", "encoder", "attention", "accuracy", "separation", "seeds", "majority", "separation_untrained", "gap"} <= {*cell}  # fmt: skip
         assert cell["accuracy_low"] < cell["accuracy"] < cell["accuracy_high"]
     assert (result["classes"], result["positive"]) == (["down", "up"], "up")
-    assert result["texts"] == {"train": 300, "dev": 41, "test": 60}
+    assert result["texts"] == {"train": 300, "dev": 41, "test": 60, "in_both": 0}
+    assert result["labels"] == {"down": 150, "up": 150}
     assert result["vocabulary"] == 16 + 300
     assert result["unknown"]["train"] == 0
     assert result["unknown"]["test"] == 0  # x0 to x59 are in all three
@@ -135,6 +136,7 @@ def test_seeds_are_summed_up(tmp_path):
         for name in ("accuracy", "separation", "gap"):
             assert row[name] == pytest.approx(mine[name].mean(), nan_ok=True)
             assert row[f"{name}_sd"] == pytest.approx(np.std(mine[name], ddof=1), nan_ok=True)
+        assert row["gap_size"] == pytest.approx(mine["gap"].abs().mean(), nan_ok=True)
         assert (row["gap_low"], row["gap_high"]) == pytest.approx((mine["gap"].min(), mine["gap"].max()), nan_ok=True)
     assert set(done.study.table("dynamics_tokens")["scale"]) == {1.0, 50.0}
     assert len(done.study.table("dynamics_path")) == 2 * 7  # of the first seed
@@ -142,7 +144,7 @@ def test_seeds_are_summed_up(tmp_path):
 
 def test_three_classes_and_a_frozen_model_end_to_end(tmp_path, tiny_folder):
     parts = texts_for(90, 3), texts_for(21, 3, 1), texts_for(30, 3, 2)
-    done = run(tmp_path / "out", *parts, encoders=("none", "model"), attention=("dot", "additive"), source=str(tiny_folder))  # fmt: skip
+    done = run(tmp_path / "out", *parts, encoders=("none", "model"), attention=("dot", "additive"), model=tiny_folder)  # fmt: skip
     assert done.result["classes"] == ["Side-ways", "down", "up"]
     assert done.result["positive"] is None
     assert {"Side-ways", "down", "up"} <= {*done.result["kinds"]}
@@ -273,33 +275,48 @@ def test_one_bar_goes_forward_to_its_end_also_when_patience_ends_a_cell(tmp_path
     assert heard[-1] == (60, 60)
 
 
-def test_what_another_grid_began_is_no_hindrance(tmp_path, monkeypatch):
-    how = {"epochs": 2, "seeds": 2}
+@pytest.mark.parametrize("change", [{"seed": 1}, {"dim": 9}, {"seeds": 1}, {"train": texts_for(61)}, {"dev": texts_for(22, seed=1)}, {"tokenize": "blanks", "min_count": 3}], ids=["seed", "dim", "seeds", "train", "dev", "tokens"])  # fmt: skip
+def test_what_another_grid_began_is_no_hindrance_and_not_taken_for_this(tmp_path, monkeypatch, change):
     with monkeypatch.context() as context:
         context.setattr(pipeline, "assembled", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            run(tmp_path / "out", **how)
-    done = run(tmp_path / "out", epochs=2, seed=1)  # its cell is there, but without tables
-    assert table_bytes(tmp_path / "out") == table_bytes(run(tmp_path / "whole", epochs=2, seed=1).study.folder)
-    assert len(done.result["cells"]) == 1
+            run(tmp_path / "out", epochs=2, seeds=2)
+    how = {"epochs": 2, "seeds": 2, **change}
+    run(tmp_path / "out", **how)
+    assert table_bytes(tmp_path / "out") == table_bytes(run(tmp_path / "whole", **how).study.folder)
 
 
 def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_vectors_that_were_changed_are_another_grid(tmp_path):
+def test_vectors_that_were_changed_are_another_grid(tmp_path, monkeypatch):
     path, rng = tmp_path / "vectors.txt", np.random.default_rng(0)
 
     def rewrite() -> None:
         path.write_text("".join(f"{word} {' '.join(f'{number:.3f}' for number in rng.normal(size=5))}\n" for word in (*GOOD, *BAD, *REST)))  # fmt: skip
 
-    how = {"encoders": ("vectors",), "source": str(path), "epochs": 1}
+    how = {"encoders": ("vectors",), "vectors": str(path), "epochs": 1}
     rewrite()
     run(tmp_path / "out", **how)
     rewrite()
     with pytest.raises(StudyError, match="fresh"):
         run(tmp_path / "out", **how)
+    with monkeypatch.context() as context:
+        context.setattr(pipeline, "assembled", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "begun", scales=(1.0, 10.0), **how)
+    first = sorted((tmp_path / "begun" / grid.CELLS).glob("dot-*.json"))
+    first[0].unlink()  # one is missing: its vectors are those that were written
+    run(tmp_path / "begun", scales=(1.0, 10.0), **how)
+    assert table_bytes(tmp_path / "begun") == table_bytes(run(tmp_path / "whole", scales=(1.0, 10.0), **how).study.folder)  # fmt: skip
+    with monkeypatch.context() as context:
+        context.setattr(pipeline, "assembled", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "other", **how)
+    rewrite()
+    run(tmp_path / "other", **how)
+    assert table_bytes(tmp_path / "other") == table_bytes(run(tmp_path / "last", **how).study.folder)
 
 
 def test_tables_do_not_depend_on_how_many_threads_multiply(tmp_path):
@@ -319,7 +336,7 @@ def test_numbered_texts_go_through_files(tmp_path):
     bags = {part: Bags(rng.integers(0, 7, 9), starts_of(np.array([2, 3, 4])), words) for part in grid.PARTS}
     codes = {part: rng.integers(0, 3, 3) for part in grid.PARTS}
     rows, states = ({name: rng.normal(size=(7, 4)).astype(np.float32) for name in names} for names in (("vectors", "model"), grid.PARTS))  # fmt: skip
-    Data(("a", "ü", "c"), bags, codes, rows, states).write(tmp_path / "data")
+    Data(("a", "ü", "c"), bags, codes, rows, states).write(tmp_path / "data", "these texts")
     again = Data.read(tmp_path / "data")
     assert again.classes == ("a", "ü", "c")
     for part in grid.PARTS:
@@ -372,13 +389,13 @@ def with_workers(monkeypatch) -> Iterator[Callable[..., None]]:
 
 
 def grid_of(small: SimpleNamespace, folder: Path, workers: int = 2) -> dict[Cell, grid.Fitted]:
-    return run_grid(folder, small.data, small.cells, small.options, "texts", workers, lambda done, total: None)
+    return run_grid(folder, lambda: small.data, small.cells, small.options, "texts", workers, lambda done, total: None)
 
 
-FAILS = "import sys, time; sys.stdin.readline(); print('{\"error\": \"no such luck\"}', flush=True); time.sleep(20)"
-SLOW = "import sys, time; sys.stdin.readline(); print('{\"epoch\": 1}', flush=True); time.sleep(4); print('{\"done\": true}', flush=True)"  # fmt: skip
-BABBLES = "import sys, time; print('hello', flush=True); time.sleep(4)"
-KILLED = "import os, pathlib, sys; sys.stdin.readline(); (pathlib.Path(sys.argv[1]) / 'dot-none-1-0.json.tmp').write_text('{'); os.kill(os.getpid(), 9)"  # fmt: skip
+FAILS = "import sys, time; sys.stdin.readline(); print('{\"error\": \"no such luck\"}', flush=True); time.sleep(20)"  # fmt: skip
+SLOW = "import sys, time; sys.stdin.readline(); print('{\"epoch\": 1}', flush=True); time.sleep(12); print('{\"done\": true}', flush=True)"  # fmt: skip
+BABBLES = "import sys, time; print('hello', flush=True); time.sleep(12)"
+KILLED = "import os, pathlib, sys; sys.stdin.readline(); (pathlib.Path(sys.argv[1]) / 'dot-none-1.0-0.json.tmp').write_text('{'); os.kill(os.getpid(), 9)"  # fmt: skip
 
 
 def test_what_goes_wrong_in_a_worker_is_said_and_stops_all(tmp_path, with_workers, small):
@@ -386,7 +403,7 @@ def test_what_goes_wrong_in_a_worker_is_said_and_stops_all(tmp_path, with_worker
     began = time.monotonic()
     with pytest.raises(StudyError, match="no such luck"):
         grid_of(small, tmp_path)
-    assert time.monotonic() - began < 3  # not only when the other is done, too
+    assert time.monotonic() - began < 8  # not only when the other is done, too
 
 
 @pytest.mark.parametrize("code", ["'it ends'", "'it ends'; import os; os._exit(7)", "import sys; sys.stdin.readline()", BABBLES])  # fmt: skip
@@ -395,7 +412,7 @@ def test_a_worker_that_ends_or_babbles_is_one_clear_error(tmp_path, with_workers
     began = time.monotonic()
     with pytest.raises(StudyError, match=r"dot-none-1.*run the same command again"):
         grid_of(small, tmp_path)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 8
 
 
 def test_with_a_worker_killed_it_goes_on_to_the_same(tmp_path, with_workers, small):
@@ -410,7 +427,7 @@ def test_with_a_worker_killed_it_goes_on_to_the_same(tmp_path, with_workers, sma
 
 
 def test_a_worker_speaks_in_lines(tmp_path, small, attlas_start: Start):
-    small.data.write(tmp_path / grid.DATA)
+    small.data.write(tmp_path / grid.DATA, "texts")
     jobs = [grid._job(cell, small.options[cell], "texts", True) for cell in small.cells]
     wild = {**jobs[0], "options": {**jobs[0]["options"], "optimizer": "sgd", "learning_rate": 1e30, "dropout": 0.0, "epochs": 9}}  # fmt: skip
     lines = "\n".join(map(json.dumps, [wild, *jobs]))
@@ -520,7 +537,7 @@ def test_a_file_of_string_labels_from_start_to_end(command, tmp_path):
     found = json.loads(done.out)
     assert [(cell["attention"], cell["encoder"], cell["scale"]) for cell in found["cells"]] == [(attention, encoder, scale) for attention in ("dot", "additive") for encoder in ("none", "affine") for scale in (1, 10)]  # fmt: skip
     assert found["classes"] == ["down", "up"]
-    assert found["texts"] == {"train": 144, "dev": 16, "test": 40}
+    assert [found["texts"][part] for part in grid.PARTS] == [144, 16, 40]
     assert Path(found["report"]).is_file()
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
     again = command("--data", "all.csv", "--text", "review", "--label", "stars", "--scales", "1,10", "--encoders", "none,affine", "--attention", "dot,additive", "--out", "out", "--no-report", *FEW)  # fmt: skip
@@ -598,7 +615,7 @@ def test_mistakes_are_one_line_and_exit_code_two(command, tmp_path, home):
         "workers": (*on, "--workers", 0),
         "min_count": (*on, "--min-count", 999),
         "a smaller learning rate": (*on, "--scales", 1, "--optimizer", "sgd", "--learning-rate", 1e30, "--dropout", 0, "--epochs", 9),
-        "nowhere.txt": (*on, "--encoders", "vectors", "--source", tmp_path / "nowhere.txt"),
+        "nowhere.txt": (*on, "--encoders", "vectors", "--vectors", "nowhere.txt"),
         "seed|negative": ("--data", "synthetic:texts=50,seed=-1"),
         "'size'": ("--data", "synthetic:size=50"),
         "file is a file": (*on, "--scales", 1, "--out", "file"),

@@ -305,7 +305,7 @@ def test_what_is_found_comes_with_its_control(tmp_path: Path) -> None:
         "The best on dev (dot, scale 100) names the class of .80 [.78, .82] of 1,821 texts; always the commonest class .50, published .82",
         "Attention scores separate polarity tokens from neutral ones with AUC .93 [.90, .95] at best (dot, scale 10; before training .50, frequency alone .71) and .55 [.49, .60] at worst (dot, scale 100; before training .50, frequency alone .71)",
         "Of 2 classifiers the interval of the separation reaches down to .50 in 1 (dot, scale 100), to what frequency alone gives (.71) in 1 (dot, scale 100); against neutral tokens as frequent as polarity tokens must be it reaches .50 in 1 (dot, scale 100)",
-        "At the largest scale, 100, positive tokens have lower attention scores than negative ones, by 1.20 pooled standard deviations (dot), at scale 10 higher by .10; with plain dot attention the gap has the sign of V·W in 1 of 2 (half by chance)",
+        "At the largest scale, 100, positive tokens have lower attention scores than negative ones, by 1.20 pooled standard deviations (dot), at scale 10 higher by .10; with plain dot attention the gap has the sign of V·W in 1 of 2",
         "Polarity scores tell positive tokens from negative ones with AUC from .97 (dot, scale 100) to .99 (dot, scale 10); chance .50",
     ]  # fmt: skip
     assert findings(study) == dynamics_findings(study)

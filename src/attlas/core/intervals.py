@@ -45,7 +45,7 @@ def auc(above: npt.NDArray[Any], below: npt.NDArray[Any]) -> Ranked:
     beating = 1 - (ranks[first:] - rankdata(below)) / first
     area = float(beaten.mean())
     spread = float(beaten.var(ddof=1) / first if first > 1 else 0) + float(beating.var(ddof=1) / second if second > 1 else 0)  # fmt: skip
-    if spread < np.finfo(float).eps:
+    if spread < np.finfo(float).eps or min(first, second) < 2:
         return Ranked(area, *wilson(area, min(first, second)))
     half = Z * float(np.sqrt(spread))
     return Ranked(area, max(0.0, area - half), min(1.0, area + half))

@@ -37,6 +37,8 @@ def synthetic(
     (5, 'negative')
     """
     _check(texts, classes, class_words, neutral_words, words, neutral, noise, ratio)
+    if seed < 0:
+        raise CorpusError(f"seed is {seed}; it must not be below 0")
     shares = np.ones(classes) if ratio is None else np.asarray(ratio, dtype=float)
     draw = np.random.default_rng(seed)
     labels = np.repeat(np.arange(classes), _counts(texts, shares))
@@ -80,7 +82,7 @@ def _check(texts: int, classes: int, class_words: int, neutral_words: int, words
         raise CorpusError(f"a text cannot have {neutral} different words of {neutral_words} neutral ones")
     if not 0 <= noise <= 1:
         raise CorpusError(f"noise is {noise}; it is a share of the texts, from 0 to 1")
-    if ratio is not None and (len(ratio) != classes or min(ratio) <= 0):
+    if ratio is not None and (len(ratio) != classes or not all(0 < one < np.inf for one in ratio)):
         raise CorpusError(f"ratio is {':'.join(f'{one:g}' for one in ratio)}; give a number above 0 for each of {classes} classes")  # fmt: skip
 
 
@@ -88,7 +90,8 @@ def _counts(texts: int, shares: np.ndarray) -> np.ndarray:
     """How many texts each class gets: at least one, in all so many."""
     ends = np.round(np.cumsum(shares) / shares.sum() * texts).astype(int)
     counts = np.maximum(np.diff(ends, prepend=0), 1)
-    counts[counts.argmax()] -= counts.sum() - texts
+    for _ in range(counts.sum() - texts):
+        counts[counts.argmax()] -= 1
     return counts
 
 

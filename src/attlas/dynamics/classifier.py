@@ -26,7 +26,6 @@ from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.dynamics.bags import TOKENIZERS, Bags, Numbers, Tokenizer, bagged, tokens_of, vocabulary_of
 from attlas.dynamics.flow import Parameters, check_flow, flow_terms
-from attlas.dynamics.inputs import encoded, static_rows, word_states
 from attlas.dynamics.layers import ATTENTION, ENCODERS, FROZEN, Network, Shape
 from attlas.dynamics.scores import RULES, interpretability, kind_means, token_kinds, token_table
 from attlas.dynamics.training import OPTIMIZERS, Moment, Settings, Table, train
@@ -102,6 +101,9 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.rule = rule
         self.seed = seed
         self.progress = progress
+
+    def __sklearn_clone__(self) -> AttentionClassifier:
+        return type(self)(**self.get_params(deep=False))  # a model is not copied
 
     def fit(self, X: Iterable[Any], y: Sequence[Any] | None = None, dev: Any = None) -> AttentionClassifier:  # noqa: N803
         """Learn from texts and their labels; labels may be left out where the texts are Texts that have them."""
@@ -258,15 +260,20 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Texts as numbers of known words, with a frozen model's states if that is the encoder."""
         found = tokens_of(texts, self._tokenizer) if tokens is None else tokens
         bags = bagged(found, self.vocabulary_)
-        return encoded(bags, found, self.source, self.progress) if self.encoder == "model" else bags
+        if self.encoder != "model":
+            return bags
+        from attlas.dynamics.inputs import encoded  # which needs transformers
+
+        return encoded(bags, found, self.source, self.progress)
 
     def _table(self, bags: Bags) -> Table:
         """The vectors of words as training begins."""
         draw = np.random.default_rng(self.seed)
-        if self.encoder == "vectors":
-            return Table(static_rows(bags.words, self.source), frozen=True)
-        if self.encoder == "model":
-            return Table(word_states(bags.words, self.source, self.progress), frozen=True)
+        if self.encoder in FROZEN:
+            from attlas.dynamics.inputs import static_rows, word_states  # which need transformers
+
+            given = static_rows(bags.words, self.source) if self.encoder == "vectors" else word_states(bags.words, self.source, self.progress)  # fmt: skip
+            return Table(given, frozen=True)
         rows = draw.uniform(-self.init, self.init, (len(bags.words) + 1, self.dim)).astype(np.float32)
         rows[-1] = 0
         return Table(rows)
@@ -282,7 +289,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Iterable[Any]) -> Floats:  # noqa: N803
         """The logit of the second class for two classes: [text], else of each class: [text, class]."""
         check_is_fitted(self, "moment_")
-        logits = self.moment_.read(self._bags(list(X))).logits
+        logits = self.moment_.read(self._bags(X)).logits
         return logits[:, 0] if logits.shape[1] == 1 else logits
 
     def predict(self, X: Iterable[Any]) -> npt.NDArray[Any]:  # noqa: N803
@@ -300,7 +307,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def tokens(self, test: Iterable[Any] | None = None) -> pd.DataFrame:
         """A row for each word that was learnt from: occurrences by class, gamma, kind, polarity and attention score; `weight` is the mean attention weight in `test`, or in the texts learnt from. Of a classifier that was loaded, what texts are needed for is NaN."""
         check_is_fitted(self, "moment_")
-        seen = None if test is None else self._bags(list(test))
+        seen = None if test is None else self._bags(test)
         if hasattr(self, "_learnt"):
             return self.token_table_at(self.moment_, self.learnt()[0], seen)
         empty = Bags(np.zeros(0, np.int64), np.zeros(1, np.int64), self.vocabulary_)  # loaded: its texts are not there
@@ -309,9 +316,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def weights(self, X: Iterable[Any]) -> list[pd.DataFrame]:  # noqa: N803
         """For each text a row for each token: token, attention weight, attention score, polarity, and whether it is known."""
         check_is_fitted(self, "moment_")
-        texts = list(X)
-        tokens = tokens_of(texts, self._tokenizer)
-        bags = self._bags(texts, tokens)
+        tokens = tokens_of(X, self._tokenizer)
+        bags = self._bags(tokens, tokens)
         read, out = self.moment_.read(bags), []
         for text, (start, stop) in enumerate(zip(bags.starts[:-1], bags.starts[1:], strict=True)):
             polarity = read.polarity[start:stop]
@@ -321,7 +327,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def interpretability(self) -> dict[str, float]:
         """How well attention scores tell polarity tokens from neutral ones, with controls; see `attlas.dynamics.scores`."""
-        return interpretability(self.tokens(), self.untrained_)
+        return interpretability(self.tokens(), getattr(self, "untrained_", None))
 
     def flow(self) -> pd.DataFrame:
         """The terms that move the scores of every word now, on the texts learnt from: token, A, B, C, polarity_rate, D, E, F, attention_rate."""
@@ -350,7 +356,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         arrays["table"] = torch.from_numpy(self.moment_.table.rows)
         arrays["counts"] = torch.from_numpy(self.counts_)
         labels = self.classes_.tolist()
-        parameters = {name: str(value) if isinstance(value, Path) else value for name, value in self.get_params().items()}  # fmt: skip
+        parameters = {name: str(value) if isinstance(value, Path) else value.item() if isinstance(value, np.generic) else value for name, value in self.get_params().items()}  # fmt: skip
         about = {"format": FORMAT, "classes": labels, "epoch": self.epoch_, "parameters": parameters, "vocabulary": list(self.vocabulary_)}  # fmt: skip
         with writing(place):
             place.mkdir(parents=True, exist_ok=True)
@@ -364,13 +370,20 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         place = Path(folder).expanduser()
         try:
             about: Mapping[str, Any] = json.loads((place / "classifier.json").read_text())
-            arrays = load_file(place / "classifier.safetensors")
+            arrays = {
+                name: part.clone() for name, part in load_file(place / "classifier.safetensors").items()
+            }  # where memory is aligned, products are the same bit for bit
             if about["format"] != FORMAT:
                 raise AttlasError(f"{place} holds a {about['format']!r}, not a {FORMAT!r}")
             out = cls(**about["parameters"])
             out.classes_, out.vocabulary_ = np.array(about["classes"]), tuple(about["vocabulary"])
             out.counts_ = arrays["counts"].numpy()
             table = Table(arrays["table"].numpy(), out.encoder in FROZEN)
+            if len(table.rows) != len(out.vocabulary_) + 1 or out.counts_.shape != (
+                len(out.vocabulary_),
+                len(out.classes_),
+            ):
+                raise ValueError("its words and its arrays do not go together")
             network = Network(out._shape(table.rows.shape[1]))
             network.load_state_dict({name.removeprefix("network."): part for name, part in arrays.items() if name.startswith("network.")})  # fmt: skip
             out.epoch_ = int(about["epoch"])

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -25,12 +26,12 @@ from threadpoolctl import threadpool_limits
 from attlas.core.errors import StudyError
 from attlas.core.files import replacing, write_json, writing
 from attlas.core.intervals import wilson
+from attlas.core.machine import versions
 from attlas.dynamics.bags import Bags, Numbers
 from attlas.dynamics.classifier import AttentionClassifier
 from attlas.dynamics.scores import NEGATIVE, NEUTRAL, OTHER, POSITIVE, interpretability, separation
 from attlas.dynamics.training import guesses_of
 from attlas.studies.engines import one_thread_each
-from attlas.studies.run import versions
 
 PARTS = ("train", "dev", "test")
 CELLS, DATA = "cells", "data"
@@ -78,7 +79,7 @@ class Data:
         about = json.loads((folder / "data.json").read_text())
 
         def array(name: str) -> np.ndarray:
-            return np.load(folder / f"{name}.npy", mmap_mode="r" if name.startswith(("rows", "states")) else None)
+            return np.load(folder / f"{name}.npy", mmap_mode="c" if name.startswith(("rows", "states")) else None)
 
         words = tuple(about["words"])
         bags = {part: Bags(array(f"{part}-ids"), array(f"{part}-starts"), words) for part in PARTS}
@@ -204,7 +205,12 @@ def _job(cell: Cell, options: Mapping[str, Any], fingerprint: str, detailed: boo
     key = hashlib.sha256(
         json.dumps([fingerprint, asdict(cell), sorted(options.items()), detailed, versions()], default=str).encode()
     ).hexdigest()
-    return {"cell": asdict(cell), "options": dict(options), "detailed": detailed, "key": key}
+    return {
+        "cell": asdict(cell),
+        "options": {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()},
+        "detailed": detailed,
+        "key": key,
+    }
 
 
 def fit_job(folder: Path, job: Mapping[str, Any], tell: Tell, data: Data) -> None:
@@ -264,6 +270,7 @@ def _in_processes(folder: Path, jobs: Iterable[Mapping[str, Any]], workers: int,
                 else:
                     raise BrokenPipeError
             except (BrokenPipeError, ValueError):
+                process.kill()
                 problems.append(f"a worker ended while it trained {Cell(**job['cell']).name} (exit code {process.wait()}); run the same command again: it goes on where it stopped")  # fmt: skip
 
     threads = [threading.Thread(target=drive, args=(process,), daemon=True) for process in processes]
@@ -271,14 +278,16 @@ def _in_processes(folder: Path, jobs: Iterable[Mapping[str, Any]], workers: int,
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            while thread.is_alive() and not problems:
+                thread.join(0.05)
     finally:
         for process in processes:
             process.terminate()
         for process in processes:
             process.wait()
             for pipe in _pipes(process):
-                pipe.close()
+                with suppress(OSError):
+                    pipe.close()
     if problems:
         raise StudyError(problems[0])
 

@@ -44,6 +44,11 @@ class MappedVectors:
     """Vectors from a mapping of words to numbers, standardised as others are."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
+        sizes = {np.shape(vector) for vector in given.values()}
+        if len(sizes) != 1 or len(next(iter(sizes))) != 1:
+            raise MeasureError(
+                f"the vectors of words must be lists of numbers, all as long; these have the shapes {sorted(sizes)[:3]}"
+            )
         self.table = standardised(np.array(list(given.values()), dtype=np.float32))
         self.rows = {str(word): row for row, word in enumerate(given)}
 

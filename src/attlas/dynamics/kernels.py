@@ -91,14 +91,14 @@ def descend(table: Floats, rows: Numbers, grad: Floats, rate: float) -> None:
 @njit(cache=True, nogil=True, error_model="numpy")
 def adam(table: Floats, first: Floats, second: Floats, rows: Numbers, grad: Floats, rate: float, step: int) -> None:
     """Adam on some rows of a table, as torch.optim.SparseAdam: the moments of words that do not occur stay as they are."""
-    one, two = np.float32(0.9), np.float32(0.999)
+    one, two = np.float32(0.1), np.float32(0.001)
     scaled = np.float32(rate * np.sqrt(1 - 0.999**step) / (1 - 0.9**step))
     for slot in range(len(rows)):
         row = rows[slot]
         for at in range(table.shape[1]):
             value = grad[slot, at]
-            first[row, at] += (np.float32(1) - one) * (value - first[row, at])
-            second[row, at] += (np.float32(1) - two) * (value * value - second[row, at])
+            first[row, at] += one * (value - first[row, at])
+            second[row, at] += two * (value * value - second[row, at])
             table[row, at] -= scaled * first[row, at] / (np.sqrt(second[row, at]) + np.float32(1e-8))
 
 

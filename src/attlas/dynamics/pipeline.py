@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from attlas.core.errors import MeasureError
-from attlas.core.machine import cores
+from attlas.core.machine import cores, versions
 from attlas.core.progress import progress_bar, status
 from attlas.core.text import Text
 from attlas.corpora.labelled import fingerprint, labelled, split
@@ -21,10 +21,10 @@ from attlas.dynamics.bags import TOKENIZERS, Bags, bagged, tokens_of, vocabulary
 from attlas.dynamics.classifier import AttentionClassifier
 from attlas.dynamics.grid import CELLS, PARTS, Cell, Data, assembled, run_grid
 from attlas.dynamics.inputs import cut_off, encoded, model_of, static_rows, vectors_of, word_states
+from attlas.dynamics.layers import ENCODERS
 from attlas.models import Model
 from attlas.models.vectors import Vectors
 from attlas.studies.derived import Experiment, named_source, remembered, write_derived
-from attlas.studies.run import versions
 
 KIND = "dynamics"
 SCALES = (0.001, 1.0, 10.0, 20.0, 50.0, 100.0, 10000.0)
@@ -64,14 +64,26 @@ def run_dynamics(
     """
     began, folder = time.perf_counter(), Path(out).expanduser()
     settings = _settings(options)
+    strange = sorted({*(by_encoder or {})} - {*ENCODERS})
+    if strange:
+        raise MeasureError(f"by_encoder names {strange[0]!r}; encoders are {', '.join(ENCODERS)}")
     others = {encoder: _settings({**options, **own}) for encoder, own in (by_encoder or {}).items()}
-    pairs = list(dict.fromkeys(models or [(one, other) for one in attention for other in encoders]))
+    pairs = list(
+        dict.fromkeys(
+            (one, other) for one, other in models or [(one, other) for one in attention for other in encoders]
+        )
+    )
     cells = [Cell(one, other, float(scale), seed + number) for one, other in pairs for scale in dict.fromkeys(scales) for number in range(seeds)]  # fmt: skip
     if not cells:
         raise MeasureError("the grid is empty; give at least one scale, encoder, attention and seed")
     for cell in cells:
         AttentionClassifier(
-            cell.attention, cell.encoder, cell.scale, tokenize=tokenize, **others.get(cell.encoder, settings)
+            cell.attention,
+            cell.encoder,
+            cell.scale,
+            seed=cell.seed,
+            tokenize=tokenize,
+            **others.get(cell.encoder, settings),
         ).check()
     if workers is not None and workers < 1:
         raise MeasureError(f"workers is {workers}; it must be at least 1")

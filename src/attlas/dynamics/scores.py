@@ -3,7 +3,7 @@
 gamma = (f+ - f-) / (f+ + f-), where f are a word's occurrences in texts of each class. A word is positive if gamma is above .5 and f+ above 5, negative likewise, neutral if gamma
 is between -.1 and .1 and f+ and f- differ by less than 5. The paper writes open intervals, which leave out words of one class only (gamma 1 and -1); its code, and the numbers of words
 that it prints, have them in. With more classes a word goes with a class if the class has more than .75 of its occurrences, which for two classes is gamma above .5, and is neutral
-if no class has more than 1.1 times its even share. Occurrences are counted as they are, which is fair to classes of one size; the rule `balanced` is the code's with occurrences
+if every class has less than 1.1 times its even share. Occurrences are counted as they are, which is fair to classes of one size; the rule `balanced` is the code's with occurrences
 weighed as if every class had as many tokens as the mean class.
 """
 
@@ -136,9 +136,10 @@ def _means(values: Floats, bags: Bags) -> Floats:
 def separation(tokens: pd.DataFrame, column: str = "attention_score", least: int = 0) -> Ranked:
     """How well a column tells polarity tokens from neutral ones: the area under the ROC curve with its 95 % interval; .5 is chance. Neutral tokens of fewer than `least` occurrences are left out."""
     kinds = tokens["kind"]
-    neutral = (kinds == NEUTRAL) & (tokens["count"] >= least)
     values = tokens[column].to_numpy(dtype=np.float64)
-    return auc(values[(kinds != NEUTRAL) & (kinds != OTHER)], values[neutral])
+    there = ~np.isnan(values)
+    neutral = (kinds == NEUTRAL) & (tokens["count"] >= least)
+    return auc(values[(kinds != NEUTRAL) & (kinds != OTHER) & there], values[neutral & there])
 
 
 def least_separation(tokens: pd.DataFrame, column: str = "attention_score") -> float:

@@ -152,10 +152,7 @@ class _Run:
         """A quarter of Table 2, with the separation of each cell, and the figures that show this data set."""
         seeds = self.seeds or SEEDS[name]
         done = self._grid(name, texts_of(self.root, name), models=list(MODELS), scales=SCALES, seeds=seeds, published=published_of(name), **(LARGE if name == "imdb" else TRAINED))  # fmt: skip
-        texts = done.result["texts"]
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(done.result["kinds"].items()))
-        self.part.lines += [f"### {TITLES[name]}", "", f"{texts['train']:,} texts to learn from, {texts['dev']:,} to choose the epoch by, {texts['test']:,} to score on; {done.result['vocabulary']:,} words known, {100 * done.result['unknown']['test']:.1f} % of the tokens scored on are not. {'Means of ' + str(seeds) + ' seeds with their standard deviations' if seeds > 1 else 'One seed'}; published in brackets. Kinds of words: {kinds} (published: {KINDS[name]}). {_trained(name)}", ""]  # fmt: skip
-        self.part.lines += [*accuracy_lines(name, done.study.table("dynamics_summary")), "", *separation_lines(done.study.table("dynamics"), done.study.table("dynamics_tokens")), ""]  # fmt: skip
+        self.part.lines += table_lines(name, done.study)
         if name == "sst":
             self._as_in_the_notebook(seeds)
         tokens = done.study.table("dynamics_tokens")
@@ -262,6 +259,16 @@ def _figures(name: str) -> list[tuple[str, str, float]]:
     """The cells that the paper's Figures 2 to 5 show."""
     shown = [("dot", "none", 10.0)]
     return [*shown, ("dot", "none", 100.0), ("additive", "none", 10.0)] if name == "sst" else shown
+
+
+def table_lines(name: str, study: Study) -> list[str]:
+    """What a data set is, its quarter of Table 2, and how well attention tells words apart in each cell."""
+    told, rows, summary = study.manifest["dynamics"], study.table("dynamics"), study.table("dynamics_summary")
+    texts, seeds = told["texts"], int(rows["seed"].nunique())
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(told["kinds"].items()))
+    over = f"Means of {seeds} seeds with their standard deviations" if seeds > 1 else "One seed"
+    about = f"{texts['train']:,} texts to learn from, {texts['dev']:,} to choose the epoch by, {texts['test']:,} to score on; {told['vocabulary']:,} words known, {100 * told['unknown']['test']:.1f} % of the tokens scored on are not. {over}; published in brackets. Kinds of words: {kinds} (published: {KINDS[name]}). {_trained(name)}"  # fmt: skip
+    return [f"### {TITLES[name]}", "", about, "", *accuracy_lines(name, summary), "", *separation_lines(rows, study.table("dynamics_tokens")), ""]  # fmt: skip
 
 
 def published_of(name: str) -> dict[tuple[str, str, float], float]:

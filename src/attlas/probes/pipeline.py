@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.errors import CorpusError
+from attlas.core.machine import versions
 from attlas.core.progress import status
 from attlas.core.text import Text
 from attlas.models import Model, load
@@ -28,7 +29,7 @@ from attlas.probes.trees import sentences
 from attlas.probes.windows import TOKENS
 from attlas.studies import Study
 from attlas.studies.derived import Experiment, named_source, remembered, write_derived
-from attlas.studies.run import about_model, versions
+from attlas.studies.run import about_model
 
 PASSES = "passes"
 HELD_OUT = 0.2  # of the texts, if there are none to score on

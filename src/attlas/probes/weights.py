@@ -25,13 +25,13 @@ from attlas.core.annotations import dependencies_of
 from attlas.core.attention import Attention
 from attlas.core.errors import CorpusError, StudyError
 from attlas.core.files import claimed, replacing, write_json
+from attlas.core.machine import versions
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.core.words import Words
 from attlas.models import Model
 from attlas.models.encode import SPANS
 from attlas.studies.engines import Task, engine_of
-from attlas.studies.run import versions
 
 Array = npt.NDArray[Any]
 ENDS = ("to [CLS]", "to [SEP]", "from [CLS]", "from [SEP]")

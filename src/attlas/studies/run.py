@@ -12,8 +12,6 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ import pandas as pd
 
 from attlas.core.errors import StudyError
 from attlas.core.files import claimed, replacing, write_json, writing
+from attlas.core.machine import versions
 from attlas.core.measure import ActingMeasure, LearningMeasure, Measure
 from attlas.core.progress import Report, progress_bar
 from attlas.core.states import State
@@ -238,16 +237,6 @@ def table_kind(frame: pd.DataFrame, n_layers: int, n_heads: int) -> str:
         and not frame.duplicated(["layer", "head"]).any()
     )
     return "head" if heads else "other"
-
-
-def versions() -> dict[str, str]:
-    """The versions that numbers can depend on."""
-    return dict(_versions())
-
-
-@cache
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("attlas", "torch", "transformers", "numpy", "numba")}
 
 
 def _refuse_long(model: Model, corpus: Corpus) -> None:

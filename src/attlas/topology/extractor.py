@@ -15,12 +15,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from attlas.core.errors import CorpusError, MeasureError
+from attlas.core.machine import versions
 from attlas.core.text import Text
 from attlas.corpora import Corpus
 from attlas.measures import MEASURES
 from attlas.models import Model, load
 from attlas.studies import Study, study
-from attlas.studies.run import versions
 from attlas.topology.features import HeadFeatures, column_names
 from attlas.topology.graphs import THRESHOLDS, check_thresholds
 

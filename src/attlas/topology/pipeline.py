@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.errors import CorpusError, MeasureError, ModelError
+from attlas.core.machine import versions
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.corpora import fingerprint, labelled, split
@@ -20,7 +21,6 @@ from attlas.models import Model, load
 from attlas.models.finetune import base_of, label_names, logits_of
 from attlas.studies import Study
 from attlas.studies.derived import Experiment, remembered, write_derived
-from attlas.studies.run import versions
 from attlas.topology.classifier import TopologyClassifier
 from attlas.topology.extractor import TopologyFeatures
 from attlas.topology.features import HeadFeatures

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.errors import StudyError
+from attlas.core.machine import versions
 from attlas.core.progress import status
 from attlas.core.text import Text
 from attlas.corpora.relations import relation_names
@@ -50,7 +51,7 @@ from attlas.probes.relations.matching import Found, exact, extraction_scores, le
 from attlas.probes.relations.pictures import pictures
 from attlas.probes.relations.reading import Readers, intervals
 from attlas.studies.derived import Experiment, named_source, remembered, write_derived
-from attlas.studies.run import about_model, versions
+from attlas.studies.run import about_model
 
 Tables = dict[str, pd.DataFrame]
 Said = Callable[[str], None]
