@@ -256,7 +256,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return None
         return [texts[at] for at in rest], labels[rest], [texts[at] for at in chosen], labels[chosen]
 
-    def _bags(self, texts: Sequence[Any], tokens: Sequence[Sequence[str]] | None = None) -> Bags:
+    def _bags(self, texts: Iterable[Any], tokens: Sequence[Sequence[str]] | None = None) -> Bags:
         """Texts as numbers of known words, with a frozen model's states if that is the encoder."""
         found = tokens_of(texts, self._tokenizer) if tokens is None else tokens
         bags = bagged(found, self.vocabulary_)
