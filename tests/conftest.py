@@ -44,7 +44,7 @@ def stirred(model: attlas.Model, seed: int = 1) -> attlas.Model:
 # A process of attlas costs seconds of imports before it does anything. This one has them behind it and forks: whatever is
 # asked for runs in a process of its own, with its own folder, environment, output and exit code, and can be killed.
 FORKS = """
-import gc, json, os, runpy, sys, tempfile, traceback
+import gc, json, os, runpy, signal, sys, tempfile, traceback
 import attlas.cli.main, attlas.explain, attlas.models.finetune, attlas.probes.pipeline, attlas.studies
 import attlas.testing, attlas.topology.pipeline, attlas.views.look, attlas.views.report, attlas.views.terminal
 import pydantic, torch
@@ -67,6 +67,7 @@ while line := sys.stdin.readline():
     print(pid, flush=True)
 else:
     os._exit(0)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job would ignore
 for number, name in enumerate((os.devnull, order["out"], order["error"])):
     os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
 sys.stdin = open(0)
