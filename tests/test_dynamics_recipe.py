@@ -63,7 +63,8 @@ def test_every_part_is_run_and_all_cells_stand_beside_the_published(root: Path, 
         assert len(cells) == 28
         for known in PUBLISHED[name].values():
             assert all(f"({one:.1f})" in text for one in known)
-    assert text.count("Mean absolute difference from published") == 2
+    assert text.count("Mean absolute difference from published") == 3  # of each, and of both
+    assert "points over 40 cells" in text
     assert done.to_dict()["ours"]["news2"]["classes"] == ["rec.motorcycles", "sci.med", "talk.politics.guns"]
     assert all(done.to_dict()["ours"][f"flow-{scale}"]["difference"] < 1e-8 for scale in (1, 10, 100))
     assert [path.name for path in done.pictures if path.name.endswith("scores.png")] == [f"{one}-scores.png" for one in ("sst-dot-none-10", "sst-dot-none-100", "sst-additive-none-10", "news2-dot-none-10")]  # fmt: skip

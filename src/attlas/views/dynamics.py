@@ -340,7 +340,7 @@ def term_title(term: str) -> str:
     """A term with what it goes with.
 
     >>> term_title("B"), term_title("F_layer"), term_title("sum")
-    ('B: |W|²', 'F: layer', 'all terms')
+    ('B: its part in sums', 'F: layer', 'all terms')
     """
     letter, _, layer = term.partition("_")
     return f"{letter}: {layer}" if layer else TERMS.get(term, term)
