@@ -17,7 +17,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from attlas.dynamics.bags import Bags, bagged, starts_of, vocabulary_of
-from attlas.dynamics.flow import Parameters, autograd_flow, flow
+from attlas.dynamics.flow import Parameters, autograd_flow, flow_terms
 from attlas.dynamics.layers import Network, Shape
 from attlas.dynamics.training import Moment, Settings, Table, train
 from benchmarks.table import Row, best_of
@@ -104,6 +104,6 @@ def rows() -> Iterator[Row]:
     network = Network(Shape(len(bags.words), DIM, 1, "dot", "none", SCALE, DROPOUT))
     table = Table(np.random.default_rng(0).uniform(-0.1, 0.1, (len(bags.words) + 1, DIM)).astype(np.float32))
     parameters = Parameters.of(Moment(0, network, table))
-    fast, slow = best_of(lambda: flow(parameters, bags, codes), lambda: autograd_flow(parameters, bags, codes), repeats=1)  # type: ignore[func-returns-value]  # fmt: skip
+    fast, slow = best_of(lambda: flow_terms(parameters, bags, codes), lambda: autograd_flow(parameters, bags, codes), repeats=1)  # type: ignore[func-returns-value]  # fmt: skip
     yield Row(f"flow of {len(bags.words):,} words, all six terms", fast, "automatic differentiation, sums only", slow, "-")  # fmt: skip
     torch.set_num_threads(threads)
