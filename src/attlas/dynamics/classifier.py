@@ -110,10 +110,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.check()
         texts, labels = self._pairs(X, y, "fit")
         self.classes_ = np.unique(labels)
-        if len(self.classes_) < FEW:
-            raise MeasureError(f"all {len(texts)} texts have the label {self.classes_[0]!r}; a classifier needs texts of two classes at least")  # fmt: skip
-        if FEW < len(self.classes_) == len(texts):
-            raise MeasureError(f"there are as many classes as texts ({len(texts)}); is the label's column one of numbers or ids?")  # fmt: skip
+        check_labels(labels.tolist())
         kept = self._dev(texts, labels, dev)
         if kept is not None and dev is None:
             texts, labels, kept = kept[0], kept[1], (kept[2], kept[3])
@@ -391,6 +388,15 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise AttlasError(f"{place} holds no attention classifier: {error}") from error
         return out
+
+
+def check_labels(labels: Sequence[Any]) -> None:
+    """Refuse texts of one class only, and labels that are none."""
+    found = set(labels)
+    if len(found) < FEW:
+        raise MeasureError(f"all {len(labels)} texts have the label {next(iter(found))!r}; a classifier needs texts of two classes at least")  # fmt: skip
+    if FEW < len(found) == len(labels):
+        raise MeasureError(f"there are as many classes as texts ({len(labels)}); is the label's column one of numbers or ids?")  # fmt: skip
 
 
 def _is_number(value: Any) -> bool:

@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from attlas.dynamics.bags import Numbers
+
 Floats = npt.NDArray[np.float32]
-Numbers = npt.NDArray[np.int64]
 
 MOST = 0xFFFFFFFF
 

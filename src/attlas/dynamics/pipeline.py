@@ -18,13 +18,13 @@ from attlas.core.progress import progress_bar, status
 from attlas.core.text import Text
 from attlas.corpora.labelled import fingerprint, labelled, split
 from attlas.dynamics.bags import TOKENIZERS, Bags, bagged, tokens_of, vocabulary_of
-from attlas.dynamics.classifier import AttentionClassifier
+from attlas.dynamics.classifier import AttentionClassifier, check_labels
 from attlas.dynamics.grid import CELLS, PARTS, Cell, Data, assembled, run_grid
 from attlas.dynamics.inputs import cut_off, encoded, model_of, static_rows, vectors_of, word_states
 from attlas.dynamics.layers import ENCODERS
 from attlas.models import Model
 from attlas.models.vectors import Vectors
-from attlas.studies.derived import Experiment, named_source, remembered, write_derived
+from attlas.studies.derived import Experiment, named_source, plain, remembered, write_derived
 
 KIND = "dynamics"
 SCALES = (0.001, 1.0, 10.0, 20.0, 50.0, 100.0, 10000.0)
@@ -125,10 +125,10 @@ def run_dynamics(
         two = len(classes) == 2
         rows = tables["dynamics_summary"].to_dict("records")
         size = sum(len(part.ids) for part in bags.values())
-        result = _plain({
+        result = plain({
             "cells": rows, "classes": list(classes), "positive": classes[1] if two else None, "texts": {**{name: len(part) for name, part in parts.items()}, "in_both": _in_both(parts)}, "labels": {name: sum(text.label == name for text in parts["train"]) for name in classes}, "vocabulary": len(words),
             "kinds": _kinds(tables), "unknown": {name: float((part.ids == len(words)).mean()) for name, part in bags.items()}, "options": settings,
-        })  # fmt: skip
+        }, null=True)  # fmt: skip
         manifest = {
             "model": {"name": "attention classifiers", "class": "AttentionClassifier", "task": "classify", "n_layers": 1, "n_heads": 1, "max_length": 0, "banded": False, "sha256": None, "state_sha256": None},
             "corpus": {"name": named_source(train, test), "fingerprint": prints["test"], "labels": {}}, "measures": {KIND: str(settings)},
@@ -159,7 +159,7 @@ def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
 def _parts(train: Any, dev: Any, test: Any, text: str | None, label: str, seed: int) -> dict[str, list[Text]]:
     """Texts with labels to learn from, to choose the epoch by and to score on."""
     learnt = labelled(train, text, label)
-    _check_labels(learnt)
+    check_labels([text.label for text in learnt])
     if test is None:
         learnt, scored = split(learnt, TEST, seed)
     else:
@@ -171,17 +171,8 @@ def _parts(train: Any, dev: Any, test: Any, text: str | None, label: str, seed: 
     return dict(zip(PARTS, (learnt, kept, scored), strict=True))
 
 
-def _check_labels(texts: Sequence[Text]) -> None:
-    """Refuse texts of one class only, and labels that are none."""
-    found = {str(text.label) for text in texts}
-    if len(found) < 2:
-        raise MeasureError(f"all {len(texts)} texts have the label {next(iter(found))!r}; a classifier needs texts of two classes at least")  # fmt: skip
-    if 2 < len(found) == len(texts):
-        raise MeasureError(f"there are as many classes as texts ({len(found)}); is the label's column one of numbers or ids?")  # fmt: skip
-
-
 def _classes(parts: Mapping[str, Sequence[Text]]) -> tuple[str, ...]:
-    _check_labels(parts["train"])
+    check_labels([text.label for text in parts["train"]])
     found = sorted({str(text.label) for text in parts["train"]})
     for name in ("dev", "test"):
         strange = sorted({str(text.label) for text in parts[name]} - set(found))
@@ -241,13 +232,3 @@ def _kinds(tables: Mapping[str, Any]) -> dict[str, int]:
     tokens = tables["dynamics_tokens"]
     first = tokens.drop_duplicates("token") if len(tokens) else tokens
     return {str(kind): int(count) for kind, count in first["kind"].value_counts().items()}
-
-
-def _plain(value: Any) -> Any:
-    """Numbers as JSON has them; what is not a number is null."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(value, float) and value != value else value

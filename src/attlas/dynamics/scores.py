@@ -168,10 +168,9 @@ def interpretability(tokens: pd.DataFrame, untrained: pd.DataFrame | None = None
     """The paper's claim as numbers, with its controls: separation by attention, by the same network before its first step, by frequency alone, from neutral tokens that are as frequent as polarity tokens must be, and of the class whose tokens are marked least."""
     found = separation(tokens)
     frequent = separation(tokens, least=OFTEN + 1)
-    known = tokens.assign(count_value=tokens["count"].astype(float))
     out = {
         "separation": found.auc, "separation_low": found.low, "separation_high": found.high,
-        "separation_untrained": float("nan") if untrained is None else separation(untrained).auc, "separation_count": separation(known, "count_value").auc,
+        "separation_untrained": float("nan") if untrained is None else separation(untrained).auc, "separation_count": separation(tokens, "count").auc,
         "separation_frequent": frequent.auc, "separation_frequent_low": frequent.low, "separation_frequent_high": frequent.high,
         "separation_least": least_separation(tokens), "gap": gap(tokens), "polarity_auc": _polarity_auc(tokens),
     }  # fmt: skip

@@ -71,12 +71,7 @@ def reproduce(
     done = Reproduced(loaded.name, PARTS, published)
     run = _Run(loaded, root, folder, {"workers": workers, "fresh": fresh, "progress": progress}, say, done)
 
-    def one(name: str) -> Part:
-        run.part = Part()
-        getattr(run, name)()
-        return run.part
-
-    return run_parts("bert", done, folder, fresh, [name for name in ORDER if name in parts], one)
+    return run_parts("bert", done, folder, fresh, [name for name in ORDER if name in parts], run)
 
 
 @dataclass

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from attlas.core.files import write_bytes, write_json, writing
 
@@ -43,10 +43,16 @@ class Reproduced:
         return "\n".join(line for name in self.order if name in self.parts for line in self.parts[name].lines)
 
 
+class Running(Protocol):
+    """A reproduction under way: it has a method for each part, which fills `part`."""
+
+    part: Part
+
+
 def run_parts(
-    name: str, done: Reproduced, folder: Path, fresh: bool, chosen: Sequence[str], run: Callable[[str], Part]
-) -> Reproduced:
-    """Run the chosen parts one by one, writing NAME.json and NAME.md after each; parts that an earlier run with the same model left are kept."""
+    name: str, done: Reproduced, folder: Path, fresh: bool, chosen: Sequence[str], run: Running, say: Callable[[str], None] = lambda line: None
+) -> Reproduced:  # fmt: skip
+    """Run the chosen parts one by one, writing NAME.json and NAME.md after each; parts that an earlier run with the same model left are kept. `say` hears which is begun."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
@@ -54,7 +60,10 @@ def run_parts(
     if known.get("model") == done.model:
         done.parts |= {part: Part(**found) for part, found in known.get("parts", {}).items()}
     for part in chosen:
-        done.parts[part] = run(part)
+        say(f"part {part}")
+        run.part = Part()
+        getattr(run, part)()
+        done.parts[part] = run.part
         write_json(path, done.to_dict())
         write_bytes(folder / f"{name}.md", done.markdown().encode())
     return done

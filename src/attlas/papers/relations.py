@@ -58,14 +58,7 @@ def reproduce(
     loaded = load(model)
     done = Reproduced(loaded.name, PARTS, PUBLISHED)
     run = _Run(loaded, root, folder, {"workers": workers, "fresh": fresh, "progress": progress}, say)
-
-    def one(name: str) -> Part:
-        run.part = Part()
-        say(f"part {name}")
-        getattr(run, name)()
-        return run.part
-
-    return run_parts("relations", done, folder, fresh, [name for name in PARTS if name in parts], one)
+    return run_parts("relations", done, folder, fresh, [name for name in PARTS if name in parts], run, say)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from attlas.core.files import claimed, write_json, writing
@@ -68,6 +69,20 @@ def write_derived(
         beside.rename(place)
     write_json(folder / store.MANIFEST, {"status": "complete", **manifest, "tables": about})
     return Study.open(folder)
+
+
+def plain(value: Any, null: bool = False) -> Any:
+    """Numbers as JSON has them, in mappings and lists; with `null`, what is not a number is None.
+
+    >>> plain({"a": (np.float64(0.5), np.int64(2))}), plain([float("nan")], null=True)
+    ({'a': [0.5, 2]}, [None])
+    """
+    if isinstance(value, Mapping):
+        return {str(name): plain(one, null) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one, null) for one in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if null and isinstance(value, float) and value != value else value
 
 
 def named_source(train: Any, test: Any) -> str:

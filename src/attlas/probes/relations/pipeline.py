@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from attlas.core.errors import StudyError
@@ -50,7 +49,7 @@ from attlas.probes.relations.linear import LinearReader
 from attlas.probes.relations.matching import Found, exact, extraction_scores, lenient
 from attlas.probes.relations.pictures import pictures
 from attlas.probes.relations.reading import Readers, intervals
-from attlas.studies.derived import Experiment, named_source, remembered, write_derived
+from attlas.studies.derived import Experiment, named_source, plain, remembered, write_derived
 from attlas.studies.run import about_model
 
 Tables = dict[str, pd.DataFrame]
@@ -289,7 +288,7 @@ def _written(
     seed: int,
     began: float,
 ) -> Experiment:
-    result = _plain(result)
+    result = plain(result)
     manifest = {
         "model": about_model(model, identity["weights"]), "corpus": {"name": name, "fingerprint": digest(texts), "labels": {}}, "measures": {kind: str(dict(options))},
         "counts": counted(model, texts), "seed": seed, "versions": versions(), "identity": dict(identity), "relations": result, "seconds": round(time.perf_counter() - began, 3),
@@ -297,12 +296,3 @@ def _written(
     done = Experiment(write_derived(folder, manifest, tables, result), result)
     shutil.rmtree(folder / PASSES, ignore_errors=True)
     return done
-
-
-def _plain(value: Any) -> Any:
-    """Numbers as JSON has them."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return value.item() if isinstance(value, np.generic) else value
