@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attlas.core.errors import MeasureError
+from attlas.support.errors import MeasureError
 
 CONVENTIONS = ("sound", "published")
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 
 from attlas.core.batch import Batch
-from attlas.core.errors import MeasureError
 from attlas.core.words import Words
+from attlas.support.errors import MeasureError
 
 KINDS = ("all", "ordinary", "words", "keywords")
 

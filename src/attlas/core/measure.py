@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch import Tensor
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
 from attlas.core.states import State
+from attlas.support.fingerprint import Put, feed, feed_fields
 
 S = TypeVar("S", bound=State)
 
@@ -149,6 +150,15 @@ class ActingMeasure(Measure[S]):
     @abstractmethod
     def act(self, state: S, model: Any, batch: Batch) -> Acted:
         """Take in a batch, made for the whole network; a text that it cannot use is left out, and the others go on."""
+
+
+@feed.register(Measure)
+def _(measure: Any, put: Put) -> None:
+    """Its class with all parameters."""
+    if is_dataclass(measure):
+        feed_fields(measure, put)
+    else:
+        feed((type(measure), vars(measure)), put)
 
 
 def head_frame(n_layers: int, n_heads: int, columns: Mapping[str, Any]) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 
-from attlas.core.errors import AttlasError
+from attlas.support.errors import AttlasError
 
 T = TypeVar("T")
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from attlas.core.errors import CorpusError
+from attlas.support.errors import CorpusError
+from attlas.support.fingerprint import FingerprintError, Put, feed
 
+WHERE = "where"  # the annotation that says in which file and row a text was read
 _NO_ANNOTATIONS: Mapping[str, Any] = {}
 
 
@@ -56,6 +58,18 @@ class Text:
         if self.words is not None and any(not word.strip() for word in self.words):
             return "one of its words is empty"
         return None
+
+
+@feed.register
+def _(text: Text, put: Put) -> None:
+    """Every field, and every annotation under its name, but where it was read."""
+    feed(("text", text.id, text.text, text.label, text.words), put)
+    for name in sorted(text.annotations):
+        if name != WHERE:
+            try:
+                feed(("annotation", name, text.annotations[name]), put)
+            except FingerprintError as error:
+                raise FingerprintError(f"annotation {name!r} of text {text.id!r}: {error}") from error
 
 
 def _is_unicode(string: str) -> bool:

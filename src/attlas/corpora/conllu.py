@@ -14,10 +14,10 @@ from pathlib import Path
 from reprlib import repr as short
 
 from attlas.core.annotations import COREFERENCE, DEPENDENCIES, ROOT, Coreference, Dependencies, Mention
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow
 from attlas.corpora.files import opened
+from attlas.support.errors import CorpusError
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 

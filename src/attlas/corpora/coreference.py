@@ -12,7 +12,6 @@ from reprlib import repr as short
 from typing import Any
 
 from attlas.core.annotations import COREFERENCE, Coreference, Mention
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.core.words import Span, word_spans
 from attlas.corpora.conllu import (
@@ -27,6 +26,7 @@ from attlas.corpora.conllu import (
 )
 from attlas.corpora.corpus import BadRow, Corpus
 from attlas.corpora.read import SENTENCES, embedded_file, read
+from attlas.support.errors import CorpusError
 
 GAP_COLUMNS = (
     "ID",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
+from attlas.support.errors import CorpusError
+from attlas.support.fingerprint import Put, feed
 
 
 @dataclass(frozen=True)
@@ -47,3 +48,15 @@ class Corpus:
             if isinstance(row, BadRow):
                 raise row.error()
             yield row
+
+
+@feed.register
+def _(row: BadRow, put: Put) -> None:
+    feed(("bad row", row.id, row.reason), put)
+
+
+@feed.register
+def _(corpus: Corpus, put: Put) -> None:
+    """All rows in order, bad ones included; the name does not count."""
+    for row in corpus.rows():
+        feed(row, put)

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow
+from attlas.support.errors import CorpusError
 
 Row = tuple[str, Mapping[str, Any] | Text | BadRow]  # where it stands; its fields, or a whole text, or why it is none
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora.read import read
+from attlas.support.errors import CorpusError
 
 
 def labelled(texts: Any, text: str | None = None, label: str | None = "label") -> list[Text]:
@@ -55,11 +53,3 @@ def split(texts: Sequence[Text], share: float, seed: int = 0) -> tuple[list[Text
         ) from error
     away = {one.text for one in out}
     return [one for one in texts if one.text not in away], [one for one in texts if one.text in away]
-
-
-def fingerprint(texts: Sequence[Text]) -> str:
-    """A digest of texts and their labels, in order."""
-    digest = hashlib.sha256()
-    for one in texts:
-        digest.update(json.dumps([one.text, one.label]).encode())
-    return digest.hexdigest()

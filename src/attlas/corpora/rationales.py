@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from attlas.core.errors import CorpusError
 from attlas.core.words import Span, given_spans
+from attlas.support.errors import CorpusError
 
 RATIONALE = "rationale"
 

@@ -9,13 +9,13 @@ from importlib.resources import files as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora import rationales, relations
 from attlas.corpora.corpus import BadRow, Corpus
 from attlas.corpora.files import Row, rows_of
 from attlas.corpora.rationales import RATIONALE, Layout, character_spans, recognised
 from attlas.corpora.synthetic import synthetic_named
+from attlas.support.errors import CorpusError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,11 +21,11 @@ import numpy as np
 import regex
 
 from attlas.core.annotations import RELATIONS, Relations, Triple
-from attlas.core.errors import CorpusError
 from attlas.core.words import Span, given_spans
 from attlas.corpora.corpus import BadRow
 from attlas.corpora.files import jsonl_rows, opened
 from attlas.corpora.rationales import Fields, Layout, has, is_whole, items_of, missing, span_of
+from attlas.support.errors import CorpusError
 
 ABSENT, EMPTY, OVERLAP, REPEATED = "not in the text", "empty", "overlap", "repeated"  # why a triple is lost
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
+from attlas.support.errors import CorpusError
 
 NAMES = ("negative", "positive")
 

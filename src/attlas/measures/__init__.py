@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from attlas.core.errors import MeasureError
 from attlas.core.registry import Registry
+from attlas.support.errors import MeasureError
 
 if TYPE_CHECKING:
     from attlas.core.measure import Measure

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.attention import Attention, bin_edges
-from attlas.core.errors import MeasureError
 from attlas.core.measure import Measure, Shape
 from attlas.core.states import Floats, Rows, State, Sums
+from attlas.support.errors import MeasureError
 
 EXAMPLES = 3
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.errors import MeasureError
 from attlas.core.measure import Learned, LearningMeasure, Shape, head_frame
 from attlas.core.states import Floats, Moments, State, Sums
+from attlas.support.errors import MeasureError
 
 ACCUMULATIONS = ("score", "grad")
 

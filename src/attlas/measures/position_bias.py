@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.errors import MeasureError
 from attlas.core.masks import Keep
 from attlas.core.measure import Measure, Shape, head_frame
 from attlas.core.states import Floats, State, Sums
+from attlas.support.errors import MeasureError
 
 ORDINARY = Keep("ordinary")
 

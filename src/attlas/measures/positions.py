@@ -8,9 +8,9 @@ from typing import ClassVar
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.errors import MeasureError
 from attlas.core.measure import Measure, Shape, head_frame
 from attlas.core.states import Moments, State
+from attlas.support.errors import MeasureError
 
 
 def offset_names(reach: int) -> list[str]:

@@ -14,10 +14,10 @@ import pandas as pd
 
 from attlas.core.attention import Attention, Sight
 from attlas.core.batch import Batch
-from attlas.core.errors import MeasureError
 from attlas.core.masks import Keep
 from attlas.core.measure import Measure, Shape
 from attlas.core.states import Rows, State, Tally
+from attlas.support.errors import MeasureError
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

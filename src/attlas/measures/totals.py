@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.errors import MeasureError
 from attlas.core.measure import Measure, Shape
 from attlas.core.states import Rows, State
+from attlas.support.errors import MeasureError
 
 Floats = npt.NDArray[np.float32]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,10 +14,11 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoTokenizer
 
-from attlas.core.errors import AttlasError, ModelError
 from attlas.models.encode import GLOBAL_TOKENS
 from attlas.models.model import GLOBAL_CHOICE, Model, check_parts
 from attlas.models.quiet import quiet
+from attlas.support.errors import AttlasError, ModelError
+from attlas.support.files import file_sha256
 
 EMBEDDED = "all-MiniLM-L6-v2"
 EMBEDDED_LONG = "embedded:long"  # the same, lengthened
@@ -115,15 +115,9 @@ def embedded_folder() -> Path:
         found = "of no known version"
     folder = Path(spec.origin).parent / "model"
     weights = folder / "model.safetensors"
-    if found != EMBEDDED_VERSION or not weights.is_file() or sha256_of(weights) != EMBEDDED_SHA256:
+    if found != EMBEDDED_VERSION or not weights.is_file() or file_sha256(weights) != EMBEDDED_SHA256:
         raise ModelError(f"the embedded model {found} is not the one Attlas was tested with; {how} --force-reinstall")
     return folder
-
-
-def sha256_of(path: Path) -> str:
-    """The digest of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _source(model: str | Path) -> str | Path:
@@ -250,4 +244,4 @@ def _first_line(text: str) -> str:
 def _file_sha256(source: str | Path) -> str | None:
     """The digest of the weights' file, where there is just one."""
     files = sorted(Path(source).glob("*.safetensors")) if isinstance(source, Path) else []
-    return sha256_of(files[0]) if len(files) == 1 else None
+    return file_sha256(files[0]) if len(files) == 1 else None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import inspect
-import shutil
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -18,16 +17,24 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attlas.core.batch import Batch
-from attlas.core.errors import CaptureError, ModelError
-from attlas.core.files import writing
 from attlas.core.text import Text
 from attlas.models.capture import Observer, Sink, observe
 from attlas.models.encode import Encoded, Encoder
 from attlas.models.quiet import quiet
+from attlas.support.errors import CaptureError, ModelError
+from attlas.support.files import (
+    files_below,
+    is_temporary,
+    move,
+    read_json,
+    temporary_folder,
+    write_errors,
+)
+from attlas.support.fingerprint import Put, feed, fingerprint, sha256
 
 GLOBAL_CHOICE = "attlas_global_tokens"  # in the configuration of a saved Longformer: which tokens are global
 PERIOD = "position_period"  # in the configuration of a lengthened model
-SAVING = "model.tmp"  # where a model is written before it is moved to its place
+CONFIG = "config.json"  # what makes a folder a model: written last
 LONGEST = 1_000_000  # tokenizers without a limit say some huge number
 
 
@@ -208,55 +215,125 @@ class Model:
         fresh = fresh.to(device=self.device, dtype=self.network.dtype).eval()
         return replace(self, network=fresh, name=f"{self.name} (random weights, seed {seed})", file_sha256=None)
 
-    def identity(self) -> dict[str, Any]:
-        """Everything about it that features of a text can depend on."""
+    def identity(self) -> dict[str, str]:
+        """The fingerprints of everything about it that a result can depend on, as it is in memory now."""
         return {
             "weights": self.weights_sha256(),
-            "model": hashlib.sha256(self.network.config.to_json_string().encode()).hexdigest(),
-            "tokenizer": self._tokenizer_sha256(),
-            "device": self.device.type,
-            "max_length": self.max_length,
-            **({"global_tokens": str(self.global_tokens)} if self.banded else {}),
+            "buffers": fingerprint(self._unsaved_buffers()),
+            "config": fingerprint(config_content(self.network)),
+            "tokenizer": fingerprint(tokenizer_content(self.tokenizer)),
+            "task": fingerprint(self.task),
+            "device": fingerprint(self.device.type),
+            "dtype": fingerprint(str(self.network.dtype)),
+            "max_length": fingerprint(self.max_length),
+            "global_tokens": fingerprint(self.global_tokens if self.banded else None),
         }
 
-    def _tokenizer_sha256(self) -> str:
-        """A digest of the tokenizer as it is, whatever it was last asked to cut."""
-        plain = type(self.tokenizer.backend_tokenizer).from_str(self.tokenizer.backend_tokenizer.to_str())
-        plain.no_truncation()
-        plain.no_padding()
-        return hashlib.sha256(plain.to_str().encode()).hexdigest()
-
     def weights_sha256(self) -> str:
-        """A digest of all parameters and buffers as they are now."""
-        digest = hashlib.sha256()
+        """A digest of all parameters and saved buffers as they are now; saved estimators and manifests know models by it."""
+        digest = sha256()
         for name, tensor in sorted(self.network.state_dict().items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+            digest.update(_bytes_of(tensor))
         return digest.hexdigest()
 
+    def _unsaved_buffers(self) -> dict[str, str]:
+        saved = self.network.state_dict().keys()
+        buffers = dict(self.network.named_buffers(remove_duplicate=False))
+        return {
+            name: f"{buffer.dtype} {tuple(buffer.shape)} {sha256(_bytes_of(buffer)).hexdigest()}"
+            for name, buffer in buffers.items()
+            if name not in saved
+        }
+
     def save(self, folder: str | Path) -> list[str]:
-        """Write network and tokenizer as a folder that `attlas.load` reads; beside their place first, then moved there. The names of the files."""
+        """Write network and tokenizer as a folder that `attlas.load` reads; return the file names.
+
+        All is written to a temporary folder inside first, then moved. A folder that holds anything
+        but a model is refused. The network and the tokenizer stay as they are.
+        """
         folder = Path(folder).expanduser()
-        beside = folder / SAVING
-        with writing(folder), quiet():
-            shutil.rmtree(beside, ignore_errors=True)
-            beside.mkdir(parents=True)
-            tokenizer = self.tokenizer
-            if self.limit is not None:  # a model is read again as it was trained
-                tokenizer = copy.deepcopy(tokenizer)
-                tokenizer.model_max_length = self.max_length
-            if self.banded:
-                setattr(self.network.config, GLOBAL_CHOICE, self.global_tokens)
-            self.network.save_pretrained(beside)
-            tokenizer.save_pretrained(beside)
-            files = sorted(path.name for path in beside.iterdir())
-            for name in sorted(files, key=lambda name: name == "config.json"):  # what makes it a model comes last
-                (beside / name).replace(folder / name)
-            beside.rmdir()
+        _refuse_no_model(folder)
+        network, tokenizer = copy.copy(self.network), self.tokenizer  # the same weights
+        network.config = copy.deepcopy(self.network.config)
+        if self.banded:
+            setattr(network.config, GLOBAL_CHOICE, self.global_tokens)
+        if self.limit is not None:  # a model is read again as it was trained
+            tokenizer = copy.deepcopy(tokenizer)
+            tokenizer.model_max_length = self.max_length
+        with write_errors(folder), temporary_folder(folder) as temporary, quiet():
+            network.save_pretrained(temporary)
+            tokenizer.save_pretrained(temporary)
+            files = [path.relative_to(temporary).as_posix() for path in files_below(temporary)]
+            for name in sorted(files, key=lambda name: name == CONFIG):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                move(temporary / name, folder / name)
         return files
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, {type(self.network).__name__}, {self.n_layers} layers x {self.n_heads} heads, task={self.task!r})"
+
+
+def _refuse_no_model(folder: Path) -> None:
+    """Refuse a folder with anything in it that is not a model."""
+    if folder.exists() and not folder.is_dir():
+        raise ModelError(f"{folder} is a file; give a folder for the model")
+    strange = sorted(path.name for path in folder.glob("*") if not is_temporary(path))
+    if strange and "model_type" not in (read_json(folder / CONFIG) or {}):
+        what = f"{folder} is not empty (it has {strange[0]}) and holds no model"
+        raise ModelError(f"{what}; choose another folder, or delete this one by hand")
+
+
+# in a configuration: where it came from and what is counted apart from it
+_NOT_CONFIGURED = ("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", GLOBAL_CHOICE)
+# of a tokenizer: where it came from, and what changes no token
+_NOT_TOKENIZED = (
+    "name_or_path", "vocab_file", "merges_file", "tokenizer_file", "files_loaded", "init_inputs", "init_kwargs", "verbose",
+    "deprecation_warnings", "chat_template", "response_template", "chat_control_tokens", "backend", "_in_target_context_manager",
+    "_processor_class", "_special_tokens_map", "_tokenizer", "_vocab", "_merges",
+)  # fmt: skip
+
+
+def config_content(network: PreTrainedModel) -> dict[str, Any]:
+    """What a network's class and configuration say, without names."""
+    config = {name: value for name, value in network.config.to_dict().items() if name not in _NOT_CONFIGURED}
+    return {"class": type(network).__qualname__, "config": json.dumps(config, sort_keys=True, default=_plain_config)}
+
+
+def _plain_config(value: Any) -> Any:
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value) if isinstance(value, torch.dtype) else vars(value)
+
+
+def tokenizer_content(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """The whole state of a tokenizer, both halves, whatever it was last asked to cut or pad."""
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        backend = type(backend).from_str(backend.to_str())
+        backend.no_truncation()
+        backend.no_padding()
+    state = {
+        name: value
+        for name, value in vars(tokenizer).items()
+        if name not in _NOT_TOKENIZED and isinstance(value, bool | int | float | str | list | tuple | None)
+    }
+    return {
+        "backend": tokenizer.get_vocab() if backend is None else backend.to_str(),
+        "special": {name: str(token) for name, token in tokenizer.special_tokens_map.items()},
+        "special_ids": sorted(tokenizer.all_special_ids),
+        "state": {name: list(map(str, value)) if isinstance(value, list | tuple) else value for name, value in state.items()},
+    }  # fmt: skip
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+
+@feed.register
+def _(model: Model, put: Put) -> None:
+    """What is in memory, never the name or the file."""
+    feed(model.identity(), put)
 
 
 def check_parts(network: Any, tokenizer: Any) -> None:

@@ -7,8 +7,7 @@ and one weight decay serve all. A word without a vector is all zeros, which is t
 from __future__ import annotations
 
 import gzip
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,9 +18,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.models import Model
+from attlas.support.errors import CorpusError
+from attlas.support.fingerprint import Put, feed, fingerprint
 
 Floats = npt.NDArray[np.float32]
 CARRIER = "a"  # the word before, when a word is encoded to find its tokens
@@ -39,7 +39,7 @@ class Vectors(Protocol):
 
     @property
     def digest(self) -> str:
-        """What tells these vectors from others."""
+        """The fingerprint: the numbers, and which word has which of them."""
 
     def of(self, words: Sequence[str]) -> Floats:
         """The vector of each word: [word, size]."""
@@ -85,9 +85,9 @@ class ModelVectors:
     def size(self) -> int:
         return int(self.table.shape[1])
 
-    @cached_property
+    @property
     def digest(self) -> str:
-        return hashlib.sha256(self.table.numpy().data).hexdigest()
+        return fingerprint(self)
 
     def of(self, words: Sequence[str]) -> Floats:
         """The vector of each word, zeros where the tokenizer makes nothing of it: [word, size]."""
@@ -142,14 +142,32 @@ class GloveVectors:
     def size(self) -> int:
         return int(self._read[1].shape[1])
 
-    @cached_property
+    @property
     def digest(self) -> str:
-        return hashlib.sha256(self._read[1].data).hexdigest()
+        return fingerprint(self)
 
     def of(self, words: Sequence[str]) -> Floats:
         """The vector of each word, zeros if unknown: [word, size]."""
         rows, table = self._read
         return table[[rows.get(word.lower(), -1) for word in words]]
+
+
+@feed.register
+def _(vectors: ModelVectors, put: Put) -> None:
+    """The model: its embeddings, and its tokenizer, which decides what a word is made of."""
+    feed(("model vectors", vectors.model), put)
+
+
+@feed.register
+def _(vectors: GloveVectors, put: Put) -> None:
+    """The words in the order of the file, the row of each, and all numbers; not the file's name."""
+    words, table = vectors._read
+    feed(("vectors of lower-cased words", *rows_content(words), table), put)
+
+
+def rows_content(rows: Mapping[str, int]) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Words, and the row of each, for a fingerprint."""
+    return list(rows), np.array(list(rows.values()), dtype=np.int64)
 
 
 def read_glove(path: Path) -> Iterator[tuple[str, Floats]]:

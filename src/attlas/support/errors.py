@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class AttlasError(Exception):
-    """Base of every error a user can cause or mend; the command line prints it in one line and exits with 2."""
+    """Base of every error a user can cause or fix; a command prints it in one line, exit code 2."""
 
 
 class CorpusError(AttlasError):

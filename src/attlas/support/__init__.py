@@ -1,0 +1,1 @@
+"""What everything stands on: errors, files, fingerprints. No torch, numpy or pandas in here."""

@@ -1,0 +1,325 @@
+"""What was this made from? A digest of everything in a thing that a result can depend on.
+
+`fingerprint(thing)` covers the content, never the name: the same texts under another path have the
+same fingerprint, and any field that differs gives another one. A thing without a rule is an error.
+Rules are added where a class is defined, with `@feed.register`.
+
+>>> fingerprint({"a": 1, "b": (2.0,)}) == fingerprint({"b": [2.0], "a": 1})
+True
+>>> len({fingerprint(thing) for thing in (1, 1.0, True, "1", b"1", None, [1], {1}, {1: None})})
+9
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import cache, singledispatch
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path, PurePath
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+from attlas.support.errors import StudyError
+from attlas.support.files import file_sha256, files_below
+
+__all__ = [
+    "File", "Fingerprint", "FingerprintError", "Put", "feed", "feed_fields", "fingerprint",
+    "framed", "sha256", "source_digest", "versions",
+]  # fmt: skip
+
+Put = Callable[[bytes], object]
+
+# what draws, prints or reads a command line changes no number of a result
+NOT_COMPUTING = ("views", "papers", "cli", "web", "testing", "testing.py", "catalogue.py", "api.py")
+NUMERICAL = (
+    "torch", "transformers", "tokenizers", "numpy", "numba", "scipy", "scikit-learn", "captum",
+    "gudhi", "safetensors", "pandas", "pyarrow", "regex", "spacy", "accelerate",
+)  # fmt: skip
+_RULES_IN = {"numpy": "attlas.core.contents", "pandas": "attlas.core.contents"}
+
+
+class FingerprintError(StudyError):
+    """A thing by which no result can be known again."""
+
+
+def fingerprint(thing: Any) -> str:
+    """Digest everything in a thing that a result can depend on."""
+    digest = sha256()
+    feed(thing, digest.update)
+    return digest.hexdigest()
+
+
+class Fingerprint:
+    """The fingerprint of things that come one after the other, such as the rows of a corpus."""
+
+    def __init__(self) -> None:
+        self._digest = sha256()
+
+    def add(self, thing: Any) -> None:
+        feed(thing, self._digest.update)
+
+    def __str__(self) -> str:
+        return self._digest.copy().hexdigest()
+
+
+@dataclass(frozen=True)
+class File:
+    """A file known by its bytes, or a folder known by the names and bytes of all files in it."""
+
+    path: Path
+
+
+def framed(put: Put, kind: bytes, content: bytes) -> None:
+    """Write one piece of content with its kind and length, so that neighbors never run together."""
+    put(b"%b%d:" % (kind, len(content)))
+    put(content)
+
+
+@singledispatch
+def feed(thing: Any, put: Put) -> None:
+    """Write all content of a thing to `put`, each piece with its type and its length."""
+    module = type(thing).__module__.partition(".")[0]
+    if module in _RULES_IN and _RULES_IN[module] not in sys.modules:
+        importlib.import_module(_RULES_IN[module])
+        feed(thing, put)
+    elif is_dataclass(thing):
+        feed_fields(thing, put)
+    else:
+        raise FingerprintError(
+            f"a {type(thing).__qualname__} cannot be part of what a result is known by: it has no "
+            "fingerprint; use plain values, arrays or dataclasses, or register a rule with "
+            "attlas.support.fingerprint.feed"
+        )
+
+
+def feed_fields(thing: Any, put: Put) -> None:
+    """Write the class of a dataclass and all its fields, also those that `repr` and `==` omit."""
+    feed(type(thing), put)
+    feed({field.name: getattr(thing, field.name) for field in fields(thing)}, put)
+
+
+@feed.register
+def _(thing: None, put: Put) -> None:
+    put(b"n;")
+
+
+@feed.register
+def _(thing: bool, put: Put) -> None:
+    put(b"b1;" if thing else b"b0;")
+
+
+@feed.register
+def _(thing: int, put: Put) -> None:
+    put(b"i%d;" % thing)
+
+
+@feed.register
+def _(thing: float, put: Put) -> None:
+    framed(put, b"f", float(thing).hex().encode())
+
+
+@feed.register
+def _(thing: complex, put: Put) -> None:
+    framed(put, b"j", f"{thing.real.hex()} {thing.imag.hex()}".encode())
+
+
+@feed.register
+def _(thing: str, put: Put) -> None:
+    framed(put, b"s", thing.encode("utf-8", "surrogatepass"))
+
+
+@feed.register(bytes)
+@feed.register(bytearray)
+def _(thing: bytes | bytearray, put: Put) -> None:
+    framed(put, b"y", bytes(thing))
+
+
+@feed.register(date)
+@feed.register(datetime)
+@feed.register(time)
+@feed.register(timedelta)
+@feed.register(Decimal)
+@feed.register(Fraction)
+def _(thing: Any, put: Put) -> None:
+    framed(put, type(thing).__name__.encode(), str(thing).encode())
+
+
+@feed.register
+def _(thing: Enum, put: Put) -> None:
+    feed(type(thing), put)
+    feed(thing.name, put)
+
+
+@feed.register(list)
+@feed.register(tuple)
+def _(thing: list[Any] | tuple[Any, ...], put: Put) -> None:
+    if type(thing) not in (list, tuple):  # a named tuple
+        feed(type(thing), put)
+    put(b"l%d:" % len(thing))
+    for one in thing:
+        feed(one, put)
+
+
+@feed.register
+def _(thing: range, put: Put) -> None:
+    feed((thing.start, thing.stop, thing.step), put)
+
+
+@feed.register
+def _(thing: AbstractSet, put: Put) -> None:  # type: ignore[type-arg]
+    put(b"t%d:" % len(thing))
+    for one in sorted(map(_bytes, thing)):
+        put(one)
+
+
+@feed.register
+def _(thing: Mapping, put: Put) -> None:  # type: ignore[type-arg]
+    put(b"m%d:" % len(thing))
+    for key in sorted(thing, key=_bytes):
+        feed(key, put)
+        feed(thing[key], put)
+
+
+def _bytes(thing: Any) -> bytes:
+    parts: list[bytes] = []
+    feed(thing, parts.append)
+    return b"".join(parts)
+
+
+@feed.register
+def _(thing: PurePath, put: Put) -> None:
+    raise FingerprintError(
+        f"the path {str(thing)!r} has no fingerprint: a result depends on what is in a file, not "
+        "on its name; use File(path) for its content, or str(path) for the name"
+    )
+
+
+@feed.register
+def _(thing: File, put: Put) -> None:
+    path = thing.path.expanduser()
+    try:
+        if path.is_dir():
+            names = {str(one.relative_to(path)): _sha256_of(one) for one in files_below(path)}
+            feed(("folder", names), put)
+        else:
+            feed(("file", _sha256_of(path)), put)
+    except OSError as error:
+        raise FingerprintError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _sha256_of(path: Path) -> str:
+    stat = path.stat()
+    return _known_sha256(
+        str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_ctime_ns
+    )
+
+
+@cache
+def _known_sha256(path: str, size: int, mtime: int, inode: int, ctime: int) -> str:
+    """Remember, within this process, the digest of a file that has not changed since."""
+    return file_sha256(Path(path))
+
+
+@feed.register(type)
+@feed.register(FunctionType)
+@feed.register(BuiltinFunctionType)
+def _(thing: Any, put: Put) -> None:
+    """The qualified name, and the source of the package if that is not Attlas or Python."""
+    name = thing.__qualname__
+    if isinstance(thing, FunctionType) and ("<" in name or thing.__closure__):
+        raise FingerprintError(
+            f"{name} cannot be part of what a result is known by; use a function of a module "
+            "instead of a lambda, a local function or a closure"
+        )
+    feed(("named", str(thing.__module__), name), put)
+    package = str(thing.__module__).partition(".")[0]
+    if package in ("attlas", "builtins") or package in sys.stdlib_module_names:
+        return
+    if package == "__main__" and getattr(sys.modules.get("__main__"), "__file__", None) is None:
+        feed(list(_code_of(thing)), put)  # a notebook or a prompt: there is no file to read
+    else:
+        feed(_package_digest(package), put)
+
+
+def _code_of(thing: Any) -> Iterable[Any]:
+    """What a function, or the functions of a class, consist of."""
+    if isinstance(thing, type):
+        for name, member in sorted(vars(thing).items()):
+            inner = getattr(member, "__func__", getattr(member, "fget", member))
+            if isinstance(inner, FunctionType):
+                yield name, *_code_of(inner)
+    elif isinstance(thing, FunctionType):
+        yield from _code(thing.__code__)
+
+
+def _code(code: CodeType) -> Iterable[Any]:
+    yield code.co_code, code.co_names, code.co_varnames
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code(constant)
+        elif isinstance(constant, str | bytes | int | float | tuple | frozenset | None):
+            yield constant
+
+
+def _package_digest(package: str) -> str:
+    """Digest the Python source of a package, or of a module that stands alone."""
+    module: ModuleType | None = sys.modules.get(package)
+    if module is None:
+        module = importlib.import_module(package)
+    file = inspect.getsourcefile(module) if getattr(module, "__file__", None) else None
+    if file is not None and not hasattr(module, "__path__"):
+        return fingerprint(File(Path(file)))
+    roots = [Path(root) for root in getattr(module, "__path__", ())]
+    sources = [path for root in roots for path in sorted(root.rglob("*.py"))]
+    return fingerprint([(path.name, _sha256_of(path)) for path in sources])
+
+
+@cache
+def source_digest() -> str:
+    """Digest what computes: Attlas's own source, and the versions of the libraries behind it."""
+    root = Path(__file__).parents[1]
+    files = {
+        path.relative_to(root).as_posix(): _sha256_of(path)
+        for path in files_below(root)
+        if _computes(path.relative_to(root))
+    }
+    return fingerprint((files, versions()))
+
+
+def _computes(path: Path) -> bool:
+    return not (
+        len(path.parts) == 1
+        or path.parts[0] in NOT_COMPUTING
+        or path.name == "section.py"
+        or "__pycache__" in path.parts
+        or path.parts[:2] == ("corpora", "embedded")  # known by its rows, as every corpus is
+        or path.suffix in (".toml", ".md", ".pyi", ".pyc", ".nbi", ".nbc")
+    )
+
+
+def versions() -> dict[str, str]:
+    """List the versions of everything that numbers can depend on."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
+    found = {"attlas": _version("attlas"), "python": ".".join(map(str, sys.version_info[:2]))}
+    return {name: number for name in NUMERICAL if (number := _version(name))} | found
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

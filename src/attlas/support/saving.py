@@ -1,0 +1,98 @@
+"""Saved estimators: arrays in one file, and a JSON file that names its kind and their sha256."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attlas.support.errors import StudyError
+from attlas.support.files import (
+    LOCK,
+    is_temporary,
+    read_json,
+    write_bytes,
+    write_errors,
+    write_json,
+)
+from attlas.support.fingerprint import sha256
+
+FILES = "files"
+DEVICE = "device"  # where a model computes is no part of what an estimator was fitted on
+
+
+@dataclass(frozen=True)
+class Saved:
+    """How one kind of estimator is saved: its two files, and the key that names the kind."""
+
+    what: str  # for people
+    kind: str
+    about: str
+    arrays: str
+    key: str = "format"
+
+    def write(self, folder: str | Path, about: Mapping[str, Any], arrays: bytes) -> Path:
+        """Write both files, the JSON last; a folder with anything but this kind is refused.
+
+        A save that is killed half way leaves a folder that `read` refuses and `write` accepts.
+        """
+        place = Path(folder).expanduser()
+        with write_errors(place):
+            place.mkdir(parents=True, exist_ok=True)
+            before = read_json(place / self.about) or {}
+            self._refuse_other(place, before)
+        if FILES not in before:
+            write_json(place / self.about, {self.key: self.kind})
+        write_bytes(place / self.arrays, arrays)
+        files = {self.arrays: sha256(arrays).hexdigest()}
+        write_json(place / self.about, {self.key: self.kind, **about, FILES: files})
+        return place
+
+    def _refuse_other(self, place: Path, before: Mapping[str, Any]) -> None:
+        if before.get(self.key) == self.kind:
+            return
+        strange = next(_entries(place), None)
+        if strange is not None:
+            raise StudyError(
+                f"{place} is not empty (it has {strange.name}) and holds no {self.what}; "
+                "choose another folder, or delete this one by hand"
+            )
+
+    def read(self, folder: str | Path) -> tuple[dict[str, Any], bytes]:
+        """Read what the JSON says and the bytes of the arrays; ValueError if they were changed.
+
+        What was saved before files were listed has no checksum to compare.
+        """
+        place = Path(folder).expanduser()
+        about = json.loads((place / self.about).read_bytes())
+        if about[self.key] != self.kind:
+            raise ValueError(f"it is a {about[self.key]!r}, not a {self.kind!r}")
+        arrays = (place / self.arrays).read_bytes()
+        if FILES in about and about[FILES].get(self.arrays) != sha256(arrays).hexdigest():
+            raise ValueError(f"{self.arrays} has changed since it was written")
+        return about, arrays
+
+
+def _entries(place: Path) -> Iterator[Path]:
+    """What is in a folder, without the lock and what a killed process left."""
+    for path in sorted(place.iterdir()):
+        if path.name != LOCK and not is_temporary(path):
+            yield path
+
+
+def fitted_identity(identity: Mapping[str, str]) -> dict[str, str]:
+    """The parts of a model's identity that count for an estimator that was fitted on it."""
+    return {part: value for part, value in identity.items() if part != DEVICE}
+
+
+def differing_parts(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Name the parts in which two identities differ, wherever the models compute.
+
+    >>> differing_parts({"weights": "a", "device": "x"}, {"weights": "b", "config": "c"})
+    ['weights', 'config']
+    """
+    return [
+        part for part in {**known, **now} if part != DEVICE and known.get(part) != now.get(part)
+    ]
