@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from attlas.core.files import claimed, write_json, writing
-from attlas.studies import store
+from attlas.studies.folder import RESULT, TABLES, Folder
 from attlas.studies.opened import Study
 from attlas.studies.run import table_kind
-
-RESULT = "result.json"
+from attlas.studies.store import arrow, write_parquet
+from attlas.support.files import write_errors, write_json
 
 
 @dataclass(frozen=True)
@@ -29,46 +26,44 @@ class Experiment:
 
 
 E = TypeVar("E", bound=Experiment)
+Write = Callable[[Path], object]  # writes further result files into a folder, under the names they shall have
 
 
-def remembered(folder: Path, identity: Mapping[str, Any], fresh: bool, kind: type[E], run: Callable[[], E]) -> E:
-    """The experiment that a folder holds, or `run`, if it holds none that is complete; another one, or a study, is refused, or thrown away if `fresh`."""
-    with writing(folder):
-        manifest = store.read_manifest(folder)
-    if manifest is not None and not fresh:
-        begun = manifest["status"] != "complete" and manifest["identity"].get("kind") == identity["kind"]
-        if not begun:  # what was only begun has no claim on the folder; what it read is found by its content
-            store.same_study(folder, manifest["identity"], dict(identity))
-        there = (folder / RESULT).is_file() and (folder / store.TABLES).is_dir()
-        if manifest["status"] == "complete" and there:
-            return kind(Study.open(folder), json.loads((folder / RESULT).read_text()))
-    with claimed(folder):
-        write_json(folder / store.MANIFEST, {"status": "running", "identity": identity})
+def found_or_run(
+    place: Folder,
+    identity: Mapping[str, str],
+    fresh: bool,
+    kind: type[E],
+    run: Callable[[], E],
+    details: Mapping[str, Mapping[str, str]] | None = None,
+) -> E:
+    """The experiment that a folder holds if it was made from the same inputs and is complete, else what `run` makes and writes there."""
+    with place.claim(identity, fresh, details) as found:
+        if found is not None:
+            return kind(Study(place.path, found), place.result(found))
         return run()
 
 
 def write_derived(
-    folder: Path,
+    place: Folder,
     manifest: Mapping[str, Any],
     frames: Mapping[str, pd.DataFrame],
     result: Mapping[str, Any] | None = None,
+    write: Write = lambda stage: None,
 ) -> Study:
-    """Write the result, if there is one, and tables, and then the manifest, which says that all is there; `manifest` describes model, corpus and identity as a study's does."""
-    beside, place = folder / f"{store.TABLES}.tmp", folder / store.TABLES
+    """Write tables, the result if there is one, and what `write` writes, then say that all is there; `manifest` describes model and corpus as a study's does."""
     shape = manifest["model"]["n_layers"], manifest["model"]["n_heads"]
     about = {}
-    if result is not None:
-        write_json(folder / RESULT, result)
-    with writing(place):
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir(parents=True)
+    with place.staging() as stage, write_errors(place.path):
+        (stage / TABLES).mkdir()
         for name, frame in frames.items():
-            rows = store.write_parquet(beside / f"{name}.parquet", [store.arrow(frame)])
+            rows = write_parquet(stage / TABLES / f"{name}.parquet", [arrow(frame)])
             about[name] = {"rows": rows, "kind": table_kind(frame, *shape)}
-        shutil.rmtree(place, ignore_errors=True)
-        beside.rename(place)
-    write_json(folder / store.MANIFEST, {"status": "complete", **manifest, "tables": about})
-    return Study.open(folder)
+        if result is not None:
+            write_json(stage / RESULT, result)
+        write(stage)
+        place.publish(stage, {**manifest, "tables": about})
+    return Study.open(place.path)
 
 
 def plain(value: Any, null: bool = False) -> Any:

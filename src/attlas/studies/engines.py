@@ -14,8 +14,8 @@ from typing import Protocol
 
 import torch
 
-from attlas.core.errors import StudyError
 from attlas.core.machine import cores
+from attlas.support.errors import StudyError
 
 Task = Callable[[threading.Event], None]  # part of a shard; it ends early when the event is set
 

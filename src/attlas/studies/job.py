@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.errors import AttlasError
 from attlas.core.measure import Acted, ActingMeasure, LearningMeasure, Measure
 from attlas.core.states import State
 from attlas.models import Model
@@ -21,6 +20,7 @@ from attlas.models.encode import Encoded
 from attlas.studies.engines import Task
 from attlas.studies.shards import Shard
 from attlas.studies.store import ShardStore
+from attlas.support.errors import AttlasError
 
 LANES = 4  # fixed, as shards are: how work is cut must not depend on who does it
 
@@ -34,9 +34,17 @@ class ShardJob:
         measures: Sequence[Measure[Any]],
         store: ShardStore,
         shard: Shard,
+        key: str,
         tell: Callable[[int], None],
     ) -> None:
-        self.model, self.measures, self.store, self.shard, self.tell = model, measures, store, shard, tell
+        self.model, self.measures, self.store, self.shard, self.key, self.tell = (
+            model,
+            measures,
+            store,
+            shard,
+            key,
+            tell,
+        )
         encoded = model.encode(shard.texts)
         self.kept = [text for text in encoded if not all(text.special)]
         self.empty = [text for text in encoded if all(text.special)]
@@ -153,7 +161,7 @@ class ShardJob:
         arrays = {f"{name}/{key}": array for name, state in states.items() for key, array in state.arrays().items()}
         rows = {name: part.frame() for state in states.values() for name, part in state.streamed().items()}
         record = {"counts": counts, "quarantine": sorted(quarantine, key=lambda row: row["place"])}
-        self.store.write(self.shard.index, record, arrays, {"texts": self._texts(), **rows})
+        self.store.write(self.shard.index, self.key, record, arrays, {"texts": self._texts(), **rows})
         self.tell(counts["quarantined"])
 
     def _texts(self) -> pd.DataFrame:

@@ -11,8 +11,8 @@ import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from attlas.core.errors import StudyError
-from attlas.studies import store
+from attlas.studies.folder import COMPLETE, QUARANTINE, TABLES, check_file, read_manifest
+from attlas.support.errors import StudyError
 
 
 @dataclass(eq=False)
@@ -22,6 +22,7 @@ class Study:
     folder: Path
     manifest: dict[str, Any] = field(repr=False)
     others: tuple[Study, ...] = field(default=(), repr=False)
+    _checked: set[str] = field(default_factory=set, repr=False)  # tables whose file is as it was written
 
     @classmethod
     def open(cls, folder: str | Path) -> Study:
@@ -29,13 +30,11 @@ class Study:
         folder = Path(folder).expanduser()
         if not folder.is_dir():
             raise StudyError(f"there is no study folder {folder}")
-        manifest = store.read_manifest(folder)
+        manifest = read_manifest(folder)
         if manifest is None:
             raise StudyError(f"{folder} holds no study; make one with attlas study --out {folder}")
-        if manifest.get("status") != "complete":
-            raise StudyError(
-                f"the study in {folder} is not complete; run the same attlas study command again: it goes on where it stopped"
-            )
+        if manifest["status"] != COMPLETE:
+            raise StudyError(f"the study in {folder} is not complete; run the same command again: it resumes")
         return cls(folder, manifest)
 
     def beside(self, *others: Study) -> Study:
@@ -46,7 +45,23 @@ class Study:
                 raise StudyError(
                     f"{other.folder} is of another model ({other.manifest['model']['name']}) than {self.folder} ({self.manifest['model']['name']}); a report is of one model"
                 )
+            if (
+                self._reads_texts and other._reads_texts and other._corpus != self._corpus
+            ):  # ids are row numbers: they would meet
+                raise StudyError(
+                    f"{other.folder} is of other texts ({other.manifest['corpus']['name']}) than {self.folder} ({self.manifest['corpus']['name']}); make a report of each"
+                )
         return Study(self.folder, self.manifest, (*self.others, *others))
+
+    @property
+    def _reads_texts(self) -> bool:
+        """Whether it has a row per text, by its id."""
+        return "texts" in self.manifest["tables"]
+
+    @property
+    def _corpus(self) -> str | None:
+        found: str | None = self.manifest["corpus"].get("fingerprint")
+        return found
 
     @property
     def tables(self) -> list[str]:
@@ -61,7 +76,11 @@ class Study:
         return next(one for one in (self, *self.others) if name in one.manifest["tables"])
 
     def _file(self, name: str) -> Path:
-        return self.holding(name).folder / store.TABLES / f"{name}.parquet"
+        study = self.holding(name)
+        if name not in study._checked:
+            check_file(study.folder, f"{TABLES}/{name}.parquet", study.manifest)
+            study._checked.add(name)
+        return study.folder / TABLES / f"{name}.parquet"
 
     def table(self, name: str, columns: list[str] | None = None, text: str | None = None) -> pd.DataFrame:
         """A table by name; only some columns, or only the rows of one text, where that is all that is wanted."""
@@ -110,7 +129,7 @@ class Study:
 
     @property
     def quarantine(self) -> Path:
-        return self.folder / store.QUARANTINE
+        return self.folder / QUARANTINE
 
     @cached_property
     def _atlas(self) -> pd.DataFrame:

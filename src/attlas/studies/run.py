@@ -10,16 +10,13 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from attlas.core.errors import StudyError
-from attlas.core.files import claimed, replacing, write_json, writing
-from attlas.core.machine import versions
 from attlas.core.measure import ActingMeasure, LearningMeasure, Measure
 from attlas.core.progress import Report, progress_bar
 from attlas.core.states import State
@@ -28,11 +25,17 @@ from attlas.measures import measures_of
 from attlas.models import Model, load
 from attlas.models.differentiate import check_loss
 from attlas.models.encode import BUDGET_CELLS, BUDGET_TOKENS
-from attlas.studies import store
 from attlas.studies.engines import Engine, Task, engine_of
+from attlas.studies.folder import QUARANTINE, SOURCE, TABLES, Folder
 from attlas.studies.job import LANES, ShardJob
 from attlas.studies.opened import Study
 from attlas.studies.shards import COSTLY_CHARACTERS, COSTLY_TEXTS, SHARD_CHARACTERS, SHARD_TEXTS, Survey, shards, survey
+from attlas.studies.store import ShardStore, arrow, write_parquet
+from attlas.support.errors import StudyError
+from attlas.support.files import atomic_write, write_errors
+from attlas.support.fingerprint import Fingerprint, fingerprint, source_digest, versions
+
+STUDY = "study"
 
 
 def study(
@@ -55,8 +58,8 @@ def study(
     """Run measures over a corpus and write their tables to `out`; run again after a crash, it goes on.
 
     `model` is anything `attlas.load` takes, `texts` anything `attlas.read` takes. A text longer than the model is cut and counted, or refused
-    with `long="error"`; a row that is no text goes to quarantine, or ends the study with `bad="error"`. `fresh` throws away what another
-    study left in the folder. Without `out` the study lives in a temporary folder as long as the result does.
+    with `long="error"`; a row that is no text goes to quarantine, or ends the study with `bad="error"`. `fresh` clears what an earlier
+    study wrote to the folder, and nothing else. Without `out` the study lives in a temporary folder as long as the result does.
     """
     for name, value, choices in (("long", long, ("truncate", "error")), ("bad", bad, ("quarantine", "error"))):
         if value not in choices:
@@ -64,7 +67,7 @@ def study(
     chosen = measures_of(measures)
     corpus = read(texts, text=text, label=label)
     found = survey(corpus, bad)
-    model = load(model)
+    model = load(model, task="auto")
     learning = [measure for measure in chosen if isinstance(measure, LearningMeasure)]
     if any(measure.needs_loss for measure in learning) or (learning and model.task != "base"):
         check_loss(model, found.labels)
@@ -100,57 +103,47 @@ class _Run:
     keep_states: bool
 
     def __post_init__(self) -> None:
-        self.shards = store.ShardStore(self.folder / store.STATES)
+        self.place = Folder(self.folder, STUDY)
+        self.shards = ShardStore(self.place.states)
         costly = any(isinstance(measure, ActingMeasure) for measure in self.measures)
         self.cut = (COSTLY_TEXTS, COSTLY_CHARACTERS) if costly else (SHARD_TEXTS, SHARD_CHARACTERS)
 
     def go(self, engine: Engine, fresh: bool, report: Report) -> Study:
         began = time.perf_counter()
         self.model.n_layers  # noqa: B018  a model without attention is refused before anything is written
-        identity = self.identity()
-        with writing(self.folder):
-            manifest = store.read_manifest(self.folder)  # refuses a folder that is not a study's, also a fresh one
-        if manifest is not None and not fresh:
-            store.same_study(self.folder, manifest["identity"], identity)
-            if manifest["status"] == "complete":
+        parts = self.model.identity()
+        identity = self.identity(parts)
+        with self.place.claim(identity, fresh, {"model": parts}, **self.describe(parts)) as found:
+            if found is not None:
                 report(self.survey.rows, self.survey.rows)
-                return Study.open(self.folder)
-        with claimed(self.folder):
-            if fresh:
-                store.clear(self.folder)
-            with writing(self.folder):
-                self.shards.folder.mkdir(exist_ok=True)
-            self.shards.clear_unfinished()
-            content = self.describe(identity)
-            write_json(self.folder / store.MANIFEST, {"status": "running", **content})
-            count = self.run_shards(engine, report)
-            self.finish(count, content, began)
+                return Study(self.folder, found)
+            count = self.run_shards(engine, report, fingerprint(identity))
+            self.finish(count, began)
         return Study.open(self.folder)
 
-    def identity(self) -> dict[str, Any]:
-        """What must be the same for a study to be gone on with."""
+    def identity(self, model: Mapping[str, str]) -> dict[str, str]:
+        """What must be the same for a study to be resumed: each input with its fingerprint."""
         return {
-            **self.model.identity(),
+            "model": fingerprint(model),
             "corpus": self.survey.digest,
-            "measures": {measure.name: repr(measure) for measure in self.measures},
-            "cut": [*self.cut, LANES, BUDGET_TOKENS, BUDGET_CELLS],
-            "seed": self.seed,
-            "versions": versions(),
+            "measures": fingerprint({measure.name: measure for measure in self.measures}),
+            "cut": fingerprint([*self.cut, LANES, BUDGET_TOKENS, BUDGET_CELLS]),
+            "seed": fingerprint(self.seed),
+            SOURCE: source_digest(),
         }
 
-    def describe(self, identity: dict[str, Any]) -> dict[str, Any]:
+    def describe(self, model: Mapping[str, str]) -> dict[str, Any]:
         return {
-            "model": about_model(self.model, identity["weights"]),
+            "model": about_model(self.model, model["weights"]),
             "corpus": {"name": self.corpus.name, "fingerprint": self.survey.digest, "labels": self.survey.labels},
-            "measures": identity["measures"],
+            "measures": {measure.name: repr(measure) for measure in self.measures},
             "seed": self.seed,
-            "versions": {**identity["versions"], "python": platform.python_version()},
-            "identity": identity,
+            "versions": {**versions(), "python": platform.python_version()},
         }
 
-    def run_shards(self, engine: Engine, report: Report) -> int:
+    def run_shards(self, engine: Engine, report: Report, made_from: str) -> int:
         """Run what is not there yet; how many shards there are."""
-        lock, done, count = threading.Lock(), 0, 0
+        lock, done, count, whole = threading.Lock(), 0, 0, Fingerprint()
 
         def tell(rows: int) -> None:
             nonlocal done
@@ -160,45 +153,43 @@ class _Run:
 
         def tasks() -> Iterator[Task]:
             nonlocal count
-            for shard in shards(self.corpus, *self.cut):
+            for shard in shards(self.corpus, *self.cut, whole):
                 count += 1
-                if self.shards.has(shard.index):
+                key = fingerprint(("shard", made_from, shard.index, shard.rows))
+                if self.shards.find(shard.index, key):
                     tell(shard.n_rows)
                 else:
-                    yield from ShardJob(self.model, self.measures, self.shards, shard, tell).tasks()
+                    yield from ShardJob(self.model, self.measures, self.shards, shard, key, tell).tasks()
 
         tell(0)
         engine.run(tasks())
+        if str(whole) != self.survey.digest:
+            raise StudyError(f"{self.corpus.name} changed while it was read; run the same command again")
         return count
 
-    def finish(self, count: int, content: dict[str, Any], began: float) -> None:
+    def finish(self, count: int, began: float) -> None:
         """Merge the shards in order, write the tables, then say that the study is complete."""
-        beside, place = self.folder / f"{store.TABLES}.tmp", self.folder / store.TABLES
         about: dict[str, dict[str, Any]] = {}
-        with writing(place):
-            shutil.rmtree(beside, ignore_errors=True)
-            beside.mkdir()
+        with self.place.staging() as stage, write_errors(self.folder):
+            tables = stage / TABLES
+            tables.mkdir()
             for name in self.shards.tables(count):
-                rows = store.write_parquet(beside / f"{name}.parquet", self.shards.parts(count, name))
+                rows = write_parquet(tables / f"{name}.parquet", self.shards.parts(count, name))
                 about[name] = {"rows": rows, "kind": "text"}
             for name, (frame, measure) in self._frames(count).items():
                 if name not in about:
-                    rows = store.write_parquet(beside / f"{name}.parquet", [store.arrow(frame)])
+                    rows = write_parquet(tables / f"{name}.parquet", [arrow(frame)])
                     kind = table_kind(frame, self.model.n_layers, self.model.n_heads)
                     about[name] = {"rows": rows, "kind": kind, "measure": measure}
-            shutil.rmtree(place, ignore_errors=True)
-            beside.rename(place)
-        counts: Counter[str] = Counter()
-        with replacing(self.folder / store.QUARANTINE) as file:
-            for index in range(count):
-                record = self.shards.record(index)
-                counts.update(record["counts"])
-                for row in record["quarantine"]:
-                    file.write((json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
-        end = {"counts": dict(counts), "tables": about, "seconds": round(time.perf_counter() - began, 3)}
-        write_json(self.folder / store.MANIFEST, {"status": "complete", **content, **end})
-        if not self.keep_states:
-            shutil.rmtree(self.shards.folder)
+            counts: Counter[str] = Counter()
+            with atomic_write(stage / QUARANTINE) as file:
+                for index in range(count):
+                    record = self.shards.record(index)
+                    counts.update(record["counts"])
+                    for row in record["quarantine"]:
+                        file.write((json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
+            end = {"counts": dict(counts), "tables": about, "seconds": round(time.perf_counter() - began, 3)}
+            self.place.publish(stage, end, self.keep_states)
 
     def _frames(self, count: int) -> dict[str, tuple[pd.DataFrame, str]]:
         """The tables of all measures over all shards, and what follows from them; each with its measure."""
@@ -222,10 +213,10 @@ class _Run:
 
 
 def about_model(model: Model, weights: str) -> dict[str, Any]:
-    """What a manifest says of a model, whose weights have this digest."""
+    """What a manifest says of a model; `weights` is the digest of its weights as they are in memory."""
     return {
         "name": model.name, "class": type(model.network).__name__, "task": model.task, "n_layers": model.n_layers, "n_heads": model.n_heads,
-        "max_length": model.max_length, "banded": model.banded, "sha256": model.file_sha256 or weights, "state_sha256": weights,
+        "max_length": model.max_length, "banded": model.banded, "sha256": weights, "state_sha256": weights, "file_sha256": model.file_sha256,
     }  # fmt: skip
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from attlas.core.annotations import COREFERENCE, DEPENDENCIES, RELATIONS
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora import BadRow, Corpus
-from attlas.corpora.rationales import RATIONALE
-from attlas.models.encode import SPANS
+from attlas.support.errors import CorpusError
+from attlas.support.fingerprint import Fingerprint
 
 SHARD_TEXTS = 512
 SHARD_CHARACTERS = 2**18
@@ -26,28 +22,37 @@ class Shard:
     index: int
     texts: tuple[tuple[int, Text], ...]
     bad: tuple[tuple[int, BadRow], ...]
+    rows: str  # the fingerprint of its rows, as they were read
 
     @property
     def n_rows(self) -> int:
         return len(self.texts) + len(self.bad)
 
 
-def shards(corpus: Corpus, n_texts: int = SHARD_TEXTS, n_characters: int = SHARD_CHARACTERS) -> Iterator[Shard]:
-    """Cut a corpus: a shard ends when it has so many rows or so many characters."""
-    index, characters = 0, 0
+def shards(
+    corpus: Corpus,
+    n_texts: int = SHARD_TEXTS,
+    n_characters: int = SHARD_CHARACTERS,
+    whole: Fingerprint | None = None,
+) -> Iterator[Shard]:
+    """Cut a corpus: a shard ends when it has so many rows or so many characters. Every row that is read is added to `whole`."""
+    index, characters, rows = 0, 0, Fingerprint()
     texts: list[tuple[int, Text]] = []
     bad: list[tuple[int, BadRow]] = []
     for place, row in enumerate(corpus.rows()):
+        rows.add(row)
+        if whole is not None:
+            whole.add(row)
         if isinstance(row, BadRow):
             bad.append((place, row))
         else:
             texts.append((place, row))
             characters += len(row.text)
         if len(texts) + len(bad) >= n_texts or characters >= n_characters:
-            yield Shard(index, tuple(texts), tuple(bad))
-            index, characters, texts, bad = index + 1, 0, [], []
+            yield Shard(index, tuple(texts), tuple(bad), str(rows))
+            index, characters, texts, bad, rows = index + 1, 0, [], [], Fingerprint()
     if texts or bad:
-        yield Shard(index, tuple(texts), tuple(bad))
+        yield Shard(index, tuple(texts), tuple(bad), str(rows))
 
 
 @dataclass
@@ -63,27 +68,19 @@ class Survey:
 
 def survey(corpus: Corpus, bad: str = "quarantine") -> Survey:
     """Read a corpus once; a corpus without a single good text is an error."""
-    found, digest = Survey(), hashlib.sha256()
+    found, digest = Survey(), Fingerprint()
     for row in corpus.rows():
         found.rows += 1
+        digest.add(row)
         if isinstance(row, BadRow):
             if bad == "error":
                 raise row.error()
             found.bad += 1
             found.first_bad = found.first_bad or row
-            digest.update(json.dumps(["bad", row.id, row.reason]).encode())
-        else:
-            spans = [
-                row.annotations[name]
-                for name in (SPANS, RATIONALE, DEPENDENCIES, COREFERENCE, RELATIONS)
-                if name in row.annotations
-            ]
-            digest.update(json.dumps([row.id, row.text, row.label, row.words, *spans], default=str).encode())
-            if row.label is not None and (row.label in found.labels or len(found.labels) < 100):
-                found.labels[row.label] = found.labels.get(row.label, 0) + 1
-        digest.update(b"\n")
+        elif row.label is not None and (row.label in found.labels or len(found.labels) < 100):
+            found.labels[row.label] = found.labels.get(row.label, 0) + 1
     if found.rows == found.bad:
         reason = f"; the first row: {found.first_bad.where}: {found.first_bad.reason}" if found.first_bad else ""
         raise CorpusError(f"{corpus.name} holds no text that can be analysed ({found.rows} rows read){reason}")
-    found.digest = digest.hexdigest()
+    found.digest = str(digest)
     return found
