@@ -18,9 +18,9 @@ import pandas as pd
 import torch
 from scipy.special import stdtrit
 
-from attlas.core.errors import MeasureError
 from attlas.explain import rankings
 from attlas.explain.rankings import Floats, Ints, rbo
+from attlas.support.errors import MeasureError
 
 METRICS = ("cosine", "tau", "rbo", "jaccard")
 CONVENTIONS = ("sound", "published")

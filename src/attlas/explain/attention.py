@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from attlas.core.attention import Attention
-from attlas.core.errors import ModelError
 from attlas.explain.gradients import Field
 from attlas.explain.target import readers
 from attlas.models.embeddings import checkpointed
+from attlas.support.errors import ModelError
 
 Floats = npt.NDArray[np.float64]
 WITH_GRADIENTS = ("attention_x_gradient", "gradient_rollout")

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attlas.core.errors import StudyError
 from attlas.explain.attention import SCALED
 from attlas.explain.importance import importance_grid
 from attlas.explain.measure import USUAL, Explanations
 from attlas.explain.methods import METHODS
 from attlas.models import Model, load
 from attlas.studies import Study, study
-from attlas.studies.store import IMPORTANCE
+from attlas.studies.folder import PARTS
+from attlas.support.errors import StudyError
 
+IMPORTANCE = "importance"  # a study of its own, made first where explanations need it
 BESIDE = ("attention_last", "attention_all")  # what a single method is compared with: one pass for both
 STUDY_OPTIONS = ("engine", "workers", "text", "label", "long", "bad", "fresh", "keep_states", "seed", "progress")
 
@@ -45,7 +46,9 @@ def explain_corpus(
     plain = tuple(method for method in chosen if method not in SCALED)
     Explanations(methods=plain or USUAL, **settings, **seed).check(model)  # what cannot be is said before any work
     if grid is None and any(method in SCALED for method in chosen):
-        grid = importance_grid(study(model, texts, "importance", Path(out).expanduser() / IMPORTANCE, **running))
+        grid = importance_grid(
+            study(model, texts, "importance", Path(out).expanduser() / PARTS / IMPORTANCE, **running)
+        )
     measure = Explanations(methods=chosen, importance=grid, **settings, **seed)
     done = study(model, texts, [measure], out, **running)
     if not done.has("explanations"):

@@ -18,7 +18,6 @@ import pandas as pd
 import torch
 
 from attlas.core.batch import Batch
-from attlas.core.errors import MeasureError, ModelError
 from attlas.core.text import Text
 from attlas.explain.agreeing import interval
 from attlas.explain.explanations import Explanation, explain
@@ -26,6 +25,7 @@ from attlas.explain.gradients import BUDGET_TOKENS, Field
 from attlas.explain.methods import METHODS
 from attlas.explain.target import Aim, Target
 from attlas.models import Model, load
+from attlas.support.errors import MeasureError, ModelError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

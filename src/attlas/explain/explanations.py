@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.errors import CorpusError
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.corpora import read
 from attlas.explain.importance import importance_grid
 from attlas.explain.methods import Explained, Settings, explain_batch, settings_of
 from attlas.models import Model, load
+from attlas.support.errors import CorpusError
 
 if TYPE_CHECKING:
     from torch import Tensor

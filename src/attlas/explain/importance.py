@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attlas.core.errors import ModelError
 from attlas.measures.importance import importance_of
 from attlas.studies.opened import Study
+from attlas.support.errors import ModelError
 
 
 def importance_grid(given: Any) -> npt.NDArray[np.float64] | None:

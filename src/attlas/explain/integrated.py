@@ -17,8 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attlas.core.errors import MeasureError
 from attlas.explain.gradients import Field
+from attlas.support.errors import MeasureError
 
 Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]

@@ -14,7 +14,6 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from attlas.core.batch import Batch
-from attlas.core.errors import AttlasError, MeasureError
 from attlas.core.masks import Keep
 from attlas.core.measure import Acted, ActingMeasure, Shape
 from attlas.core.states import Moments, Rows, State, Tally
@@ -26,6 +25,7 @@ from attlas.explain.importance import importance_grid
 from attlas.explain.methods import METHODS, Explained, Settings, explain_batch, settings_of
 from attlas.explain.plausible import rationale_words, scores_of
 from attlas.models import Model
+from attlas.support.errors import AttlasError, MeasureError
 
 Floats = npt.NDArray[np.float64]
 USUAL = ("integrated_gradients", "attention_last", "attention_all", "cls_row", "rollout", "attention_x_gradient", "gradient_rollout")  # fmt: skip

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from attlas.core.batch import Batch
-from attlas.core.errors import MeasureError, ModelError
 from attlas.core.registry import Registry
 from attlas.explain import attention, perturbed
 from attlas.explain.gradients import BASELINES, Field, baseline_of, blank_vector
@@ -20,6 +19,7 @@ from attlas.explain.integrated import check_tolerance, integrate, scale_of
 from attlas.explain.target import Aim, Target, check_target
 from attlas.models import Model
 from attlas.models.embeddings import AT
+from attlas.support.errors import MeasureError, ModelError
 
 Floats = npt.NDArray[np.float64]
 Tell = Callable[[int], None]

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attlas.core.errors import MeasureError
 from attlas.explain.agreeing import interval
+from attlas.support.errors import MeasureError
 
 if TYPE_CHECKING:
     import pandas as pd

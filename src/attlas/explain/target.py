@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from attlas.core.batch import Batch
-from attlas.core.errors import ModelError
 from attlas.models import Model
 from attlas.models.differentiate import label_number
+from attlas.support.errors import ModelError
 
 OF = ("probability", "logit")
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.annotations import KINDS, coreference_of
-from attlas.core.errors import CorpusError, MeasureError
 from attlas.core.text import Text
 from attlas.corpora.coreference import documents as read_documents
 from attlas.models import Model, load
@@ -19,6 +18,7 @@ from attlas.probes.passes import Probe, pass_of
 from attlas.probes.sieve import BASELINES
 from attlas.probes.windows import TOKENS, Cut, cut
 from attlas.studies import Study
+from attlas.support.errors import CorpusError, MeasureError
 
 ALL = "all"
 WITHOUT = "has an antecedent in its window; give more documents with coreference, or longer windows (--tokens)"

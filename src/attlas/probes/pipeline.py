@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,8 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attlas.core.errors import CorpusError
-from attlas.core.machine import versions
 from attlas.core.progress import status
 from attlas.core.text import Text
 from attlas.models import Model, load
@@ -22,16 +19,17 @@ from attlas.probes.cases import Shares
 from attlas.probes.coreference import CoreferenceHeads
 from attlas.probes.coreference import documents as read_documents
 from attlas.probes.examples import examples, telling
-from attlas.probes.passes import digest
 from attlas.probes.syntax import MIN_CASES, SyntaxHeads
 from attlas.probes.tree import TreeProbe
 from attlas.probes.trees import sentences
 from attlas.probes.windows import TOKENS
 from attlas.studies import Study
-from attlas.studies.derived import Experiment, named_source, remembered, write_derived
+from attlas.studies.derived import Experiment, found_or_run, named_source, write_derived
+from attlas.studies.folder import SOURCE, Folder
 from attlas.studies.run import about_model
+from attlas.support.errors import CorpusError
+from attlas.support.fingerprint import fingerprint, source_digest, versions
 
-PASSES = "passes"
 HELD_OUT = 0.2  # of the texts, if there are none to score on
 SHARD = 512
 Tables = dict[str, pd.DataFrame]
@@ -75,28 +73,29 @@ def _probed(
     loaded = load(model) if not isinstance(model, Model) else model
     with status("reading the texts"):
         first, second = _parts(train, test, reader, seed)
-    own = loaded.identity()
+    own, place = loaded.identity(), Folder(folder, kind)
+    scored = fingerprint(second)
     identity = {
-        "kind": kind, **own, "texts": {"train": digest(first), "test": digest(second)}, "options": {name: str(value) for name, value in options.items()},
-        "seed": seed, "versions": versions(),
-    }  # fmt: skip
+        "model": fingerprint(own),
+        "train": fingerprint(first),
+        "test": scored,
+        **{name: fingerprint(value) for name, value in options.items()},
+        "seed": fingerprint(seed),
+        SOURCE: source_digest(),
+    }
 
     def run() -> Experiment:
-        if fresh:
-            shutil.rmtree(folder / PASSES, ignore_errors=True)
-        tables, result, counts = work(loaded, first, second, folder / PASSES)
+        tables, result, counts = work(loaded, first, second, place.states.folder)
         in_both = len({one.text for one in second} & {one.text for one in first})
         result = {**result, "texts": {"train": len(first), "test": len(second), "in_both": in_both}, "counts": counts}
         manifest = {
-            "model": about_model(loaded, own["weights"]), "corpus": {"name": named_source(train, test), "fingerprint": digest(second), "labels": {}}, "measures": {kind: str(dict(options))},
-            "counts": counts, "seed": seed, "versions": versions(), "identity": identity, "probe": {"kind": kind, "texts": result["texts"], "lost": result["lost"]},
+            "model": about_model(loaded, own["weights"]), "corpus": {"name": named_source(train, test), "fingerprint": scored, "labels": {}}, "measures": {kind: str(dict(options))},
+            "counts": counts, "seed": seed, "versions": versions(), "probe": {"kind": kind, "texts": result["texts"], "lost": result["lost"]},
             "seconds": round(time.perf_counter() - began, 3),
         }  # fmt: skip
-        done = Experiment(write_derived(folder, manifest, tables, result), result)
-        shutil.rmtree(folder / PASSES, ignore_errors=True)  # the attention of a treebank takes gigabytes
-        return done
+        return Experiment(write_derived(place, manifest, tables, result), result)
 
-    return remembered(folder, identity, fresh, Experiment, run)
+    return found_or_run(place, identity, fresh, Experiment, run, {"model": own})
 
 
 def _counts(scoring: Study) -> dict[str, int]:
@@ -272,7 +271,7 @@ def probe_tree(
         }  # fmt: skip
         return {"tree": table}, result, counted(loaded, second)
 
-    options = {"vectors": None if glove is None else glove.digest, "convention": convention}
+    options = {"vectors": glove, "convention": convention}
     return _probed("tree", model, train, test, out, options, sentences, work, seed=seed, fresh=fresh)
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attlas.core.annotations import Coreference, Mention, coreference_of
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
+from attlas.support.errors import CorpusError
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Ints: TypeAlias = npt.NDArray[np.int64]

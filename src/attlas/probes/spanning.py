@@ -13,7 +13,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from attlas.core.errors import MeasureError
+from attlas.support.errors import MeasureError
 
 Array = npt.NDArray[Any]
 

@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from attlas.core.errors import CorpusError, MeasureError
 from attlas.models import Model, load
 from attlas.probes.arcs import ALL, DIRECTIONS, NOT_SCORED, ArcCounts
 from attlas.probes.cases import Shares, shares_of
 from attlas.probes.passes import Probe, pass_of
 from attlas.probes.trees import sentences
 from attlas.studies import Study
+from attlas.support.errors import CorpusError, MeasureError
 
 MIN_CASES = 100
 MORE = "give more sentences, or ask for fewer cases with min_cases (--min-cases)"

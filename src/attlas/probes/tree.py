@@ -8,13 +8,12 @@ which is followed: "sound" is the default; "published" repeats the code.
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 import shutil
 import tempfile
 import weakref
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -23,25 +22,27 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attlas.core.annotations import ROOT, dependencies_of
 from attlas.core.conventions import check_convention
-from attlas.core.errors import CorpusError, MeasureError, ModelError
-from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
-from attlas.models import Model, load
-from attlas.models.vectors import ModelVectors, Vectors
+from attlas.models import Model
+from attlas.models import load as load_model
+from attlas.models.vectors import GloveVectors, ModelVectors, Vectors
 from attlas.probes.passes import Probe
 from attlas.probes.scorers import BASELINES, FASTER, NOTHING, SCORERS, Given, Scorer
 from attlas.probes.spanning import spanning_tree
 from attlas.probes.trees import check_tree
-from attlas.probes.weights import WordAttention, check_words, gather, identity_of, missing_words
+from attlas.probes.weights import WordAttention, check_words, gather, missing_words
 from attlas.studies.engines import one_thread_each
+from attlas.support.errors import CorpusError, MeasureError, ModelError
+from attlas.support.fingerprint import sha256
+from attlas.support.saving import Saved, differing_parts, fitted_identity
 
 Array = npt.NDArray[Any]
 DECODERS = ("argmax", "tree")
@@ -51,7 +52,17 @@ IGNORED = -100  # a word whose head is not learnt
 BATCH_TEXTS, BATCH_PAIRS = 16, 2**14  # at most so many sentences, or pairs of words
 HELD_OUT = 0.05  # of the sentences, to choose the epoch
 PATIENCE = 3  # epochs without a better score, after which training ends
-FORMAT, ABOUT, WEIGHTS = "attlas tree probe 1", "probe.json", "probe.safetensors"
+FORMAT = Saved("tree probe", "attlas tree probe 1", "probe.json", "probe.safetensors")
+# what reading a file that is damaged, or of another kind, can raise
+UNREADABLE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    SafetensorError,
+)
 SAVED = ("features", "convention", "epochs", "learning_rate", "seed")  # parameters that a saved probe keeps
 FOUND = ("epoch_", "history_", "unseen_", "headless_")
 READERS = ("attention", "attention_words")  # features that come from attention
@@ -197,7 +208,8 @@ class TreeProbe(Probe):
     `model` is anything `attlas.load` takes. `features` is one of attention, attention_words, distance_words (the paper's baseline without attention), or
     right_branching and previous_word, which learn nothing. `vectors` are static vectors of words, the model's own input embeddings if None; so the control is
     `TreeProbe(model.randomized(0), vectors=ModelVectors(model))`. `epochs` and `learning_rate` None are what served each of the features best.
-    Attention between words is kept in `cache`, if given, and found again by content; else in a temporary folder as long as this object lives.
+    Attention between words is cached in the folder `cache`, known by what it is made from; without
+    one, in a temporary folder as long as this object lives.
 
     Trained by Adam on the cross entropy of the heads of words that are scored (learning those of punctuation too costs about .01 UAS), the rate falling to 0;
     a twentieth of the sentences is held out and decides which epoch is kept. It runs on one thread, so that a seed gives the same probe whatever
@@ -247,6 +259,7 @@ class TreeProbe(Probe):
         with one_thread_each(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             self._train(data)
+        self.fitted_on_ = self._sources()
         return self
 
     def _train(self, data: Sentences) -> None:
@@ -337,22 +350,19 @@ class TreeProbe(Probe):
         return Sentences([sentence_of(text, n, missing[n]) for n, text in enumerate(texts)], attention, vectors)
 
     def _attention(self, texts: Sequence[Text]) -> WordAttention:
-        model = self._loaded()
-        key = hashlib.sha256(json.dumps(identity_of(model, texts), sort_keys=True).encode()).hexdigest()[:20]
-        folder = self._temporary(key) if self.cache is None else Path(self.cache).expanduser() / key
-        return gather(model, texts, folder, workers=self.workers, progress=self.progress)
+        cache = self._temporary() if self.cache is None else self.cache
+        return gather(self._loaded(), texts, cache, workers=self.workers, progress=self.progress)
 
-    def _temporary(self, key: str) -> Path:
+    def _temporary(self) -> Path:
         """A folder that goes when this object does."""
-        folders: dict[str, Path] = self.__dict__.setdefault("_folders", {})
-        if key not in folders:
-            folders[key] = Path(tempfile.mkdtemp(prefix="attlas-"))
-            weakref.finalize(self, shutil.rmtree, folders[key], ignore_errors=True)
-        return folders[key]
+        if "_folder" not in self.__dict__:
+            self._folder = Path(tempfile.mkdtemp(prefix="attlas-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
 
     def _loaded(self) -> Model:
         if not hasattr(self, "_model") or self._source is not self.model:
-            self._model, self._source = load(self.model), self.model
+            self._model, self._source = load_model(self.model), self.model
         return self._model
 
     def _vectors(self) -> Vectors:
@@ -365,58 +375,105 @@ class TreeProbe(Probe):
         return known
 
     def save(self, folder: str | Path) -> Path:
-        """Write the fitted probe: weights as safetensors, the rest as JSON; no pickle."""
+        """Write the fitted probe: weights as safetensors, the rest as JSON; no pickle.
+
+        A folder that is not empty is refused, unless it holds a tree probe: that is replaced.
+        """
         check_is_fitted(self, "scorer_")
-        place = Path(folder).expanduser()
         about = {
-            "format": FORMAT,
             "parameters": {name: getattr(self, name) for name in SAVED},
             **{name: getattr(self, name) for name in FOUND},
-            **self._sources(),
+            **self.fitted_on_,
         }
-        with writing(place):
-            place.mkdir(parents=True, exist_ok=True)
-        write_bytes(
-            place / WEIGHTS, save({name: tensor.contiguous() for name, tensor in self.scorer_.state_dict().items()})
-        )
-        write_json(place / ABOUT, about)
-        return place
+        weights = {name: part.contiguous() for name, part in self.scorer_.state_dict().items()}
+        return FORMAT.write(folder, about, save(weights))
 
     def _sources(self) -> dict[str, Any]:
         """What the weights belong to: the model whose attention they read, and the vectors."""
-        reads = self.features in READERS
+        model = self._loaded() if self.features in READERS else None
         vectors = self._vectors() if self.features in SPEAKERS else None
         return {
-            "model": {"name": self._loaded().name, "weights": self._loaded().weights_sha256()} if reads else None,
-            "vectors": None if vectors is None else {"name": vectors.name, "digest": vectors.digest},
+            "model": None if model is None else _record(model),
+            "vectors": None if vectors is None else _record(vectors),
         }
 
     @classmethod
     def load(
         cls, folder: str | Path, model: Any = None, *, vectors: Vectors | None = None, **options: Any
     ) -> TreeProbe:
-        """Read a probe that `save` wrote, for the model whose attention it was fitted on (and its vectors, if they were not that model's own)."""
+        """Read a probe that `save` wrote, for the model whose attention it was fitted on.
+
+        Give its vectors too, if they were not that model's own. Others are refused.
+        """
         place = Path(folder).expanduser()
-        try:
-            about = json.loads((place / ABOUT).read_text())
-            weights = load_file(place / WEIGHTS)
-            if about["format"] != FORMAT:
-                raise ValueError(f"its format is {about['format']!r}")
+        with _readable(place):
+            about, data = FORMAT.read(place)
+            weights = load(data)
             probe = cls(model, vectors=vectors, **about["parameters"], **options)
             for name in FOUND:
                 setattr(probe, name, about[name])
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise ModelError(
-                f"{place} holds no tree probe that can be read ({error}); give a folder that TreeProbe.save wrote"
-            ) from error
+            probe.fitted_on_ = {what: about[what] for what in ("model", "vectors")}
         for what, own in probe._sources().items():
-            if own is not None and {**own, "name": ""} != {**about[what], "name": ""}:
+            if own is None:
+                continue
+            with _readable(place):
+                known = about[what]
+                name, parts = known["name"], _changed(known, own, probe._vectors)
+            if parts:
                 raise ModelError(
-                    f"the probe in {place} was fitted on the {what} {about[what]['name']!r}, not {own['name']!r}; pass the {what} it was fitted on"
+                    f"the probe in {place} was fitted on the {what} {name!r}, not {own['name']!r} "
+                    f"(differs in {', '.join(parts)}); pass the {what} it was fitted on"
                 )
-        probe.scorer_ = probe._scorer()
-        probe.scorer_.load_state_dict(weights)
+        with _readable(place):
+            probe.scorer_ = probe._scorer()
+            probe.scorer_.load_state_dict(weights)
         return probe
+
+
+@contextmanager
+def _readable(place: Path) -> Iterator[None]:
+    """Say in one line that a folder does not hold what was saved."""
+    try:
+        yield
+    except UNREADABLE as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        line = f"{place} holds no tree probe that can be read ({reason})"
+        raise ModelError(f"{line}; give a folder that TreeProbe.save wrote") from error
+
+
+def _record(source: Model | Vectors) -> dict[str, Any]:
+    """What a saved probe notes of a model or of vectors: the name for people, and the identity."""
+    model = source.model if isinstance(source, ModelVectors) else source
+    if isinstance(model, Model):
+        identity = fitted_identity(model.identity())
+    else:
+        identity = {"content": model.digest}
+    return {"name": source.name, "identity": identity}
+
+
+def _changed(
+    known: Mapping[str, Any],
+    own: Mapping[str, Any],
+    vectors: Callable[[], Vectors],
+) -> list[str]:
+    """The parts in which a model or vectors differ from those that a saved probe notes.
+
+    Earlier versions noted the weights of a model, and a digest of the table of vectors.
+    """
+    if "identity" in known:
+        return differing_parts(known["identity"], own["identity"])
+    if "weights" in known:
+        return [] if known["weights"] == own["identity"]["weights"] else ["weights"]
+    return [] if known["digest"] == _table_digest(vectors()) else ["content"]
+
+
+def _table_digest(vectors: Vectors) -> str:
+    """The digest by which probes of earlier versions know vectors: the bytes of their table."""
+    if isinstance(vectors, ModelVectors):
+        return sha256(vectors.table.numpy().data).hexdigest()
+    if isinstance(vectors, GloveVectors):
+        return sha256(vectors._read[1].data).hexdigest()
+    return vectors.digest
 
 
 def _groups(scorer: Scorer, rate: float) -> list[dict[str, Any]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from attlas.core.annotations import ROOT, Dependencies, dependencies_of
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora import read
+from attlas.support.errors import CorpusError
 
 
 def sentences(source: Any) -> list[Text]:

@@ -1,13 +1,14 @@
-"""Weights: attention between the words of sentences, of all heads, kept on disk and read back a batch at a time.
+"""Weights: attention between the words of sentences, of all heads, cached on disk, read in batches.
 
-A text is one block [word, word + 4, head] in half precision, heads last: the query word, then the key words and the four ENDS, so that what probes
-do with it, products over heads, runs along memory. Blocks stand one after the other in a file a shard; a reader takes the blocks of a batch
-with plain reads, not by mapping the file, so that memory stays that of a batch however long the corpus is.
+A text is one block [word, word + 4, head] in half precision, heads last: the query word, then the
+key words and the four ENDS, so that what probes do with it, products over heads, runs along memory.
+Blocks stand one after the other in one file per shard; a reader takes the blocks of a batch with
+plain reads, not by mapping the file, so that memory stays that of a batch however long the corpus
+is.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,23 +22,23 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attlas.core.annotations import dependencies_of
 from attlas.core.attention import Attention
-from attlas.core.errors import CorpusError, StudyError
-from attlas.core.files import claimed, replacing, write_json
-from attlas.core.machine import versions
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.core.words import Words
 from attlas.models import Model
-from attlas.models.encode import SPANS
 from attlas.studies.engines import Task, engine_of
+from attlas.studies.folder import States
+from attlas.support.errors import CorpusError, StudyError
+from attlas.support.files import atomic_write, write_json
+from attlas.support.fingerprint import fingerprint, source_digest
 
 Array = npt.NDArray[Any]
 ENDS = ("to [CLS]", "to [SEP]", "from [CLS]", "from [SEP]")
 SHARD_TEXTS, SHARD_CELLS = 512, 2**20  # a shard ends at so many texts, or pairs of words
 FEW_HEADS = 144  # of all layers: up to so many, shards are as large as that
-IDENTITY, FORMAT = "identity.json", "attlas word attention 1"
+WHAT = "attention between words"
+WEIGHTS, INDEX = "words.f16", "words.json"  # of an entry: blocks one after the other; their sizes
 
 
 def word_block(layers: Sequence[Attention], words: Words) -> Tensor:
@@ -56,12 +57,13 @@ def word_block(layers: Sequence[Attention], words: Words) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class WordAttention:
-    """Attention between the words of texts, as `gather` left it in a folder.
+    """Attention between the words of texts, as `gather` left it in the entries of a cache.
 
-    `words` are how many words of each text the model saw; `missing` are a text's own words that it did not (cut off, or dropped by the tokenizer).
+    `words` are how many words of each text the model saw; `missing` are a text's own words that it
+    did not see (truncated, or dropped by the tokenizer).
     """
 
-    folder: Path
+    entries: tuple[Path, ...]  # shard
     n_heads: int  # of all layers
     words: npt.NDArray[np.int64]  # text
     missing: tuple[tuple[int, ...], ...]  # text
@@ -88,53 +90,53 @@ class WordAttention:
         return torch.from_numpy(out)
 
     def _fill(self, block: Array, text: int) -> None:
-        path = weights_path(self.folder, int(self.shard[text]))
-        with path.open("rb", buffering=0) as file:
-            file.seek(int(self._starts[text]))
-            if file.readinto(block.reshape(-1).view(np.uint8).data) != block.nbytes:
-                raise StudyError(f"{path} is shorter than its index says; delete {self.folder} and run again")
+        entry = self.entries[int(self.shard[text])]
+        path = entry / WEIGHTS
+        try:
+            with path.open("rb", buffering=0) as file:
+                file.seek(int(self._starts[text]))
+                whole = file.readinto(block.reshape(-1).view(np.uint8).data) == block.nbytes
+        except OSError as error:
+            reason = error.strerror or error
+            raise StudyError(f"{path} cannot be read: {reason}; run again to replace it") from error
+        if not whole:
+            raise StudyError(f"{path} is shorter than its index says; run again to replace it")
 
     @classmethod
-    def open(cls, folder: Path, n_heads: int, shards: int) -> WordAttention:
+    def open(cls, entries: Sequence[Path], n_heads: int) -> WordAttention:
         """Read the index of every shard."""
-        parts = [json.loads(index_path(folder, shard).read_text()) for shard in range(shards)]
+        parts = [json.loads((entry / INDEX).read_text()) for entry in entries]
         words = [part["words"] for part in parts]
         return cls(
-            folder,
+            tuple(entries),
             n_heads,
             np.array([count for part in words for count in part], dtype=np.int64),
             tuple(tuple(places) for part in parts for places in part["missing"]),
-            np.repeat(np.arange(shards), [len(part) for part in words]),
+            np.repeat(np.arange(len(entries)), [len(part) for part in words]),
         )
-
-
-def weights_path(folder: Path, shard: int) -> Path:
-    """The blocks of a shard, one text after the other."""
-    return folder / f"words-{shard:05d}.f16"
-
-
-def index_path(folder: Path, shard: int) -> Path:
-    """The index of a shard; it is written last, so a shard is there if its index is."""
-    return folder / f"words-{shard:05d}.json"
 
 
 def gather(
     model: Model,
     texts: Sequence[Text],
-    folder: str | Path,
+    cache: str | Path,
     *,
     workers: int | None = None,
     progress: bool | None = None,
 ) -> WordAttention:
-    """One pass of texts with words through a model, into `folder`; run again after a crash, it goes on with the shards that are missing."""
-    place = Path(folder).expanduser()
+    """One pass of texts with words through a model; each shard becomes an entry of `cache`.
+
+    An entry is known by the model, the texts of the shard and the code that made it. One that is
+    there and undamaged is not made again, so that an interrupted pass resumes.
+    """
     check_words(texts)
-    cuts = list(_cuts(texts, model.n_layers * model.n_heads))
+    states = States(Path(cache).expanduser())
+    heads = model.n_layers * model.n_heads
+    known = fingerprint(model)
+    cuts = [[texts[place] for place in cut] for cut in _cuts(texts, heads)]
+    keys = [fingerprint((WHAT, known, cut, source_digest())) for cut in cuts]
     engine = engine_of("local", workers, model.device)
-    identity = identity_of(model, texts)
-    with claimed(place), progress_bar("reading attention between words", wanted=progress) as report:
-        _same_identity(place, identity)
-        write_json(place / IDENTITY, identity)
+    with progress_bar("reading attention between words", wanted=progress) as report:
         lock, done = threading.Lock(), 0
 
         def tell(rows: int) -> None:
@@ -144,14 +146,14 @@ def gather(
                 report(done, len(texts))
 
         def tasks() -> Iterator[Task]:
-            for shard, cut in enumerate(cuts):
-                if index_path(place, shard).is_file():
-                    tell(len(cut))
+            for key, cut in zip(keys, cuts, strict=True):
+                if states.find(key) is None:
+                    yield partial(_write_shard, model, states, key, cut, tell)
                 else:
-                    yield partial(_write_shard, model, place, shard, [texts[text] for text in cut], tell)
+                    tell(len(cut))
 
         engine.run(tasks())
-    return WordAttention.open(place, model.n_layers * model.n_heads, len(cuts))
+    return WordAttention.open([states.folder / key for key in keys], heads)
 
 
 def missing_words(model: Model, texts: Sequence[Text]) -> tuple[tuple[int, ...], ...]:
@@ -174,34 +176,6 @@ def check_words(texts: Sequence[Text]) -> None:
             raise CorpusError(f"text {text.id!r}: {defect}")
 
 
-def identity_of(model: Model, texts: Sequence[Text]) -> dict[str, Any]:
-    """All that the weights of these texts, and what is learnt from them, depend on."""
-    digest = hashlib.sha256()
-    for text in texts:
-        tree = dependencies_of(text.annotations)
-        noted = None if tree is None else [tree.heads, tree.relations]
-        digest.update(json.dumps([text.words, noted, text.annotations.get(SPANS)], default=str).encode() + b"\n")
-    return {"kind": FORMAT, **model.identity(), "texts": digest.hexdigest(), "versions": versions()}
-
-
-def _same_identity(folder: Path, identity: dict[str, Any]) -> None:
-    """Refuse a folder that holds something else."""
-    path = folder / IDENTITY
-    if not path.is_file():
-        if any(other.name != ".lock" for other in folder.iterdir()):
-            raise StudyError(f"{folder} holds other files; choose an empty folder")
-        return
-    try:
-        known = json.loads(path.read_text())
-    except ValueError:
-        known = {}
-    other = [name for name in identity if known.get(name) != identity[name]]
-    if other:
-        raise StudyError(
-            f"{folder} holds attention of something else (its {', '.join(other)} differ); choose another folder, or delete it"
-        )
-
-
 def _cuts(texts: Sequence[Text], heads: int) -> Iterator[range]:
     """Which texts go into which shard; a worker holds one, so that many heads make smaller ones."""
     first, cells, most = 0, 0, SHARD_CELLS * FEW_HEADS // max(FEW_HEADS, heads)
@@ -216,9 +190,14 @@ def _cuts(texts: Sequence[Text], heads: int) -> Iterator[range]:
 
 
 def _write_shard(
-    model: Model, folder: Path, shard: int, texts: Sequence[Text], tell: Callable[[int], None], stop: threading.Event
+    model: Model,
+    states: States,
+    key: str,
+    texts: Sequence[Text],
+    tell: Callable[[int], None],
+    stop: threading.Event,
 ) -> None:
-    """Run the texts of a shard and write their blocks, then its index."""
+    """Run the texts of a shard and write their blocks and their index as one entry."""
     blocks: dict[int, Array] = {}
     missing = {place: tuple(range(len(text.words or ()))) for place, text in enumerate(texts)}
     layers: list[Sequence[Attention]] = []
@@ -233,10 +212,13 @@ def _write_shard(
             read(batch)
             for number, (place, words) in enumerate(zip(batch.places, batch.words, strict=True)):
                 block = word_block([layer[number] for layer in layers], words)
-                blocks[place], missing[place] = block.half().cpu().contiguous().numpy(), words.missing
+                blocks[place] = block.half().cpu().contiguous().numpy()
+                missing[place] = words.missing
             tell(len(group))
-    with replacing(weights_path(folder, shard)) as file:
-        for place in sorted(blocks):
-            file.write(blocks[place].tobytes())
     counts = [len(blocks[place]) if place in blocks else 0 for place in range(len(texts))]
-    write_json(index_path(folder, shard), {"words": counts, "missing": [missing[place] for place in range(len(texts))]})
+    with states.make(key) as entry:
+        with atomic_write(entry / WEIGHTS) as file:
+            for place in sorted(blocks):
+                file.write(blocks[place].tobytes())
+        unseen = [missing[place] for place in range(len(texts))]
+        write_json(entry / INDEX, {"words": counts, "missing": unseen})

@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 from attlas.core.annotations import COREFERENCE, DEPENDENCIES, ROOT, Coreference, Dependencies, dependencies_of
-from attlas.core.errors import MeasureError
 from attlas.core.text import Text
 from attlas.models import Model
 from attlas.probes.sieve import mentions_of, scored
+from attlas.support.errors import MeasureError
 
 TOKENS = 128  # of a window in Clark et al. 2019
 WHERE = "where"  # the annotation that says where a text was read

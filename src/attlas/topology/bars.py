@@ -13,8 +13,8 @@ import pandas as pd
 
 from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
-from attlas.core.errors import MeasureError
 from attlas.core.states import Rows
+from attlas.support.errors import MeasureError
 from attlas.topology import kernels
 from attlas.topology.betti_numbers import BettiNumbers
 from attlas.topology.features import FeaturesState, HeadFeatures

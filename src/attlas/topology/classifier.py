@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load, save
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -19,15 +18,22 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from attlas.core.confusion import accuracy, confusion, mcc
-from attlas.core.errors import AttlasError, MeasureError
-from attlas.core.files import write_bytes, write_json, writing
+from attlas.models import load as load_model
+from attlas.support.errors import AttlasError, MeasureError, ModelError
+from attlas.support.saving import Saved, differing_parts, fitted_identity
+from attlas.topology.extractor import TopologyFeatures
 
 Array = npt.NDArray[Any]
 
 STRENGTHS = (1e-4, 5e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0)  # C, the paper's grid
 ITERATIONS = (1, 2, 3, 5, 10, 25, 50, 100, 500, 1000, 2000)  # max_iter, the paper's grid: stopping early regularises
 SLOW = 100  # iterations after which a path that has found nothing is left too
-FORMAT = "attlas topology classifier 1"
+FORMAT = Saved(
+    "topology classifier",
+    "attlas topology classifier 1",
+    "classifier.json",
+    "classifier.safetensors",
+)
 
 
 class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -183,15 +189,25 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return np.stack([expit(-logits), expit(logits)], axis=-1)
         return softmax(logits, axis=-1)
 
-    def save(self, folder: str | Path) -> Path:
-        """Write the fitted classifier: arrays as safetensors, the rest as JSON; no pickle."""
+    def save(self, folder: str | Path, model: Any = None) -> Path:
+        """Write the fitted classifier: arrays as safetensors, the rest as JSON; no pickle.
+
+        `model` is the one whose attention the features are of (anything `attlas.load` takes, or the
+        TopologyFeatures that made them). It is noted, so that `load` can refuse another. A folder
+        that is not empty is refused, unless it holds a topology classifier: that is replaced.
+        """
         check_is_fitted(self, "coef_")
-        place = Path(folder).expanduser()
-        arrays = {"coef": self.coef_, "intercept": self.intercept_, "mean": self.mean_, "scale": self.scale_}
+        arrays = {
+            "coef": self.coef_,
+            "intercept": self.intercept_,
+            "mean": self.mean_,
+            "scale": self.scale_,
+        }
+        names = getattr(self, "feature_names_in_", None)
+        known = getattr(self, "fitted_on_", None)
         about = {
-            "format": FORMAT,
             "classes": self.classes_.tolist(),
-            "features": self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None,
+            "features": None if names is None else names.tolist(),
             "C": self.C_,
             "max_iter": self.max_iter_,
             "parameters": {
@@ -201,25 +217,22 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "seed": int(self.seed),
             },
             "dev_scores": self.dev_scores_.to_dict("records"),
+            "model": known if model is None else _record(model),
         }
-        with writing(place):
-            place.mkdir(parents=True, exist_ok=True)
-        write_bytes(
-            place / "classifier.safetensors",
-            save({name: np.ascontiguousarray(array) for name, array in arrays.items()}),
-        )
-        write_json(place / "classifier.json", about)
-        return place
+        data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        return FORMAT.write(folder, about, data)
 
     @classmethod
-    def load(cls, folder: str | Path) -> TopologyClassifier:
-        """A classifier that `save` wrote; it predicts the same."""
+    def load(cls, folder: str | Path, model: Any = None) -> TopologyClassifier:
+        """A classifier that `save` wrote; it predicts the same.
+
+        With a `model` (as `save` takes it), another than the classifier was fitted on is refused.
+        `fitted_on_` has the name and the fingerprints of that model, None if they were not noted.
+        """
         place = Path(folder).expanduser()
         try:
-            about = json.loads((place / "classifier.json").read_text())
-            arrays = load_file(place / "classifier.safetensors")
-            if about["format"] != FORMAT:
-                raise AttlasError(f"{place} holds a {about['format']!r}, not a {FORMAT!r}")
+            about, data = FORMAT.read(place)
+            arrays = {name: np.array(array) for name, array in load(data).items()}
             out = cls(**about["parameters"])
             out.classes_ = np.array(about["classes"])
             out.coef_, out.intercept_, out.mean_, out.scale_ = (
@@ -229,9 +242,29 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             out.dev_scores_ = pd.DataFrame(about["dev_scores"])
             if about["features"] is not None:
                 out.feature_names_in_ = np.array(about["features"], dtype=object)
+            out.fitted_on_ = about.get("model")
+            known = None if out.fitted_on_ is None else dict(out.fitted_on_)
+            parts = [] if model is None or known is None else _changed(known, model)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise AttlasError(f"{place} holds no topology classifier: {error}") from error
+        if known is not None and parts:
+            raise ModelError(
+                f"the classifier in {place} was fitted on features of another model than the one "
+                f"given (differs in {', '.join(parts)}); pass that model, {known['name']!r}"
+            )
         return out
+
+
+def _record(model: Any, task: str = "base") -> dict[str, Any]:
+    """What a saved classifier notes of a model: name and task to load it by, and its identity."""
+    found = model._loaded() if isinstance(model, TopologyFeatures) else load_model(model, task=task)
+    identity = fitted_identity(found.identity())
+    return {"name": found.name, "task": found.task, "identity": identity}
+
+
+def _changed(known: dict[str, Any], model: Any) -> list[str]:
+    """The parts in which a model differs from the one that a saved classifier notes."""
+    return differing_parts(known["identity"], _record(model, known["task"])["identity"])
 
 
 def _check_labels(features: Array, labels: Array) -> None:

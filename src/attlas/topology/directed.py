@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attlas.core.attention import Attention
-from attlas.core.errors import MeasureError
 from attlas.core.states import Rows
+from attlas.support.errors import MeasureError
 from attlas.topology.features import FeaturesState, HeadFeatures, at_thresholds
 from attlas.topology.graphs import (
     THRESHOLDS,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,18 +13,21 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from attlas.core.errors import CorpusError, MeasureError
-from attlas.core.machine import versions
 from attlas.core.text import Text
 from attlas.corpora import Corpus
 from attlas.measures import MEASURES
 from attlas.models import Model, load
 from attlas.studies import Study, study
+from attlas.studies.folder import COMPLETE, MANIFEST, check_file, listed_files
+from attlas.support.errors import CorpusError, MeasureError, StudyError
+from attlas.support.files import read_json
+from attlas.support.fingerprint import fingerprint, source_digest
 from attlas.topology.features import HeadFeatures, column_names
 from attlas.topology.graphs import THRESHOLDS, check_thresholds
 
 Head = tuple[int, int]
 Array = npt.NDArray[Any]
+WHAT = "topology features"
 KINDS = ("betti", "digraph", "barcode", "templates")
 
 
@@ -34,8 +36,9 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     `model` is anything `attlas.load` takes; `features` are some of betti, digraph, barcode and templates, or such measures with parameters
     of their own, as `BarcodeMeasure(h1_tokens=0)`; `heads` are pairs (layer, head), all
-    if None. `cache` is a folder where the features of a set of texts are kept and found again by content: the model's weights, the texts and the
-    parameters. Without it they are remembered as long as this object lives.
+    if None. All of a Text counts but its id, `global` spans too. In the folder `cache`, features
+    are known by what they are made from: the model, the texts, the measures and the code. Without
+    it they are cached as long as this object lives.
     """
 
     _model: Model
@@ -118,18 +121,23 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._model
 
     def _key(self, texts: list[Text]) -> str:
-        digest = hashlib.sha256(json.dumps([self._loaded().identity(), versions()]).encode())
-        digest.update(repr(self.measures()).encode())
-        digest.update(json.dumps([[one.text, one.words] for one in texts]).encode())
-        return digest.hexdigest()
+        """What the features are made from; `heads` only picks columns of them."""
+        return fingerprint((WHAT, self._loaded(), self.measures(), texts, source_digest()))
 
     def study_of(self, X: Any) -> Study:  # noqa: N803
-        """The study behind the features: tables with a row a text, whose ids are their places."""
+        """The study behind the features: tables with one row per text; ids are their places."""
         texts = _numbered(X)
-        place = None if self.cache is None else Path(self.cache).expanduser() / self._key(texts)[:20]
+        place = None if self.cache is None else Path(self.cache).expanduser() / self._key(texts)
         corpus = Corpus("texts", lambda: texts)
         return study(
-            self._loaded(), corpus, self.measures(), place, workers=self.workers, bad="error", progress=self.progress
+            self._loaded(),
+            corpus,
+            self.measures(),
+            place,
+            workers=self.workers,
+            bad="error",
+            fresh=place is not None and _damaged(place),
+            progress=self.progress,
         )
 
     def matrix_of(self, done: Study, X: Any) -> Array:  # noqa: N803
@@ -182,12 +190,26 @@ def _numbered(X: Any) -> list[Text]:  # noqa: N803
         raise CorpusError("one string was given; pass a list of texts")
     if isinstance(X, Mapping) or hasattr(X, "columns") or not isinstance(X, Iterable):
         raise CorpusError(f"the texts are a {type(X).__name__}; pass a list of texts, such as one of its columns")
-    return [Text(str(number), **_content(one)) for number, one in enumerate(X)]
+    return [_numbered_text(number, one) for number, one in enumerate(X)]
 
 
-def _content(one: Any) -> dict[str, Any]:
+def _numbered_text(number: int, one: Any) -> Text:
+    """All of a text but its id: words, label and every annotation, such as `global` spans."""
     if isinstance(one, Text):
-        return {"words": one.words} if one.words is not None else {"text": one.text}
+        return replace(one, id=str(number))
     if not isinstance(one, str):
         raise CorpusError(f"a text is a {type(one).__name__}; pass strings or Texts")
-    return {"text": one}
+    return Text(str(number), one)
+
+
+def _damaged(place: Path) -> bool:
+    """Whether a cached study is complete but was changed since, so that it must be made again."""
+    manifest = read_json(place / MANIFEST)
+    if manifest is None or "attlas" not in manifest or manifest.get("status") != COMPLETE:
+        return False
+    try:
+        for name in listed_files(manifest):
+            check_file(place, name, manifest)
+    except StudyError:
+        return True
+    return False

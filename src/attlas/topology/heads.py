@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.confusion import confusion, mcc
-from attlas.core.errors import MeasureError
+from attlas.support.errors import MeasureError
 from attlas.topology.classifier import TopologyClassifier
 from attlas.topology.extractor import Head, head_of
 

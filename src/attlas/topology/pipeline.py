@@ -12,15 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.errors import CorpusError, MeasureError, ModelError
-from attlas.core.machine import versions
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
-from attlas.corpora import fingerprint, labelled, split
+from attlas.corpora import labelled, split
 from attlas.models import Model, load
 from attlas.models.finetune import base_of, label_names, logits_of
 from attlas.studies import Study
-from attlas.studies.derived import Experiment, remembered, write_derived
+from attlas.studies.derived import Experiment, found_or_run, write_derived
+from attlas.studies.folder import FILES, SOURCE, Folder
+from attlas.support.errors import CorpusError, MeasureError, ModelError
+from attlas.support.fingerprint import fingerprint, source_digest
 from attlas.topology.classifier import TopologyClassifier
 from attlas.topology.extractor import TopologyFeatures
 from attlas.topology.features import HeadFeatures
@@ -31,7 +32,7 @@ from attlas.topology.scores import difference, score
 Array = npt.NDArray[Any]
 BEST = (12, 3, 1)
 Data = dict[str, tuple[Array, Array]]  # part -> features [text, feature], labels [text]
-FEATURES, CLASSIFIER = "features", "classifier"
+KIND, CLASSIFIER = "topology", "classifier"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class TopologyExperiment(Experiment):
     @property
     def classifier(self) -> TopologyClassifier:
         """The classifier over all heads."""
-        return TopologyClassifier.load(self.study.folder / CLASSIFIER)
+        kept = self.study.folder / FILES / CLASSIFIER
+        return TopologyClassifier.load(kept if kept.is_dir() else self.study.folder / CLASSIFIER)
 
 
 def experiment(
@@ -67,7 +69,7 @@ def experiment(
 
     `model` is usually a fine-tuned classifier's folder; `frozen` is what it was fine-tuned from, known by itself for what `attlas finetune` wrote.
     Controls: the same features of the frozen model and of the same network with random weights, and a classifier that sees only the
-    length of the text. Features (those in `cache`, if given, which experiments may share) and results stay in `out`; the same call finds them again, and `fresh` works out another one's results in its place.
+    length of the text. The same call resumes an interrupted one and finds a finished one; `fresh` clears it first. Experiments may share a `cache` of features, which nothing clears.
     """
     began = time.perf_counter()
     folder = Path(out).expanduser()
@@ -82,13 +84,25 @@ def experiment(
     before = _before(model, loaded, own_head, frozen) if controls else None
     kinds: list[Any] = [features] if isinstance(features, str | HeadFeatures) else list(features)
     TopologyFeatures(loaded, features=kinds, thresholds=thresholds).measures()  # what cannot be is said at once
-    place = folder / FEATURES if cache is None else Path(cache).expanduser()
+    place = Folder(folder, KIND)
+    features_in = place.states.folder if cache is None else Path(cache).expanduser()
     run = _Run(
-        loaded, own_head, before, parts, folder, place, kinds, check_thresholds(thresholds), seed, workers, progress
+        loaded,
+        own_head,
+        before,
+        parts,
+        place,
+        features_in,
+        kinds,
+        check_thresholds(thresholds),
+        seed,
+        workers,
+        progress,
     )
-    identity = {**run.identity(), "controls": controls}
+    details = {"model": loaded.identity()} | ({} if before is None else {"frozen": before.identity()})
+    identity = run.identity(details, controls)
     name = str(getattr(test, "name", test if isinstance(test, str | Path) else "test"))
-    return remembered(folder, identity, fresh, TopologyExperiment, lambda: run.go(controls, identity, name, began))
+    return found_or_run(place, identity, fresh, TopologyExperiment, lambda: run.go(controls, name, began), details)
 
 
 def _before(model: Any, loaded: Model, own_head: bool, frozen: Any) -> Model | None:
@@ -124,7 +138,7 @@ class _Run:
     own_head: bool
     before: Model | None
     parts: dict[str, list[Text]]
-    folder: Path
+    place: Folder
     cache: Path
     features: list[str | HeadFeatures[Any]]
     thresholds: tuple[float, ...]
@@ -135,26 +149,26 @@ class _Run:
     def __post_init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self, details: Mapping[str, Mapping[str, str]], controls: bool) -> dict[str, str]:
         return {
-            "kind": "topology",
-            **self.model.identity(),
-            "frozen": None if self.before is None else self.before.weights_sha256(),
-            "texts": {name: fingerprint(part) for name, part in self.parts.items()},
-            "features": [str(kind) for kind in self.features],
-            "thresholds": list(self.thresholds),
-            "seed": self.seed,
-            "versions": versions(),
+            "model": fingerprint(details["model"]),
+            "own_head": fingerprint(self.own_head),
+            "frozen": fingerprint(details.get("frozen")),
+            **{name: fingerprint(part) for name, part in self.parts.items()},
+            "features": fingerprint(self.features),
+            "thresholds": fingerprint(self.thresholds),
+            "controls": fingerprint(controls),
+            "seed": fingerprint(self.seed),
+            SOURCE: source_digest(),
         }
 
-    def go(self, controls: bool, identity: dict[str, Any], name: str, began: float) -> TopologyExperiment:
+    def go(self, controls: bool, name: str, began: float) -> TopologyExperiment:
         """Everything: the model's own score, all heads, the best heads, the controls; written as tables and a result."""
         extractor = self.extractor(self.model)
         studies = {part: extractor.study_of(texts) for part, texts in self.parts.items()}
         data, names, left_out = self.matrices(extractor, studies)
         own, said = self.own_score()
         whole, classifier, guesses = self.scored("all", data, names)
-        classifier.save(self.folder / CLASSIFIER)
         heads, best = self.ranked(data, names)
         beside = self.controls() if controls else {}
         labels = self.labels("test")
@@ -177,7 +191,7 @@ class _Run:
                 "columns": len(names),
                 "left_out": left_out,
             },
-            "classifier": str(self.folder / CLASSIFIER),
+            "classifier": str(self.place.path / FILES / CLASSIFIER),
         }
         behind = studies["test"].manifest
         told = (
@@ -193,12 +207,14 @@ class _Run:
             **{key: behind[key] for key in ("model", "counts", "versions", "measures")},
             "corpus": {**behind["corpus"], "name": name},
             "seed": self.seed,
-            "identity": identity,
             "topology": {key: result[key] for key in told},
             "seconds": round(time.perf_counter() - began, 3),
         }
         tables = {"topology": pd.DataFrame(self.rows), "topology_heads": heads, "topology_grid": classifier.dev_scores_}
-        return TopologyExperiment(write_derived(self.folder, manifest, tables, result), result)
+        done = write_derived(
+            self.place, manifest, tables, result, lambda stage: classifier.save(stage / FILES / CLASSIFIER, self.model)
+        )
+        return TopologyExperiment(done, result)
 
     def extractor(self, model: Model) -> TopologyFeatures:
         return TopologyFeatures(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attlas.core.confusion import accuracy, confusion, mcc
-from attlas.core.errors import MeasureError
+from attlas.support.errors import MeasureError
 
 Array = npt.NDArray[Any]
 DRAWS = 2000

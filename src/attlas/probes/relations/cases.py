@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from attlas.core.annotations import Relations, Triple, relations_of
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.core.words import Span
 from attlas.corpora.corpus import BadRow, Corpus
 from attlas.corpora.read import read
 from attlas.probes.relations.phrases import Phrase, phrases
 from attlas.probes.relations.tagging import Word, tagged
+from attlas.support.errors import CorpusError
 
 UNRELATED = ""  # the relation of a case that has none
 NOUNS, PREDICATES = ("NOUN", "PROPN", "PRON"), ("NOUN", "PROPN", "VERB", "AUX")  # what the paper draws from

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,12 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save
 from torch import set_num_threads
 
 from attlas.core.conventions import check_convention
-from attlas.core.errors import CorpusError, MeasureError, ModelError, StudyError
-from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.core.words import Span, word_spans
@@ -43,9 +41,13 @@ from attlas.probes.relations.reading import (  # fmt: skip
 )
 from attlas.probes.relations.vectors import CaseVectors, Units, case_vectors, directions_of, read_units
 from attlas.studies.engines import LocalEngine, default_workers, one_thread_each
+from attlas.studies.folder import FILES
+from attlas.support.errors import CorpusError, MeasureError, ModelError, StudyError
+from attlas.support.saving import Saved, differing_parts, fitted_identity
 
-FORMAT = "attlas relation extractor 1"
 ABOUT, ARRAYS = "extractor.json", "readers.safetensors"
+FORMAT = Saved("relation extractor", "attlas relation extractor 1", ABOUT, ARRAYS, key="kind")
+EXTRACTOR = "extractor"  # among the files of a result folder
 NEGATIVES = 5  # drawn for each triple to learn from; one to score on
 REACH = 40  # words from the first to the last of a triple
 CHUNK = 384  # sentences of plain text that are read together
@@ -142,7 +144,7 @@ class RelationExtractor(Probe):
         self.n_features_in_ = one.shape[1]
         self.shape_ = self.model_.n_layers, self.model_.n_heads
         self.thresholds_ = PUBLISHED_THRESHOLDS if self._published else self._chosen(tune.texts)
-        self.model_identity_ = self.model_.identity()
+        self.model_identity_ = fitted_identity(self.model_.identity())
         return self
 
     def sample(
@@ -340,40 +342,65 @@ class RelationExtractor(Probe):
 
     # keeping
 
-    def save(self, folder: str | Path, extra: Mapping[str, LinearReader] | None = None, about: Mapping[str, Any] | None = None) -> Path:  # fmt: skip
-        """Write the readers as safetensors and what they need to be used again as JSON; no pickle. `extra` readers and facts go beside."""
+    def save(
+        self,
+        folder: str | Path,
+        extra: Mapping[str, LinearReader] | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write the readers as safetensors and what they need to be used again as JSON; no pickle.
+
+        `extra` readers and facts are written with them. A folder that is not empty is refused,
+        unless it holds a relation extractor: that is replaced.
+        """
         self._fitted()
-        place = Path(folder).expanduser()
         readers = {"related": self.readers_.related, "named": self.readers_.named, **(extra or {})}
-        with writing(place):
-            place.mkdir(parents=True, exist_ok=True)
-        arrays = {f"{name}/{part}": np.ascontiguousarray(getattr(reader, part)) for name, reader in readers.items() for part in _ARRAYS}  # fmt: skip
-        write_bytes(place / ARRAYS, save(arrays))
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in _PLACES}
-        write_json(
-            place / ABOUT,
-            {
-                "kind": FORMAT, "model": self.model_.name, "max_length": self.model_.limit, "global_tokens": self.model_.global_tokens, "identity": self.model_identity_, "parameters": {**parameters, "grid": [float(one) for one in self.grid], "directions": None if self.directions is None else list(self.directions)},
-                "worded": self.worded_, "thresholds": list(self.thresholds_), "shape": list(self.shape_),
-                "readers": {name: {one.name: getattr(reader, one.name) for one in fields(reader) if one.name not in _ARRAYS} for name, reader in readers.items()},
-                **(about or {}),
-            },
-        )  # fmt: skip
-        return place
+        arrays = {
+            f"{name}/{part}": np.ascontiguousarray(getattr(reader, part))
+            for name, reader in readers.items()
+            for part in _ARRAYS
+        }
+        parameters = self.get_params(deep=False) | {
+            "grid": [float(one) for one in self.grid],
+            "directions": None if self.directions is None else list(self.directions),
+        }
+        content = {
+            "model": self.model_.name,
+            "task": self.model_.task,
+            "max_length": self.model_.limit,
+            "global_tokens": self.model_.global_tokens,
+            "identity": self.model_identity_,
+            "parameters": {k: value for k, value in parameters.items() if k not in _PLACES},
+            "worded": self.worded_,
+            "thresholds": list(self.thresholds_),
+            "shape": list(self.shape_),
+            "readers": {name: _plain(reader) for name, reader in readers.items()},
+            **(about or {}),
+        }
+        return FORMAT.write(folder, content, save(arrays))
 
     @classmethod
     def load(cls, folder: str | Path, model: Any = None, **options: Any) -> RelationExtractor:
-        """An extractor as it was saved; its model is loaded by its name, unless given. Another model than it was fitted on is refused."""
+        """An extractor as it was saved; its model is loaded by its name, unless given.
+
+        Another model than it was fitted on is refused.
+        """
         about, readers = load_readers(folder)
         with _readable(folder):
             options = {**about["parameters"], **options}
             source, known = about["model"], about["identity"]
-            how = {"max_length": about["max_length"], "global_tokens": about["global_tokens"]}
-        loaded = model if isinstance(model, Model) else load(source if model is None else model, **how)
-        now = loaded.identity()
-        other = [name for name in known if name != "device" and known[name] != now.get(name)]
-        if other:
-            raise ModelError(f"{folder} was fitted on {source!r}, and {loaded.name!r} is another model (its {', '.join(other)} differ); give that model (--model), or fit again")  # fmt: skip
+            how = {name: about[name] for name in ("max_length", "global_tokens")}
+            how["task"] = about.get("task", "base")
+        loaded = model
+        if not isinstance(model, Model):
+            loaded = load(source if model is None else model, **how)
+        with _readable(folder):
+            parts = _changed(known, loaded)
+        if parts:
+            raise ModelError(
+                f"{folder} was fitted on {source!r}, and {loaded.name!r} is another model "
+                f"(differs in {', '.join(parts)}); give that model (--model), or fit again"
+            )
         with _readable(folder):
             found = cls(loaded, **options)
             found.readers_ = Readers(readers["related"], readers["named"])
@@ -417,19 +444,40 @@ _ARRAYS = ("coef", "intercept", "scale")
 _PLACES = ("model", "cache", "workers", "progress")
 
 
+def extractor_folder(folder: str | Path) -> Path:
+    """Where an extractor was saved: in the folder itself, or among the files of a result folder."""
+    place = Path(folder).expanduser()
+    kept = place / FILES / EXTRACTOR
+    return kept if (kept / ABOUT).is_file() else place
+
+
 def load_readers(folder: str | Path) -> tuple[dict[str, Any], dict[str, LinearReader]]:
     """What a folder says of an extractor, and all the readers in it."""
-    place = Path(folder).expanduser()
     with _readable(folder):
-        about = json.loads((place / ABOUT).read_text())
-        arrays = load_file(place / ARRAYS)
-        if about["kind"] != FORMAT:
-            raise StudyError(f"{folder} is no relation extractor of this version; fit one with: attlas relations fit --out {folder}")  # fmt: skip
+        about, data = FORMAT.read(extractor_folder(folder))
+        arrays = {name: np.array(array) for name, array in load_arrays(data).items()}
         readers = {}
         for name, plain in about["readers"].items():
-            parts = {part: arrays[f"{name}/{part}"] for part in _ARRAYS}
+            parts: dict[str, Any] = {part: arrays[f"{name}/{part}"] for part in _ARRAYS}
             readers[name] = LinearReader(**{**plain, "classes": tuple(plain["classes"])}, **parts)
     return about, readers
+
+
+def _plain(reader: LinearReader) -> dict[str, Any]:
+    """All of a reader but its arrays."""
+    names = [one.name for one in fields(reader) if one.name not in _ARRAYS]
+    return {name: getattr(reader, name) for name in names}
+
+
+def _changed(known: Mapping[str, Any], model: Model) -> list[str]:
+    """The parts in which a model differs from the one that a saved extractor notes.
+
+    Earlier versions noted other digests: of theirs, weights and max_length are compared.
+    """
+    if "config" in known:
+        return differing_parts(known, model.identity())
+    now = {"weights": model.weights_sha256(), "max_length": model.max_length}
+    return [part for part in now if known[part] != now[part]]
 
 
 @contextmanager

@@ -17,12 +17,12 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 from scipy.stats import hypergeom, spearmanr
 
-from attlas.core.errors import MeasureError
 from attlas.probes.relations.controls import Surface
 from attlas.probes.relations.evidence import ATTENTION, RANDOM, Evidence
 from attlas.probes.relations.linear import Floats, LinearReader, balanced, fit_reader, macro_f1, whitening
 from attlas.probes.relations.reading import Readers, Told, fit_readers
 from attlas.probes.relations.vectors import directions_of
+from attlas.support.errors import MeasureError
 
 Say = Callable[[str], None]
 FEW = (0.03, 0.3)  # penalties tried for parts of the features

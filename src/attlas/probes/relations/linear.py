@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
 from torch import Tensor
 
-from attlas.core.errors import CorpusError
+from attlas.support.errors import CorpusError
 
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]

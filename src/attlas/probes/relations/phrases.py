@@ -12,9 +12,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from attlas.core.errors import MeasureError
 from attlas.core.words import Span, word_spans
 from attlas.probes.relations.tagging import Word, listed, tagged
+from attlas.support.errors import MeasureError
 
 LONGEST = 120  # words of a sentence, beyond which it is cut
 

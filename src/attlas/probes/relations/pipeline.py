@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,14 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from attlas.core.errors import StudyError
-from attlas.core.machine import versions
 from attlas.core.progress import status
 from attlas.core.text import Text
 from attlas.corpora.relations import relation_names
 from attlas.models import Model, load
-from attlas.probes.passes import digest
-from attlas.probes.pipeline import PASSES, counted
+from attlas.probes.pipeline import counted
 from attlas.probes.relations.cases import lost, noted, related_texts
 from attlas.probes.relations.evidence import (
     ATTENTION,
@@ -34,7 +29,14 @@ from attlas.probes.relations.evidence import (
     scores_frame,
     unseen_scores,
 )  # fmt: skip
-from attlas.probes.relations.extractor import ABOUT, ARRAYS, RelationExtractor, load_readers
+from attlas.probes.relations.extractor import (
+    ABOUT,
+    ARRAYS,
+    EXTRACTOR,
+    RelationExtractor,
+    extractor_folder,
+    load_readers,
+)
 from attlas.probes.relations.interpret import (
     depth_table,
     directions_table,
@@ -49,8 +51,11 @@ from attlas.probes.relations.linear import LinearReader
 from attlas.probes.relations.matching import Found, exact, extraction_scores, lenient
 from attlas.probes.relations.pictures import pictures
 from attlas.probes.relations.reading import Readers, intervals
-from attlas.studies.derived import Experiment, named_source, plain, remembered, write_derived
+from attlas.studies.derived import Experiment, Write, found_or_run, named_source, plain, write_derived
+from attlas.studies.folder import FILES, SOURCE, STATES, Folder
 from attlas.studies.run import about_model
+from attlas.support.errors import StudyError
+from attlas.support.fingerprint import File, fingerprint, source_digest, versions
 
 Tables = dict[str, pd.DataFrame]
 Said = Callable[[str], None]
@@ -81,7 +86,7 @@ def fit_relations(
     began, folder = time.perf_counter(), Path(out).expanduser()
     loaded = load(model) if not isinstance(model, Model) else model
     extractor = RelationExtractor(
-        loaded, directions=directions, convention=convention, parser=parser, seed=seed, cache=folder / PASSES, workers=workers, progress=progress
+        loaded, directions=directions, convention=convention, parser=parser, seed=seed, cache=folder / STATES, workers=workers, progress=progress
     )  # fmt: skip
     titles = {} if names is None else relation_names(names)
     with status("reading the texts"):
@@ -90,11 +95,10 @@ def fit_relations(
     if not extractor.worded_ and any(words):
         say(f"{words.count(False)} of {len(words)} triples do not say which words state them: only attention between head and tail is read")  # fmt: skip
     options = {"convention": convention, "directions": directions, "parser": parser, "interpret": interpret, "names": sorted(titles.items())}  # fmt: skip
-    identity = _identity(KIND, loaded, {"train": learnt, "dev": held}, options, seed)
+    own, place = loaded.identity(), Folder(folder, KIND)
+    identity = _identity(own, {"train": learnt, "dev": held, **options, "seed": seed})
 
     def run() -> Experiment:
-        if fresh:
-            shutil.rmtree(folder / PASSES, ignore_errors=True)
         random = loaded.randomized(seed)
         say("attention between the phrases of each text, by the model and by random weights")
         first = Evidence.read(extractor, learnt, random, states=interpret)
@@ -103,7 +107,7 @@ def fit_relations(
         extractor.fit_samples(first.own, second.own)
         readers = {ATTENTION: extractor.readers_, **fit_ways(first, second, say)}
         held_out, unseen = _unseen(first, second, readers, seed, say)
-        _keep(extractor, folder, readers, unseen, held_out, first.vocabulary, titles, seed, learnt, held)
+        keep = _keeping(extractor, readers, unseen, held_out, first.vocabulary, titles, seed, learnt, held)
         tables, result = _scored(extractor, second, readers, unseen, held_out, titles, say)
         if interpret:
             tables |= _interpreted(first, second, readers, titles, say, seed)
@@ -113,12 +117,10 @@ def fit_relations(
             "texts": {"train": len(learnt), "dev": len(held)}, "triples": {"train": int(first.own.related.sum()), "dev": int(second.own.related.sum())},
             "lost": {"train": _lost(learnt, first), "dev": _lost(held, second)}, "extractor": str(folder), "relation_words_read": extractor.worded_,
         }  # fmt: skip
-        return _written(KIND, folder, loaded, named_source(train, dev), held, identity, tables, result, options, seed, began)  # fmt: skip
+        about = _described(loaded, own, named_source(train, dev), held, KIND, options, seed)
+        return _written(place, about, tables, result, began, keep)
 
-    done = remembered(folder, identity, fresh, Experiment, run)
-    if not all((folder / name).is_file() for name in (ABOUT, ARRAYS)):  # the study is there, the extractor is not
-        done = remembered(folder, identity, True, Experiment, run)
-    return done
+    return found_or_run(place, identity, fresh, Experiment, run, {"model": own})
 
 
 def score_relations(
@@ -141,16 +143,16 @@ def score_relations(
     if "controls" not in about:
         raise StudyError(f"{extractor} holds an extractor without its controls; fit it with: attlas relations fit --out DIR")  # fmt: skip
     folder = Path(extractor).expanduser() / "scored" if out is None else Path(out).expanduser()
-    fitted = RelationExtractor.load(extractor, model, cache=folder / PASSES, workers=workers, progress=progress)
+    fitted = RelationExtractor.load(extractor, model, cache=folder / STATES, workers=workers, progress=progress)
     with status("reading the texts"):
         texts = related_texts(test)
-    arrays = (Path(extractor).expanduser() / ARRAYS).read_bytes()
-    options = {"extractor": hashlib.sha256(arrays).hexdigest(), "thresholds": about["thresholds"]}
-    identity = _identity(SCORED, fitted.model_, {"test": texts}, options, int(about["seed"]))
+    saved_in = extractor_folder(extractor)
+    files = [fingerprint(File(saved_in / name)) for name in (ABOUT, ARRAYS)]
+    options, seed = {"thresholds": about["thresholds"]}, int(about["seed"])
+    own, place = fitted.model_.identity(), Folder(folder, SCORED)
+    identity = _identity(own, {"extractor": files, "test": texts})
 
     def run() -> Experiment:
-        if fresh:
-            shutil.rmtree(folder / PASSES, ignore_errors=True)
         say("attention between the phrases of each text, by the model and by random weights")
         random = fitted.model_.randomized(int(about["seed"]))
         evidence = Evidence.read(fitted, texts, random, 1, about["vocabulary"])
@@ -164,14 +166,15 @@ def score_relations(
             "texts": {"test": len(texts), "in_both": sum(text.number in learnt for text in texts), "tuned_on": sum(text.number in tuned for text in texts)}, "triples": {"test": int(evidence.own.related.sum())},
             "lost": {"test": _lost(texts, evidence)}, "relations_never_learnt": never,
         }  # fmt: skip
-        return _written(SCORED, folder, fitted.model_, named_source(test, None), texts, identity, tables, result, options, int(about["seed"]), began)  # fmt: skip
+        manifest = _described(fitted.model_, own, named_source(test, None), texts, SCORED, options, seed)
+        return _written(place, manifest, tables, result, began)
 
-    return remembered(folder, identity, fresh, Experiment, run)
+    return found_or_run(place, identity, fresh, Experiment, run, {"model": own})
 
 
-def _identity(kind: str, model: Model, texts: Mapping[str, Sequence[Text]], options: Mapping[str, Any], seed: int) -> dict[str, Any]:  # fmt: skip
-    digests = {name: digest(some) for name, some in texts.items()}
-    return {"kind": kind, **model.identity(), "texts": digests, "options": {name: str(value) for name, value in options.items()}, "seed": seed, "versions": versions()}  # fmt: skip
+def _identity(model: Mapping[str, str], inputs: Mapping[str, Any]) -> dict[str, str]:
+    prints = {name: fingerprint(value) for name, value in inputs.items()}
+    return {"model": fingerprint(model), **prints, SOURCE: source_digest()}
 
 
 def _unseen(
@@ -187,9 +190,8 @@ def _unseen(
     return held_out, fit_unseen(first, second, held_out, readers)
 
 
-def _keep(
+def _keeping(
     extractor: RelationExtractor,
-    folder: Path,
     readers: Mapping[str, Readers],
     unseen: Mapping[str, LinearReader],
     held_out: frozenset[str],
@@ -198,15 +200,15 @@ def _keep(
     seed: int,
     learnt: Sequence[Text],
     held: Sequence[Text],
-) -> None:
-    """The extractor and its controls, written into the folder."""
+) -> Write:
+    """How the extractor and its controls are written into a folder."""
     extra = {f"{name}/{part}": getattr(pair, part) for name, pair in readers.items() if name != ATTENTION for part in ("related", "named")}  # fmt: skip
     extra |= {f"unseen/{name}": reader for name, reader in unseen.items()}
     about = {
         "controls": [name for name in readers if name != ATTENTION], "vocabulary": dict(vocabulary), "held_out": sorted(held_out), "names": dict(names), "seed": seed,
         "classes": list(extractor.readers_.named.classes), "learnt": sorted({text.number for text in learnt}), "tuned": sorted({text.number for text in held}),
     }  # fmt: skip
-    extractor.save(folder, extra, about)
+    return lambda stage: extractor.save(stage / FILES / EXTRACTOR, extra, about)
 
 
 def _lost(texts: Sequence[Text], evidence: Evidence) -> dict[str, int]:
@@ -275,24 +277,34 @@ def _interpreted(first: Evidence, second: Evidence, readers: Mapping[str, Reader
     }  # fmt: skip
 
 
-def _written(
-    kind: str,
-    folder: Path,
+def _described(
     model: Model,
+    own: Mapping[str, str],
     name: str,
     texts: Sequence[Text],
-    identity: Mapping[str, Any],
-    tables: Tables,
-    result: dict[str, Any],
+    kind: str,
     options: Mapping[str, Any],
     seed: int,
+) -> dict[str, Any]:
+    """What a manifest says of model, corpus and options."""
+    return {
+        "model": about_model(model, own["weights"]),
+        "corpus": {"name": name, "fingerprint": fingerprint(texts), "labels": {}},
+        "measures": {kind: str(dict(options))},
+        "counts": counted(model, texts),
+        "seed": seed,
+        "versions": versions(),
+    }
+
+
+def _written(
+    place: Folder,
+    about: Mapping[str, Any],
+    tables: Tables,
+    result: dict[str, Any],
     began: float,
+    write: Write = lambda stage: None,
 ) -> Experiment:
     result = plain(result)
-    manifest = {
-        "model": about_model(model, identity["weights"]), "corpus": {"name": name, "fingerprint": digest(texts), "labels": {}}, "measures": {kind: str(dict(options))},
-        "counts": counted(model, texts), "seed": seed, "versions": versions(), "identity": dict(identity), "relations": result, "seconds": round(time.perf_counter() - began, 3),
-    }  # fmt: skip
-    done = Experiment(write_derived(folder, manifest, tables, result), result)
-    shutil.rmtree(folder / PASSES, ignore_errors=True)
-    return done
+    manifest = {**about, "relations": result, "seconds": round(time.perf_counter() - began, 3)}
+    return Experiment(write_derived(place, manifest, tables, result, write), result)

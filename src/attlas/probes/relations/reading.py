@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.models import Model
 from attlas.probes.relations.cases import Case, first_occurrences, gold_cases, negatives
 from attlas.probes.relations.linear import GRID, Floats, LinearReader, accuracy, fit_published, fit_reader, macro_f1
 from attlas.probes.relations.vectors import CaseVectors, directions_of, gather
+from attlas.support.errors import CorpusError
 
 FLOOR = 1e-6  # added to a weight before its logarithm is taken
 RELATED = ("no", "yes")

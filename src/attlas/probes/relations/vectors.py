@@ -5,8 +5,6 @@ A text goes through the model once, however many cases it has: attention is pool
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,15 +19,16 @@ from torch import Tensor
 
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.files import replacing
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.core.words import Span
 from attlas.models import Model
 from attlas.probes.between import between_units
-from attlas.probes.passes import digest
 from attlas.probes.relations.cases import Case
 from attlas.studies.engines import Task, engine_of
+from attlas.studies.folder import States
+from attlas.support.files import atomic_write
+from attlas.support.fingerprint import fingerprint, source_digest
 
 Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
@@ -37,6 +36,8 @@ DIRECTIONS = ("h-r", "r-t", "h-t", "r-h", "t-r", "t-h")  # x-y: x attends to y; 
 PAIR_DIRECTIONS = ("h-t", "t-h")  # without relation words
 PARTS = {"h": 0, "t": 1, "r": 2}  # of a case's spans
 SHARD = 256  # texts that are read, and written, together
+WHAT = "attention between phrases"
+VECTORS = "vectors.npz"  # of an entry
 
 
 def directions_of(worded: bool) -> tuple[str, ...]:
@@ -158,16 +159,21 @@ def gather(
     progress: bool | None = None,
     what: str = "reading attention between phrases",
 ) -> CaseVectors:
-    """The vectors of cases, from one pass of each text that has any; with a `cache`, what was read stays there and a run that was stopped goes on."""
+    """The vectors of cases, from one pass of each text that has any.
+
+    With a `cache`, each shard of texts becomes an entry of it, known by the model, its texts, their
+    phrases and the code that made it; one that is there and undamaged is not made again.
+    """
     by_text: dict[int, list[int]] = {}
     for number, case in enumerate(cases):
         by_text.setdefault(case.text, []).append(number)
     places = list(by_text)
     cuts = [places[start : start + SHARD] for start in range(0, len(places), SHARD)]
-    folder = None if cache is None else Path(cache).expanduser() / _key(model, texts, cases, mean, states)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
     kept: dict[int, Shard] = {}
+    entries = None
+    if cache is not None:
+        spans = {place: [cases[one].spans for one in mine] for place, mine in by_text.items()}
+        entries = _Entries.of(cache, model, texts, cuts, spans, (mean, states))
     lock, done = threading.Lock(), 0
     with progress_bar(what, wanted=progress) as report:
 
@@ -181,23 +187,57 @@ def gather(
             found = _read_shard(model, texts, cases, by_text, cut, mean, states, stop)
             if found is None:
                 return
-            if folder is None:
+            if entries is None:
                 kept[shard] = found
             else:
-                with replacing(_shard_path(folder, shard)) as file:
-                    np.savez(file, **found)  # type: ignore[arg-type]
+                entries.write(shard, found)
             tell(len(cut))
 
         def tasks() -> Iterator[Task]:
             for shard, cut in enumerate(cuts):
-                if folder is not None and _shard_path(folder, shard).is_file():
+                if entries is not None and entries.has(shard):
                     tell(len(cut))
                 else:
                     yield partial(work, shard, cut)
 
         engine_of("local", workers, model.device).run(tasks())
-    shards = [kept[shard] if folder is None else _load(_shard_path(folder, shard)) for shard in range(len(cuts))]
+    shards = [kept[n] if entries is None else entries.read(n) for n in range(len(cuts))]
     return _joined(model, cases, by_text, cuts, shards, states)
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """The shards of one pass in a cache."""
+
+    states: States
+    keys: Sequence[str]  # shard
+
+    @classmethod
+    def of(
+        cls,
+        cache: str | Path,
+        model: Model,
+        texts: Sequence[Text],
+        cuts: Sequence[Sequence[int]],
+        spans: Mapping[int, Sequence[tuple[Span, ...]]],
+        options: tuple[bool, bool],
+    ) -> _Entries:
+        """Entries under what each is made from; `spans` are the phrases of each text's cases."""
+        known = fingerprint(model)
+        asked = [[(texts[place], spans[place]) for place in cut] for cut in cuts]
+        keys = [fingerprint((WHAT, known, one, options, source_digest())) for one in asked]
+        return cls(States(Path(cache).expanduser()), keys)
+
+    def has(self, shard: int) -> bool:
+        return self.states.find(self.keys[shard]) is not None
+
+    def write(self, shard: int, found: Shard) -> None:
+        with self.states.make(self.keys[shard]) as entry, atomic_write(entry / VECTORS) as file:
+            np.savez(file, **found)  # type: ignore[arg-type]
+
+    def read(self, shard: int) -> Shard:
+        with np.load(self.states.folder / self.keys[shard] / VECTORS, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
 
 
 def _read_shard(
@@ -262,18 +302,3 @@ def _joined(
     order = np.argsort([number for cut in cuts for place in cut for number in by_text[place]], kind="stable")
     found = {name: part[order] for name, part in whole.items()}
     return CaseVectors(found["attention"], found["seen"], found.get("states"))
-
-
-def _key(model: Model, texts: Sequence[Text], cases: Sequence[Case], mean: bool, states: bool) -> str:
-    asked = [[case.text, *case.spans] for case in cases]
-    parts = [model.identity(), digest(texts), asked, mean, states, SHARD]
-    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:16]
-
-
-def _shard_path(folder: Path, shard: int) -> Path:
-    return folder / f"vectors-{shard:05d}.npz"
-
-
-def _load(path: Path) -> Shard:
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
