@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.core.words import word_spans
+from attlas.support.errors import CorpusError
 
 Numbers = npt.NDArray[np.int64]
 Tokenizer = Callable[[str], Sequence[str]]

@@ -13,15 +13,13 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from attlas.core.errors import AttlasError, CorpusError, MeasureError
-from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.dynamics.bags import TOKENIZERS, Bags, Numbers, Tokenizer, bagged, tokens_of, vocabulary_of
@@ -30,9 +28,13 @@ from attlas.dynamics.layers import ATTENTION, ENCODERS, FROZEN, Network, Shape
 from attlas.dynamics.scores import RULES, interpretability, kind_means, token_kinds, token_table
 from attlas.dynamics.training import OPTIMIZERS, Moment, Settings, Table, train
 from attlas.studies.engines import one_thread_each
+from attlas.support.errors import AttlasError, CorpusError, MeasureError
+from attlas.support.files import is_temporary, read_json, write_bytes, write_errors, write_json
+from attlas.support.fingerprint import fingerprint
 
 Floats = npt.NDArray[Any]
 FORMAT = "attlas attention classifier 1"
+ABOUT, ARRAYS = "classifier.json", "classifier.safetensors"
 DEV_SHARE = 0.1
 FEW = 2  # classes at least
 FEWEST = 20  # texts of which some can be set aside
@@ -105,9 +107,15 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_clone__(self) -> AttentionClassifier:
         return type(self)(**self.get_params(deep=False))  # a model is not copied
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_given", None)  # it is opened again from its source, and checked
+        return state
+
     def fit(self, X: Iterable[Any], y: Sequence[Any] | None = None, dev: Any = None) -> AttentionClassifier:  # noqa: N803
         """Learn from texts and their labels; labels may be left out where the texts are Texts that have them."""
         self.check()
+        self._open()
         texts, labels = self._pairs(X, y, "fit")
         self.classes_ = np.unique(labels)
         check_labels(labels.tolist())
@@ -130,6 +138,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.check()
         if classes is not None:
             self.classes_, self.vocabulary_ = np.array(classes), bags.words
+            self._open(rows is None)
         self.counts_ = bags.counts(codes, len(self.classes_))
         kinds = token_kinds(self.counts_, self.classes_.tolist(), self.rule)
         settings = Settings(
@@ -261,7 +270,34 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return bags
         from attlas.dynamics.inputs import encoded  # which needs transformers
 
-        return encoded(bags, found, self.source, self.progress)
+        return encoded(bags, found, self._frozen(), self.progress)
+
+    def _open(self, needed: bool = True) -> None:
+        """Open the frozen model or vectors to fit with, and note their fingerprints.
+
+        Those that are given as an object are not noted: they are in memory, and cannot be saved.
+        """
+        self.__dict__.pop("_given", None)
+        self.source_: dict[str, str] | None = None
+        if needed and self.encoder in FROZEN and self._by_name():
+            from attlas.dynamics.inputs import identity_parts  # which needs transformers
+
+            self.source_ = identity_parts(self._frozen())
+
+    def _by_name(self) -> bool:
+        return self.source is None or isinstance(self.source, str | Path)
+
+    def _frozen(self) -> Any:
+        """Return the frozen model or vectors that it was fitted with, opened once."""
+        if not hasattr(self, "_given"):
+            from attlas.dynamics.inputs import identity_parts, model_of, vectors_of
+
+            opened = (model_of if self.encoder == "model" else vectors_of)(self.source)
+            fitted = getattr(self, "source_", None)
+            if fitted is not None:
+                _refuse_other(self.encoder, self.source, fitted, identity_parts(opened))
+            self._given = opened
+        return self._given
 
     def _table(self, bags: Bags) -> Table:
         """The vectors of words as training begins."""
@@ -269,7 +305,11 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.encoder in FROZEN:
             from attlas.dynamics.inputs import static_rows, word_states  # which need transformers
 
-            given = static_rows(bags.words, self.source) if self.encoder == "vectors" else word_states(bags.words, self.source, self.progress)  # fmt: skip
+            if self.encoder == "vectors":
+                given = static_rows(bags.words, self._frozen())
+                del self._given  # the rows of its words are all it needs
+            else:
+                given = word_states(bags.words, self._frozen(), self.progress)
             return Table(given, frozen=True)
         rows = draw.uniform(-self.init, self.init, (len(bags.words) + 1, self.dim)).astype(np.float32)
         rows[-1] = 0
@@ -344,50 +384,108 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._learnt
 
     def save(self, folder: str | Path) -> Path:
-        """Write the fitted classifier: arrays as safetensors, the rest as JSON; no pickle."""
+        """Write the fitted classifier: arrays as safetensors, the rest as JSON; no pickle.
+
+        A frozen model is not copied: its source and its fingerprint are written. A folder that
+        holds anything but a classifier is refused.
+        """
         check_is_fitted(self, "moment_")
-        if callable(self.tokenize) or not (self.source is None or isinstance(self.source, str | Path)):
-            raise AttlasError("a classifier with a tokenizer or vectors of one's own cannot be written to files; give them by name or path")  # fmt: skip
+        if callable(self.tokenize) or not self._by_name():
+            raise AttlasError(
+                "a classifier with a tokenizer or vectors of one's own cannot be written to files; "
+                "give them by name or path"
+            )
         place = Path(folder).expanduser()
-        arrays = {f"network.{name}": part.contiguous() for name, part in self.moment_.network.state_dict().items()}
+        with write_errors(place):
+            place.mkdir(parents=True, exist_ok=True)
+            strange = next((one for one in place.iterdir() if not is_temporary(one)), None)
+        if strange is not None and (read_json(place / ABOUT) or {}).get("format") != FORMAT:
+            raise AttlasError(
+                f"{place} is not empty (it has {strange.name}) and holds no attention classifier; choose "
+                "another folder, or delete this one by hand"
+            )
+        parts = self.moment_.network.state_dict()
+        arrays = {f"network.{name}": part.contiguous() for name, part in parts.items()}
         arrays["table"] = torch.from_numpy(self.moment_.table.rows)
         arrays["counts"] = torch.from_numpy(self.counts_)
-        labels = self.classes_.tolist()
-        parameters = {name: str(value) if isinstance(value, Path) else value.item() if isinstance(value, np.generic) else value for name, value in self.get_params().items()}  # fmt: skip
-        about = {"format": FORMAT, "classes": labels, "epoch": self.epoch_, "parameters": parameters, "vocabulary": list(self.vocabulary_)}  # fmt: skip
-        with writing(place):
-            place.mkdir(parents=True, exist_ok=True)
-        write_bytes(place / "classifier.safetensors", save(arrays))
-        write_json(place / "classifier.json", about)
+        data = save(arrays)
+        about = {
+            "format": FORMAT,
+            "classes": self.classes_.tolist(),
+            "epoch": self.epoch_,
+            "parameters": {name: _plain(value) for name, value in self.get_params().items()},
+            "vocabulary": list(self.vocabulary_),
+            "source": getattr(self, "source_", None),
+            "arrays": fingerprint(data),
+        }
+        write_json(place / ABOUT, about)  # first: it says whose folder this is, and which arrays
+        write_bytes(place / ARRAYS, data)
         return place
 
     @classmethod
     def load(cls, folder: str | Path) -> AttentionClassifier:
-        """A classifier that `save` wrote; it predicts the same."""
+        """Read a classifier that `save` wrote; it predicts the same.
+
+        One whose frozen model has changed since is refused.
+        """
         place = Path(folder).expanduser()
         try:
-            about: Mapping[str, Any] = json.loads((place / "classifier.json").read_text())
-            arrays = {
-                name: part.clone() for name, part in load_file(place / "classifier.safetensors").items()
-            }  # where memory is aligned, products are the same bit for bit
+            about: Mapping[str, Any] = json.loads((place / ABOUT).read_text())
             if about["format"] != FORMAT:
-                raise AttlasError(f"{place} holds a {about['format']!r}, not a {FORMAT!r}")
-            out = cls(**about["parameters"])
-            out.classes_, out.vocabulary_ = np.array(about["classes"]), tuple(about["vocabulary"])
-            out.counts_ = arrays["counts"].numpy()
-            table = Table(arrays["table"].numpy(), out.encoder in FROZEN)
-            if len(table.rows) != len(out.vocabulary_) + 1 or out.counts_.shape != (
-                len(out.vocabulary_),
-                len(out.classes_),
-            ):
-                raise ValueError("its words and its arrays do not go together")
-            network = Network(out._shape(table.rows.shape[1]))
-            network.load_state_dict({name.removeprefix("network."): part for name, part in arrays.items() if name.startswith("network.")})  # fmt: skip
-            out.epoch_ = int(about["epoch"])
-            out.moment_ = Moment(out.epoch_, network.eval(), table)
+                raise ValueError(f"its format is {about['format']!r}, not {FORMAT!r}")
+            data = (place / ARRAYS).read_bytes()
+            if about.get("arrays", fingerprint(data)) != fingerprint(data):
+                raise ValueError(f"{ARRAYS} has changed since it was saved")
+            out = cls._read(about, load(data))
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise AttlasError(f"{place} holds no attention classifier: {error}") from error
+        if out.encoder == "model" and out.source_ is not None:
+            out._frozen()
         return out
+
+    @classmethod
+    def _read(cls, about: Mapping[str, Any], saved: dict[str, torch.Tensor]) -> AttentionClassifier:
+        """Make a fitted classifier of what is in its files; parts that do not fit are an error."""
+        arrays = {name: part.clone() for name, part in saved.items()}  # aligned: the same bits
+        for name, part in arrays.items():
+            if not torch.isfinite(part).all():
+                raise ValueError(f"{name} has numbers that are not finite")
+        out = cls(**about["parameters"])
+        out.classes_, out.vocabulary_ = np.array(about["classes"]), tuple(about["vocabulary"])
+        out.counts_, out.source_ = arrays["counts"].numpy(), about.get("source")
+        table = Table(arrays["table"].numpy(), out.encoder in FROZEN)
+        words, shape = len(out.vocabulary_), (len(out.vocabulary_), len(out.classes_))
+        if len(table.rows) != words + 1 or out.counts_.shape != shape:
+            raise ValueError("its words and its arrays do not go together")
+        network = Network(out._shape(table.rows.shape[1]))
+        own = {name.partition(".")[2]: part for name, part in arrays.items() if "." in name}
+        network.load_state_dict(own)
+        out.epoch_ = int(about["epoch"])
+        out.moment_ = Moment(out.epoch_, network.eval(), table)
+        return out
+
+
+def _refuse_other(
+    encoder: str,
+    source: Any,
+    fitted: Mapping[str, str],
+    found: Mapping[str, str],
+) -> None:
+    """Refuse a frozen model or vectors other than those that a classifier was fitted with."""
+    changed = [name for name in {**fitted, **found} if fitted.get(name) != found.get(name)]
+    if changed:
+        raise AttlasError(
+            f"the classifier was fitted with another {encoder} than "
+            f"{source or 'the embedded one'} is now (changed: {', '.join(changed)}); "
+            "restore it, or fit the classifier again"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value) if isinstance(value, Path) else value
 
 
 def check_labels(labels: Sequence[Any]) -> None:

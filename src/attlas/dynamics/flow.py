@@ -33,11 +33,11 @@ import torch
 from scipy.special import expit
 from scipy.special import softmax as over_classes
 
-from attlas.core.errors import MeasureError
 from attlas.dynamics import kernels
 from attlas.dynamics.bags import Bags, Numbers
 from attlas.dynamics.scores import own_polarity
 from attlas.dynamics.training import Moment, loss_of
+from attlas.support.errors import MeasureError
 
 Floats = npt.NDArray[np.float64]
 POLARITY, ATTENTION, SUM = "polarity", "attention", "sum"

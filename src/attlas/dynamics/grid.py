@@ -1,19 +1,20 @@
-"""A grid of classifiers: one for each attention, encoder, scale and seed, each in a process that has a core to itself.
+"""A grid of classifiers: one per attention, encoder, scale and seed, each on a core of its own.
 
-The texts are numbered once and written beside the cells; workers read them from there. What a cell gave is written when it is done, so that a grid that was stopped goes on with the
-cells that are missing, and the tables do not depend on how many workers there were.
+The texts are numbered once and written as an entry of the folder's states, from which workers
+read them. Each cell is an entry too, under the fingerprint of everything it was made from: an
+interrupted grid resumes with the cells that are missing, a damaged cell is trained again, and the
+tables do not depend on the number of workers.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,18 +24,19 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from attlas.core.errors import StudyError
-from attlas.core.files import replacing, write_json, writing
 from attlas.core.intervals import wilson
-from attlas.core.machine import versions
 from attlas.dynamics.bags import Bags, Numbers
 from attlas.dynamics.classifier import AttentionClassifier
 from attlas.dynamics.scores import NEGATIVE, NEUTRAL, OTHER, POSITIVE, interpretability, separation
 from attlas.dynamics.training import guesses_of
 from attlas.studies.engines import one_thread_each
+from attlas.studies.folder import States
+from attlas.support.errors import StudyError
+from attlas.support.files import atomic_write, write_json
+from attlas.support.fingerprint import fingerprint
 
 PARTS = ("train", "dev", "test")
-CELLS, DATA = "cells", "data"
+ROW, TOKENS, ABOUT = "cell.json", "tokens.parquet", "data.json"
 Tell = Callable[[int, int], None]
 
 
@@ -62,21 +64,26 @@ class Data:
     rows: Mapping[str, np.ndarray]  # the words of a frozen encoder, by encoder
     states: Mapping[str, np.ndarray]  # the tokens of a frozen model, by part
 
-    def write(self, folder: Path, fingerprint: str) -> None:
-        """Arrays a file each, so that workers share the memory of those that are large."""
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+    def write(self, folder: Path) -> None:
+        """Write one file per array, so that workers share the memory of those that are large."""
         arrays = {f"{part}-{name}": array for part in PARTS for name, array in (("ids", self.bags[part].ids), ("starts", self.bags[part].starts), ("codes", self.codes[part]))}  # fmt: skip
         arrays |= {f"rows-{name}": array for name, array in self.rows.items()}
         arrays |= {f"states-{name}": array for name, array in self.states.items()}
         for name, array in arrays.items():
-            with replacing(folder / f"{name}.npy") as file:
+            with atomic_write(folder / f"{name}.npy") as file:
                 np.save(file, array)
-        write_json(folder / "data.json", {"fingerprint": fingerprint, "classes": list(self.classes), "words": list(self.bags["train"].words), "rows": sorted(self.rows), "states": sorted(self.states)})  # fmt: skip
+        about = {
+            "classes": list(self.classes),
+            "words": list(self.bags["train"].words),
+            "rows": sorted(self.rows),
+            "states": sorted(self.states),
+        }
+        write_json(folder / ABOUT, about)
 
     @classmethod
     def read(cls, folder: Path) -> Data:
-        about = json.loads((folder / "data.json").read_text())
+        """Read what `write` wrote."""
+        about = json.loads((folder / ABOUT).read_text())
 
         def array(name: str) -> np.ndarray:
             return np.load(folder / f"{name}.npy", mmap_mode="c" if name.startswith(("rows", "states")) else None)
@@ -138,89 +145,90 @@ def _with_states(data: Data, part: str, encoder: str) -> Bags:
     return Bags(bags.ids, bags.starts, bags.words, np.asarray(data.states[part])) if encoder == "model" else bags
 
 
-def written(folder: Path, cell: Cell, key: str) -> Fitted | None:
-    """What a cell gave in an earlier run with the same texts and settings; None if there is none."""
-    try:
-        found = json.loads((folder / f"{cell.name}.json").read_text())
-        if found["key"] != key:
-            return None
-        tokens = pd.read_parquet(folder / f"{cell.name}-{key[:16]}.parquet") if found["detailed"] else None
-    except (OSError, ValueError, KeyError):
+def written(states: States, key: str) -> Fitted | None:
+    """Read what a cell gave in an earlier run; None if it is missing or damaged."""
+    folder = states.find(key)
+    if folder is None:
         return None
+    found = json.loads((folder / ROW).read_text())
+    tokens = pd.read_parquet(folder / TOKENS) if (folder / TOKENS).exists() else None
     return Fitted(found["row"], found["tables"], tokens)
 
 
-def write(folder: Path, cell: Cell, key: str, fitted: Fitted) -> None:
-    """The table first and the row last, so that a row means that all is there."""
-    if fitted.tokens is not None:
-        with replacing(folder / f"{cell.name}-{key[:16]}.parquet") as file:
-            fitted.tokens.to_parquet(file, index=False)
-    write_json(folder / f"{cell.name}.json", {"key": key, "row": fitted.row, "tables": fitted.tables, "detailed": fitted.tokens is not None})  # fmt: skip
+def write(states: States, cell: Cell, key: str, fitted: Fitted) -> None:
+    """Write what a cell gave; it appears at once and whole."""
+    with states.make(key, what=f"cell {cell.name}") as folder:
+        write_json(folder / ROW, {"row": fitted.row, "tables": fitted.tables})
+        if fitted.tokens is not None:
+            with atomic_write(folder / TOKENS) as file:
+                fitted.tokens.to_parquet(file, index=False)
 
 
 def run_grid(
-    folder: Path, data: Callable[[], Data], cells: Sequence[Cell], options: Mapping[Cell, Mapping[str, Any]], fingerprint: str, workers: int, tell: Tell
-) -> dict[Cell, Fitted]:  # fmt: skip
-    """Train every cell that is not there yet, each with its options; `data` makes the texts if there is one; `tell` hears how many epochs are done, of how many, over all cells."""
-    place = folder / CELLS
-    with writing(place):
-        place.mkdir(parents=True, exist_ok=True)
-    first = min(cell.seed for cell in cells)
-    jobs = {cell: _job(cell, options[cell], fingerprint, cell.seed == first) for cell in cells}
-    done = {cell: found for cell in cells if (found := written(place, cell, jobs[cell]["key"])) is not None}
-    missing = [jobs[cell] for cell in cells if cell not in done]
-    total = sum(int(job["options"]["epochs"]) for job in jobs.values())
-    counted = _Counted(tell, total, total - sum(int(job["options"]["epochs"]) for job in missing))
+    states: States,
+    data: Callable[[], Data],
+    made_from: str,
+    options: Mapping[Cell, Mapping[str, Any]],
+    workers: int,
+    tell: Tell,
+) -> dict[Cell, Fitted]:
+    """Train every cell that is missing, each with its options, from texts that `data` makes.
+
+    `made_from` is the fingerprint of what `data` makes them from. `tell` receives the number of
+    epochs that are done and of all epochs, over all cells.
+    """
+    first = min(cell.seed for cell in options)
+    jobs = {cell: _job(cell, own, made_from, cell.seed == first) for cell, own in options.items()}
+    done = {cell: written(states, job["key"]) for cell, job in jobs.items()}
+    missing = [job for cell, job in jobs.items() if done[cell] is None]
+    total = sum(job["options"]["epochs"] for job in jobs.values())
+    counted = _Counted(tell, total, total - sum(job["options"]["epochs"] for job in missing))
     if missing:
-        made = _prepared(place / DATA, data, fingerprint)
+        key = fingerprint(("data", made_from))
+        made = _prepared(states, key, data)
         if workers == 1 or len(missing) == 1:
             for job in missing:
-                fit_job(place, job, counted.of(job), made)
+                fit_job(states, job, counted.of(job), made)
                 counted.of(job)(job["options"]["epochs"], 0)
         else:
-            _in_processes(place, missing, min(workers, len(missing)), counted)
-    for cell, job in jobs.items():
-        if cell not in done:
-            found = written(place, cell, job["key"])
-            if found is None:
-                raise StudyError(f"the cell {cell.name} was not written; run the same command again")
-            done[cell] = found
-    return {cell: done[cell] for cell in cells}
+            _in_processes(states.folder, key, missing, min(workers, len(missing)), counted)
+    return {cell: done[cell] or _trained(states, cell, job["key"]) for cell, job in jobs.items()}
 
 
-def _prepared(folder: Path, make: Callable[[], Data], fingerprint: str) -> Data:
-    """The numbered texts of a grid: found again if an earlier run left them, else made and written."""
-    try:
-        if json.loads((folder / "data.json").read_text())["fingerprint"] == fingerprint:
-            return Data.read(folder)
-    except (OSError, ValueError, KeyError):
-        pass
+def _trained(states: States, cell: Cell, key: str) -> Fitted:
+    found = written(states, key)
+    if found is None:
+        raise StudyError(f"the cell {cell.name} was not written; run the same command again")
+    return found
+
+
+def _prepared(states: States, key: str, make: Callable[[], Data]) -> Data:
+    """Read the numbered texts of a grid if an earlier run left them, else make and write them."""
+    found = states.find(key)
+    if found is not None:
+        return Data.read(found)
     data = make()
-    data.write(folder, fingerprint)
+    with states.make(key, what="numbered texts") as folder:
+        data.write(folder)
     return data
 
 
-def _job(cell: Cell, options: Mapping[str, Any], fingerprint: str, detailed: bool) -> dict[str, Any]:
-    """What a worker is told of a cell; the key says by what its result can be known again."""
-    key = hashlib.sha256(
-        json.dumps([fingerprint, asdict(cell), sorted(options.items()), detailed, versions()], default=str).encode()
-    ).hexdigest()
-    return {
-        "cell": asdict(cell),
-        "options": {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()},
-        "detailed": detailed,
-        "key": key,
-    }
+def _job(cell: Cell, options: Mapping[str, Any], made_from: str, detailed: bool) -> dict[str, Any]:
+    """Describe a cell to a worker; under its key the result is found again."""
+    key = fingerprint(("cell", made_from, cell, options, detailed))
+    return {"cell": asdict(cell), "options": dict(options), "detailed": detailed, "key": key}
 
 
-def fit_job(folder: Path, job: Mapping[str, Any], tell: Tell, data: Data) -> None:
-    """Train one cell of a grid and write what it gave."""
+def fit_job(states: States, job: Mapping[str, Any], tell: Tell, data: Data) -> None:
+    """Train one cell of a grid and write what it gave, unless another process just did."""
     cell = Cell(**job["cell"])
-    write(folder, cell, job["key"], fit_cell(cell, data, job["options"], job["detailed"], tell))
+    fitted = fit_cell(cell, data, job["options"], job["detailed"], tell)
+    if states.find(job["key"]) is None:
+        write(states, cell, job["key"], fitted)
 
 
 class _Counted:
-    """Epochs of all cells, told as one number."""
+    """Epochs of all cells as one number."""
 
     def __init__(self, tell: Tell, total: int, before: int) -> None:
         self.tell, self.total, self.before = tell, total, before
@@ -229,51 +237,49 @@ class _Counted:
         tell(before, total)
 
     def of(self, job: Mapping[str, Any]) -> Tell:
-        """What one cell tells."""
-        name, epochs = json.dumps(job["cell"]), int(job["options"]["epochs"])
+        """Return what one cell reports its epochs to."""
+        name, epochs = str(job["key"]), int(job["options"]["epochs"])
 
-        def told(done: int, _: int) -> None:
+        def report(done: int, _: int) -> None:
             with self.lock:
                 self.each[name] = min(done, epochs)
                 self.tell(self.before + sum(self.each.values()), self.total)
 
-        return told
+        return report
 
 
-def _in_processes(folder: Path, jobs: Iterable[Mapping[str, Any]], workers: int, counted: _Counted) -> None:  # fmt: skip
+def _in_processes(
+    states: Path,
+    data: str,
+    jobs: Iterable[Mapping[str, Any]],
+    workers: int,
+    counted: _Counted,
+) -> None:
     """Hand jobs to processes of one core each, one at a time; the first that fails stops all."""
     waiting: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
     for job in jobs:
         waiting.put(job)
     problems: list[str] = []
-    processes = [_start(folder) for _ in range(workers)]
+    processes = [_start(states, data) for _ in range(workers)]
 
     def drive(process: subprocess.Popen[str]) -> None:
-        stdin, stdout = _pipes(process)
         while not problems:
             try:
                 job = waiting.get_nowait()
             except queue.Empty:
                 break
-            told, epochs = counted.of(job), int(job["options"]["epochs"])
             try:
-                stdin.write(json.dumps(job) + "\n")
-                stdin.flush()
-                for line in stdout:
-                    said = json.loads(line)
-                    if "error" in said:
-                        problems.append(said["error"])
-                        break
-                    told(said.get("epoch", epochs), epochs)
-                    if said.get("done"):
-                        break
-                else:
-                    raise BrokenPipeError
+                _train(process, job, counted.of(job))
+            except StudyError as error:
+                problems.append(str(error))
             except (BrokenPipeError, ValueError):
                 process.kill()
-                problems.append(f"a worker ended while it trained {Cell(**job['cell']).name} (exit code {process.wait()}); run the same command again: it goes on where it stopped")  # fmt: skip
+                problems.append(
+                    f"a worker ended while it trained {Cell(**job['cell']).name} "
+                    f"(exit code {process.wait()}); run the same command again: it resumes"
+                )
 
-    threads = [threading.Thread(target=drive, args=(process,), daemon=True) for process in processes]
+    threads = [threading.Thread(target=drive, args=(one,), daemon=True) for one in processes]
     try:
         for thread in threads:
             thread.start()
@@ -292,10 +298,46 @@ def _in_processes(folder: Path, jobs: Iterable[Mapping[str, Any]], workers: int,
         raise StudyError(problems[0])
 
 
-def _start(folder: Path) -> subprocess.Popen[str]:
-    """A process that trains the cells it is told; it ends when nobody listens any more."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([sys.executable, "-m", "attlas.dynamics.worker", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True)  # fmt: skip
+def _train(process: subprocess.Popen[str], job: Mapping[str, Any], report: Tell) -> None:
+    """Have a worker train one cell, and report its epochs; a worker that ends is a broken pipe."""
+    stdin, stdout = _pipes(process)
+    epochs = int(job["options"]["epochs"])
+    stdin.write(json.dumps(job) + "\n")
+    stdin.flush()
+    for line in stdout:
+        message = json.loads(line)
+        if "error" in message:
+            raise StudyError(message["error"])
+        report(message.get("epoch", epochs), epochs)
+        if message.get("done"):
+            return
+    raise BrokenPipeError
+
+
+def _start(states: Path, data: str) -> subprocess.Popen[str]:
+    """Start a process that trains cells from the texts of one entry; it ends with this process.
+
+    It imports from where this process does, but never from the working folder (`-P`), in which any
+    file may have the name of a module.
+    """
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(import_folders()),
+        "OMP_NUM_THREADS": "1",
+    }
+    command = [sys.executable, "-P", "-m", "attlas.dynamics.worker", str(states.absolute()), data]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True)
+
+
+def import_folders() -> list[str]:
+    """List the folders of `sys.path` without the working folder.
+
+    If Attlas itself is in the working folder, that comes last, so that it hides no other module.
+    """
+    here, own = os.path.realpath(os.curdir), str(Path(__file__).resolve().parents[2])
+    folders = [path for path in sys.path if os.path.isabs(path) and os.path.realpath(path) != here]
+    return [*folders, own] if own == here else folders
 
 
 def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from attlas.core.errors import MeasureError
 from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.dynamics.bags import Bags
 from attlas.models import Model, load
-from attlas.models.vectors import GloveVectors, ModelVectors, Vectors, standardised
+from attlas.models.vectors import GloveVectors, ModelVectors, Vectors, rows_content, standardised
+from attlas.support.errors import MeasureError
+from attlas.support.fingerprint import Put, feed, fingerprint
 
 Floats = npt.NDArray[np.float32]
 
@@ -27,7 +26,7 @@ def vectors_of(source: Any = None) -> Vectors:
         return MappedVectors(source)
     if isinstance(source, str | Path) and _is_file(source):
         return GloveVectors(source)
-    if hasattr(source, "of") and hasattr(source, "digest"):
+    if hasattr(source, "of"):
         return cast(Vectors, source)
     return ModelVectors(model_of(source))
 
@@ -60,7 +59,7 @@ class MappedVectors:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.table.tobytes() + "\n".join(self.rows).encode()).hexdigest()
+        return fingerprint(self)
 
     def of(self, words: Sequence[str]) -> Floats:
         """The vector of each word, zeros if unknown: [word, size]."""
@@ -69,6 +68,12 @@ class MappedVectors:
             if word in self.rows:
                 out[number] = self.table[self.rows[word]]
         return out
+
+
+@feed.register
+def _(vectors: MappedVectors, put: Put) -> None:
+    """The words and the row of each, and all numbers."""
+    feed(("vectors of words", *rows_content(vectors.rows), vectors.table), put)
 
 
 def static_rows(words: Sequence[str], source: Any = None) -> Floats:
@@ -91,15 +96,14 @@ def encoded(bags: Bags, tokens: Sequence[Sequence[str]], source: Any, progress: 
 
 
 def model_of(source: Any) -> Model:
-    """A model: as it is, or loaded; the last one that was loaded is kept."""
-    if isinstance(source, Model):
-        return source
-    return _loaded(source) if source is None or isinstance(source, str | Path) else load(source)
+    """Return a model as it is, or load it; never from memory, as its files may have changed."""
+    return source if isinstance(source, Model) else load(source)
 
 
-@lru_cache(maxsize=1)
-def _loaded(source: str | Path | None) -> Model:
-    return load(source)
+def identity_parts(given: Vectors | Model) -> dict[str, str]:
+    """The fingerprints of the parts of a frozen model, or the fingerprint of vectors."""
+    model = given.model if isinstance(given, ModelVectors) else given
+    return model.identity() if isinstance(model, Model) else {"content": fingerprint(given)}
 
 
 def cut_off(model: Model, tokens: Sequence[Sequence[str]]) -> tuple[int, int]:

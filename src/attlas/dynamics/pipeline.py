@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attlas.core.errors import MeasureError
-from attlas.core.machine import cores, versions
+from attlas.core.machine import cores
 from attlas.core.progress import progress_bar, status
 from attlas.core.text import Text
-from attlas.corpora.labelled import fingerprint, labelled, split
+from attlas.corpora.labelled import labelled, split
 from attlas.dynamics.bags import TOKENIZERS, Bags, bagged, tokens_of, vocabulary_of
 from attlas.dynamics.classifier import AttentionClassifier, check_labels
-from attlas.dynamics.grid import CELLS, PARTS, Cell, Data, assembled, run_grid
-from attlas.dynamics.inputs import cut_off, encoded, model_of, static_rows, vectors_of, word_states
+from attlas.dynamics.grid import PARTS, Cell, Data, assembled, run_grid
+from attlas.dynamics.inputs import (
+    cut_off,
+    encoded,
+    identity_parts,
+    model_of,
+    static_rows,
+    vectors_of,
+    word_states,
+)
 from attlas.dynamics.layers import ENCODERS
 from attlas.models import Model
 from attlas.models.vectors import Vectors
-from attlas.studies.derived import Experiment, named_source, plain, remembered, write_derived
+from attlas.studies.derived import Experiment, found_or_run, named_source, plain, write_derived
+from attlas.studies.folder import SOURCE, Folder
+from attlas.support.errors import MeasureError
+from attlas.support.fingerprint import fingerprint, source_digest, versions
 
 KIND = "dynamics"
 SCALES = (0.001, 1.0, 10.0, 20.0, 50.0, 100.0, 10000.0)
 TEST, DEV = 0.2, 0.1  # shares that are set aside where no files are given
+FLOATS = ("dropout", "l2", "vw_penalty", "learning_rate", "lr_decay", "init")
+INTEGERS = ("dim", "epochs", "batch_size", "patience", "min_count", "record")
 Said = Callable[[str], None]
+Published = Mapping[tuple[str, str, float], float]
 
 
 def run_dynamics(
@@ -46,9 +57,9 @@ def run_dynamics(
     seed: int = 0,
     text: str | None = None,
     label: str = "label",
-    vectors: str | Path | None = None,
+    vectors: Any = None,
     model: Any = None,
-    published: Mapping[tuple[str, str, float], float] | None = None,
+    published: Published | None = None,
     tokenize: str = "words",
     by_encoder: Mapping[str, Mapping[str, Any]] | None = None,
     workers: int | None = None,
@@ -62,7 +73,7 @@ def run_dynamics(
     `test` is a fifth of `train` if None, `dev` a tenth of what is left. `models` are pairs of attention and encoder, where not every pair is wanted. `vectors` and
     `model` are those of the frozen encoders (the embedded model if None), `published` accuracies to stand beside. Further options are those of `AttentionClassifier`, `by_encoder` has those that hold for one encoder only; `record` is how often scores and flow are noted, about ten times if not given.
     """
-    began, folder = time.perf_counter(), Path(out).expanduser()
+    began, place = time.perf_counter(), Folder(Path(out).expanduser(), KIND)
     settings = _settings(options)
     strange = sorted({*(by_encoder or {})} - {*ENCODERS})
     if strange:
@@ -85,42 +96,54 @@ def run_dynamics(
             tokenize=tokenize,
             **others.get(cell.encoder, settings),
         ).check()
+    cells = [replace(cell, seed=int(cell.seed)) for cell in cells]
     if workers is not None and workers < 1:
         raise MeasureError(f"workers is {workers}; it must be at least 1")
     with status("reading the texts"):
         parts = _parts(train, dev, test, text, label, seed)
         classes = _classes(parts)
-    given = {name: one for name, one in (("vectors", _vectors(vectors, pairs)), ("model", _model(model, pairs))) if one is not None}  # fmt: skip
+    own_options = {cell: others.get(cell.encoder, settings) for cell in cells}
+    frozen = {"vectors": _vectors(vectors, pairs), "model": _model(model, pairs)}
+    given = {name: one for name, one in frozen.items() if one is not None}
+    details = {name: identity_parts(one) for name, one in given.items()}
     prints = {name: fingerprint(part) for name, part in parts.items()}
+    made_from = {
+        **prints,
+        "tokenize": fingerprint(tokenize),
+        "min_count": fingerprint(settings["min_count"]),
+        **{name: fingerprint(content) for name, content in details.items()},
+        SOURCE: source_digest(),
+    }
     identity = {
-        "kind": KIND, "texts": prints, "cells": [cell.name for cell in cells], "options": {name: str(value) for name, value in sorted({**settings, **others}.items())},
-        "tokenize": tokenize, "given": {name: _digest(one) for name, one in given.items()}, "versions": versions(),
-    }  # fmt: skip
+        **made_from,
+        **{name: fingerprint(value) for name, value in settings.items()},
+        "by_encoder": fingerprint(others),
+        "cells": fingerprint(cells),
+        "published": fingerprint(_numbers(published)),
+        "seed": fingerprint(int(seed)),
+    }
 
     def run() -> Experiment:
-        if fresh:
-            shutil.rmtree(folder / CELLS, ignore_errors=True)
         say(f"{counted(len(cells), 'classifier')}: {counted(len(pairs), 'model')}, {counted(len(set(scales)), 'scale')}, {counted(seeds, 'seed')}; {', '.join(f'{len(part):,} {name}' for name, part in parts.items())} texts")  # fmt: skip
         tokens = {name: tokens_of(part, TOKENIZERS[tokenize]) for name, part in parts.items()}
         words = vocabulary_of(tokens["train"], settings["min_count"])
         if not words:
             raise MeasureError(f"no token occurs {settings['min_count']} times; lower min_count")
         bags = {name: bagged(found, words) for name, found in tokens.items()}
-        digest = hashlib.sha256(json.dumps([prints, tokenize, settings["min_count"], identity["given"]]).encode()).hexdigest()  # fmt: skip
         with progress_bar("training", "epochs", progress) as tell:
             done = run_grid(
-                folder,
+                place.states,
                 lambda: _data(parts, classes, bags, tokens, given, progress),
-                cells,
-                {cell: others.get(cell.encoder, settings) for cell in cells},
-                digest,
+                fingerprint(made_from),
+                own_options,
                 cores() if workers is None else workers,
                 tell,
             )
         tables = assembled(done)
         if published is not None:
             known = tables["dynamics_summary"][["attention", "encoder", "scale"]].itertuples(index=False, name=None)
-            tables["dynamics_summary"]["published"] = [published.get(cell, float("nan")) for cell in known]
+            accuracies = _numbers(published) or {}
+            tables["dynamics_summary"]["published"] = [accuracies.get(one, np.nan) for one in known]
         cut = cut_off(model_of(given["model"]), [text for part in tokens.values() for text in part]) if "model" in given else (0, 0)  # fmt: skip
         two = len(classes) == 2
         rows = tables["dynamics_summary"].to_dict("records")
@@ -133,27 +156,35 @@ def run_dynamics(
             "model": {"name": "attention classifiers", "class": "AttentionClassifier", "task": "classify", "n_layers": 1, "n_heads": 1, "max_length": 0, "banded": False, "sha256": None, "state_sha256": None},
             "corpus": {"name": named_source(train, test), "fingerprint": prints["test"], "labels": {}}, "measures": {KIND: str(settings)},
             "counts": {"read": sum(map(len, parts.values())), "analysed": sum(map(len, parts.values())), "quarantined": 0, "truncated": cut[0], "tokens": size, "tokens_cut": cut[1]},
-            "seed": seed, "versions": versions(), "identity": identity, KIND: result, "seconds": round(time.perf_counter() - began, 3),
+            "seed": seed, "versions": versions(), KIND: result,
+            "seconds": round(time.perf_counter() - began, 3),
         }  # fmt: skip
-        written = Experiment(write_derived(folder, manifest, tables, result), result)
-        shutil.rmtree(folder / CELLS, ignore_errors=True)
-        return written
+        return Experiment(write_derived(place, manifest, tables, result), result)
 
-    return remembered(folder, identity, fresh, Experiment, run)
+    return found_or_run(place, identity, fresh, Experiment, run, details)
 
 
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of every classifier of the grid, checked by name."""
+    """The parameters of every classifier of the grid, checked, as plain numbers and strings."""
     known = AttentionClassifier().get_params()
     for name in ("attention", "encoder", "scale", "seed", "tokenize", "source", "progress"):
         del known[name]
     strange = [name for name in options if name not in known]
     if strange:
         raise MeasureError(f"a classifier has no option {strange[0]!r}; it has {', '.join(sorted(known))}")
-    settings = {**known, **options}
-    if not settings["record"]:
-        settings["record"] = max(1, int(settings["epochs"]) // 10)
+    settings = {**known, **options, "record": options.get("record") or 0}
+    AttentionClassifier(**settings).check()
+    for names, kind in ((FLOATS, float), (INTEGERS, int)):
+        settings |= {name: kind(settings[name]) for name in names if settings[name] is not None}
+    settings["record"] = settings["record"] or max(1, settings["epochs"] // 10)
     return settings
+
+
+def _numbers(published: Published | None) -> dict[tuple[str, str, float], float] | None:
+    """Published accuracies as plain numbers: 10 and 10.0 are one scale."""
+    if published is None:
+        return None
+    return {(one, other, float(scale)): float(n) for (one, other, scale), n in published.items()}
 
 
 def _parts(train: Any, dev: Any, test: Any, text: str | None, label: str, seed: int) -> dict[str, list[Text]]:
@@ -205,11 +236,6 @@ def _vectors(source: Any, pairs: Sequence[tuple[str, str]]) -> Vectors | None:
 def _model(source: Any, pairs: Sequence[tuple[str, str]]) -> Model | None:
     """The frozen model that the grid needs, loaded once."""
     return model_of(source) if any(encoder == "model" for _, encoder in pairs) else None
-
-
-def _digest(given: Vectors | Model) -> str:
-    """What tells vectors or a model from others."""
-    return given.weights_sha256() if isinstance(given, Model) else given.digest
 
 
 def _in_both(parts: Mapping[str, Sequence[Text]]) -> int:

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.errors import MeasureError
 from attlas.core.intervals import Ranked, auc
 from attlas.dynamics.bags import Bags, Numbers
 from attlas.dynamics.training import Moment
+from attlas.support.errors import MeasureError
 
 Floats = npt.NDArray[Any]
 RULES = ("code", "paper", "balanced")

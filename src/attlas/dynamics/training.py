@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from attlas.core.errors import MeasureError
 from attlas.dynamics import kernels
 from attlas.dynamics.bags import Bags, Numbers
 from attlas.dynamics.layers import Network
+from attlas.support.errors import MeasureError
 
 Floats = npt.NDArray[Any]
 OPTIMIZERS = {"adagrad": 0.02, "sgd": 0.1, "adam": 0.001}  # each with the learning rate that serves if none is given

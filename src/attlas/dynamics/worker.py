@@ -1,4 +1,8 @@
-"""A worker of a grid: reads a line for each cell to train, and says in lines how far it is. `python -m attlas.dynamics.worker FOLDER`."""
+"""A worker of a grid: trains the cells that standard input names, one per line of JSON.
+
+`python -P -m attlas.dynamics.worker STATES KEY`: the folder of states, and the key of the entry
+with the numbered texts, which its parent has just written or verified. It answers in lines of JSON.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +13,30 @@ from pathlib import Path
 from typing import Any
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, key: str) -> None:
     """Train the cells that standard input names, until it ends."""
-    said = os.fdopen(os.dup(1), "w", buffering=1)
+    output = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever else is printed goes to standard error
 
-    def say(**line: Any) -> None:
-        said.write(json.dumps(line) + "\n")
+    def answer(**line: Any) -> None:
+        output.write(json.dumps(line) + "\n")
 
-    from attlas.core.errors import AttlasError
-    from attlas.dynamics.grid import DATA, Data, fit_job
+    from attlas.dynamics.grid import Data, fit_job
+    from attlas.studies.folder import States
+    from attlas.support.errors import AttlasError
 
-    data = Data.read(folder / DATA)
+    states, data = States(folder), Data.read(folder / key)
     for line in sys.stdin:
         try:
-            fit_job(folder, json.loads(line), lambda done, _: say(epoch=done), data)
+            fit_job(states, json.loads(line), lambda done, _: answer(epoch=done), data)
         except AttlasError as error:
-            say(error=str(error))
+            answer(error=str(error))
         else:
-            say(done=True)
+            answer(done=True)
 
 
 if __name__ == "__main__":
     try:
-        main(Path(sys.argv[1]))
-    except (BrokenPipeError, KeyboardInterrupt):  # whoever asked has gone
+        main(Path(sys.argv[1]), sys.argv[2])
+    except (BrokenPipeError, KeyboardInterrupt):  # the process that started it has ended
         os._exit(1)
