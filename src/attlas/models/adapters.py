@@ -17,10 +17,10 @@ from transformers import PreTrainedModel
 
 from attlas.core.attention import Attention, DenseAttention
 from attlas.core.batch import Batch
-from attlas.core.errors import CaptureError
 from attlas.models import longformer
 from attlas.models.gradients import gradient_of, keep_gradient, wide
 from attlas.models.implementation import Undo, use_implementation
+from attlas.support.errors import CaptureError
 
 if TYPE_CHECKING:
     from attlas.models.capture import Observer

@@ -22,9 +22,9 @@ from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
 from attlas.core.attention import Attention, DenseAttention, same_visible
 from attlas.core.batch import Batch
-from attlas.core.errors import CaptureError
 from attlas.models.adapters import DenseSeen, Seen, adapter_of
 from attlas.models.implementation import Undo, fitted, use_implementation
+from attlas.support.errors import CaptureError
 
 IMPLEMENTATION = "attlas"
 Sink = Callable[[Attention], None]

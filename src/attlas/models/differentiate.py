@@ -18,10 +18,10 @@ from torch.overrides import TorchFunctionMode
 
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.errors import ModelError
 from attlas.models.capture import Sink
 from attlas.models.embeddings import Embeddings
 from attlas.models.model import Model
+from attlas.support.errors import ModelError
 
 # names of the projections into heads, and of the one out of them, in the families that have one linear layer for each
 INTO = ("query", "key", "value", "q_proj", "k_proj", "v_proj", "q_lin", "k_lin", "v_lin", "q", "k", "v", "query_proj", "key_proj", "value_proj")  # fmt: skip

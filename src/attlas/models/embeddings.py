@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from attlas.core.batch import Batch
-from attlas.core.errors import ModelError
 from attlas.models.implementation import Undo, fitted, replace_method
 from attlas.models.model import Model
+from attlas.support.errors import ModelError
 
 AT = ("embeddings", "words", "parts")
 PARTS = {

@@ -14,8 +14,8 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from attlas.core.batch import Batch
-from attlas.core.errors import ModelError
 from attlas.core.text import Text
+from attlas.support.errors import ModelError
 
 BUDGET_TOKENS = 1024
 BUDGET_CELLS = 2**18  # query x key cells a head, over the texts of a batch

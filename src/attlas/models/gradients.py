@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attlas.core.errors import CaptureError
+from attlas.support.errors import CaptureError
 
 
 def keep_gradient(weights: Tensor) -> None:

@@ -12,8 +12,8 @@ import transformers
 from torch import Tensor
 from transformers import LongformerConfig, PreTrainedModel
 
-from attlas.core.errors import ModelError
 from attlas.models.model import PERIOD, Model
+from attlas.support.errors import ModelError
 
 LENGTH, WINDOW = 4096, 512
 

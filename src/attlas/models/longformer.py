@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
-from attlas.core.errors import CaptureError
 from attlas.models.gradients import gradient_of, keep_gradient, wide
 from attlas.models.implementation import Undo, replace_method
+from attlas.support.errors import CaptureError
 
 if TYPE_CHECKING:
     from attlas.models.capture import Observer
