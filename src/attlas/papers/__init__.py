@@ -1,1 +1,1 @@
-"""One recipe a paper: its tables and figures, published beside ours."""
+"""One recipe per paper: its published tables and figures compared with ours."""

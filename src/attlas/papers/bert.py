@@ -6,9 +6,8 @@ paragraphs with two [SEP]; ours are consecutive sentences with one.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,15 @@ from attlas.corpora.corpus import BadRow
 from attlas.measures.head_map import head_map
 from attlas.models import Model, load
 from attlas.papers.data import check_chosen, data_folder, existing
-from attlas.papers.parts import Part, Reproduced, run_parts
+from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.probes.coreference import documents
 from attlas.probes.examples import telling
 from attlas.probes.pipeline import cut_in_two, probe_coreference, probe_syntax, probe_tree
 from attlas.probes.windows import windows
 from attlas.studies import Study, study
 from attlas.studies.derived import Experiment
-from attlas.views import charts, heads
+from attlas.studies.folder import STATES
+from attlas.views import heads
 from attlas.views.findings import findings, number
 from attlas.views.lines import lines_svg, study_lines
 from attlas.views.picture import write_picture
@@ -63,28 +63,31 @@ def reproduce(
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Reproduced:
-    """Run the parts one by one; what is done already is found again. `say` hears what is begun."""
+    """Run the parts one by one; finished experiments are found again. `say` hears what is run."""
     check_chosen("part", parts, PARTS)
-    root, folder = data_folder(data_root), Path(out).expanduser()
-    loaded = load(model)
-    published = {"relations": PUBLISHED_RELATIONS, "coreference": PUBLISHED_COREFERENCE, "probes": PUBLISHED_PROBES}
-    done = Reproduced(loaded.name, PARTS, published)
-    run = _Run(loaded, root, folder, {"workers": workers, "fresh": fresh, "progress": progress}, say, done)
+    root, loaded = data_folder(data_root), load(model)
+    published = {
+        "relations": PUBLISHED_RELATIONS,
+        "coreference": PUBLISHED_COREFERENCE,
+        "probes": PUBLISHED_PROBES,
+    }
+    run = _Run(
+        root=root,
+        done=Reproduced(loaded.name, PARTS, published, Path(out).expanduser()),
+        model=loaded,
+        model_parts=loaded.identity(),
+        options={"workers": workers, "fresh": fresh, "progress": progress},
+        say=say,
+    )
+    return run_parts(run, [name for name in ORDER if name in parts], announce=False)
 
-    return run_parts("bert", done, folder, fresh, [name for name in ORDER if name in parts], run)
 
-
-@dataclass
-class _Run:
+@dataclass(kw_only=True)
+class _Run(Recipe):
     """One reproduction under way."""
 
+    name = "bert"
     model: Model
-    root: Path
-    folder: Path
-    options: dict[str, Any]
-    say: Callable[[str], None]
-    done: Reproduced
-    part: Part = field(default_factory=Part)
 
     def treebank(self, name: str, part: str) -> Path:
         return existing(self.root, name, f"{TREEBANKS[name][1]}-{part}.conllu")
@@ -96,21 +99,27 @@ class _Run:
             train, test = read(self.treebank(name, "train")), read(self.treebank(name, "dev"))
             found = self.kept(
                 probe_syntax(
-                    self.model, train, test, self.folder / f"syntax-{name}", seed=SEED, say=self.say, **self.options
+                    self.model,
+                    train,
+                    test,
+                    self.inside(f"syntax-{name}"),
+                    seed=SEED,
+                    say=self.say,
+                    **self.options,
                 )
             )
             self.part.results[f"syntax {name}"] = found.result
             self.part.lines += [f"### Table 1: relations, {title}", "", *_relation_lines(found), ""]
             table = found.study.table("syntax")
-            self.picture(heads.relations(table), f"table1-{name}")
+            self.draw(heads.relations(table), f"table1-{name}")
             if name == "ud_ewt":
                 self.part.named += [
                     [row["layer"], row["head"], row["relation"]] for row in telling(table).to_dict("records")
                 ]
                 drawn = study_lines(found.study)
                 for one in {each.relation: each for each in reversed(drawn)}.values():
-                    path = self.folder / f"figure5-{one.relation.replace(':', '-')}"
-                    self.part.pictures += map(str, write_picture(lines_svg(one, one.about), path, "png"))
+                    path = self.picture_path(f"figure5-{one.relation.replace(':', '-')}")
+                    self.add_pictures(*write_picture(lines_svg(one, one.about), path, "png"))
 
     def coreference(self) -> None:
         """Table 2, on three sets of documents."""
@@ -123,12 +132,21 @@ class _Run:
         for name, (title, train, test) in sets.items():
             self.say(f"Table 2: {title}")
             tokens = None if name == "gap" else TOKENS
-            found = self.kept(probe_coreference(
-                self.model, train, test, self.folder / f"coreference-{name}", tokens=tokens, seed=SEED, say=self.say, **self.options
-            ))  # fmt: skip
+            found = self.kept(
+                probe_coreference(
+                    self.model,
+                    train,
+                    test,
+                    self.inside(f"coreference-{name}"),
+                    tokens=tokens,
+                    seed=SEED,
+                    say=self.say,
+                    **self.options,
+                )
+            )
             self.part.results[f"coreference {name}"] = {key: value for key, value in found.result.items() if key != "heads"}  # fmt: skip
             self.part.lines += [f"### Table 2: antecedents, {title}", "", *_coreference_lines(found), ""]
-            self.picture(heads.coreference(found.study.table("coreference")), f"table2-{name}")
+            self.draw(heads.coreference(found.study.table("coreference")), f"table2-{name}")
             if name == "ud_gum":
                 best = found.result["best"][0]
                 self.part.named.append([best["layer"], best["head"], "coreference"])
@@ -142,32 +160,40 @@ class _Run:
             "published": ("the same as published: GloVe vectors shifted by one word", glove, "published"),
         }  # fmt: skip
         found: dict[str, Experiment] = {}
-        cache = self.folder / "tree-passes"  # shared by the three, and large
-        if self.options["fresh"]:
-            shutil.rmtree(cache, ignore_errors=True)
+        cache = self.folder / STATES  # shared by the three; cleared when the part is published
         for name, (title, vectors, convention) in ways.items():
             self.say(f"Table 3: {title}")
-            found[name] = self.kept(probe_tree(
-                self.model, train, test, self.folder / f"tree-{name}", vectors=vectors, convention=convention, seed=SEED, say=self.say,
-                cache=cache, **self.options,
-            ))  # fmt: skip
+            found[name] = self.kept(
+                probe_tree(
+                    self.model,
+                    train,
+                    test,
+                    self.inside(f"tree-{name}"),
+                    vectors=vectors,
+                    convention=convention,
+                    cache=cache,
+                    seed=SEED,
+                    say=self.say,
+                    **self.options,
+                )
+            )
             self.part.results[f"tree {name}"] = found[name].result
-        shutil.rmtree(cache, ignore_errors=True)
         self.part.lines += ["### Table 3: probes, UD English-EWT (fitted on train, scored on dev)", "", *_tree_lines({ways[name][0]: one for name, one in found.items()}), ""]  # fmt: skip
-        self.picture(heads.probes(found["own"].study.table("tree")), "table3")
+        self.draw(heads.probes(found["own"].study.table("tree")), "table3")
 
     def figures(self) -> None:
         """Figures 2, 3, 4 and 6, over segments of EWT."""
         self.say(f"Figures 2 to 4 and 6: {SEGMENTS} segments of at most {TOKENS} tokens")
         segments = self.segments()
-        done = study(self.model, segments, MEASURES, self.folder / "segments", seed=SEED, **self.options)
+        options = {"seed": SEED, **self.options}
+        done = study(self.model, segments, MEASURES, self.inside("segments"), **options)
         self.say("the same with random weights")
-        control = study(
-            self.model.randomized(SEED), segments[:RANDOM_SEGMENTS], MEASURES, self.folder / "segments-random", seed=SEED, **self.options
-        )  # fmt: skip
+        random, some = self.model.randomized(SEED), segments[:RANDOM_SEGMENTS]
+        control = study(random, some, MEASURES, self.inside("segments-random"), **options)
         surface, entropy, distances = (done.table(name) for name in ("surface", "entropy", "head_distance"))
         names: dict[tuple[int, int], list[str]] = {}
-        for layer, head, name in (one for part in self.done.parts.values() for one in part.named):
+        naming = self.use("syntax", "coreference").values()
+        for layer, head, name in (one for part in naming for one in part.named):
             names.setdefault((layer, head), []).append(name)
         named = {head: heads.named_by(found) for head, found in names.items()}
         places = head_map(distances, surface, entropy, named, seed=SEED)
@@ -176,7 +202,7 @@ class _Run:
             "figure4-entropy": heads.entropy_by_layer(entropy), "figure6-map": heads.map_of_heads(places),
         }  # fmt: skip
         for name, chart in drawn.items():
-            self.picture(chart, name)
+            self.draw(chart, name)
         self.part.results["figures"] = {"findings": findings(done), "random": findings(control)}
         self.part.lines += [f"### Figures 2 to 4 and 6: {len(segments):,} segments of EWT, at most {TOKENS} tokens (random weights: the first {RANDOM_SEGMENTS})", "", *_figure_lines(done, control, places), ""]  # fmt: skip
 
@@ -194,12 +220,9 @@ class _Run:
         return out[:SEGMENTS]
 
     def kept(self, found: Experiment) -> Experiment:
-        """An experiment with its report beside it."""
+        """Write the report of an experiment into its folder."""
         found.study.report(found.study.folder / "report.html")
         return found
-
-    def picture(self, chart: Any, name: str) -> None:
-        self.part.pictures.append(str(charts.export(chart, self.folder / f"{name}.png")))
 
 
 def _percent(share: float | None) -> str:

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.text import Text
 from attlas.corpora import labelled, split
 from attlas.models.finetune import HELD_OUT as HELD_OUT_FILE
 from attlas.models.finetune import finetune
-from attlas.models.load import EMBEDDED, load
+from attlas.models.load import load
 from attlas.papers.data import check_chosen, cola, data_folder, imdb, sms, without
+from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.studies.derived import Experiment
+from attlas.studies.folder import STATES
 from attlas.topology.pipeline import experiment
 from attlas.views import charts
 from attlas.views.findings import head_name
@@ -93,33 +94,12 @@ TASKS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Reproduced:
-    """What was measured: results by task and convention, and the pictures of Figure 1."""
-
-    model: str
-    results: dict[str, dict[str, dict[str, Any]]]
-    pictures: list[Path]
-
-    def to_dict(self) -> dict[str, Any]:
-        published = {
-            name: {
-                row: {"mcc": mcc, "accuracy": percent / 100} for row, (mcc, percent) in TASKS[name].published.items()
-            }
-            for name in self.results
-        }
-        return {
-            "model": self.model,
-            "published": published,
-            "ours": self.results,
-            "pictures": [str(path) for path in self.pictures],
-        }
-
-    def markdown(self) -> str:
-        """Table 1: published beside ours."""
-        return "\n".join(
-            line for name, found in self.results.items() for line in _table(TASKS[name], self.model, found)
-        )
+def _published() -> dict[str, dict[str, dict[str, float]]]:
+    """MCC and accuracy as published, by task and classifier."""
+    return {
+        name: {row: {"mcc": mcc, "accuracy": percent / 100} for row, (mcc, percent) in task.published.items()}
+        for name, task in TASKS.items()
+    }
 
 
 def _table(task: Task, model: str, found: dict[str, dict[str, Any]]) -> list[str]:
@@ -186,54 +166,96 @@ def reproduce(
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Reproduced:
-    """Fine-tune, extract, classify and compare, task by task; what is done already is found again. `say` hears what is begun."""
+    """Fine-tune, extract, classify and compare, task by task; finished experiments are found again.
+
+    `say` hears what is run.
+    """
     for kind, given, known in (("task", tasks, tuple(TASKS)), ("convention", conventions, CONVENTIONS)):
         check_chosen(kind, given, known)
-    root, folder = data_folder(data_root), Path(out).expanduser()
-    texts = {name: TASKS[name].parts(root) for name in tasks}  # a missing file is said before an hour of work
-    load(model)  # so is a model that cannot be had
-    reproduced = Reproduced(EMBEDDED if model is None else str(model), {}, [])
-    options: dict[str, Any] = {"workers": workers, "fresh": fresh, "progress": progress}
-    for name, parts in texts.items():
-        for convention in conventions:
-            say(f"{TASKS[name].title}, {convention}")
-            for column, done in _run(TASKS[name], parts, convention, folder / name, model, **options):
-                reproduced.results.setdefault(name, {})[column] = done.result
-                reproduced.pictures.append(_picture(done, folder / f"figure1-{name}-{column}.png"))
-            write_json(folder / "table1.json", reproduced.to_dict())
-            write_bytes(folder / "table1.md", reproduced.markdown().encode())
-    return reproduced
+    root = data_folder(data_root)
+    for name in tasks:
+        TASKS[name].parts(root)  # a missing file is reported before an hour of work
+    loaded = load(model, task="auto")  # so is a model that is missing
+    run = _Run(
+        root=root,
+        done=Reproduced(loaded.name, tuple(TASKS), _published(), Path(out).expanduser()),
+        model=model,
+        model_parts=loaded.identity(),
+        options={"workers": workers, "fresh": fresh, "progress": progress},
+        say=say,
+        conventions=[name for name in CONVENTIONS if name in conventions],
+    )
+    return run_parts(run, [name for name in TASKS if name in tasks], announce=False)
 
 
-def _run(
-    task: Task,
-    parts: Parts,
-    convention: str,
-    folder: Path,
-    model: Any,
-    workers: int | None,
-    fresh: bool,
-    progress: bool | None,
-) -> Iterator[tuple[str, Experiment]]:
-    """Fine-tune and experiment. Corrected, the classifier is also fitted on as many texts as were held out, but seen in fine-tuning."""
-    corrected = convention == "corrected"
-    tuned = finetune(
-        parts.train, model, folder / f"model-{convention}", dev=parts.dev, epochs=task.epochs, learning_rate=LEARNING_RATE,
-        hold_out=HELD_OUT if corrected else 0.0, seed=SEED, fresh=fresh, progress=progress,
-    )  # fmt: skip
-    fitted = {convention: parts.train}
-    if corrected:
-        kept = labelled(tuned.folder / HELD_OUT_FILE)
-        seen = without(parts.train, kept)
-        fitted = {"corrected": kept, "seen": split(seen, len(kept) / len(seen), SEED)[1]}
-    for column, texts in fitted.items():
-        yield column, experiment(
-            tuned.folder, texts, parts.dev, parts.test, folder / f"topology-{column}",
-            cache=folder / "features", seed=SEED, controls=column != "seen", workers=workers, fresh=fresh, progress=progress,
-        )  # fmt: skip
+@dataclass(kw_only=True)
+class _Run(Recipe):
+    """One reproduction under way."""
 
+    name = "betti"
+    model: Any
+    conventions: list[str]
 
-def _picture(done: Experiment, path: Path) -> Path:
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    return charts.export(charts.head_maps(done.study.table("topology_heads")), path)
+    def depends_on(self, part: str) -> Any:
+        return {"conventions": self.conventions}
+
+    def cola(self) -> None:
+        self._task(TASKS["cola"])
+
+    def sms_spam(self) -> None:
+        self._task(TASKS["sms_spam"])
+
+    def imdb(self) -> None:
+        self._task(TASKS["imdb"])
+
+    def _task(self, task: Task) -> None:
+        """Its part of Table 1, and Figure 1."""
+        parts, found = task.parts(self.root), {}
+        for convention in self.conventions:
+            self.say(f"{task.title}, {convention}")
+            for column, done in self._experiments(task, parts, convention):
+                found[column] = done.result
+                chart = charts.head_maps(done.study.table("topology_heads"))
+                self.draw(chart, f"figure1-{task.name}-{column}")
+        self.part.results[task.name] = found
+        self.part.lines += _table(task, self.done.model, found)
+
+    def _experiments(self, task: Task, parts: Parts, convention: str) -> Iterator[tuple[str, Experiment]]:
+        """Fine-tune and run the experiments of one convention.
+
+        Corrected, the classifier is also fitted on as many texts as were held out, but seen in
+        fine-tuning.
+        """
+        corrected = convention == "corrected"
+        training = {name: self.options[name] for name in ("fresh", "progress")}
+        tuned = finetune(
+            parts.train,
+            self.model,
+            self.inside(f"{task.name}-model-{convention}"),
+            dev=parts.dev,
+            epochs=task.epochs,
+            learning_rate=LEARNING_RATE,
+            hold_out=HELD_OUT if corrected else 0.0,
+            seed=SEED,
+            **training,
+        )
+        fitted = {convention: parts.train}
+        if corrected:
+            kept = labelled(tuned.folder / HELD_OUT_FILE)
+            seen = without(parts.train, kept)
+            fitted = {"corrected": kept, "seen": split(seen, len(kept) / len(seen), SEED)[1]}
+        for column, texts in fitted.items():
+            yield (
+                column,
+                experiment(
+                    tuned.folder,
+                    texts,
+                    parts.dev,
+                    parts.test,
+                    self.inside(f"{task.name}-topology-{column}"),
+                    cache=self.folder / STATES,
+                    seed=SEED,
+                    controls=column != "seen",
+                    **self.options,
+                ),
+            )

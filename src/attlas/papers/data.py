@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
-from attlas.core.errors import AttlasError, CorpusError
 from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow
 from attlas.corpora.files import Row, csv_rows, jsonl_rows
+from attlas.support.errors import AttlasError, CorpusError
+from attlas.support.files import file_sha256
+
+_RECORD: ContextVar[dict[str, str] | None] = ContextVar("_RECORD", default=None)
 
 
 def data_folder(root: str | Path) -> Path:
@@ -23,11 +28,45 @@ def check_chosen(kind: str, given: Sequence[str], known: Sequence[str]) -> None:
     """Refuse a choice of nothing, or of something that is not there."""
     strange = [name for name in given if name not in known]
     if strange or not given:
-        raise AttlasError(f"there is no {kind}{f' {strange[0]!r}' if strange else ''}; they are {', '.join(known)}")
+        named = f" {strange[0]!r}" if strange else ""
+        raise AttlasError(f"there is no {kind}{named}; they are {', '.join(known)}")
 
 
 def existing(root: Path, *names: str) -> Path:
-    """A file of a data set, gzip'ed or not."""
+    """Return a file of a data set, gzip'ed or not; `recorded` notes which one."""
+    path = _find(root, *names)
+    record = _RECORD.get()
+    if record is not None:
+        record.setdefault("/".join(names), file_sha256(path))
+    return path
+
+
+@contextmanager
+def recorded(root: Path) -> Iterator[dict[str, str]]:
+    """Note every file that `existing` returns: name below `root`, without .gz -> sha256.
+
+    A file that has changed by the end is an error: nobody knows what was read.
+    """
+    record: dict[str, str] = {}
+    token = _RECORD.set(record)
+    try:
+        yield record
+    finally:
+        _RECORD.reset(token)
+    for name, sha256 in record.items():
+        if present_sha256(root, name) != sha256:
+            raise CorpusError(f"{name} in {root} changed while it was read; run the same command again")
+
+
+def present_sha256(root: Path, name: str) -> str | None:
+    """Compute the sha256 of a file by the name that `recorded` gave it; None if it is missing."""
+    try:
+        return file_sha256(_find(root, *name.split("/")))
+    except CorpusError:
+        return None
+
+
+def _find(root: Path, *names: str) -> Path:
     path = root.joinpath(*names)
     for found in (path, path.with_name(f"{path.name}.gz")):
         if found.is_file():
@@ -43,7 +82,7 @@ def cola(root: Path, name: str) -> list[Text]:
 
 
 def labelled_jsonl(root: Path, folder: str, name: str) -> list[Text]:
-    """A file of a set with a row of id, label and text for each text (IMDB, arXiv papers, notes)."""
+    """A file of a set with id, label and text in each row (IMDB, arXiv papers, notes)."""
     path = existing(root, folder, f"{name}.jsonl")
     rows = fields_of(jsonl_rows(path), path, "id", "text", "label")
     return [Text(str(row["id"]), str(row["text"]), str(row["label"])) for _, row in rows]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ from attlas.dynamics.bags import words_of
 from attlas.dynamics.classifier import AttentionClassifier
 from attlas.dynamics.pipeline import SCALES, run_dynamics
 from attlas.dynamics.scores import least_separation
+from attlas.models import load
 from attlas.papers.data import check_chosen, data_folder, existing, fields_of, imdb, sst
-from attlas.papers.parts import Part, Reproduced, run_parts
+from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.studies.derived import Experiment
 from attlas.studies.opened import Study
-from attlas.views import charts, dynamics
+from attlas.views import dynamics
 from attlas.views.report import write_charts
 
 SETS = ("sst", "news1", "imdb", "news2")
@@ -65,12 +66,21 @@ def reproduce(
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Reproduced:
-    """Run the parts one by one; what is done already is found again. `say` hears what is begun."""
+    """Run the parts one by one; finished experiments are found again. `say` hears what is run."""
     check_chosen("part", parts, PARTS)
-    root, folder = data_folder(data_root), Path(out).expanduser()
-    done = Reproduced("attention classifiers from scratch", PARTS, {name: {str(scale): dict(zip(MODELS.values(), row, strict=True)) for scale, row in table.items()} for name, table in PUBLISHED.items()})  # fmt: skip
-    run = _Run(root, folder, {"workers": workers, "fresh": fresh, "progress": progress}, seeds, say)
-    return run_parts("dynamics", done, folder, fresh, [name for name in PARTS if name in parts], run, say)
+    published = {
+        name: {str(scale): dict(zip(MODELS.values(), row, strict=True)) for scale, row in table.items()}
+        for name, table in PUBLISHED.items()
+    }
+    model = "attention classifiers from scratch"
+    run = _Run(
+        root=data_folder(data_root),
+        done=Reproduced(model, PARTS, published, Path(out).expanduser()),
+        options={"workers": workers, "fresh": fresh, "progress": progress},
+        say=say,
+        seeds=seeds,
+    )
+    return run_parts(run, [name for name in PARTS if name in parts])
 
 
 def texts_of(root: Path, name: str) -> tuple[list[Text], list[Text], list[Text]]:
@@ -116,30 +126,28 @@ def _spaced(text: Text) -> Text:
     return Text(text.id, label=text.label, words=tuple(text.text.split()))
 
 
-@dataclass
-class _Run:
+@dataclass(kw_only=True)
+class _Run(Recipe):
     """One reproduction under way."""
 
-    root: Path
-    folder: Path
-    options: dict[str, Any]
+    name = "dynamics"
     seeds: int | None
-    say: Callable[[str], None]
-    part: Part = field(default_factory=Part)
+
+    def depends_on(self, part: str) -> Any:
+        if part in ("differences", "flow"):  # of other parts; of one classifier
+            return None
+        seeds = self.seeds or SEEDS.get(part, SEEDS["sst"])
+        return {"seeds": seeds, "model": load() if part == "frozen" else None}
 
     def _grid(self, name: str, texts: tuple[Any, Any, Any], **how: Any) -> Experiment:
         """Run one grid and write its report and charts."""
         train, dev, test = _named(name, texts)
-        done = run_dynamics(train, dev, test, self.folder / name, say=self.say, **how, **self.options)
+        how |= {"say": self.say, **self.options}
+        done = run_dynamics(train, dev, test, self.inside(name), **how)
         done.study.report(done.study.folder / "report.html")
-        self.part.pictures += [str(path) for path in write_charts(done.study, done.study.folder / "charts", "png")]
+        self.add_pictures(*write_charts(done.study, self.picture_folder(name), "png"))
         self.part.results[name] = done.result
         return done
-
-    def _figure(self, name: str, chart: Any) -> None:
-        path = self.folder / f"{name}.png"
-        charts.export(chart, path)
-        self.part.pictures.append(str(path))
 
     def sst(self) -> None:
         """Its quarter of Table 2, and what the authors' notebook prints."""
@@ -167,9 +175,10 @@ class _Run:
         tokens = done.study.table("dynamics_tokens")
         for attention, encoder, scale in _figures(name):
             cell = tokens[(tokens["attention"] == attention) & (tokens["encoder"] == encoder) & (tokens["scale"] == scale)]  # fmt: skip
-            self._figure(f"{name}-{attention}-{encoder}-{scale:g}-scores", dynamics.tokens(cell))
+            title = f"{name}-{attention}-{encoder}-{scale:g}"
+            self.draw(dynamics.tokens(cell), f"{title}-scores")
             if name == "sst":
-                self._figure(f"{name}-{attention}-{encoder}-{scale:g}-weights", dynamics.weights(cell))
+                self.draw(dynamics.weights(cell), f"{title}-weights")
 
     def _as_in_the_notebook(self, seeds: int) -> None:
         """The authors' notebook: all of train to learn from, the epoch chosen on dev, and its accuracy there."""
@@ -231,9 +240,8 @@ class _Run:
     def differences(self) -> None:
         """How far all cells of Table 2 that were measured are from the published ones."""
         apart: list[float] = []
-        for name in SETS:
-            if (self.folder / name / "manifest.json").is_file():
-                apart += differences_of(name, Study.open(self.folder / name).table("dynamics_summary"))
+        for name, part in self.use(*SETS).items():
+            apart += differences_of(name, pd.DataFrame(part.results[name]["cells"]))
         if apart:
             self.part.results["difference"] = float(np.mean(apart))
             self.part.lines += ["### All data sets", "", f"Mean absolute difference from published for scales of 10 and more: {np.mean(apart):.2f} points over {len(apart)} cells (largest {max(apart):.1f}).", ""]  # fmt: skip
@@ -246,7 +254,7 @@ class _Run:
         """A small grid: a row for each classifier."""
         self.say(f"{name}: {', '.join(f'{option} {value}' for option, value in how.items() if option not in ('epochs', 'patience', 'vectors'))}")  # fmt: skip
         train, dev, test = _named(name, texts)
-        done = run_dynamics(train, dev, test, self.folder / name, seeds=self._seeds, say=self.say, **how, **self.options)  # fmt: skip
+        done = run_dynamics(train, dev, test, self.inside(name), seeds=self._seeds, say=self.say, **how, **self.options)  # fmt: skip
         self.part.results[name] = done.result
         return done.study.table("dynamics")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,6 @@ from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from attlas.core.errors import AttlasError
-from attlas.core.files import write_bytes, write_json, writing
 from attlas.core.intervals import wilson
 from attlas.core.text import Text
 from attlas.corpora import split
@@ -29,7 +28,10 @@ from attlas.models import Model, lengthen, load
 from attlas.models.finetune import finetune, head_inputs, label_names, logits_of
 from attlas.papers import longformer_tables
 from attlas.papers.data import check_chosen, data_folder, labelled_jsonl, sst
+from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.studies import Study, study
+from attlas.studies.folder import SOURCE, Folder
+from attlas.support.fingerprint import fingerprint, source_digest
 from attlas.views import charts
 from attlas.views.findings import position_finding, position_period
 from attlas.views.overlay import overlay, received_by
@@ -48,27 +50,6 @@ TASKS = {
 }
 MEASURES = ("totals", "topk", "heatmap", "position_bias")
 ABLATION = {"arxiv_long": 2, "mock_notes": 0}  # texts on which every head is switched off in turn
-
-
-@dataclass(frozen=True)
-class Reproduced:
-    """What was measured, by task, and the pictures of the figures."""
-
-    model: str
-    results: dict[str, dict[str, Any]]
-    pictures: list[Path]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "published": {"accuracy": PUBLISHED_ACCURACY},
-            "ours": self.results,
-            "pictures": [str(path) for path in self.pictures],
-        }
-
-    def markdown(self) -> str:
-        """The numbers of all tasks."""
-        return "\n".join(line for name, found in self.results.items() for line in _lines(name, found))
 
 
 def _lines(name: str, found: dict[str, Any]) -> list[str]:
@@ -100,68 +81,124 @@ def reproduce(
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Reproduced:
-    """Lengthen, fine-tune, read attention and draw, task by task; what is done already is found again. `say` hears what is begun."""
+    """Lengthen, fine-tune, read attention and draw, task by task.
+
+    Finished experiments are found again. `say` hears what is run.
+    """
     check_chosen("task", tasks, tuple(TASKS))
-    root, folder = data_folder(data_root), Path(out).expanduser()
-    texts = {name: _texts(root, name) for name in tasks}  # a missing file is said before an hour of work
-    name = load(model).name
-    reproduced = Reproduced(f"{name}, lengthened to {LENGTH:,} tokens, window {WINDOW}; of SST {name} itself", {}, [])
-    options: dict[str, Any] = {"fresh": fresh, "progress": progress}
-    for name, (train, test) in texts.items():
-        say(TASKS[name])
-        place = folder / name
-        if name == "sst":
-            found, pictures = _short(model, train, test, place, {**options, "workers": workers})
-        else:
-            found, pictures = _long(model, name, train, test, folder, {**options, "workers": workers})
-        reproduced.results[name] = found
-        reproduced.pictures.extend(pictures)
-        write_json(folder / "longformer.json", reproduced.to_dict())
-        write_bytes(folder / "longformer.md", reproduced.markdown().encode())
-    return reproduced
+    root = data_folder(data_root)
+    for name in tasks:
+        _texts(root, name)  # a missing file is reported before an hour of work
+    loaded = load(model, task="auto")
+    short = loaded.name
+    named = f"{short}, lengthened to {LENGTH:,} tokens, window {WINDOW}; of SST {short} itself"
+    published = {"accuracy": PUBLISHED_ACCURACY}
+    run = _Run(
+        root=root,
+        done=Reproduced(named, tuple(TASKS), published, Path(out).expanduser()),
+        model=model,
+        model_parts=loaded.identity(),
+        options={"workers": workers, "fresh": fresh, "progress": progress},
+        say=say,
+    )
+    return run_parts(run, [name for name in TASKS if name in tasks], announce=False)
 
 
-def _long(
-    model: Any, name: str, train: list[Text], test: list[Text], folder: Path, options: dict[str, Any]
-) -> tuple[dict[str, Any], list[Path]]:
-    """Accuracy, figures and tables of a task with long texts."""
-    place, fresh = folder / name, options["fresh"]
-    training = {key: options[key] for key in ("fresh", "progress")}
-    long = _long_model(model, folder / "model-long", fresh)
-    classifier, said = (_papers if name == "arxiv_long" else _notes)(train, test, long, place / "model", training)
-    found, pictures = _figures(classifier, test, place, said, options)
-    example = next(text for text in test if text.id == found["example"])
-    ordered = [example, *(text for text in test if text.id != example.id)]
-    importance = importance_of(_importance(Study.open(place / "study")))
-    done = longformer_tables.explained(classifier, ordered, name, place / "explained", importance, options)
-    found["agreement"] = longformer_tables.tables(done, name)
-    return found, [*pictures, *longformer_tables.pictures(done, place)]
+@dataclass(kw_only=True)
+class _Run(Recipe):
+    """One reproduction under way."""
 
+    name = "longformer"
+    model: Any
 
-def _short(
-    model: Any, train: list[Text], test: list[Text], place: Path, options: dict[str, Any]
-) -> tuple[dict[str, Any], list[Path]]:
-    """Accuracy and tables of a classifier of short texts, for which nothing is lengthened."""
-    training = {key: options[key] for key in ("fresh", "progress")}
-    classifier = finetune(train, model, place / "model", epochs=SHORT_EPOCHS, seed=SEED, **training).load()
-    names = label_names(train, test)
-    wanted = np.array([names.index(str(text.label)) for text in test])
-    ours = float((logits_of(classifier, test).argmax(-1) == wanted).mean())
-    low, high = wilson(ours, len(test))
-    said = {"accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} sentences; always one label {max(np.bincount(wanted)) / len(wanted):.3f}"}  # fmt: skip
-    shuffled = [test[place] for place in np.random.default_rng(SEED).permutation(len(test))]
-    done = longformer_tables.explained(classifier, shuffled, "sst", place / "explained", None, options)
-    return {"said": said, "agreement": longformer_tables.tables(done, "sst")}, longformer_tables.pictures(done, place)
+    @property
+    def training(self) -> dict[str, Any]:
+        return {name: self.options[name] for name in ("fresh", "progress")}
 
+    @cached_property
+    def long_model(self) -> Path:
+        """The folder of the lengthened model."""
+        short = load(self.model, task="classify")
+        made, parts = lengthen(short, LENGTH, WINDOW), short.identity()
+        identity = {
+            "model": fingerprint(parts),
+            "length": fingerprint(LENGTH),
+            "window": fingerprint(WINDOW),
+            SOURCE: source_digest(),
+        }
+        place = Folder(self.inside("model-long"), "lengthen")
+        about = {"settings": {"model": short.name, "length": LENGTH, "window": WINDOW}}
+        with place.claim(identity, self.options["fresh"], {"model": parts}, **about) as found:
+            if found is None:
+                with place.staging() as stage:
+                    made.save(stage)
+                    place.publish(stage, {})
+        return place.path
 
-def _long_model(model: Any, place: Path, fresh: bool) -> Path:
-    """The lengthened model in its folder; one that was made of another model is refused."""
-    made = lengthen(load(model, task="classify"), LENGTH, WINDOW)
-    if fresh or not (place / "config.json").is_file():
-        made.save(place)
-    elif load(place, task="classify").weights_sha256() != made.weights_sha256():
-        raise AttlasError(f"{place} was made of another model; choose another folder with --out, or pass --fresh")
-    return place
+    def arxiv_long(self) -> None:
+        self._long("arxiv_long", _papers)
+
+    def mock_notes(self) -> None:
+        self._long("mock_notes", _notes)
+
+    def _long(self, name: str, trained: Callable[..., tuple[Model, dict[str, str]]]) -> None:
+        """Accuracy, figures and tables of a task with long texts."""
+        self.say(TASKS[name])
+        train, test = _texts(self.root, name)
+        place = self.inside(f"{name}-model")
+        classifier, said = trained(train, test, self.long_model, place, self.training)
+        example = _example(classifier, test)
+        ordered = [example, *(text for text in test if text.id != example.id)]
+        corpus, found = self._figures(name, classifier, ordered)
+        found["said"] = {**said, **found["said"]}
+        self._explained(name, classifier, ordered, importance_of(_importance(corpus)), found)
+
+    def sst(self) -> None:
+        """Accuracy and tables of a classifier of short texts, for which nothing is lengthened."""
+        self.say(TASKS["sst"])
+        train, test = _texts(self.root, "sst")
+        place = self.inside("sst-model")
+        tuned = finetune(train, self.model, place, epochs=SHORT_EPOCHS, seed=SEED, **self.training)
+        classifier, names = tuned.load(), label_names(train, test)
+        wanted = np.array([names.index(str(text.label)) for text in test])
+        ours = float((logits_of(classifier, test).argmax(-1) == wanted).mean())
+        low, high = wilson(ours, len(test))
+        majority = max(np.bincount(wanted)) / len(wanted)
+        said = {
+            "accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} sentences; always one label {majority:.3f}"
+        }
+        shuffled = [test[at] for at in np.random.default_rng(SEED).permutation(len(test))]
+        self._explained("sst", classifier, shuffled, None, {"said": said})
+
+    def _explained(
+        self,
+        name: str,
+        classifier: Model,
+        texts: list[Text],
+        importance: Any,
+        found: dict[str, Any],
+    ) -> None:
+        """Tables 1 to 4 and Figures 9 to 11 of a task, then everything that is found in it."""
+        place = self.inside(f"{name}-explained")
+        done = longformer_tables.explained(classifier, texts, name, place, importance, self.options)
+        self.add_pictures(*longformer_tables.pictures(done, self.picture_folder(name)))
+        self.part.results[name] = {**found, "agreement": longformer_tables.tables(done, name)}
+        self.part.lines += _lines(name, self.part.results[name])
+
+    def _figures(self, name: str, classifier: Model, ordered: list[Text]) -> tuple[Study, dict[str, Any]]:
+        """Draw the figures: a pass over all texts, and one over the first with whole lists."""
+        example = ordered[0]
+        measures: list[Any] = [Importance(accumulate="grad", ablation=ABLATION[name]), *MEASURES]
+        corpus = study(classifier, ordered, measures, self.inside(f"{name}-study"), **self.options)
+        corpus.report(corpus.folder / "report.html")
+        whole, place = [TopK(shown=MAX_LENGTH)], self.inside(f"{name}-example")
+        lists = study(classifier, [example], whole, place, **self.options).table("topk")
+        lists = lists[lists["layers"] == "all"]
+        for title, chart in _charts(corpus, lists, example.id).items():
+            self.draw(chart, f"{name}/{title}")
+        self.add_pictures(*_overlays(corpus, example, self.picture_folder(name)))
+        said = {**_bias(corpus), **_heads(corpus)}
+        return corpus, {"said": said, "example": example.id, "lists": _named_lists(lists)}
 
 
 def _texts(root: Path, name: str) -> tuple[list[Text], list[Text]]:
@@ -177,7 +214,7 @@ def _texts(root: Path, name: str) -> tuple[list[Text], list[Text]]:
 def _papers(
     train: list[Text], test: list[Text], long: Path, place: Path, options: dict[str, Any]
 ) -> tuple[Model, dict[str, str]]:
-    """Fine-tune on the papers; accuracy beside a bag of words."""
+    """Fine-tune on the papers; accuracy compared with a bag of words."""
     fitted, dev = split(train, 0.1, SEED)
     tuned = finetune(
         fitted, long, place, dev=dev, epochs=EPOCHS, batch_size=BATCH, learning_rate=LEARNING_RATE, max_length=MAX_LENGTH, seed=SEED, **options
@@ -213,32 +250,6 @@ def _notes(
         "accuracy": f"{right} of {len(known)} notes, each by a last layer fitted on the other {len(known) - 1} (the model itself is as it was)",
         "controls": f"always one label {most} of {len(known)}; heads are ranked by the loss on the very notes that the last layer was fitted on",
     }
-
-
-def _figures(
-    classifier: Model, texts: list[Text], place: Path, said: dict[str, str], options: dict[str, Any]
-) -> tuple[dict[str, Any], list[Path]]:
-    """One pass over the texts, the example first, and one over the example alone with whole lists; then the paper's figures."""
-    example = _example(classifier, texts)
-    ordered = [example, *(text for text in texts if text.id != example.id)]
-    measures: list[Any] = [Importance(accumulate="grad", ablation=ABLATION[place.name]), *MEASURES]
-    corpus = study(classifier, ordered, measures, place / "study", **options)
-    corpus.report(place / "study" / "report.html")
-    alone = study(classifier, [example], [TopK(shown=MAX_LENGTH)], place / "example", **options)
-    lists = alone.table("topk")
-    lists = lists[lists["layers"] == "all"]
-    with writing(place):
-        place.mkdir(parents=True, exist_ok=True)
-    pictures = [
-        charts.export(chart, place / f"{name}.png") for name, chart in _charts(corpus, lists, example.id).items()
-    ]
-    pictures += _overlays(corpus, example, place)
-    found = {
-        "said": {**said, **_bias(corpus), **_heads(corpus)},
-        "example": example.id,
-        "lists": _named_lists(lists),
-    }
-    return found, pictures
 
 
 def _example(classifier: Model, texts: list[Text]) -> Text:

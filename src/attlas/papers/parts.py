@@ -1,69 +1,247 @@
-"""Recipes in parts: each is measured by itself, and what earlier runs in the same folder measured stands beside."""
+"""Recipes in parts: each is measured by itself, and parts of earlier runs stay if nothing changed.
+
+    DIR/NAME.json, NAME.md, pictures    rendered from the parts, after each of them
+    DIR/parts/                          the experiments behind them, each in a result folder
+
+A part is known by what it was made from: model, options, code, the data files it read and the other
+parts it used. One that no longer matches is left out.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
-from attlas.core.files import write_bytes, write_json, writing
+from attlas.papers.data import present_sha256, recorded
+from attlas.studies.folder import PARTS, SOURCE, Folder, check_file, read_manifest
+from attlas.support.errors import StudyError
+from attlas.support.files import read_json, write_bytes, write_json
+from attlas.support.fingerprint import File, fingerprint, source_digest, versions
+from attlas.views import charts
 
 
 @dataclass
 class Part:
-    """One part of a reproduction: what was measured, the lines that say it, pictures, and the heads it has names for."""
+    """One part of a reproduction: what was measured, how it is shown, and what it was made from."""
 
     results: dict[str, Any] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
-    pictures: list[str] = field(default_factory=list)
-    named: list[list[Any]] = field(default_factory=list)  # layer, head, name
+    lines: list[str] = field(default_factory=list)  # of the Markdown
+    pictures: list[str] = field(default_factory=list)  # names in the folder of the recipe
+    named: list[list[Any]] = field(default_factory=list)  # heads with a name: layer, head, name
+    made_from: dict[str, str] = field(default_factory=dict)  # input -> fingerprint
+    data: dict[str, str] = field(default_factory=dict)  # file below the data root -> sha256
+    uses: dict[str, str | None] = field(default_factory=dict)  # other part -> its fingerprint
+
+    def record(self) -> dict[str, Any]:
+        """Everything in it, as JSON has it."""
+        record: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return record
 
 
 @dataclass
 class Reproduced:
-    """What was measured, by part, in the order of `order`; `published` is what the paper says."""
+    """What was measured, part by part in the order of `order`, and what the paper reports."""
 
     model: str
     order: Sequence[str]
     published: Mapping[str, Any]
+    folder: Path = Path()
     parts: dict[str, Part] = field(default_factory=dict)
+
+    def ordered(self) -> dict[str, Part]:
+        """The parts in the order of the recipe."""
+        return {name: self.parts[name] for name in self.order if name in self.parts}
+
+    def known_by(self, name: str) -> str | None:
+        """The fingerprint of a part; None if it is not there."""
+        return fingerprint(self.parts[name].record()) if name in self.parts else None
 
     @property
     def pictures(self) -> list[Path]:
-        return [Path(path) for name in self.order if name in self.parts for path in self.parts[name].pictures]
+        return [self.folder / name for part in self.ordered().values() for name in part.pictures]
 
     def to_dict(self) -> dict[str, Any]:
-        ours = {name: value for part in self.parts.values() for name, value in part.results.items()}
-        return {"model": self.model, "published": dict(self.published), "ours": ours, "parts": {name: asdict(part) for name, part in self.parts.items()}}  # fmt: skip
+        parts = self.ordered()
+        return {
+            "model": self.model,
+            "published": dict(self.published),
+            "ours": {key: value for part in parts.values() for key, value in part.results.items()},
+            "parts": {name: part.record() for name, part in parts.items()},
+        }
 
     def markdown(self) -> str:
         """The numbers of all parts."""
-        return "\n".join(line for name in self.order if name in self.parts for line in self.parts[name].lines)
+        return "\n".join(line for part in self.ordered().values() for line in part.lines)
 
 
-class Running(Protocol):
-    """A reproduction under way: it has a method for each part, which fills `part`."""
+@dataclass(kw_only=True)
+class Recipe:
+    """A reproduction under way; it has a method for each part, which fills `part`."""
 
-    part: Part
+    name: ClassVar[str]
+    root: Path  # of the data sets
+    done: Reproduced
+    model_parts: Mapping[str, str] = field(default_factory=dict)  # of the model's fingerprint
+    options: dict[str, Any] = field(default_factory=dict)  # workers, fresh, progress
+    say: Callable[[str], None] = lambda line: None
+    part: Part = field(default_factory=Part)
+    stage: Path = Path()  # where pictures are drawn until the part is published
 
+    @property
+    def folder(self) -> Path:
+        return self.done.folder
 
-def run_parts(
-    name: str, done: Reproduced, folder: Path, fresh: bool, chosen: Sequence[str], run: Running, say: Callable[[str], None] = lambda line: None
-) -> Reproduced:  # fmt: skip
-    """Run the chosen parts one by one, writing NAME.json and NAME.md after each; parts that an earlier run with the same model left are kept. `say` hears which is begun."""
-    with writing(folder):
+    def inside(self, name: str) -> Path:
+        """The folder of an experiment that is run inside the recipe."""
+        return self.folder / PARTS / name
+
+    def depends_on(self, part: str) -> Any:
+        """What a part depends on besides model, data and code: seeds, conventions, ..."""
+        return None
+
+    def use(self, *names: str) -> dict[str, Part]:
+        """Those of some other parts that exist; the present part is outdated when they change."""
+        self.part.uses |= {name: self.done.known_by(name) for name in names}
+        return {name: self.done.parts[name] for name in names if name in self.done.parts}
+
+    def picture_path(self, name: str) -> Path:
+        """Where to draw a picture that shall have this name in the folder of the recipe."""
+        return self.picture_folder(Path(name).parent.as_posix()) / Path(name).name
+
+    def picture_folder(self, name: str) -> Path:
+        """Where to draw pictures that shall stand in a folder of this name."""
+        folder = self.stage / name
         folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
-    known = json.loads(path.read_text()) if path.is_file() and not fresh else {}
-    if known.get("model") == done.model:
-        done.parts |= {part: Part(**found) for part, found in known.get("parts", {}).items()}
-    for part in chosen:
-        say(f"part {part}")
-        run.part = Part()
-        getattr(run, part)()
-        done.parts[part] = run.part
-        write_json(path, done.to_dict())
-        write_bytes(folder / f"{name}.md", done.markdown().encode())
+        return folder
+
+    def add_pictures(self, *paths: Path) -> None:
+        self.part.pictures += [path.relative_to(self.stage).as_posix() for path in paths]
+
+    def draw(self, chart: Any, name: str) -> None:
+        self.add_pictures(charts.export(chart, self.picture_path(f"{name}.png")))
+
+
+def run_parts(recipe: Recipe, chosen: Sequence[str], announce: bool = True) -> Reproduced:
+    """Run the chosen parts one by one and publish NAME.json, NAME.md and pictures after each.
+
+    Parts of earlier runs stay if they would be the same today. `say` hears which part is run and
+    which is left out.
+    """
+    done = recipe.done
+    place = Folder(done.folder, f"reproduce {recipe.name}", grows=True)
+    identity = {**_model(recipe), SOURCE: source_digest()}
+    details = {"model": recipe.model_parts} if recipe.model_parts else None
+    about = {"model": {"name": done.model}, "versions": versions()}
+    with place.claim(identity, recipe.options.get("fresh", False), details, **about):
+        left_out = _restore(recipe, read_manifest(place.path) or {})
+        for name in chosen:
+            if announce:
+                recipe.say(f"part {name}")
+            with place.staging() as stage:
+                recipe.part, recipe.stage = Part(), stage
+                with recorded(recipe.root) as files:
+                    getattr(recipe, name)()
+                recipe.part.made_from, recipe.part.data = _made_from(recipe, name), files
+                done.parts[name] = recipe.part
+                left_out |= _drop_outdated(done)
+                _publish(recipe, place)
+        for name, reason in left_out.items():
+            if name not in chosen:
+                recipe.say(f"part {name} of an earlier run is left out: {reason}; run it again")
     return done
+
+
+def _publish(recipe: Recipe, place: Folder) -> None:
+    """Write everything that the parts say; pictures of parts of earlier runs stay as they are."""
+    done, stage = recipe.done, recipe.stage
+    write_json(stage / f"{recipe.name}.json", done.to_dict())
+    write_bytes(stage / f"{recipe.name}.md", done.markdown().encode())
+    others = [part for part in done.parts.values() if part is not recipe.part]
+    kept = [name for part in others for name in part.pictures]
+    place.publish(stage, {"parts": {name: done.known_by(name) for name in done.parts}}, kept=kept)
+
+
+def _restore(recipe: Recipe, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Take over the parts of earlier runs; for each that no longer matches, say why."""
+    content = read_json(recipe.folder / f"{recipe.name}.json") or {}
+    records, known = content.get("parts", {}), manifest.get("parts", {})
+    left_out: dict[str, str] = {}
+    sha256_of = cache(lambda name: present_sha256(recipe.root, name))
+    for name in recipe.done.order:
+        if name not in known:
+            continue
+        reason = next(_reasons(recipe, name, records.get(name), manifest, sha256_of), None)
+        if reason is None:
+            recipe.done.parts[name] = Part(**records[name])
+        else:
+            left_out[name] = reason
+    return left_out | _drop_outdated(recipe.done)
+
+
+def _reasons(
+    recipe: Recipe,
+    name: str,
+    record: dict[str, Any] | None,
+    manifest: Mapping[str, Any],
+    sha256_of: Callable[[str], str | None],
+) -> Iterator[str]:
+    """Why a part of an earlier run cannot be taken over."""
+    if record is None or fingerprint(record) != manifest["parts"][name]:
+        yield "it was not finished, or has changed since"
+        return
+    made_from = _made_from(recipe, name)
+    changed = [one for one in made_from if record["made_from"].get(one) != made_from[one]]
+    if changed:
+        yield f"it was made with other inputs ({', '.join(changed)})"
+    files = [file for file, sha256 in record["data"].items() if sha256_of(file) != sha256]
+    if files:
+        yield f"it was made from other data ({', '.join(files)})"
+    for picture in record["pictures"]:
+        try:
+            check_file(recipe.folder, picture, manifest)
+        except StudyError:
+            yield f"its picture {picture} is damaged"
+
+
+def _drop_outdated(done: Reproduced) -> dict[str, str]:
+    """Drop parts that used other parts which are different now, and what used those in turn."""
+    dropped: dict[str, str] = {}
+    while True:
+        outdated = {
+            name: other
+            for name, part in done.parts.items()
+            for other, used in part.uses.items()
+            if done.known_by(other) != used
+        }
+        if not outdated:
+            return dropped
+        for name, other in outdated.items():
+            del done.parts[name]
+            dropped[name] = f"it used part {other}, which is different now"
+
+
+def _made_from(recipe: Recipe, part: str) -> dict[str, str]:
+    """The fingerprints of everything that a part depends on, apart from its data."""
+    return {
+        **_model(recipe),
+        "options": fingerprint(recipe.depends_on(part)),
+        SOURCE: source_digest(),
+        "recipe": _recipe_digest(),
+    }
+
+
+def _model(recipe: Recipe) -> dict[str, str]:
+    return {"model": fingerprint(recipe.model_parts)} if recipe.model_parts else {}
+
+
+@cache
+def _recipe_digest() -> str:
+    """Digest what turns results into lines and pictures, which `source_digest` does not cover."""
+    package = Path(__file__).parents[1]
+    sources = [path for name in ("papers", "views") for path in (package / name).glob("*.py")]
+    names = {path.relative_to(package).as_posix(): fingerprint(File(path)) for path in sources}
+    return fingerprint(names)

@@ -8,22 +8,22 @@ The embedded model stands in for bert-base-cased. FewRel, SemEval-2010 Task 8 an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from attlas.core.errors import AttlasError
 from attlas.corpora.labelled import split
 from attlas.models import Model, load
 from attlas.papers.data import check_chosen, data_folder, existing
-from attlas.papers.parts import Part, Reproduced, run_parts
+from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.probes.relations.cases import noted, related_texts
-from attlas.probes.relations.extractor import ABOUT, RelationExtractor
+from attlas.probes.relations.extractor import RelationExtractor
 from attlas.probes.relations.matching import fact_scores
 from attlas.probes.relations.pipeline import fit_relations, score_relations
 from attlas.studies.derived import Experiment
+from attlas.support.errors import AttlasError
 from attlas.views.report import write_charts
 
 SEED = 0
@@ -52,55 +52,72 @@ def reproduce(
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Reproduced:
-    """Run the parts one by one; what is done already is found again. `say` hears what is begun."""
+    """Run the parts one by one; finished experiments are found again. `say` hears what is run."""
     check_chosen("part", parts, PARTS)
-    root, folder = data_folder(data_root), Path(out).expanduser()
-    loaded = load(model)
-    done = Reproduced(loaded.name, PARTS, PUBLISHED)
-    run = _Run(loaded, root, folder, {"workers": workers, "fresh": fresh, "progress": progress}, say)
-    return run_parts("relations", done, folder, fresh, [name for name in PARTS if name in parts], run, say)
+    root, loaded = data_folder(data_root), load(model)
+    run = _Run(
+        root=root,
+        done=Reproduced(loaded.name, PARTS, PUBLISHED, Path(out).expanduser()),
+        model=loaded,
+        model_parts=loaded.identity(),
+        options={"workers": workers, "fresh": fresh, "progress": progress},
+        say=say,
+    )
+    return run_parts(run, [name for name in PARTS if name in parts])
 
 
-@dataclass
-class _Run:
+@dataclass(kw_only=True)
+class _Run(Recipe):
     """One reproduction under way."""
 
+    name = "relations"
     model: Model
-    root: Path
-    folder: Path
-    options: dict[str, Any]
-    say: Callable[[str], None]
-    part: Part = field(default_factory=Part)
 
     def both(self, name: str, train: Any, test: Any, names: Path | None = None, **how: Any) -> tuple[Experiment, Experiment]:  # fmt: skip
         """Fit on one, tuned on a fifth of it, and score on the other."""
-        place = self.folder / name
+        place, scoring = self.inside(name), self.inside(f"{name}-scored")
         fitted = fit_relations(self.model, train, None, place, names=names, seed=SEED, say=self.say, **how, **self.options)  # fmt: skip
-        scored = score_relations(place, test, model=self.model, say=self.say, **self.options)
+        shared = {"model": self.model, "say": self.say, **self.options}
+        scored = score_relations(place, test, scoring, **shared)
         for one in (fitted, scored):
             one.study.report(one.study.folder / "report.html")
-            self.part.pictures += [str(path) for path in write_charts(one.study, one.study.folder / "charts", "png")]
+            pictures = self.picture_folder(one.study.folder.name)
+            self.add_pictures(*write_charts(one.study, pictures, "png"))
         self.part.results[name] = {"fitted": fitted.result, "scored": scored.result}
         return fitted, scored
 
+    def trex_files(self) -> tuple[Path, Path, Path]:
+        """Texts to learn from, texts to score on, and what relations are called."""
+        root = self.root
+        return (
+            existing(root, "trex95", "train.jsonl"),
+            existing(root, "trex95", "dev.jsonl"),
+            existing(root, "trex95", "relations.jsonl"),
+        )
+
     def trex(self) -> None:
         """The poster's tables and figures on its own data, with what it left out."""
-        files = [existing(self.root, "trex95", f"{name}.jsonl") for name in ("train", "dev", "relations")]
-        fitted, scored = self.both("trex", files[0], files[1], files[2], interpret=True)
+        train, dev, names = self.trex_files()
+        fitted, scored = self.both("trex", train, dev, names, interpret=True)
         self.part.lines += ["### Related or not, and which relation: T-REx, 95 relations", "", *_score_lines(scored, published=True), *_unseen_lines(scored), "", *_extraction_lines(scored), "", *_interpretation_lines(fitted), "", *_best_lines(scored), ""]  # fmt: skip
 
     def published(self) -> None:
         """The same the paper's way: unscaled sums, an unconverged solver, single words as negatives; its random control the same way, the others tuned."""
-        files = [existing(self.root, "trex95", f"{name}.jsonl") for name in ("train", "dev", "relations")]
-        _, scored = self.both("trex-published", files[0], files[1], files[2], convention="published")
+        train, dev, names = self.trex_files()
+        _, scored = self.both("trex-published", train, dev, names, convention="published")
         self.part.lines += ["### The same, the paper's way", "", *_score_lines(scored, published=True), "", *_extraction_lines(scored), ""]  # fmt: skip
 
     def redocred(self) -> None:
         """The extractor of T-REx on documents, sentence by sentence (the poster's second data set, in its revised form)."""
         texts = related_texts(existing(self.root, "redocred", "dev_revised.jsonl"))
-        if not (self.folder / "trex" / ABOUT).is_file():
+        if not self.use("trex"):
             raise AttlasError("part redocred uses the extractor of part trex; run that first (--parts trex,redocred)")
-        fitted = RelationExtractor.load(self.folder / "trex", self.model, workers=self.options["workers"])
+        train, _, names = self.trex_files()
+        place, how = self.inside("trex"), {**self.options, "fresh": False}
+        fit_relations(  # finds it again, and refuses another one or a damaged one
+            self.model, train, None, place, names=names, interpret=True, seed=SEED, **how
+        )
+        fitted = RelationExtractor.load(place, self.model, workers=self.options["workers"])
         known = set(fitted.classes_.tolist())
         found, gold, strings = fitted.extraction(texts), [noted(text) for text in texts], [text.text for text in texts]
         rows = {name: fact_scores(strings, found, gold, known, lenient) for name, lenient in (("exact spans", False), ("published match", True))}  # fmt: skip
