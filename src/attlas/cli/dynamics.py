@@ -66,7 +66,7 @@ def dynamics(
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train attention classifiers over a grid of scales, encoders and kinds of attention, in parallel: accuracy, each word's polarity and attention score, what moves them, and whether attention marks the words that matter."""
-    from attlas.core.errors import AttlasError
+    from attlas.support.errors import AttlasError
 
     if train is None:
         raise AttlasError("give texts with labels: --data F, or --train F with --dev F and --test F")
@@ -83,9 +83,10 @@ def dynamics(
 
 
 def _number(value: str) -> float:
-    from attlas.core.errors import AttlasError
+    from attlas.support.errors import AttlasError
 
     try:
         return float(value)
     except ValueError as error:
-        raise AttlasError(f"--scales has {value!r}, which is no number; give numbers above 0 with commas: 1,10,100") from error  # fmt: skip
+        problem = f"--scales has {value!r}, which is not a number; give numbers above 0: 1,10,100"
+        raise AttlasError(problem) from error

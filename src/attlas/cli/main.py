@@ -12,6 +12,7 @@ import typer
 from attlas import __version__
 from attlas.cli.app import (
     AnyLabelColumn,
+    Fresh,
     GlobalTokens,
     Json,
     MaxLength,
@@ -27,7 +28,7 @@ from attlas.cli.app import (
     say_study,
     status,
 )
-from attlas.core.errors import AttlasError
+from attlas.support.errors import AttlasError
 
 if TYPE_CHECKING:
     from attlas.studies import Study
@@ -241,18 +242,37 @@ def lengthen(
     skip: Annotated[
         int, typer.Option("--skip", help="How many of the first positions are not repeated: 1 for that of [CLS].")
     ] = 0,
+    fresh: Fresh = False,
     allow_pickle: Pickle = False,
     as_json: Json = False,
 ) -> None:
-    """Make a model for long texts (a Longformer) from a BERT or RoBERTa, as Longformer's authors did; nothing is trained further."""
-    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
-        raise AttlasError(f"{out} is there already and not empty; choose another folder")
+    """Make a model for long texts (a Longformer) from a BERT or RoBERTa, without any training.
+
+    It is done as Longformer's authors did. Interrupted, the same command can be run again.
+    """
     with status("loading the model"):
         from attlas.models import lengthen as make
         from attlas.models import load
+        from attlas.studies.folder import SOURCE, Folder, read_manifest
+        from attlas.support.fingerprint import fingerprint, source_digest, versions
 
-        long = make(load(model, task="auto", allow_pickle=allow_pickle), length, window, skip)
-    long.save(out)
+        read_manifest(out)  # a folder of someone else is refused before anything is loaded
+        short = load(model, task="auto", allow_pickle=allow_pickle)
+        long = make(short, length, window, skip)
+    options = {"length": length, "window": window, "skip": skip}
+    parts = short.identity()
+    identity = {
+        "model": fingerprint(parts),
+        **{name: fingerprint(value) for name, value in options.items()},
+        SOURCE: source_digest(),
+    }
+    place = Folder(out, "lengthen")
+    about = {"settings": {"model": short.name, **options}, "versions": versions()}
+    with place.claim(identity, fresh, {"model": parts}, **about) as found:
+        if found is None:
+            with status("writing the model"), place.staging() as stage:
+                long.save(stage)
+                place.publish(stage, {})
     if as_json:
         print_json({"model": str(out), "length": length, "window": window, "n_layers": long.n_layers})
         return

@@ -135,7 +135,7 @@ def coreference(
 
 def _files(data: str | None, train: str | None, test: str | None, what: str) -> tuple[str, str | None]:
     """What to choose on and what to score on; None if the first is to be cut in two."""
-    from attlas.core.errors import AttlasError
+    from attlas.support.errors import AttlasError
 
     if data is not None and train is None and test is None:
         return data, None

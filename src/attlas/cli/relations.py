@@ -137,7 +137,7 @@ def extract(
     as_json: Json = False,
 ) -> None:
     """The triples of a text, or of every text of a file, the likeliest first."""
-    from attlas.core.errors import AttlasError
+    from attlas.support.errors import AttlasError
 
     if (text is None) == (data is None):
         raise AttlasError("give a text to extract from, or a file of texts with --data")

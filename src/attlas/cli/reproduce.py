@@ -1,4 +1,4 @@
-"""attlas reproduce: the tables and figures of the papers, published beside ours."""
+"""attlas reproduce: the tables and figures of the papers, published next to ours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from attlas.cli.app import Fresh, Json, ModelOption, Workers, app, begun, listed, print_json, status
 
-verbs = typer.Typer(help="The tables and figures of a paper, published beside ours.", no_args_is_help=True)
+verbs = typer.Typer(help="The tables and figures of a paper, published next to ours.", no_args_is_help=True)
 app.add_typer(verbs, name="reproduce")
 
 
@@ -32,7 +32,7 @@ def betti(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Betti numbers of attention graphs: Table 1 and Figure 1. Takes about an hour on two cores; stopped, it goes on."""
+    """Betti numbers of attention graphs: Table 1 and Figure 1. Takes about an hour on two cores; interrupted, it resumes."""
     with status("loading"):
         from attlas.papers.betti import reproduce
 
@@ -65,7 +65,7 @@ def longformer(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Interpreting Longformer: accuracy, Figures 4 to 11, and Tables 1 to 4 beside chance. Takes about three hours on two cores; stopped, it goes on."""
+    """Interpreting Longformer: accuracy, Figures 4 to 11, and Tables 1 to 4 with chance. Takes about three hours on two cores; interrupted, it resumes."""
     with status("loading"):
         from attlas.papers.longformer import reproduce
 
@@ -88,7 +88,7 @@ def bert(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """What does BERT look at: Figures 2 to 6 and Tables 1 to 3 beside random weights. Takes about an hour on two cores; stopped, it goes on."""
+    """What does BERT look at: Figures 2 to 6 and Tables 1 to 3, with random weights. Takes about an hour on two cores; interrupted, it resumes."""
     with status("loading"):
         from attlas.papers.bert import reproduce
 
@@ -111,7 +111,7 @@ def relations(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Attention understands semantic relations: the poster's tables and figures beside every control, and other data. Takes about half an hour on two cores; stopped, it goes on."""
+    """Attention understands semantic relations: the poster's tables and figures with every control, and other data. Takes about half an hour on two cores; interrupted, it resumes."""
     with status("loading"):
         from attlas.papers.relations import reproduce
 
@@ -135,7 +135,7 @@ def dynamics(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Understanding attention for text classification: Table 2 in full and Figures 2 to 5, with controls. Takes about an hour and a half on two cores; stopped, it goes on."""
+    """Understanding attention for text classification: Table 2 in full and Figures 2 to 5, with controls. Takes about an hour and a half on two cores; interrupted, it resumes."""
     with status("loading"):
         from attlas.papers.dynamics import reproduce
 

@@ -6,7 +6,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from attlas.core.errors import AttlasError
+from attlas.support.errors import AttlasError
 
 
 def serve_folder(folder: Path, port: int) -> None:

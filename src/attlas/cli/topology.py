@@ -53,7 +53,7 @@ def finetune(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Fine-tune a model to tell labels apart. Stopped half way, the same command goes on."""
+    """Fine-tune a model to tell labels apart. Interrupted, the same command resumes."""
     with status("loading"):
         from attlas.models.finetune import finetune as run
 
@@ -131,7 +131,7 @@ def topology(
 
 
 def _numbers(thresholds: str) -> list[Any]:
-    from attlas.core.errors import AttlasError
+    from attlas.support.errors import AttlasError
 
     try:
         return [float(part) for part in listed(thresholds)]

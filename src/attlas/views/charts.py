@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.errors import AttlasError
-from attlas.core.files import write_bytes
+from attlas.support.errors import AttlasError
+from attlas.support.files import write_bytes
 from attlas.views.picture import png_url
 
 GREY = "#8a8f98"

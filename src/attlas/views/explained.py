@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from attlas.core.files import write_bytes
 from attlas.explain.methods import METHODS
 from attlas.studies.opened import Study
+from attlas.support.files import write_bytes
 from attlas.views.findings import number
 from attlas.views.overlay import Overlay, score_overlay
 from attlas.views.page import framed, inline_json, templates

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from attlas.core.attention import Attention, words_from_tokens
 from attlas.core.batch import Batch
-from attlas.core.errors import AttlasError, CorpusError, ModelError
-from attlas.core.files import write_bytes
 from attlas.core.text import Text
 from attlas.explain.importance import importance_grid
 from attlas.measures.heatmap import cell_names
 from attlas.models import Model, load
+from attlas.support.errors import AttlasError, CorpusError, ModelError
+from attlas.support.files import write_bytes
 from attlas.views import charts
 from attlas.views.overlay import Overlay, overlay, received_by
 from attlas.views.page import framed, inline_json, templates

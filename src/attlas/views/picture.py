@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import vl_convert
 
-from attlas.core.files import write_bytes
+from attlas.support.files import write_bytes
 from attlas.views.overlay import LEVELS, Overlay
 
 INK, FOR, AGAINST = (43, 95, 168), (0, 133, 98), (205, 84, 0)

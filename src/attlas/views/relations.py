@@ -11,7 +11,7 @@ import altair as alt
 import pandas as pd
 from markupsafe import Markup
 
-from attlas.core.files import write_bytes
+from attlas.support.files import write_bytes
 from attlas.views import charts
 from attlas.views.findings import READERS, number
 from attlas.views.heads import table_html

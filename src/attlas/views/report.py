@@ -15,13 +15,14 @@ import vl_convert
 from markupsafe import Markup
 
 from attlas import __version__
-from attlas.core.errors import AttlasError
-from attlas.core.files import write_bytes, writing
 from attlas.core.registry import Registry
 from attlas.explain.measure import ANY
 from attlas.explain.methods import METHODS
 from attlas.measures.importance import importance_of
+from attlas.studies.folder import REPORT, is_our_report
 from attlas.studies.opened import Study
+from attlas.support.errors import AttlasError, StudyError
+from attlas.support.files import write_bytes, write_errors
 from attlas.views import charts, dynamics, heads, relations
 from attlas.views.explained import NOT_METHODS, by_position, by_type, study_overlay
 from attlas.views.findings import facts, findings, number, position_period, relation_findings, where_it_breaks
@@ -647,8 +648,10 @@ def render(study: Study) -> str:
 def write_report(study: Study, path: Path) -> Path:
     """Write the report to a file, whole or not at all."""
     if path.is_dir():
-        path = path / "report.html"
-    with writing(path):
+        path = path / REPORT
+    if path.exists() and not is_our_report(path):
+        raise StudyError(f"{path} is there and is not a report of Attlas; choose another name, or delete it")
+    with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, render(study).encode("utf-8", "replace"))
     return path
@@ -658,7 +661,7 @@ def write_charts(study: Study, folder: Path, kind: str = "svg") -> list[Path]:
     """Write every chart and every tinted text of the report as a file of its own."""
     if kind not in charts.FORMATS:
         raise AttlasError(f"a chart is written as {', '.join(charts.FORMATS)}, not as {kind!r}")
-    with writing(folder):
+    with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     out = []
     for name, section in sections(study):
