@@ -1,4 +1,4 @@
-"""Make the pictures of the docs: python docs/make_pictures.py runs/tour runs/bert/syntax-ud_ewt runs/betti/cola/topology-published (needs Chromium for some)."""
+"""Make the pictures of the docs: python docs/make_pictures.py runs/tour runs/bert/parts/syntax-ud_ewt runs/betti/parts/cola-topology-published (needs Chromium for some)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def lines_picture(study: Study) -> None:
 
 
 def explained_pictures(browser: Any, study: Study) -> None:
-    """The pictures of the page on explanations, from a study such as attlas explain --data embedded:reviews --model runs/longformer/sst/model."""
+    """The pictures of the page on explanations, from a study such as attlas explain --data embedded:reviews --model runs/longformer/parts/sst-model."""
     page = browser.new_page(viewport={"width": 1000, "height": 800})
     page.goto(study.report(study.folder / "report.html").resolve().as_uri())
     page.wait_for_selector("svg.marks")
