@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from attlas.core.errors import MeasureError
 from attlas.explain.agreeing import CONVENTIONS, METRICS, agreement, compare, interval
 from attlas.explain.rankings import TIES, descending, rbo, shuffled
+from attlas.support.errors import MeasureError
 
 few = settings(max_examples=100, deadline=None)  # the first call compiles
 SHARES = (0.0, 0.44, 0.51, 0.70)

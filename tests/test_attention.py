@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attlas.core.attention import DenseAttention, row_entropy
 from attlas.core.banded import BandedAttention
-from attlas.core.errors import CaptureError
+from attlas.support.errors import CaptureError
 from tests import strategies, twins
 
 near = {"rtol": 1e-6, "atol": 1e-6}

@@ -16,9 +16,9 @@ import attlas
 from attlas.core.attention import Attention, DenseAttention
 from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
-from attlas.core.errors import CaptureError
 from attlas.core.text import Text
 from attlas.models.capture import observe
+from attlas.support.errors import CaptureError
 from attlas.testing import FAMILIES, tiny, tiny_tokenizer
 
 TEXT = "the cat sat on the mat and saw a dog , not very good . it was in the mat"
@@ -390,7 +390,7 @@ def test_rows_that_do_not_sum_to_one_are_refused() -> None:
         sinks.n_layers  # noqa: B018
     model = tiny("bert")
     model.network.train()
-    with pytest.raises(attlas.core.errors.ModelError, match="training mode"):
+    with pytest.raises(attlas.support.errors.ModelError, match="training mode"):
         model.forward(batch_of(model, TEXT))
 
 

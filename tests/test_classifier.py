@@ -6,7 +6,8 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import attlas
-from attlas.core.errors import AttlasError, CorpusError, MeasureError, ModelError, StudyError
 from attlas.models.finetune import finetune
 from attlas.models.model import Model
 from attlas.studies import Study
 from attlas.studies.derived import write_derived
+from attlas.studies.folder import Folder
+from attlas.support.errors import AttlasError, CorpusError, MeasureError, ModelError, StudyError
+from attlas.support.files import file_sha256
 from attlas.testing import tiny
 from attlas.topology import (
     TopologyClassifier,
@@ -320,6 +323,102 @@ def test_what_is_no_classifier_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(StudyError, match="cannot be written"):
         TopologyClassifier.load(good).save(tmp_path / "file")
+
+
+@pytest.fixture
+def fitted() -> TopologyClassifier:
+    return TopologyClassifier(C=(0.1,), max_iter=(3,)).fit(*data())
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "changed", "gone"])
+def test_a_damaged_classifier_is_refused(
+    how: str,
+    fitted: TopologyClassifier,
+    tmp_path: Path,
+) -> None:
+    path = fitted.save(tmp_path) / "classifier.safetensors"
+    content = path.read_bytes()
+    changed = content[:-1] + bytes([content[-1] ^ 1])  # in a number: the file can still be read
+    path.write_bytes({"cut": content[:-8], "empty": b"", "changed": changed, "gone": b""}[how])
+    if how == "gone":
+        path.unlink()
+    with pytest.raises(AttlasError, match="holds no topology classifier") as caught:
+        TopologyClassifier.load(tmp_path)
+    assert how == "gone" or "has changed since it was written" in str(caught.value)
+
+
+def test_the_model_of_the_features_is_noted(
+    bert: Model,
+    fitted: TopologyClassifier,
+    tmp_path: Path,
+) -> None:
+    features = TopologyFeatures(bert).fit()
+    for number, source in enumerate((bert, features, (bert.network, bert.tokenizer))):
+        place = fitted.save(tmp_path / str(number), source)
+        loaded = TopologyClassifier.load(place, bert)
+        assert loaded.fitted_on_["identity"] == {
+            part: value for part, value in bert.identity().items() if part != "device"
+        }
+        again = TopologyClassifier.load(loaded.save(tmp_path / f"{number} again"))
+        assert again.fitted_on_ == loaded.fitted_on_
+    left = tiny("bert")
+    left.tokenizer.truncation_side = "left"
+    for other, part in (
+        (tiny("bert", seed=1), "weights"),
+        (TopologyFeatures(left), "tokenizer"),
+        (attlas.load((bert.network, bert.tokenizer), max_length=5), "max_length"),
+    ):
+        with pytest.raises(ModelError, match=rf"\(differs in {part}\)") as caught:
+            TopologyClassifier.load(tmp_path / "0", other)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_model_given_by_its_folder_is_loaded_as_it_was_noted(
+    fitted: TopologyClassifier,
+    tmp_path: Path,
+) -> None:
+    tiny("bert", "classify").save(tmp_path / "model")
+    whole = attlas.load(tmp_path / "model", task="classify")
+    for name, source in {"whole": whole, "base": tmp_path / "model"}.items():
+        TopologyClassifier.load(fitted.save(tmp_path / name, source), tmp_path / "model")
+    with pytest.raises(ModelError, match="differs in weights"):
+        TopologyClassifier.load(tmp_path / "base", whole)
+
+
+def test_classifiers_of_earlier_versions_and_without_a_model_are_read(
+    bert: Model, fitted: TopologyClassifier, tmp_path: Path
+) -> None:
+    path = fitted.save(tmp_path) / "classifier.json"
+    assert TopologyClassifier.load(tmp_path, bert).fitted_on_ is None
+    about = json.loads(path.read_text())
+    del about["files"], about["model"]
+    path.write_text(json.dumps(about))
+    again = TopologyClassifier.load(tmp_path, bert)
+    np.testing.assert_array_equal(again.coef_, fitted.coef_)
+    assert again.fitted_on_ is None
+
+
+def test_it_is_saved_over_a_classifier_and_nothing_else(
+    fitted: TopologyClassifier,
+    tmp_path: Path,
+) -> None:
+    for name, content in {
+        "classifier.json": '{"format": "attlas attention classifier 1"}',
+        "classifier.safetensors": "mine",
+        "notes.txt": "mine",
+    }.items():
+        place = tmp_path / name
+        place.mkdir()
+        (place / name).write_text(content)
+        with pytest.raises(StudyError, match=rf"is not empty \(it has {name}\) and holds no topology"):
+            fitted.save(place)
+        assert [(path.name, path.read_text()) for path in place.iterdir()] == [(name, content)]
+    other = TopologyClassifier(C=(1.0,), max_iter=(50,)).fit(*data(3))
+    place = other.save(tmp_path / "kept")
+    (place / "notes.txt").write_text("mine")
+    fitted.save(place)
+    np.testing.assert_array_equal(TopologyClassifier.load(place).coef_, fitted.coef_)
+    assert (place / "notes.txt").read_text() == "mine"
 
 
 def refused() -> dict[str, tuple[Callable[[], Any], str]]:
@@ -648,6 +747,71 @@ def test_a_cache_is_found_again_by_content(bert: Model, tmp_path: Path, monkeypa
     assert len(list((tmp_path / "cache").iterdir())) == 5
 
 
+def test_everything_of_a_text_counts_but_its_id(tmp_path: Path) -> None:
+    """Spans of `global` attention are part of what a Longformer reads."""
+    model = tiny("longformer")
+    plain = [attlas.Text(str(number), one) for number, one in enumerate(TEXTS)]
+    wide = [replace(one, annotations={"global": [(0, 5)]}) for one in plain]
+    moved = [replace(one, id=f"{one.id} moved") for one in wide]
+    for options in ({}, {"cache": tmp_path / "cache"}):
+        ours = TopologyFeatures(model, **options).fit()
+        narrow, found = ours.transform(plain), ours.transform(wide)
+        study = attlas.study(model, wide, "betti").table("betti").drop(columns="text")
+        np.testing.assert_array_equal(found, study.to_numpy(dtype=np.float32))
+        assert (narrow != found).any()
+        np.testing.assert_array_equal(ours.transform(moved), found)
+    count = len(list((tmp_path / "cache").iterdir()))
+    assert count == 2
+    for change in (
+        {"label": "a"},
+        {"annotations": {"rationale": [(0, 5)]}},
+        {"annotations": {"note": np.arange(2)}},
+        {"annotations": {"note": np.arange(1, 3)}},
+    ):
+        ours.transform([replace(plain[0], **change), *plain[1:]])
+        count += 1
+        assert len(list((tmp_path / "cache").iterdir())) == count
+
+
+def test_the_tokenizer_counts_and_so_does_the_code(
+    bert: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the memory of one object, whose model is changed in place."""
+    model = replace(tiny("bert"), limit=5)
+    for options in ({}, {"cache": tmp_path / "cache"}):
+        model.tokenizer.truncation_side = "right"
+        ours = TopologyFeatures(model, **options).fit()
+        first = ours.transform(TEXTS)
+        model.tokenizer.truncation_side = "left"
+        second = ours.transform(TEXTS)
+        np.testing.assert_array_equal(second, TopologyFeatures(model).fit_transform(TEXTS))
+        assert (first != second).any()
+    keys = {ours._key(texts_of(TEXTS))}
+    monkeypatch.setattr("attlas.topology.extractor.source_digest", lambda: "other code")
+    assert ours._key(texts_of(TEXTS)) not in keys
+
+
+def texts_of(strings: Sequence[str]) -> list[attlas.Text]:
+    return [attlas.Text(str(number), one) for number, one in enumerate(strings)]
+
+
+@pytest.mark.parametrize("how", ["cut", "gone", "manifest"])
+def test_a_damaged_cache_is_made_again(how: str, bert: Model, tmp_path: Path) -> None:
+    first = TopologyFeatures(bert, cache=tmp_path).fit().transform(TEXTS)
+    (place,) = tmp_path.iterdir()
+    table = place / "tables" / "betti.parquet"
+    if how == "manifest":
+        manifest = json.loads((place / "manifest.json").read_text())
+        (place / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}))
+    elif how == "gone":
+        table.unlink()
+    else:
+        table.write_bytes(table.read_bytes()[:-9])
+    again = TopologyFeatures(bert, cache=tmp_path).fit().transform(TEXTS)
+    np.testing.assert_array_equal(again, first)
+    assert list(tmp_path.iterdir()) == [place]
+
+
 def load_again(model: Model) -> Model:
     return attlas.load((model.network, model.tokenizer))
 
@@ -909,9 +1073,6 @@ def test_an_experiment_is_what_its_parts_give(done: Any, folders: tuple[Path, Pa
     np.testing.assert_allclose(done.classifier.coef_, fitted.coef_, atol=1e-9)
     assert done.result["controls"]["frozen_model"]["mcc"] == pytest.approx(by_hand(base)[0])
     assert done.result["controls"]["random_model"]["mcc"] == pytest.approx(by_hand(loaded.randomized(0))[0])
-    read = [json.loads(path.read_text())["model"] for path in (done.study.folder / "features").glob("*/manifest.json")]
-    models = (loaded, attlas.load(base), loaded.randomized(0))
-    assert sorted(one["state_sha256"] for one in read) == sorted(3 * [model.weights_sha256() for model in models])
     chosen = [tuple(head) for head in done.result["heads"]["3"]["chosen"]]
     assert done.result["heads"]["3"]["mcc"] == pytest.approx(by_hand(loaded, chosen)[0])
     assert chosen == best_heads(done.study.table("topology_heads"), 3)
@@ -948,29 +1109,33 @@ def test_the_same_call_finds_the_result(done: Any, folders: tuple[Path, Path], m
     assert {path: path.stat().st_mtime_ns for path in done.study.folder.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("status", ["running", "complete"])
-def test_an_experiment_that_lost_its_results_goes_on_with_the_features_it_has(
-    status: str, done: Any, folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_experiment_killed_before_its_end_resumes_with_the_features_it_has(
+    done: Any, folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = shutil.copytree(done.study.folder, tmp_path / "out")
-    manifest = json.loads((folder / "manifest.json").read_text())
-    shutil.rmtree(folder / "tables")
-    shutil.rmtree(folder / "classifier")
-    (folder / "result.json").unlink()
-    if status == "running":  # killed; else someone tidied up
-        (folder / "manifest.json").write_text(json.dumps({"status": "running", "identity": manifest["identity"]}))
-        with pytest.raises(StudyError, match="not complete"):
-            Study.open(folder)
-    model = attlas.load(folders[1], task="classify")
-    assert model.n_layers == 3
-    kept = sorted(path.name for path in (folder / "features").iterdir())
+    folder = tmp_path / "out"
+
+    publish = Folder.publish
+
+    def die(place: Folder, *given: Any, **more: Any) -> Any:
+        if place.kind != "study":  # all features are there
+            raise KeyboardInterrupt
+        return publish(place, *given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "publish", die)
+        with pytest.raises(KeyboardInterrupt):
+            go(folders[1], folder)
+    with pytest.raises(StudyError, match="not complete"):
+        Study.open(folder)
+    attlas.load(folders[1], task="classify").n_layers  # noqa: B018
     read: list[Any] = []
     make = Model.reading
     monkeypatch.setattr(Model, "reading", lambda self, *a, **k: (read.append(k.get("layers")), make(self, *a, **k))[1])
     again = go(folders[1], folder)
-    assert set(read) <= {0}  # nothing but the pass over one word that shows how many layers there are
+    assert set(read) <= {0, None}
+    assert read.count(None) <= 2  # the model's own predictions; features are not read again
     assert {**again.result, "classifier": ""} == {**done.result, "classifier": ""}
-    assert sorted(path.name for path in (folder / "features").iterdir()) == kept
+    assert not (folder / "states").exists()
     for name, table in tables_of(done.study.folder).items():
         pd.testing.assert_frame_equal(tables_of(folder)[name], table, check_exact=True)
 
@@ -984,12 +1149,12 @@ def test_another_experiment_is_refused_unless_fresh(done: Any, folders: tuple[Pa
         "features": {"features": ("templates",)},
         "controls": {"controls": False},
         "seed": {"seed": 1},
-        "texts": {"test": PARTS["test"][:-2]},
+        "test": {"test": PARTS["test"][:-2]},
         "frozen": {"frozen": folders[1]},
     }
     for name, change in others.items():
         options = {"model": folders[1], **change}
-        with pytest.raises(StudyError, match=f"belongs to another study .*{name}.* differ.*--fresh"):
+        with pytest.raises(StudyError, match=f"was made with another .*{name}.*--fresh"):
             go(out=folder, **options)
         assert (folder / "result.json").read_bytes() == before
     fresh = go(folders[1], folder, thresholds=(0.1,), controls=False, fresh=True)
@@ -1000,13 +1165,17 @@ def test_another_experiment_is_refused_unless_fresh(done: Any, folders: tuple[Pa
 
 
 def test_experiments_may_share_their_features(done: Any, folders: tuple[Path, Path], tmp_path: Path) -> None:
-    cache = shutil.copytree(done.study.folder / "features", tmp_path / "features")
-    kept = {path: path.stat().st_mtime_ns for path in cache.glob("*/manifest.json")}
+    cache, kept = tmp_path / "features", []
     for number, controls in enumerate((True, False)):
-        again = go(folders[1], tmp_path / str(number), cache=cache, controls=controls)
+        again = go(folders[1], tmp_path / str(number), cache=cache, controls=controls, fresh=True)
         assert again.result["heads"] == done.result["heads"]
-        assert not (tmp_path / str(number) / "features").exists()
-    assert {path: path.stat().st_mtime_ns for path in cache.glob("*/manifest.json")} == kept
+        assert not (tmp_path / str(number) / "states").exists()
+        kept.append({path: path.stat().st_mtime_ns for path in cache.glob("*/manifest.json")})
+    assert kept[0] == kept[1]
+    loaded = attlas.load(folders[1], task="classify")
+    models = (loaded, attlas.load(folders[0]), loaded.randomized(0))
+    read = [json.loads(path.read_text())["model"]["state_sha256"] for path in kept[0]]
+    assert sorted(read) == sorted(3 * [model.weights_sha256() for model in models])
 
 
 def test_features_that_some_text_lacks_are_left_out(tmp_path: Path) -> None:
@@ -1040,12 +1209,12 @@ def test_folders_of_others_are_refused(folders: tuple[Path, Path], tmp_path: Pat
     (tmp_path / "taken/notes.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
     for fresh in (False, True):
-        with pytest.raises(StudyError, match="not empty and holds no study"):
+        with pytest.raises(StudyError, match=r"is not empty \(it has notes.txt\) and holds no results of Attlas"):
             go(folders[1], tmp_path / "taken", fresh=fresh)
         with pytest.raises(StudyError, match="is a file"):
             go(folders[1], tmp_path / "file", fresh=fresh)
     study = attlas.study(folders[0], ["a cat"], "entropy", out=tmp_path / "study")
-    with pytest.raises(StudyError, match="belongs to another study"):
+    with pytest.raises(StudyError, match=r"another kind of result \(study, not topology\)"):
         go(folders[1], study.folder)
     assert Study.open(study.folder).has("entropy")
 
@@ -1203,19 +1372,22 @@ def test_derived_tables_replace_older_ones_and_the_manifest_comes_last(
     done: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "derived"
-    folder.mkdir()
-    manifest = {key: value for key, value in done.study.manifest.items() if key not in ("status", "tables")}
-    first = write_derived(folder, manifest, {"one": pd.DataFrame({"a": [1, 2]}), "two": pd.DataFrame({"b": ["x"]})})
+    place = Folder(folder, "topology")
+    with place.claim({"a": "1"}):
+        pass
+    manifest = {key: done.study.manifest[key] for key in ("model", "corpus", "counts")}
+    first = write_derived(place, manifest, {"one": pd.DataFrame({"a": [1, 2]}), "two": pd.DataFrame({"b": ["x"]})})
     assert first.tables == ["one", "two"]
-    assert first.manifest["tables"]["one"] == {"rows": 2, "kind": "other"}
-    second = write_derived(folder, manifest, {"three": pd.DataFrame({"a": [1.5]})})
+    written = file_sha256(folder / "tables" / "one.parquet")
+    assert first.manifest["tables"]["one"] == {"rows": 2, "kind": "other", "sha256": written}
+    second = write_derived(place, manifest, {"three": pd.DataFrame({"a": [1.5]})})
     assert second.tables == ["three"]
     assert [path.name for path in (folder / "tables").iterdir()] == ["three.parquet"]
 
     def fail(*_: Any) -> None:
         raise OSError("the machine goes down")
 
-    monkeypatch.setattr("attlas.studies.store.write_parquet", fail)
+    monkeypatch.setattr("attlas.studies.derived.write_parquet", fail)
     with pytest.raises(AttlasError, match="cannot be written"):
-        write_derived(folder, manifest, {"four": pd.DataFrame({"a": [1]})})
+        write_derived(place, manifest, {"four": pd.DataFrame({"a": [1]})})
     assert Study.open(folder).table("three")["a"].tolist() == [1.5]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,9 +22,12 @@ import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
+import attlas
 from attlas.cli import main
+from attlas.support import files
 from attlas.testing import tiny
 from tests.conftest import Run
+from tests.test_recipes import drawn_before
 
 LIGHT = """
 import sys
@@ -106,7 +112,7 @@ BAD_INPUTS = {
         "neither a folder here nor a model that could be fetched",
     ),
     "not a model": (["--data", "good.csv", "--model", "taken"], "has no config.json"),
-    "a folder of someone else": (["--data", "good.csv", "--out", "taken"], "taken is not empty and holds no study"),
+    "a folder of someone else": (["--data", "good.csv", "--out", "taken"], "taken is not empty (it has"),
     "a hub data set without a network": (["--data", "hub:nobody/nothing"], "hub:nobody/nothing cannot be fetched"),
     "an unknown option": (["--data", "good.csv", "--fast"], "No such option: --fast"),
     "no data": ([], "Missing option '--data'"),
@@ -205,7 +211,7 @@ def test_interrupting_says_how_to_go_on(tmp_path: Path, tiny_folder: Path) -> No
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell's background job would ignore
     )
     deadline = time.monotonic() + 60
-    while not (tmp_path / "out/states/000000").exists() and time.monotonic() < deadline:
+    while not any((tmp_path / "out/states").glob("*/entry.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
@@ -346,7 +352,7 @@ def test_finetune_then_topology(
     assert "nan" not in told.out
     refused = inside(*command, "--seed", "5")
     assert refused.code == 2
-    assert "topology belongs to another study (its seed differ)" in refused.error
+    assert "topology was made with another seed;" in refused.error
     fewer = inside(*command, "--no-controls", "--fresh", "--json")
     assert json.loads(fewer.out)["controls"] == {}
 
@@ -415,7 +421,7 @@ def test_reproduce_betti(
     titles = ("CoLA, public dev sentences", "SMS spam", "IMDB, at most 128 tokens")
     assert done.stderr.splitlines() == [f"{title}, {way}" for title in titles for way in ("published", "corrected")]
     out = tmp_path / "betti"
-    table = (out / "table1.md").read_text()
+    table = (out / "betti.md").read_text()
     assert table.strip() in done.stdout
     assert [line.removeprefix("### ") for line in table.splitlines() if line.startswith("###")] == list(titles)
     for published in (".559 (82.0)", ".549 (81.1)", ".950 (98.9)", ".606 (92.3)", ".833 (91.7)", ".735 (86.9)"):
@@ -438,24 +444,27 @@ def test_reproduce_betti(
 
     monkeypatch.setattr("attlas.models.finetune.Trainer", refuse)
     monkeypatch.setattr("attlas.topology.classifier.TopologyClassifier.fit", refuse)
-    monkeypatch.setattr("attlas.views.charts.export", lambda chart, path: path)  # drawn already
+    monkeypatch.setattr("attlas.views.charts.export", drawn_before(out))
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     began = time.process_time()
     again = inside(*command, "--json")
     assert again.code == 0
     assert time.process_time() - began < 20
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}.keys() == before.keys()
-    assert (out / "table1.md").read_text() == table
+    assert (out / "betti.md").read_text() == table
     content = json.loads(again.out)
-    assert content == json.loads((out / "table1.json").read_text())
+    assert content == json.loads((out / "betti.json").read_text())
     text = json.dumps(content)
     assert all(name in text for name in ("cola", "sms_spam", "imdb", "published", "corrected", "random_model"))
-    tuned = json.loads((out / "cola/model-corrected/finetune.json").read_text())
-    held = [json.loads(line)["text"] for line in (out / "cola/model-corrected/held_out.jsonl").read_text().splitlines()]
-    fitted = json.loads((out / "cola/topology-corrected/result.json").read_text())["texts"]["train"]
+    tuned = json.loads((out / "parts/cola-model-corrected/finetune.json").read_text())
+    held = [
+        json.loads(line)["text"]
+        for line in (out / "parts/cola-model-corrected/held_out.jsonl").read_text().splitlines()
+    ]
+    fitted = json.loads((out / "parts/cola-topology-corrected/result.json").read_text())["texts"]["train"]
     assert len(held) == tuned["counts"]["held_out"] == fitted == 9  # a fifth of 45
     assert tuned["counts"]["fitted"] == 36
-    assert not (out / "cola/model-published/held_out.jsonl").exists()
+    assert not (out / "parts/cola-model-published/held_out.jsonl").exists()
     ours = content["ours"]["cola"]
     assert {name: found["texts"]["train"] for name, found in ours.items()} == {
         "published": 45,
@@ -484,6 +493,66 @@ def test_no_text_of_a_task_is_on_two_sides(tmp_path: Path) -> None:
     assert sizes["imdb"] == [32, 8, 16]
     assert sum(sizes["sms_spam"]) == 70
     assert next(iter(TASKS["sms_spam"].parts(tmp_path).test)).text.startswith('"')  # no quoting in that file
+
+
+def test_lengthen_finds_a_finished_model_and_refuses_another(
+    inside: Callable[..., Said], tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["lengthen", "--model", tiny_folder, "--length", "600", "--out", "long", "--window"]
+    made = inside(*command, "16", "--json")
+    assert made.code == 0, made.error
+    long = tmp_path / "long"
+    manifest = json.loads((long / "manifest.json").read_text())
+    assert (manifest["kind"], manifest["status"]) == ("lengthen", "complete")
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(manifest["files"])
+    assert {path.name for path in long.iterdir()} == {*manifest["files"], ".lock", "manifest.json"}
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in long.iterdir()}
+    shutil.copytree(tiny_folder, tmp_path / "copy")
+    for model in (tiny_folder, "copy"):  # the same model under another name
+        again = inside("lengthen", "--model", model, *command[3:], "16", "--json")
+        assert again.out == made.out
+    for other, named in (("32", "window"), ("16", "skip")):
+        refused = inside(*command, other, *(["--skip", "1"] if named == "skip" else []))
+        assert refused.code == 2
+        assert f"long was made with another {named}; pass fresh=True (--fresh)" in refused.error
+    tokenizer = tmp_path / "copy/tokenizer_config.json"
+    tokenizer.write_text(json.dumps({**json.loads(tokenizer.read_text()), "truncation_side": "left"}))
+    refused = inside("lengthen", "--model", "copy", *command[3:], "16")
+    assert "long was made with another model (tokenizer); " in refused.error
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in long.iterdir()} == before
+    (long / "notes.txt").write_text("mine")
+    fresh = inside(*command, "32", "--fresh")
+    assert fresh.code == 0, fresh.error
+    assert set(attlas.load(long).network.config.attention_window) == {32}
+    assert (long / "notes.txt").read_text() == "mine"
+    (long / "model.safetensors").write_bytes(b"damaged")
+    damaged = inside(*command, "32")
+    assert "model.safetensors has changed since it was written; " in damaged.error
+
+
+@pytest.mark.parametrize("number", [1, 2, 4, 6, 8])
+def test_lengthen_can_be_run_again_after_a_full_disk(
+    number: int, inside: Callable[..., Said], tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["lengthen", "--model", tiny_folder, "--length", "600", "--window", "16", "--out", "long"]
+    left, move = [number], files.move
+
+    def full(source: Path, target: Path) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        move(source, target)
+
+    with monkeypatch.context() as patch:
+        for place in ("attlas.support.files", "attlas.studies.folder", "attlas.models.model"):
+            patch.setattr(f"{place}.move", full)
+        stopped = inside(*command)
+    assert stopped.code == 2
+    assert "no space is left to write" in stopped.error
+    done = inside(*command)
+    assert done.code == 0, done.error
+    assert attlas.load(tmp_path / "long").max_length == 600
+    assert not [path for path in (tmp_path / "long").rglob("*") if files.is_temporary(path)]
 
 
 def test_a_long_model_is_made_and_looks_at_a_long_text(
@@ -566,7 +635,7 @@ def test_explain(inside: Callable[..., Said], tmp_path: Path, small_folder: Path
     assert one["texts"] == 2  # the others have fewer than two keywords
     assert set(found["faithfulness"]) == {"remove", "mask"}
     assert found["plausibility"]["attention_all"]["auprc"]["texts"] == 2
-    assert (tmp_path / "runs/why/importance/manifest.json").is_file()
+    assert (tmp_path / "runs/why/parts/importance/manifest.json").is_file()
     again = inside(*command, "--method", methods, "--faithfulness", "remove,mask")
     assert again.code == 0, again.error
     for said in (
@@ -671,7 +740,7 @@ def test_reproduce_longformer(
 
     monkeypatch.setattr("attlas.models.finetune.Trainer", refuse)
     monkeypatch.setattr("attlas.studies.job.differentiate", refuse)
-    monkeypatch.setattr("attlas.views.charts.export", lambda chart, path: path)  # drawn already
+    monkeypatch.setattr("attlas.views.charts.export", drawn_before(tmp_path / "out"))
     again = inside(*command, "--json")
     assert again.code == 0, again.error
     assert json.loads(again.out) == json.loads((tmp_path / "out/longformer.json").read_text())
@@ -690,7 +759,7 @@ WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     "finetune: all held out": (["finetune", "--data", "two.csv", "--hold-out", "1"], "hold_out is 1.0; it is a share"),
     "finetune: no such model": (["finetune", "--data", "two.csv", "--model", "./nowhere"], "there is no folder nowhere"),
     "finetune: not a model": (["finetune", "--data", "two.csv", "--model", "taken"], "has no config.json"),
-    "finetune: a folder of someone else": (["finetune", "--data", "two.csv", "--out", "taken"], "taken is not empty and holds no model"),
+    "finetune: a folder of someone else": (["finetune", "--data", "two.csv", "--out", "taken"], "taken is not empty (it has notes.txt) and holds no results of Attlas"),
     "topology: no test": (["topology", "--train", "two.csv"], "Missing option '--test'"),
     "topology: no such file": (["topology", "--train", "two.csv", "--test", "nowhere.csv"], "there is no file nowhere.csv"),
     "topology: one label": (["topology", "--train", "good.csv", "--test", "two.csv", "--dev", "good.csv"], "label"),
@@ -700,7 +769,7 @@ WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     "topology: a threshold of 0": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", "0"], "a threshold is 0.0"),
     "topology: no thresholds": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", ","], "no thresholds"),
     "topology: an unknown kind": (["topology", "--train", "two.csv", "--test", "two.csv", "--features", "betti,betty"], "features are some of betti, digraph, barcode, templates, not betty"),
-    "topology: a folder of someone else": (["topology", "--train", "two.csv", "--test", "two.csv", "--out", "taken"], "taken is not empty and holds no study"),
+    "topology: a folder of someone else": (["topology", "--train", "two.csv", "--test", "two.csv", "--out", "taken"], "taken is not empty (it has"),
     "topology: no such frozen model": (["topology", "--train", "two.csv", "--test", "two.csv", "--frozen", "./nowhere"], "there is no folder nowhere"),
     "explain: no data": (["explain"], "Missing option '--data'"),
     "explain: no such file": (["explain", "--data", "nowhere.csv"], "there is no file nowhere.csv"),
@@ -714,11 +783,11 @@ WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     "explain: a p of 1": (["explain", "--data", "two.csv", "--task", "classify", "--p", "1"], "rbo needs p between 0 and 1, both excluded, got 1.0"),
     "explain: tokens taken away by no known way": (["explain", "--data", "two.csv", "--task", "classify", "--faithfulness", "burn"], "how is 'burn'; it must be remove or mask"),
     "explain: labels that are not there": (["explain", "--data", "two.csv", "--label", "stars", "--task", "classify"], "no column 'stars'"),
-    "explain: a folder of someone else": (["explain", "--data", "two.csv", "--task", "classify", "--out", "taken"], "taken is not empty and holds no study"),
+    "explain: a folder of someone else": (["explain", "--data", "two.csv", "--task", "classify", "--out", "taken"], "taken is not empty (it has"),
     "longformer: no such file": (["reproduce", "longformer", "--data-root", "taken"], "there is no taken/arxiv_long/train.jsonl (or .gz)"),
     "longformer: an unknown task": (["reproduce", "longformer", "--data-root", "taken", "--tasks", "cola"], "there is no task 'cola'; they are arxiv_long, mock_notes, sst"),
     "lengthen: no folder": (["lengthen"], "Missing option '--out'"),
-    "lengthen: a folder of someone else": (["lengthen", "--out", "taken"], "taken is there already and not empty"),
+    "lengthen: a folder of someone else": (["lengthen", "--out", "taken"], "taken is not empty (it has notes.txt) and holds no results of Attlas"),
     "lengthen: too short": (["lengthen", "--out", "long", "--length", "100"], "length is 100, but the model takes 520 tokens as it is"),
     "lengthen: an odd window": (["lengthen", "--out", "long", "--window", "7"], "window is 7; it must be even"),
     "look: no such file": (["look", "--file", "nowhere.txt"], "nowhere.txt cannot be read as a text"),

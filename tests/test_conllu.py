@@ -20,7 +20,6 @@ from attlas.core.annotations import (
     coreference_of,
     dependencies_of,
 )
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora import BadRow, read
 from attlas.corpora.conllu import (
@@ -32,6 +31,7 @@ from attlas.corpora.conllu import (
     mention_head,
     word_on_cycle,
 )
+from attlas.support.errors import CorpusError
 
 GOOD = "1\tIt\tit\tPRON\t_\t_\t2\tnsubj\t_\t_\n2\tworks\twork\tVERB\t_\t_\t0\troot\t_\t_\n"
 

@@ -19,7 +19,6 @@ from attlas.core.annotations import (
     Dependencies,
     Mention,
 )
-from attlas.core.errors import CorpusError, MeasureError
 from attlas.core.intervals import wilson
 from attlas.core.text import Text
 from attlas.probes import sieve
@@ -27,6 +26,7 @@ from attlas.probes.antecedents import COUNTS, DIRECTIONS, AntecedentCounts, betw
 from attlas.probes.cases import quantile
 from attlas.probes.sieve import FEMININE, MASCULINE, NEUTER, PLURAL, SINGULAR, UNKNOWN, features
 from attlas.probes.windows import cut, windows
+from attlas.support.errors import CorpusError, MeasureError
 from attlas.testing import check_measure, fold, stream, tiny
 from tests import strategies, twins
 

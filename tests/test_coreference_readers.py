@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attlas.core.annotations import COREFERENCE, Coreference, Mention, coreference_of, dependencies_of
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora import BadRow, Corpus, read
 from attlas.corpora.coreference import (
@@ -25,6 +24,7 @@ from attlas.corpora.coreference import (
     surface_head,
     surface_kind,
 )
+from attlas.support.errors import CorpusError
 
 
 def write(path: Path, content: str | bytes) -> Path:

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attlas.core.errors import CorpusError
 from attlas.core.text import Text
 from attlas.corpora import BadRow, Corpus, embedded, read
+from attlas.support.errors import CorpusError
 
 ROWS = [
     {"id": "r1", "text": 'She said "no", then\nleft', "label": "neg"},

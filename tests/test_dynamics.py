@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import shutil
 from collections import Counter
 from itertools import pairwise, product
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save
 from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -23,17 +25,20 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from attlas.core.errors import AttlasError, CorpusError, MeasureError
 from attlas.core.intervals import auc, wilson
 from attlas.core.text import Text
 from attlas.corpora import read
 from attlas.corpora.synthetic import synthetic, synthetic_named
-from attlas.dynamics import AttentionClassifier, kernels, training
+from attlas.dynamics import AttentionClassifier, classifier, kernels, training
 from attlas.dynamics.bags import Bags, bagged, starts_of, tokens_of, vocabulary_of
 from attlas.dynamics.flow import Parameters, autograd_flow, check_flow, flow_terms
+from attlas.dynamics.inputs import MappedVectors, model_of
 from attlas.dynamics.layers import LSTM, Network, Pool, Shape, Steps
 from attlas.dynamics.scores import gammas, gap, kind_means, own_polarity, separation, token_kinds
 from attlas.dynamics.training import Rows, Settings, Table
+from attlas.models.vectors import GloveVectors, ModelVectors
+from attlas.support.errors import AttlasError, CorpusError, MeasureError
+from attlas.support.fingerprint import fingerprint
 from attlas.testing import tiny
 from tests import strategies
 
@@ -1134,6 +1139,14 @@ def test_one_text_alone_is_no_list_of_texts(ask):
             getattr(made, ask)(wrong)
 
 
+def changed_number(path: Path, value: float) -> str:
+    """Change one number of saved arrays; the fingerprint of the file."""
+    arrays = load_file(path)
+    arrays["table"].view(-1)[3] = value
+    path.write_bytes(save(arrays))
+    return fingerprint(path.read_bytes())
+
+
 def broken(folder: Path, how: str) -> None:
     about, arrays = folder / "classifier.json", folder / "classifier.safetensors"
     content = json.loads(about.read_text())
@@ -1148,6 +1161,11 @@ def broken(folder: Path, how: str) -> None:
     elif how.startswith("without "):
         del content[how.removeprefix("without ")]
         about.write_text(json.dumps(content))
+    elif how == "changed number":
+        changed_number(arrays, 0.125)
+    elif how == "not finite":
+        content["arrays"] = changed_number(arrays, float("nan"))
+        about.write_text(json.dumps(content))
     elif how == "other arrays":
         few = AttentionClassifier(**TINY).fit(*PLAIN, dev=False).save(folder.parent / "few")
         arrays.write_bytes((few / "classifier.safetensors").read_bytes())
@@ -1158,15 +1176,21 @@ def broken(folder: Path, how: str) -> None:
         about.write_text(json.dumps(content))
 
 
-BREAKS = ["cut", "list", "arrays", "no classifier.json", "no classifier.safetensors", "other arrays", "format", "classes", "vocabulary", "epoch", "parameter"]  # fmt: skip
+BREAKS = ["cut", "list", "arrays", "no classifier.json", "no classifier.safetensors", "other arrays", "changed number", "not finite", "format", "classes", "vocabulary", "epoch", "parameter"]  # fmt: skip
 
 
 @pytest.mark.parametrize("how", [*BREAKS, *(f"without {name}" for name in ("format", "classes", "epoch", "parameters", "vocabulary"))])  # fmt: skip
 def test_a_broken_folder_is_one_clear_error(tmp_path, how):
-    folder = fitted(epochs=1).save(tmp_path / "kept")
+    made = fitted(epochs=1)
+    folder = made.save(tmp_path / "kept")
     broken(folder, how)
     with pytest.raises(AttlasError, match="kept"):
         AttentionClassifier.load(folder)
+    if how != "changed number":  # files without a checksum, as they were written before
+        folder = old_form(made.save(tmp_path / "kept before"))
+        broken(folder, how)
+        with pytest.raises(AttlasError, match="kept before"):
+            AttentionClassifier.load(folder)
 
 
 def test_what_cannot_be_written_says_so(tmp_path):
@@ -1178,6 +1202,41 @@ def test_what_cannot_be_written_says_so(tmp_path):
         AttentionClassifier(**TINY).fit(*PLAIN, dev=False).save(tmp_path / "file")
     with pytest.raises(AttlasError, match="nowhere"):
         AttentionClassifier.load(tmp_path / "nowhere")
+
+
+def test_a_folder_of_something_else_is_not_written_to(tmp_path):
+    made = fitted(epochs=1)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    files = {"classifier.safetensors": "mine", "classifier.json": '{"format": "mine"}'}
+    for name, content in files.items():
+        (mine / name).write_text(content)
+        with pytest.raises(AttlasError, match="is not empty"):
+            made.save(mine)
+        assert (mine / name).read_text() == content
+    folder = made.save(tmp_path / "kept")
+    (folder / "notes.txt").write_text("precious")
+    other = fitted(epochs=2)
+    again = AttentionClassifier.load(other.save(folder))
+    assert same_parts(again, other)
+    assert (folder / "notes.txt").read_text() == "precious"
+    assert sorted(path.name for path in folder.iterdir()) == [*sorted(files), "notes.txt"]
+
+
+def test_a_save_that_was_stopped_is_not_loaded_and_can_be_repeated(tmp_path, monkeypatch):
+    first, second = fitted(epochs=1), fitted(epochs=2)
+    for folder in (tmp_path / "new", first.save(tmp_path / "old")):
+        with monkeypatch.context() as context:
+            context.setattr(classifier, "write_bytes", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                second.save(folder)
+        with pytest.raises(AttlasError, match=folder.name):  # never half of one and half of another
+            AttentionClassifier.load(folder)
+        assert same_parts(AttentionClassifier.load(second.save(folder)), second)
+
+
+def stopped(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 # vectors that are given
@@ -1254,6 +1313,93 @@ def test_a_model_by_its_folder_is_saved_by_its_folder(tiny_folder, tmp_path):
     texts, _ = reviews(6, seed=4)
     assert np.array_equal(again.decision_function(texts), made.decision_function(texts))
     assert clone(made).fit(*reviews(24, 3), dev=False).score(texts, ["bad"] * 6) == made.score(texts, ["bad"] * 6)
+
+
+def old_form(folder: Path) -> Path:
+    """A saved classifier without what was added since."""
+    about = json.loads((folder / "classifier.json").read_text())
+    for name in ("source", "arrays"):
+        about.pop(name, None)
+    (folder / "classifier.json").write_text(json.dumps(about))
+    return folder
+
+
+def test_a_classifier_whose_frozen_model_was_replaced_is_refused(tmp_path):
+    folder, texts = tmp_path / "model", reviews(6, seed=4)[0]
+    tiny("bert").save(folder)
+    made = fitted(encoder="model", source=str(folder), count=24)
+    kept, thawed = made.save(tmp_path / "kept"), pickle.loads(pickle.dumps(made))
+    before = made.decision_function(texts)
+    assert np.array_equal(AttentionClassifier.load(kept).decision_function(texts), before)
+    old = old_form(made.save(tmp_path / "old"))
+    assert np.array_equal(AttentionClassifier.load(old).decision_function(texts), before)
+    shutil.rmtree(folder)
+    tiny("bert", seed=9).save(folder)
+    assert np.array_equal(made.decision_function(texts), before)  # with the model of its fit
+    for again in (lambda: AttentionClassifier.load(kept), lambda: thawed.predict(texts)):
+        with pytest.raises(AttlasError, match=r"another model.*changed: weights\)") as raised:
+            again()
+        assert "\n" not in str(raised.value)
+    assert AttentionClassifier.load(old).predict(texts).shape == (6,)  # it cannot know
+    tiny("bert").save(folder)
+    tokens = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**tokens, "truncation_side": "left"}))
+    with pytest.raises(AttlasError, match=r"changed: tokenizer\)"):
+        AttentionClassifier.load(kept)
+    refitted = made.fit(*reviews(24), dev=False)
+    again = AttentionClassifier.load(refitted.save(kept))
+    assert np.array_equal(again.decision_function(texts), refitted.decision_function(texts))
+    shutil.rmtree(folder)
+    with pytest.raises(AttlasError, match="model"):
+        AttentionClassifier.load(kept)
+
+
+def test_a_classifier_of_static_vectors_needs_no_file_to_predict(vectors, tmp_path):
+    path, texts = tmp_path / "vectors.txt", reviews(9)[0]
+    lines = [" ".join(map(str, (word, *vector))) for word, vector in vectors.items()]
+    path.write_text("\n".join(lines))
+    made = fitted(encoder="vectors", source=path, epochs=2)
+    kept = made.save(tmp_path / "kept")
+    about = json.loads((kept / "classifier.json").read_text())
+    assert about["source"] == {"content": fingerprint(GloveVectors(path))}
+    path.unlink()
+    again = AttentionClassifier.load(kept)
+    assert np.array_equal(again.decision_function(texts), made.decision_function(texts))
+
+
+def test_a_model_is_loaded_anew(tmp_path):
+    tiny("bert").save(tmp_path / "m")
+    first = model_of(tmp_path / "m")
+    shutil.rmtree(tmp_path / "m")
+    tiny("bert", seed=9).save(tmp_path / "m")
+    second = fingerprint(model_of(tmp_path / "m"))
+    assert second == fingerprint(tiny("bert", seed=9)) != fingerprint(first)
+    assert model_of(first) is first
+
+
+def test_vectors_are_known_by_words_and_numbers(tmp_path):
+    rows = {"cat": "1 2", "dog": "3 5", "mat": "4 4"}
+
+    def glove(name: str, content: dict[str, str]) -> GloveVectors:
+        (tmp_path / name).write_text("".join(f"{word} {row}\n" for word, row in content.items()))
+        return GloveVectors(tmp_path / name)
+
+    def mapped(content: dict[str, str]) -> MappedVectors:
+        return MappedVectors({word: [*map(float, row.split())] for word, row in content.items()})
+
+    other_words = dict(zip(("dog", "mat", "cat"), rows.values(), strict=True))
+    changed = {**rows, "mat": "4 5"}
+    for made in (lambda name, content: glove(name, content), lambda _, content: mapped(content)):
+        first, same = made("a.txt", rows), made("b.txt", rows)
+        assert first.digest == same.digest == fingerprint(first)
+        others = (other_words, changed, {**rows, "rat": "0 1"})
+        assert len({first.digest, *(made("c.txt", content).digest for content in others)}) == 4
+    assert glove("d.txt", rows).digest != mapped(rows).digest  # words of a file are lower-cased
+    assert mapped({"Cat": "1 2", "dog": "3 5", "mat": "4 4"}).digest != mapped(rows).digest
+    model, left = tiny("bert"), tiny("bert")
+    left.tokenizer.truncation_side = "left"
+    assert ModelVectors(model).digest == ModelVectors(tiny("bert")).digest
+    assert len({ModelVectors(one).digest for one in (model, left, tiny("bert", seed=2))}) == 3
 
 
 def test_a_model_at_hand_can_be_cloned():

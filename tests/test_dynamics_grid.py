@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +25,6 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from attlas.cli import main
-from attlas.core.errors import AttlasError, MeasureError, StudyError
 from attlas.core.intervals import wilson
 from attlas.core.text import Text
 from attlas.corpora.labelled import labelled
@@ -30,7 +32,12 @@ from attlas.corpora.synthetic import synthetic
 from attlas.dynamics import AttentionClassifier, grid, pipeline, run_dynamics
 from attlas.dynamics.bags import Bags, bagged, starts_of, vocabulary_of
 from attlas.dynamics.grid import Cell, Data, run_grid
+from attlas.models import load
+from attlas.studies.folder import States
 from attlas.studies.opened import Study
+from attlas.support.errors import AttlasError, MeasureError, StudyError
+from attlas.support.files import file_sha256
+from attlas.testing import tiny
 from tests.conftest import Start, Started
 from tests.test_dynamics import BAD, GOOD, REST, reviews
 from tests.test_study import kill_when, table_bytes
@@ -123,6 +130,13 @@ def test_the_result_is_complete_and_plain(home):
     assert result["unknown"]["test"] == 0  # x0 to x59 are in all three
     assert (home.done.study.folder / "tables").is_dir()
     assert not (home.done.study.folder / "cells").exists()
+    assert not (home.done.study.folder / "states").exists()
+    manifest = home.done.study.manifest
+    assert (manifest["attlas"], manifest["kind"], manifest["status"]) == (2, "dynamics", "complete")
+    assert manifest["dynamics"] == result
+    assert {"model", "corpus", "measures", "counts", "seed", "versions", "tables"} <= {*manifest}
+    for name, digest in manifest["files"].items():
+        assert file_sha256(home.done.study.folder / name) == digest
 
 
 def test_seeds_are_summed_up(tmp_path):
@@ -276,13 +290,15 @@ def test_one_bar_goes_forward_to_its_end_also_when_patience_ends_a_cell(tmp_path
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"dim": 9}, {"seeds": 1}, {"train": texts_for(61)}, {"dev": texts_for(22, seed=1)}, {"tokenize": "blanks", "min_count": 3}], ids=["seed", "dim", "seeds", "train", "dev", "tokens"])  # fmt: skip
-def test_what_another_grid_began_is_no_hindrance_and_not_taken_for_this(tmp_path, monkeypatch, change):
+def test_an_interrupted_grid_is_not_taken_for_another(tmp_path, monkeypatch, change):
     with monkeypatch.context() as context:
         context.setattr(pipeline, "assembled", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "out", epochs=2, seeds=2)
     how = {"epochs": 2, "seeds": 2, **change}
-    run(tmp_path / "out", **how)
+    with pytest.raises(StudyError, match=r"was made with another .*fresh"):
+        run(tmp_path / "out", **how)
+    run(tmp_path / "out", fresh=True, **how)
     assert table_bytes(tmp_path / "out") == table_bytes(run(tmp_path / "whole", **how).study.folder)
 
 
@@ -306,17 +322,239 @@ def test_vectors_that_were_changed_are_another_grid(tmp_path, monkeypatch):
         context.setattr(pipeline, "assembled", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "begun", scales=(1.0, 10.0), **how)
-    first = sorted((tmp_path / "begun" / grid.CELLS).glob("dot-*.json"))
-    first[0].unlink()  # one is missing: its vectors are those that were written
-    run(tmp_path / "begun", scales=(1.0, 10.0), **how)
+    entry_of(tmp_path / "begun", "dot-vectors-1.0-0").joinpath("cell.json").unlink()
+    run(tmp_path / "begun", scales=(1.0, 10.0), **how)  # with the vectors that were written
     assert table_bytes(tmp_path / "begun") == table_bytes(run(tmp_path / "whole", scales=(1.0, 10.0), **how).study.folder)  # fmt: skip
     with monkeypatch.context() as context:
         context.setattr(pipeline, "assembled", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "other", **how)
     rewrite()
-    run(tmp_path / "other", **how)
+    with pytest.raises(StudyError, match=r"another vectors \(content\)"):
+        run(tmp_path / "other", **how)
+    run(tmp_path / "other", fresh=True, **how)
     assert table_bytes(tmp_path / "other") == table_bytes(run(tmp_path / "last", **how).study.folder)
+
+
+def cells_in(folder: Path) -> list[Path]:
+    """The files of cells that are done."""
+    return [path for path in folder.glob("states/*/cell.json") if len(path.parent.name) == 64]
+
+
+def entry_of(folder: Path, name: str) -> Path:
+    """The entry of a cell in the states of a folder."""
+    entries = folder.glob("states/*/entry.json")
+    return next(one.parent for one in entries if json.loads(one.read_text())["what"].endswith(name))
+
+
+# never an old result for new inputs
+
+
+def refused(out: Path, said: str, **how: object) -> None:
+    """A finished folder refuses these inputs and stays as it is."""
+    before = table_bytes(out)
+    with pytest.raises(StudyError, match=said):
+        run(out, **how)
+    assert table_bytes(out) == before
+
+
+def test_words_and_every_other_field_of_a_text_count(tmp_path):
+    texts = [replace(text, id=f"t{text.id}") for text in texts_for()]
+    first = run(tmp_path / "out", texts, epochs=1)
+    last = [(*one.words[:-2], " ".join(one.words[-2:])) for one in texts]
+    joined = [replace(one, words=words) for one, words in zip(texts, last, strict=True)]
+    assert [one.text for one in joined] == [one.text for one in texts]
+    refused(tmp_path / "out", "another train;", train=joined, epochs=1)
+    other = run(tmp_path / "out", joined, epochs=1, fresh=True)
+    assert other.result["vocabulary"] == len({word for text in joined for word in text.words})
+    assert other.result["vocabulary"] != first.result["vocabulary"]
+    changes = {"id": "new"}, {"annotations": {"mine": [1]}}, {"annotations": {"rationale": [1]}}
+    for change in changes:
+        changed = [replace(joined[0], **change), *joined[1:]]
+        refused(tmp_path / "out", "another train;", train=changed, epochs=1)
+    swapped = [replace(one, text="", words=one.words[::-1]) for one in texts_for(30, seed=2)]
+    refused(tmp_path / "out", "another test;", train=joined, test=swapped, epochs=1)
+    elsewhere = [replace(one, annotations={"where": "row 3"}) for one in joined]
+    assert run(tmp_path / "out", elsewhere, epochs=1).result == other.result  # the same content
+
+
+def test_every_part_of_a_frozen_model_counts(tmp_path):
+    how = {"encoders": ("model",), "epochs": 1}
+    model = tiny("bert")
+    first = run(tmp_path / "out", model=model, **how)
+    assert first.study.manifest["counts"]["truncated"] == 0
+    short = replace(tiny("bert"), limit=4)
+    refused(tmp_path / "out", r"another model \(max_length\)", model=short, **how)
+    left = tiny("bert")
+    left.tokenizer.truncation_side = "left"
+    refused(tmp_path / "out", r"another model \(tokenizer\)", model=left, **how)
+    refused(tmp_path / "out", r"another model \(weights\)", model=tiny("bert", seed=5), **how)
+    cut = run(tmp_path / "out", model=short, fresh=True, **how)
+    assert cut.study.manifest["counts"]["truncated"] > 100  # of 111
+    assert run(tmp_path / "out", model=short, **how).result == cut.result
+
+
+def test_a_model_folder_that_was_replaced_is_another_model(tmp_path):
+    how = {"encoders": ("model", "vectors"), "epochs": 1}
+    both = {"model": tmp_path / "m", "vectors": tmp_path / "m"}
+    tiny("bert").save(tmp_path / "m")
+    run(tmp_path / "out", **both, **how)
+    shutil.copytree(tmp_path / "m", tmp_path / "copy")
+    copied = dict.fromkeys(both, tmp_path / "copy")
+    assert run(tmp_path / "out", **copied, **how).study.folder == tmp_path / "out"  # by content
+    shutil.rmtree(tmp_path / "m")
+    tiny("bert", seed=9).save(tmp_path / "m")
+    refused(tmp_path / "out", r"another vectors \(weights\), model \(weights\)", **both, **how)
+    run(tmp_path / "out", fresh=True, **both, **how)
+    run(tmp_path / "whole", model=load(tmp_path / "m"), vectors=load(tmp_path / "m"), **how)
+    assert table_bytes(tmp_path / "out") == table_bytes(tmp_path / "whole")
+
+
+def test_the_words_of_a_vector_file_count(tmp_path):
+    words, rng = (*GOOD, *BAD, *REST), np.random.default_rng(0)
+    numbers = [" ".join(f"{number:.3f}" for number in rng.normal(size=5)) for _ in words]
+    path, how = tmp_path / "vectors.txt", {"encoders": ("vectors",), "epochs": 1}
+
+    def vectors(order: tuple[str, ...]) -> Path:
+        path.write_text("\n".join(map(" ".join, zip(order, numbers, strict=True))))
+        return path
+
+    run(tmp_path / "out", vectors=vectors(words), **how)
+    refused(tmp_path / "out", r"another vectors \(content\)", vectors=vectors(words[::-1]), **how)
+    other = run(tmp_path / "out", vectors=path, fresh=True, **how)
+    renamed = path.rename(tmp_path / "renamed.txt")
+    assert run(tmp_path / "out", vectors=renamed, **how).result == other.result
+
+
+class OwnVectors:
+    """Vectors of a user's own, by which no result can be known again."""
+
+    def of(self, words: list[str]) -> np.ndarray:
+        return np.ones((len(words), 3), dtype=np.float32)
+
+
+def test_vectors_without_a_fingerprint_are_one_clear_error(tmp_path):
+    with pytest.raises(StudyError, match=r"OwnVectors .*has no fingerprint"):
+        run(tmp_path / "out", encoders=("vectors",), vectors=OwnVectors(), epochs=1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_published_numbers_and_every_option_count(tmp_path):
+    known = {("dot", "none", 10): 0.9}
+    run(tmp_path / "out", epochs=2)
+    refused(tmp_path / "out", "another published", published=known, epochs=2)
+    done = run(tmp_path / "out", published=known, epochs=2, fresh=True)
+    assert done.study.table("dynamics_summary")["published"].tolist() == [0.9]
+    options = {"epochs": 3, "dropout": 0.4, "l2": 0.02, "vw_penalty": 0.1, "optimizer": "adam"}
+    options |= {"learning_rate": 0.2, "lr_decay": 0.01, "batch_size": 10, "patience": 1, "dim": 9}
+    options |= {"min_count": 2, "record": 2, "rule": "paper", "tokenize": "blanks", "init": 0.2}
+    options |= {"by_encoder": {"affine": {"l2": 1.0}}}
+    assert {*pipeline._settings({})} <= {*options}  # an option that is added needs a case here
+    for name, value in options.items():
+        how = {"published": known, "epochs": 2, name: value}
+        refused(tmp_path / "out", f"another (.*, )?{name}", **how)
+    same = {"epochs": np.int64(2), "dim": np.int64(8), "dropout": np.float64(0.5), "vw_penalty": 0}
+    same |= {"seed": np.int64(0), "scales": [10], "workers": 2, "progress": True}
+    same |= {"published": {("dot", "none", 10.0): np.float64(0.9)}}
+    assert run(tmp_path / "out", **same).result == done.result
+
+
+def test_a_changed_cell_is_trained_again(tmp_path, monkeypatch):
+    how = {"scales": (1.0, 10.0, 100.0), "epochs": 2}
+    whole = run(tmp_path / "whole", **how)
+    with monkeypatch.context() as context:
+        context.setattr(pipeline, "assembled", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "out", **how)
+    row = entry_of(tmp_path / "out", "dot-none-1.0-0") / "cell.json"
+    found = json.loads(row.read_text())
+    found["row"]["accuracy"] = 0.123
+    row.write_text(json.dumps(found))
+    (entry_of(tmp_path / "out", "dot-none-10.0-0") / "tokens.parquet").write_bytes(b"")
+    words = entry_of(tmp_path / "out", "numbered texts") / "data.json"
+    words.write_text(words.read_text().replace("up", "pu"))
+    fits = counted_fits(monkeypatch)
+    assert run(tmp_path / "out", **how).result == whole.result
+    assert [cell.scale for cell in fits] == [1.0, 10.0]
+    assert table_bytes(tmp_path / "out") == table_bytes(tmp_path / "whole")
+
+
+def test_a_changed_result_is_refused(tmp_path):
+    run(tmp_path / "out", epochs=1)
+    path = tmp_path / "out" / "result.json"
+    path.write_text(path.read_text().replace("accuracy", "Accuracy", 1))
+    with pytest.raises(StudyError, match=r"result\.json has changed"):
+        run(tmp_path / "out", epochs=1)
+    assert "accuracy" in run(tmp_path / "out", epochs=1, fresh=True).result["cells"][0]
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_folder_of_an_earlier_attlas_opens_and_is_not_written_to(tmp_path, fresh):
+    done = run(tmp_path / "out", epochs=1)
+    path = tmp_path / "out" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for name in ("attlas", "kind", "files"):
+        del manifest[name]
+    path.write_text(json.dumps({**manifest, "identity": {"kind": "dynamics", "versions": {}}}))
+    before = {one: one.read_bytes() for one in (tmp_path / "out").rglob("*") if one.is_file()}
+    opened = Study.open(tmp_path / "out")
+    assert opened.manifest["dynamics"] == done.result
+    pd.testing.assert_frame_equal(opened.table("dynamics"), done.study.table("dynamics"))
+    with pytest.raises(StudyError, match="made by an earlier Attlas"):
+        run(tmp_path / "out", epochs=1, fresh=fresh)
+    after = {one: one.read_bytes() for one in (tmp_path / "out").rglob("*") if one.is_file()}
+    assert after == before
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_files_of_the_user_are_never_touched(tmp_path, monkeypatch, fresh):
+    for name in ("tables/mine.csv", "states/texas.csv", "cells/notes.txt"):
+        strange = tmp_path / name.partition("/")[0]
+        (strange / name).parent.mkdir(parents=True)
+        (strange / name).write_text("precious")
+        with pytest.raises(StudyError, match="is not empty"):
+            run(strange, epochs=1, fresh=fresh)
+        assert [*strange.iterdir()] == [(strange / name).parent]
+        assert (strange / name).read_text() == "precious"
+    out = tmp_path / "out"
+    with monkeypatch.context() as context:
+        context.setattr(pipeline, "assembled", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(out, epochs=1)
+    names = ("README.md", "tables/mine.csv", "states/mine.txt", "cells/mine.txt")
+    mine = [*(out / name for name in names), entry_of(out, "dot-none-10.0-0") / "mine.txt"]
+    for path in mine:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("precious")
+    done = run(out, epochs=1, fresh=fresh)
+    assert run(out, epochs=1, fresh=fresh).result == done.result
+    assert [path.read_text() for path in mine] == ["precious"] * 5
+
+
+def test_workers_import_nothing_from_the_working_folder(tmp_path, monkeypatch):
+    for name in ("json", "queue", "numpy", "torch", "sitecustomize", "attlas"):
+        (tmp_path / f"{name}.py").write_text(f"open('ran', 'w').write({name!r})\n1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
+    monkeypatch.setenv("PYTHONPATH", f".{os.pathsep}")
+    done = run(Path("out"), scales=(1.0, 10.0), epochs=1, workers=2)
+    assert not Path("ran").exists()
+    monkeypatch.undo()
+    run(tmp_path / "alone", scales=(1.0, 10.0), epochs=1)
+    assert table_bytes(tmp_path / done.study.folder) == table_bytes(tmp_path / "alone")
+
+
+def test_folders_to_import_from(tmp_path, monkeypatch):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    here = ["", ".", "lib", str(tmp_path), str(tmp_path / "link")]
+    monkeypatch.setattr(sys, "path", [*here, "/usr/lib"])
+    assert grid.import_folders() == ["/usr/lib"]
+    package = Path(grid.__file__).resolve().parents[2]
+    monkeypatch.chdir(package)
+    monkeypatch.setattr(sys, "path", [str(package), "/usr/lib"])
+    assert grid.import_folders() == ["/usr/lib", str(package)]  # Attlas itself has to be found
 
 
 def test_tables_do_not_depend_on_how_many_threads_multiply(tmp_path):
@@ -336,8 +574,8 @@ def test_numbered_texts_go_through_files(tmp_path):
     bags = {part: Bags(rng.integers(0, 7, 9), starts_of(np.array([2, 3, 4])), words) for part in grid.PARTS}
     codes = {part: rng.integers(0, 3, 3) for part in grid.PARTS}
     rows, states = ({name: rng.normal(size=(7, 4)).astype(np.float32) for name in names} for names in (("vectors", "model"), grid.PARTS))  # fmt: skip
-    Data(("a", "ü", "c"), bags, codes, rows, states).write(tmp_path / "data", "these texts")
-    again = Data.read(tmp_path / "data")
+    Data(("a", "ü", "c"), bags, codes, rows, states).write(tmp_path)
+    again = Data.read(tmp_path)
     assert again.classes == ("a", "ü", "c")
     for part in grid.PARTS:
         assert again.bags[part].words == words
@@ -370,7 +608,7 @@ def with_workers(monkeypatch) -> Iterator[Callable[..., None]]:
     def use(*codes: str) -> None:
         waiting = list(codes)
 
-        def start(folder: Path) -> subprocess.Popen[str]:
+        def start(folder: Path, data: str) -> subprocess.Popen[str]:
             code = waiting.pop(0)
             every.append(subprocess.Popen([sys.executable, "-c", code, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))  # fmt: skip
             if "it ends" in code:
@@ -389,13 +627,22 @@ def with_workers(monkeypatch) -> Iterator[Callable[..., None]]:
 
 
 def grid_of(small: SimpleNamespace, folder: Path, workers: int = 2) -> dict[Cell, grid.Fitted]:
-    return run_grid(folder, lambda: small.data, small.cells, small.options, "texts", workers, lambda done, total: None)
+    states = States(folder)
+    return run_grid(states, lambda: small.data, "texts", small.options, workers, lambda *_: None)
 
 
 FAILS = "import sys, time; sys.stdin.readline(); print('{\"error\": \"no such luck\"}', flush=True); time.sleep(20)"  # fmt: skip
 SLOW = "import sys, time; sys.stdin.readline(); print('{\"epoch\": 1}', flush=True); time.sleep(12); print('{\"done\": true}', flush=True)"  # fmt: skip
 BABBLES = "import sys, time; print('hello', flush=True); time.sleep(12)"
-KILLED = "import os, pathlib, sys; sys.stdin.readline(); (pathlib.Path(sys.argv[1]) / 'dot-none-1.0-0.json.tmp').write_text('{'); os.kill(os.getpid(), 9)"  # fmt: skip
+KILLED = """
+import json, os, pathlib, sys
+place = pathlib.Path(sys.argv[1])
+key = json.loads(sys.stdin.readline())["key"]
+for folder in (place / ".attlas-abcdefgh.tmp", place / key):
+    folder.mkdir()
+    (folder / "cell.json").write_text("{")
+os.kill(os.getpid(), 9)
+"""
 
 
 def test_what_goes_wrong_in_a_worker_is_said_and_stops_all(tmp_path, with_workers, small):
@@ -415,9 +662,9 @@ def test_a_worker_that_ends_or_babbles_is_one_clear_error(tmp_path, with_workers
     assert time.monotonic() - began < 8
 
 
-def test_with_a_worker_killed_it_goes_on_to_the_same(tmp_path, with_workers, small):
+def test_with_a_worker_killed_it_resumes_to_the_same(tmp_path, with_workers, small):
     whole = grid_of(small, tmp_path / "whole", 1)
-    with_workers(KILLED, KILLED)
+    with_workers(KILLED, SLOW)
     with pytest.raises(StudyError, match=r"a worker ended while it trained dot-none-1.*exit code -9"):
         grid_of(small, tmp_path / "out")
     for cell, found in grid_of(small, tmp_path / "out", 1).items():
@@ -427,11 +674,13 @@ def test_with_a_worker_killed_it_goes_on_to_the_same(tmp_path, with_workers, sma
 
 
 def test_a_worker_speaks_in_lines(tmp_path, small, attlas_start: Start):
-    small.data.write(tmp_path / grid.DATA, "texts")
+    states = States(tmp_path)
+    with states.make("data") as folder:
+        small.data.write(folder)
     jobs = [grid._job(cell, small.options[cell], "texts", True) for cell in small.cells]
     wild = {**jobs[0], "options": {**jobs[0]["options"], "optimizer": "sgd", "learning_rate": 1e30, "dropout": 0.0, "epochs": 9}}  # fmt: skip
     lines = "\n".join(map(json.dumps, [wild, *jobs]))
-    code = f"import io, sys, pathlib; from attlas.dynamics.worker import main; sys.stdin = io.StringIO({lines!r}); main(pathlib.Path({str(tmp_path)!r}))"  # fmt: skip
+    code = f"import io, sys, pathlib; from attlas.dynamics.worker import main; sys.stdin = io.StringIO({lines!r}); main(pathlib.Path({str(tmp_path)!r}), 'data')"  # fmt: skip
     process = attlas_start(code=code)
     out, error = process.communicate(120)
     said = [json.loads(line) for line in out.splitlines()]
@@ -439,10 +688,10 @@ def test_a_worker_speaks_in_lines(tmp_path, small, attlas_start: Start):
     assert "smaller learning rate" in next(one["error"] for one in said if "error" in one)
     assert [one for one in said if "error" not in one][-10:] == [*({"epoch": number} for number in range(4)), {"done": True}] * 2  # fmt: skip
     for job, cell in zip(jobs, small.cells, strict=True):
-        found = grid.written(tmp_path, cell, job["key"])
+        found = grid.written(states, job["key"])
         assert found is not None
         assert found.row["scale"] == cell.scale
-        assert grid.written(tmp_path, cell, "another key") is None
+    assert grid.written(states, "another key") is None
 
 
 @pytest.mark.parametrize("workers", [0, -1])
@@ -461,14 +710,14 @@ def workers_of(folder: Path) -> list[psutil.Process]:
     return out
 
 
-def test_killed_among_its_workers_it_goes_on_to_the_same_bytes_as_one_alone(home, tmp_path, attlas_start: Start):
+def test_killed_among_its_workers_it_resumes_to_the_same_bytes_as_one_alone(home, tmp_path, attlas_start: Start):
     out = tmp_path / "out"
 
     def start() -> Started:
         return attlas_start(*home.command, "--out", out, "--workers", "2", "--json")
 
     def there() -> dict[str, int]:
-        return {path.name: path.stat().st_mtime_ns for path in (out / grid.CELLS).glob("dot-*.json")}
+        return {path.parent.name: path.stat().st_mtime_ns for path in cells_in(out)}
 
     assert kill_when(start(), lambda: bool(there()))
     deadline = time.monotonic() + 60
@@ -497,7 +746,7 @@ def test_killed_among_its_workers_it_goes_on_to_the_same_bytes_as_one_alone(home
 def test_interrupted_it_says_how_to_go_on(home, tmp_path, attlas_start: Start):
     process = attlas_start(*home.command, "--out", tmp_path / "out", "--workers", "1")
     deadline = time.monotonic() + 120
-    while not [*(tmp_path / "out" / grid.CELLS).glob("dot-*.json")] and process.poll() is None and time.monotonic() < deadline:  # fmt: skip
+    while not cells_in(tmp_path / "out") and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
     said, error = process.communicate(60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -12,11 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attlas.core.errors import AttlasError
 from attlas.corpora.synthetic import synthetic
 from attlas.papers import dynamics
 from attlas.papers.dynamics import MODELS, PARTS, PUBLISHED, accuracy_lines, own_words, reproduce, texts_of
 from attlas.studies import Study
+from attlas.support.errors import AttlasError
 
 RUN = [name for name in PARTS if name not in ("news1", "imdb")]  # which go the same way as the other two
 GROUPS = ("rec.motorcycles", "rec.sport.baseball", "rec.sport.hockey", "sci.med", "talk.politics.guns")
@@ -71,6 +72,27 @@ def test_every_part_is_run_and_all_cells_stand_beside_the_published(root: Path, 
     assert all(path.is_file() for path in done.pictures)
     again = reproduce(root, tmp_path, parts=["sst"], seeds=1, workers=1, progress=False)
     assert again.markdown() == text
+    check_differences(root, tmp_path)
+
+
+def check_differences(root: Path, folder: Path) -> None:
+    """Cells of other data, or of other seeds, are not compared with what was published."""
+    said: list[str] = []
+    other = folder.with_name("other-data")
+    shutil.copytree(root, other)
+    packed(other / "sst" / "dev_binary.tsv.gz", ["1\tp0 n0", "0\tg0 n1"])
+    options = {"parts": ["differences"], "workers": 1, "progress": False, "say": said.append}
+    done = reproduce(other, folder, seeds=1, **options)
+    assert "points over 20 cells" in done.markdown()  # of news2 alone
+    assert {"news2", "synthetic"} <= done.parts.keys()
+    assert not {"sst", "flow", "penalty", "frozen"} & done.parts.keys()
+    for name in ("sst", "flow", "penalty", "frozen"):
+        why = "it was made from other data (sst/dev_binary.tsv)"
+        assert f"part {name} of an earlier run is left out: {why}; run it again" in said
+    assert not list(folder.glob("sst-*.png"))
+    done = reproduce(other, folder, seeds=2, **options)
+    assert set(done.parts) == {"differences"}
+    assert done.markdown() == ""
 
 
 def test_texts_are_cut_as_the_paper_cuts_them(root: Path) -> None:

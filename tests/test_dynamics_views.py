@@ -14,6 +14,7 @@ import pytest
 
 from attlas.cli.app import say_experiment
 from attlas.studies.derived import Experiment, write_derived
+from attlas.studies.folder import Folder
 from attlas.studies.opened import Study
 from attlas.views import charts, dynamics
 from attlas.views.findings import CELL, dynamics_findings, facts, findings, model_title, where_it_breaks, with_intervals
@@ -102,9 +103,11 @@ def study_of(folder: Path, tables: dict[str, pd.DataFrame], classes: Sequence[st
     about = {"cells": [], "classes": list(classes), "positive": classes[1] if len(classes) == 2 else None, "texts": {"train": 6920, "dev": 872, "test": 1821}}  # fmt: skip
     manifest = {
         "model": {"name": "attention classifiers", "class": "AttentionClassifier", "n_layers": 1, "n_heads": 1, "max_length": 0, "state_sha256": None}, "corpus": {"name": "sst", "fingerprint": "0" * 20, "labels": {}},
-        "counts": {"analysed": 1821, "read": 1821, "tokens": 35000, "truncated": 0, "tokens_cut": 0, "quarantined": 0}, "versions": {"torch": "2", "transformers": "5"}, "identity": {"kind": "dynamics"}, "dynamics": about, "seconds": 12.0,
+        "counts": {"analysed": 1821, "read": 1821, "tokens": 35000, "truncated": 0, "tokens_cut": 0, "quarantined": 0}, "versions": {"torch": "2", "transformers": "5"}, "dynamics": about, "seconds": 12.0,
     }  # fmt: skip
-    return write_derived(folder, manifest, tables)
+    place = Folder(folder, "dynamics")
+    with place.claim({"source": "0" * 64}):
+        return write_derived(place, manifest, tables)
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 
 import attlas
 from attlas.core.batch import Batch
-from attlas.core.errors import AttlasError, CorpusError, MeasureError, ModelError
 from attlas.core.text import Text
 from attlas.explain import METHODS, agreement, explain, faithfulness, gradients, integrated_gradients, perturbed
 from attlas.explain.gradients import Field, row_bytes
@@ -33,6 +32,7 @@ from attlas.explain.integrated import integrate
 from attlas.explain.target import Target
 from attlas.models import Model
 from attlas.models.lengthen import lengthen
+from attlas.support.errors import AttlasError, CorpusError, MeasureError, ModelError
 from attlas.testing import tiny, tiny_tokenizer
 from tests.conftest import stirred
 

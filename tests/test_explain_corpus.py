@@ -14,7 +14,6 @@ import pytest
 import torch
 
 import attlas
-from attlas.core.errors import AttlasError, MeasureError, ModelError, StudyError
 from attlas.core.masks import Keep
 from attlas.core.text import Text
 from attlas.explain import (
@@ -30,6 +29,7 @@ from attlas.explain import (
 from attlas.measures import measures_of
 from attlas.models import Model
 from attlas.studies import Study
+from attlas.support.errors import AttlasError, MeasureError, ModelError, StudyError
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
 from tests.conftest import Start, stirred
 from tests.test_explain import TEXT, batch_of, classifier, gpt2_classifier, not_a_number
@@ -494,7 +494,7 @@ def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_sta
         f"attlas.study(attlas.load({str(folder)!r}, task='auto'), {str(data)!r}, [{one!r}], 'broken', workers=1)"
     )
     states = tmp_path / "broken" / "states"
-    assert kill_when(attlas_start(code=code), lambda: len(list(states.glob("[0-9]*[0-9]"))) >= 2)
+    assert kill_when(attlas_start(code=code), lambda: len(list(states.glob("*/entry.json"))) >= 2)
     with pytest.raises(StudyError, match="not complete"):
         Study.open(tmp_path / "broken")
     broken, whole = run("broken"), run("whole")
@@ -502,5 +502,5 @@ def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_sta
     assert broken.manifest["counts"] == whole.manifest["counts"]
     assert broken.quarantine.read_bytes() == whole.quarantine.read_bytes()
     assert whole.manifest["measures"] == {"explanations": repr(one)}
-    with pytest.raises(StudyError, match="belongs to another study"):
+    with pytest.raises(StudyError, match="was made with another measures"):
         attlas.study(attlas.load(folder, task="auto"), data, [Explanations()], tmp_path / "broken")

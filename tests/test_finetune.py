@@ -1,13 +1,16 @@
-"""Fine-tuning: it learns, goes on where it was stopped to the same weights, keeps apart what must be kept apart, and refuses clearly."""
+"""Fine-tuning: it learns, resumes to the same weights, keeps apart what must be kept apart, and refuses clearly."""
 
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +24,12 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import attlas
-from attlas.core.errors import AttlasError, CorpusError, ModelError, StudyError
-from attlas.core.files import claimed
 from attlas.corpora import labelled, split
 from attlas.models import finetune as module
 from attlas.models.finetune import base_of, finetune, logits_of, mcc_and_accuracy
+from attlas.support.errors import AttlasError, CorpusError, ModelError, StudyError
+from attlas.support.files import is_temporary, locked
+from attlas.support.fingerprint import fingerprint
 from attlas.testing import tiny
 from tests.conftest import Start
 
@@ -100,6 +104,7 @@ def test_it_learns_what_can_be_learnt_and_writes_a_model(bert: Path, tmp_path: P
         ".lock",
         "config.json",
         "finetune.json",
+        "manifest.json",
         "model.safetensors",
         "tokenizer.json",
         "tokenizer_config.json",
@@ -184,10 +189,16 @@ def test_scores_are_those_of_the_likeliest_labels() -> None:
     }
 
 
-# --- stopping and going on ------------------------------------------------------------------------------------------
+# --- interrupting and resuming ----------------------------------------------------------------------------------
 
 
-def test_killed_after_a_checkpoint_it_goes_on_to_the_same_weights(
+def entries(folder: Path) -> list[Path]:
+    """The checkpoints that can be resumed from."""
+    found = [path.parent for path in folder.glob("states/*/entry.json")]
+    return [path for path in found if not is_temporary(path)]
+
+
+def test_killed_after_a_checkpoint_it_resumes_to_the_same_bytes(
     bert: Path, tmp_path: Path, attlas_start: Start
 ) -> None:
     train, dev = tmp_path / "train.jsonl", tmp_path / "dev.jsonl"
@@ -199,23 +210,33 @@ def test_killed_after_a_checkpoint_it_goes_on_to_the_same_weights(
     process = attlas_start("finetune", "--data", train, "--dev", dev, "--model", bert, "--out", broken, *options)
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline and process.poll() is None:
-        if any(broken.glob("checkpoints/checkpoint-*/trainer_state.json")):
+        if entries(broken):
             process.send_signal(signal.SIGKILL)
             break
         time.sleep(0.002)
     assert process.wait(60) == -signal.SIGKILL
-    assert json.loads((broken / "finetune.json").read_text())["status"] == "running"
-    assert not (broken / "model.safetensors").exists()
-    assert base_of(broken) == str(bert)
-    checkpoints = {path.name for path in (broken / "checkpoints").iterdir()}
-    assert checkpoints, "nothing to go on from"
+    assert json.loads((broken / "manifest.json").read_text())["status"] == "running"
+    assert {path.name for path in broken.iterdir()} == {".lock", "manifest.json", "states"}
+    assert base_of(broken) is None  # there is no model yet
+    assert entries(broken), "nothing to resume from"
     resumed = finetune(train, str(bert), broken, dev=str(dev), **settings, progress=False)
     whole = finetune(train, str(bert), tmp_path / "whole", dev=dev, **settings)
     assert resumed.record["history"] == whole.record["history"]
     assert len(whole.record["history"]) == 6
-    assert same_weights(resumed.folder, whole.folder)
+    assert_same_model(resumed.folder, whole.folder)
     assert resumed.scores == whole.scores
-    assert not (broken / "checkpoints").exists()
+    assert not (broken / "states").exists()
+
+
+def assert_same_model(left: Path, right: Path) -> None:
+    """The same files, byte for byte, but for the record with its seconds."""
+    one, two = files_of(left), files_of(right)
+    assert one.keys() == two.keys()
+    assert {name for name in one if one[name] != two[name]} <= {"finetune.json", "manifest.json"}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 class StoppedError(Exception):
@@ -236,7 +257,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, step: int | None) -> list[int]:
 
 
 @pytest.mark.parametrize("step", [1, 3, 4, 5, 6], ids=lambda step: f"step {step}")
-def test_stopped_anywhere_it_goes_on_from_the_last_epoch(
+def test_stopped_anywhere_it_resumes_from_the_last_epoch(
     step: int, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path
 ) -> None:
     stop_at(monkeypatch, step)
@@ -245,7 +266,7 @@ def test_stopped_anywhere_it_goes_on_from_the_last_epoch(
     steps = stop_at(monkeypatch, None)
     done = finetune(toy(32), bert, tmp_path / "out", dev=toy(12, 1), **SHORT)
     assert steps == list(range((step - 1) // 2 * 2 + 1, 7))
-    assert same_weights(done.folder, undisturbed)
+    assert_same_model(done.folder, undisturbed)
 
 
 SHORT = {"epochs": 3, "learning_rate": 1e-3, "batch_size": 16, "patience": 3}
@@ -260,7 +281,7 @@ def undisturbed(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return done.folder
 
 
-def test_patience_is_not_forgotten_when_it_goes_on(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patience_is_not_forgotten_when_it_resumes(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scores, settings = [0.5, 0.4, 0.3, 0.9, 0.9, 0.9], {"epochs": 5, "patience": 2, "learning_rate": 1e-3}
     script(monkeypatch, scores)
     whole = finetune(toy(32), bert, tmp_path / "whole", dev=toy(8, 1), **settings)
@@ -275,18 +296,205 @@ def test_patience_is_not_forgotten_when_it_goes_on(bert: Path, tmp_path: Path, m
     assert same_weights(broken.folder, whole.folder)
 
 
-def test_a_checkpoint_that_is_not_whole_is_passed_over(
+@pytest.mark.parametrize("scores", [[0.5, 0.4, 0.3], [0.1, 0.4, 0.3, 0.9]], ids=["patience", "all epochs"])
+def test_stopped_after_the_last_epoch_nothing_is_trained_again(
+    scores: list[float], bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: dict[str, Any] = {"epochs": 4, "patience": 2, "learning_rate": 1e-3, "dev": toy(8, 1)}
+    script(monkeypatch, scores)
+    whole = finetune(toy(32), bert, tmp_path / "whole", **settings)
+    script(monkeypatch, scores)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_json", stopped)
+        with pytest.raises(StoppedError):
+            finetune(toy(32), bert, tmp_path / "out", **settings)
+    steps = stop_at(monkeypatch, None)
+    done = finetune(toy(32), bert, tmp_path / "out", **settings)
+    assert steps == []
+    assert [row["mcc"] for row in done.record["history"]] == scores
+    assert done.record["history"] == whole.record["history"]
+    assert_same_model(done.folder, whole.folder)
+
+
+def stopped(*_: Any, **__: Any) -> Any:
+    raise StoppedError
+
+
+@pytest.fixture
+def interrupted(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fine-tuning that ended in its third epoch; the second was better than the first."""
+    script(monkeypatch, [0.5, 0.6, 0.4])
+    stop_at(monkeypatch, 5)
+    with pytest.raises(StoppedError):
+        finetune(toy(32), bert, tmp_path / "out", dev=toy(12, 1), **SHORT)
+    assert len(entries(tmp_path / "out")) == 1
+    return tmp_path / "out"
+
+
+FILES = ["model.safetensors", "optimizer.pt", "rng_state.pth", "scheduler.pt", "trainer_state.json"]
+
+
+@pytest.mark.parametrize("name", [*FILES, "entry.json"])
+@pytest.mark.parametrize("damage", ["changed", "gone"])
+def test_a_damaged_checkpoint_is_never_used(
+    name: str, damage: str, bert: Path, interrupted: Path, monkeypatch: pytest.MonkeyPatch, scripted: Path
+) -> None:
+    (file,) = (path for path in interrupted.rglob(name) if not path.is_symlink())
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-1] + b"?")
+    script(monkeypatch, [0.5, 0.6, 0.4])
+    steps = stop_at(monkeypatch, None)
+    done = finetune(toy(32), bert, interrupted, dev=toy(12, 1), **SHORT)
+    assert steps == [1, 2, 3, 4, 5, 6]
+    assert same_weights(done.folder, scripted)
+
+
+@pytest.fixture(scope="module")
+def scripted(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the interrupted fine-tuning would have been."""
+    with pytest.MonkeyPatch.context() as patch:
+        script(patch, [0.5, 0.6, 0.4])
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        place = tmp_path_factory.mktemp("scripted") / "out"
+        done = finetune(toy(32), bert, place, dev=toy(12, 1), **SHORT)
+        torch.set_num_threads(before)
+    return done.folder
+
+
+def test_a_last_checkpoint_without_the_best_one_is_not_used(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = [0.5, 0.4, 0.3]
+    script(monkeypatch, scores)
+    whole = finetune(toy(32), bert, tmp_path / "whole", dev=toy(12, 1), **SHORT)
+    script(monkeypatch, scores)
+    stop_at(monkeypatch, 5)
+    with pytest.raises(StoppedError):
+        finetune(toy(32), bert, tmp_path / "out", dev=toy(12, 1), **SHORT)
+    (best,) = (tmp_path / "out").glob("states/*/checkpoint-2/model.safetensors")
+    assert len(entries(tmp_path / "out")) == 2
+    best.write_bytes(best.read_bytes()[:-1] + b"?")
+    script(monkeypatch, scores)
+    steps = stop_at(monkeypatch, None)
+    done = finetune(toy(32), bert, tmp_path / "out", dev=toy(12, 1), **SHORT)
+    assert steps == [1, 2, 3, 4, 5, 6]
+    assert same_weights(done.folder, whole.folder)
+
+
+def test_only_what_an_entry_lists_is_given_to_the_trainer(
+    bert: Path, interrupted: Path, monkeypatch: pytest.MonkeyPatch, scripted: Path
+) -> None:
+    (entry,) = entries(interrupted)
+    (entry / "checkpoint-4/scaler.pt").write_bytes(b"planted")
+    (entry / "checkpoint-4/pytorch_model.bin").write_bytes(b"planted")
+    stray = interrupted / "states" / ("0" * 64) / "checkpoint-9"
+    shutil.copytree(entry / "checkpoint-4", stray)
+    shutil.copy(entry / "entry.json", stray.parent)
+    seen: list[set[str]] = []
+
+    class Spied(module.Trainer):  # type: ignore[name-defined,misc]
+        def train(self, resume_from_checkpoint: str | None = None) -> Any:
+            assert resume_from_checkpoint is not None
+            place = Path(resume_from_checkpoint)
+            seen.append({path.name for path in place.iterdir()})
+            assert [path.name for path in place.parent.iterdir()] == ["checkpoint-4"]
+            state = json.loads((place / "trainer_state.json").read_text())
+            assert state["best_model_checkpoint"] == str(place)
+            return super().train(resume_from_checkpoint=resume_from_checkpoint)
+
+    monkeypatch.setattr(module, "Trainer", Spied)
+    script(monkeypatch, [0.4])
+    steps = stop_at(monkeypatch, None)
+    done = finetune(toy(32), bert, interrupted, dev=toy(12, 1), **SHORT)
+    assert steps == [5, 6]
+    assert seen
+    assert set(FILES) <= seen[0]
+    assert not seen[0] & {"scaler.pt", "pytorch_model.bin"}
+    assert same_weights(done.folder, scripted)
+
+
+def test_checkpoints_are_kept_where_there_are_no_hard_links(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path
 ) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise OSError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
     stop_at(monkeypatch, 3)
     with pytest.raises(StoppedError):
         finetune(toy(32), bert, tmp_path / "out", dev=toy(12, 1), **SHORT)
-    half = tmp_path / "out/checkpoints/checkpoint-4"
-    half.mkdir()
-    (half / "model.safetensors").write_bytes(b"half")
-    stop_at(monkeypatch, None)
+    steps = stop_at(monkeypatch, None)
     done = finetune(toy(32), bert, tmp_path / "out", dev=toy(12, 1), **SHORT)
-    assert same_weights(done.folder, undisturbed)
+    assert steps == [3, 4, 5, 6]
+    assert_same_model(done.folder, undisturbed)
+
+
+@pytest.mark.parametrize("share", [0.5, 1.2], ids=["at the weights", "at the optimizer"])
+def test_a_full_disk_is_one_line_and_it_resumes(
+    share: float, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path
+) -> None:
+    resource = pytest.importorskip("resource")
+    size = int(share * (bert / "model.safetensors").stat().st_size)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        with pytest.raises(StudyError, match="written") as caught:
+            finetune(toy(32), bert, tmp_path / "out", dev=toy(12, 1), **SHORT)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "\n" not in str(caught.value)
+    done = finetune(toy(32), bert, tmp_path / "out", dev=toy(12, 1), **SHORT)
+    assert_same_model(done.folder, undisturbed)
+
+
+def test_checkpoints_of_another_fine_tuning_are_not_used(
+    bert: Path, interrupted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = stop_at(monkeypatch, None)
+    finetune(toy(32, 5), bert, interrupted, dev=toy(12, 1), fresh=True, **SHORT)
+    assert steps == [1, 2, 3, 4, 5, 6]
+
+
+def test_stopped_while_it_is_published_it_resumes(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"dev": toy(8, 1), "hold_out": 0.25, "head_only": True}
+    whole = finetune(toy(32), bert, tmp_path / "whole", **options)
+    for number in count(1):
+        out = tmp_path / str(number)
+        with monkeypatch.context() as patch:
+            left = stop_at_move(patch, number)
+            try:
+                finetune(toy(32), bert, out, **options)
+            except StoppedError:
+                assert left == [0]
+        if left != [0]:
+            break
+        if number > 1:
+            assert json.loads((out / "manifest.json").read_text())["status"] == "running"
+        done = finetune(toy(32), bert, out, **options)
+        assert_same_model(done.folder, whole.folder)
+    assert number > 2 * len(NAMES)  # each file is moved into the stage, and out of it
+
+
+def stop_at_move(patch: pytest.MonkeyPatch, number: int) -> list[int]:
+    """End a run at its n-th move of a file into its place; how many moves are left until then."""
+    from attlas.models import model
+    from attlas.studies import folder
+    from attlas.support import files
+
+    left, move = [number], files.move
+
+    def counted(source: Path, target: Path) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise StoppedError
+        move(source, target)
+
+    for place in (files, folder, model):
+        patch.setattr(place, "move", counted)
+    return left
 
 
 def test_the_same_call_returns_at_once(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,11 +504,145 @@ def test_the_same_call_returns_at_once(bert: Path, tmp_path: Path, monkeypatch: 
     def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("it was run again")
 
-    monkeypatch.setattr(module, "load", refuse)
     monkeypatch.setattr(module, "Trainer", refuse)
+    monkeypatch.setattr(attlas.Model, "encode", refuse)
     again = finetune(toy(32), str(bert), str(tmp_path / "out"), **ONCE)
     assert again.record == first.record
     assert {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")} == before
+
+
+# --- what it is known by --------------------------------------------------------------------------------------------
+
+
+def test_names_do_not_count(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = finetune(toy(32), bert, tmp_path / "out", head_only=True)
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in toy(32)))
+    shutil.copytree(bert, tmp_path / "copy")
+    (tmp_path / "copy/README.md").write_text("not a part of the model")
+    (tmp_path / "link").symlink_to(bert)
+    monkeypatch.setattr(module, "_run", stopped)
+    monkeypatch.chdir(bert.parent)
+    for base in (
+        bert.name,
+        f"./{bert.name}",
+        str(bert),
+        bert.parent / "." / bert.name,
+        tmp_path / "copy",
+        tmp_path / "link",
+    ):
+        assert finetune(toy(32), base, first.folder, head_only=True).record == first.record
+    assert finetune(tmp_path / "texts.jsonl", bert, first.folder, head_only=True).record == first.record
+
+
+def test_a_classifier_is_the_same_as_an_object_and_as_a_folder(tmp_path: Path) -> None:
+    model = tiny("bert", task="classify")
+    model.save(tmp_path / "model")
+    options: dict[str, Any] = {"dev": toy(8, 1), "head_only": True}
+    first = finetune(toy(32), tmp_path / "model", tmp_path / "out", **options)
+    for given in (model, (model.network, model.tokenizer), attlas.load(tmp_path / "model", task="auto")):
+        assert finetune(toy(32), given, first.folder, **options).record == first.record
+    with torch.no_grad():
+        model.network.classifier.bias.add_(1)
+    with pytest.raises(StudyError, match=r"was made with another head; .*--fresh"):
+        finetune(toy(32), model, first.folder, **options)
+    model.tokenizer.truncation_side = "left"
+    with pytest.raises(StudyError, match=r"was made with another model \(tokenizer\), head; "):
+        finetune(toy(32), model, first.folder, **options)
+
+
+def rewrite_json(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def move_a_weight(folder: Path) -> None:
+    model = attlas.load(folder)
+    with torch.no_grad():
+        next(model.network.parameters()).view(-1)[5].add_(0.5)
+    model.network.save_pretrained(folder)
+
+
+OTHER_BASES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "a weight": (move_a_weight, "weights"),
+    "the configuration": (lambda base: rewrite_json(base / "config.json", layer_norm_eps=1e-6), "config"),
+    "the vocabulary": (
+        lambda base: (base / "tokenizer.json").write_text(
+            (base / "tokenizer.json").read_text().replace('"cat"', '"cot"')
+        ),
+        "tokenizer",
+    ),
+    "a setting of the tokenizer": (
+        lambda base: rewrite_json(base / "tokenizer_config.json", truncation_side="left"),
+        "tokenizer",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", OTHER_BASES)
+def test_another_base_in_the_same_folder_is_another(change: str, bert: Path, tmp_path: Path) -> None:
+    base = shutil.copytree(bert, tmp_path / "base")
+    first = finetune(toy(32), base, tmp_path / "out", head_only=True)
+    before = files_of(first.folder)
+    alter, named = OTHER_BASES[change]
+    alter(base)
+    with pytest.raises(StudyError, match=rf"was made with another model \(.*{named}.*\).*; pass fresh=True"):
+        finetune(toy(32), base, first.folder, head_only=True)
+    assert files_of(first.folder) == before
+
+
+def test_another_base_at_the_same_relative_path_is_another(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("here", "there"):
+        shutil.copytree(bert, tmp_path / name / "base")
+    move_a_weight(tmp_path / "there/base")
+    monkeypatch.chdir(tmp_path / "here")
+    finetune(toy(32), "base", tmp_path / "out", head_only=True)
+    monkeypatch.chdir(tmp_path / "there")
+    with pytest.raises(StudyError, match=r"another model \(weights\)"):
+        finetune(toy(32), "base", tmp_path / "out", head_only=True)
+
+
+def test_every_field_of_a_text_counts(bert: Path, tmp_path: Path) -> None:
+    def texts(**change: Any) -> list[attlas.Text]:
+        made = [attlas.Text(row["id"], row["text"], row["label"]) for row in toy(32)]
+        fields = {"id": made[3].id, "text": made[3].text, "label": made[3].label, **change}
+        made[3] = attlas.Text(**fields)
+        return made
+
+    first = finetune(texts(), bert, tmp_path / "out", hold_out=0.25, head_only=True)
+    one = texts()[3]
+    words = tuple(one.text.split())
+    changes: list[dict[str, Any]] = [
+        {"id": "other"},
+        {"text": f"{one.text} mat"},
+        {"label": "neg" if one.label == "pos" else "pos"},
+        {"words": words},
+        {"annotations": {"global": [(0, 3)]}},
+        {"annotations": {"rationale": [(0, 3)]}},
+        {"annotations": {"mine": 1}},
+    ]
+    assert len({fingerprint(texts(**change)) for change in changes}) == len(changes)
+    for change in changes:
+        with pytest.raises(StudyError, match="was made with another texts; "):
+            finetune(texts(**change), bert, first.folder, hold_out=0.25, head_only=True)
+    dev = finetune(texts(), bert, tmp_path / "dev", dev=texts(), head_only=True)
+    with pytest.raises(StudyError, match="was made with another dev; "):
+        finetune(texts(), bert, dev.folder, dev=texts(annotations={"mine": 1}), head_only=True)
+
+
+def test_other_global_tokens_are_another_model(saved: Callable[[str], Path], tmp_path: Path) -> None:
+    model = attlas.load(saved("longformer"), task="classify", labels=["neg", "pos"])
+    first = finetune(toy(32), model, tmp_path / "out", head_only=True)
+    assert finetune(toy(32), model, first.folder, head_only=True).record == first.record
+    other = attlas.load(model, global_tokens="special")
+    with pytest.raises(StudyError, match=r"another model \(global_tokens\); "):
+        finetune(toy(32), other, first.folder, head_only=True)
+
+
+def test_equal_numbers_of_other_types_are_equal(bert: Path, tmp_path: Path) -> None:
+    first = finetune(toy(32), bert, tmp_path / "out", head_only=True, learning_rate=1.0)
+    options: dict[str, Any] = {"learning_rate": 1, "epochs": np.int64(4), "hold_out": 0, "seed": np.int8(0)}
+    assert finetune(toy(32), bert, first.folder, head_only=True, **options).record == first.record
 
 
 def test_another_fine_tuning_is_refused_unless_fresh(bert: Path, saved: Callable[[str], Path], tmp_path: Path) -> None:
@@ -321,11 +663,11 @@ def test_another_fine_tuning_is_refused_unless_fresh(bert: Path, saved: Callable
     }
     for name, change in others.items():
         options = {"texts": toy(32), "model": bert, **ONCE, **change}
-        with pytest.raises(StudyError, match=f"belongs to another fine-tuning .*{name}.* differ.*--fresh"):
+        with pytest.raises(StudyError, match=rf"was made with another .*\b{name}\b.*; .*--fresh"):
             finetune(out=first.folder, **options)
         assert (first.folder / "model.safetensors").read_bytes() == weights
     swapped = [{**row, "label": {"neg": "pos", "pos": "neg"}[row["label"]]} for row in toy(32)]
-    with pytest.raises(StudyError, match="texts differ"):
+    with pytest.raises(StudyError, match="was made with another texts; "):
         finetune(swapped, bert, first.folder, **ONCE)
     again = finetune(swapped, bert, first.folder, fresh=True, **ONCE)
     assert (first.folder / "model.safetensors").read_bytes() != weights
@@ -349,33 +691,180 @@ def test_a_model_is_not_thrown_away_to_be_fine_tuned(bert: Path, tmp_path: Path)
 
 def test_fresh_removes_its_own_files_and_nothing_else(bert: Path, tmp_path: Path) -> None:
     first = finetune(toy(32), bert, tmp_path / "out", hold_out=0.25, head_only=True)
-    (first.folder / "notes.txt").write_text("mine")
+    mine = {"README.md": b"mine", "checkpoints/mine.bin": b"mine too", "states/mine.txt": b"and this"}
+    for name, content in mine.items():
+        (first.folder / name).parent.mkdir(exist_ok=True)
+        (first.folder / name).write_bytes(content)
     finetune(toy(32, 3), bert, first.folder, head_only=True, fresh=True)
-    assert (first.folder / "notes.txt").read_text() == "mine"
+    after = files_of(first.folder)
+    assert {name: after[name] for name in mine} == mine
     assert not (first.folder / "held_out.jsonl").exists()
+    (first.folder / "held_out.jsonl").write_bytes(b"mine again")
+    with pytest.raises(StudyError, match=r"held_out.jsonl was not written by Attlas; move it away"):
+        finetune(toy(32), bert, first.folder, hold_out=0.25, head_only=True, fresh=True)
+    assert (first.folder / "held_out.jsonl").read_bytes() == b"mine again"
+    done = finetune(toy(32), bert, first.folder, head_only=True, fresh=True)
+    after = files_of(done.folder)
+    assert {name: after[name] for name in mine} == mine
+    assert after["held_out.jsonl"] == b"mine again"
+
+
+def test_fresh_stopped_while_it_clears_leaves_nothing_that_is_used(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path
+) -> None:
+    other = finetune(toy(32, 5), bert, tmp_path / "other", dev=toy(12, 1), **SHORT)
+    with monkeypatch.context() as patch:
+        patch.setattr("attlas.studies.folder.remove", stopped)
+        with pytest.raises(StoppedError):
+            finetune(toy(32), bert, other.folder, dev=toy(12, 1), fresh=True, **SHORT)
+    with pytest.raises(StudyError, match="was made with another texts"):
+        finetune(toy(32), bert, other.folder, dev=toy(12, 1), **SHORT)
+    done = finetune(toy(32), bert, other.folder, dev=toy(12, 1), fresh=True, **SHORT)
+    assert_same_model(done.folder, undisturbed)
+
+
+NAMES = [
+    "config.json",
+    "finetune.json",
+    "held_out.jsonl",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+]
+
+
+@pytest.fixture(scope="module")
+def finished(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("finished") / "out"
+    return finetune(toy(32), bert, place, hold_out=0.25, head_only=True).folder
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_damage_of_a_finished_model_is_noticed(name: str, bert: Path, tmp_path: Path, finished: Path) -> None:
+    manifest = json.loads((finished / "manifest.json").read_text())
+    assert sorted(manifest["files"]) == NAMES
+    out = shutil.copytree(finished, tmp_path / "out")
+    whole = (out / name).read_bytes()
+    options: dict[str, Any] = {"hold_out": 0.25, "head_only": True}
+    for damaged in (whole[:-1], b"", whole[:-1] + bytes([whole[-1] ^ 1]), None):
+        (out / name).unlink()
+        if damaged is not None:
+            (out / name).write_bytes(damaged)
+        what = "is missing" if damaged is None else "has changed since it was written"
+        with pytest.raises(StudyError, match=f"{name} {what}; .*--fresh"):
+            finetune(toy(32), bert, out, **options)
+        if damaged is None:
+            (out / name).touch()
+    (out / name).write_bytes(whole)
+    assert finetune(toy(32), bert, out, **options).record["status"] == "complete"
+    (out / name).unlink()
+    assert finetune(toy(32), bert, out, fresh=True, **options).record["status"] == "complete"
+    assert_same_model(out, finished)
+
+
+def test_a_finished_folder_is_a_model_for_transformers_too(finished: Path) -> None:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    network = AutoModelForSequenceClassification.from_pretrained(finished)
+    tokenizer = AutoTokenizer.from_pretrained(finished)
+    ours = attlas.load(finished, task="classify")
+    text = "the film was good"
+    with torch.no_grad():
+        theirs = network(**tokenizer(text, return_tensors="pt")).logits
+    np.testing.assert_allclose(logits_of(ours, [attlas.Text("a", text)]), theirs.numpy(), atol=1e-5)
 
 
 def test_a_second_process_is_refused(bert: Path, tmp_path: Path) -> None:
-    with claimed(tmp_path / "out"), pytest.raises(StudyError, match="another process is writing in"):
+    with locked(tmp_path / "out"), pytest.raises(StudyError, match="another process is writing in"):
         finetune(toy(32), bert, tmp_path / "out", head_only=True)
     assert finetune(toy(32), bert, tmp_path / "out", head_only=True).record["status"] == "complete"
 
 
+def test_of_two_at_once_the_second_is_refused_and_the_first_is_not_disturbed(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path
+) -> None:
+    refused: list[str] = []
+
+    def on_step_end(self: Any, args: Any, state: Any, control: Any, **_: Any) -> None:
+        for fresh in (False, True):
+            with pytest.raises(StudyError) as caught:
+                finetune(toy(32), bert, tmp_path / "out", dev=toy(12, 1), fresh=fresh, **SHORT)
+            refused.append(str(caught.value))
+
+    monkeypatch.setattr(module._Bar, "on_step_end", on_step_end)
+    done = finetune(toy(32), bert, tmp_path / "out", dev=toy(12, 1), **SHORT)
+    assert len(refused) == 12
+    assert all(line.startswith("another process is writing in") for line in refused)
+    assert_same_model(done.folder, undisturbed)
+
+
 def test_a_folder_of_someone_else_is_refused_also_if_fresh(bert: Path, tmp_path: Path) -> None:
-    (tmp_path / "taken").mkdir()
-    (tmp_path / "taken/notes.txt").write_text("mine")
+    for name in ("notes.txt", "held_out.jsonl", "config.json", "checkpoints/mine.bin"):
+        place = tmp_path / Path(name).stem
+        (place / name).parent.mkdir(parents=True)
+        (place / name).write_text("mine")
     (tmp_path / "file").write_text("mine")
+    before = files_of(tmp_path)
     for fresh in (False, True):
-        with pytest.raises(StudyError, match="not empty and holds no model"):
-            finetune(toy(32), bert, tmp_path / "taken", fresh=fresh)
-        with pytest.raises(StudyError, match="file"):
+        for place in ("notes", "held_out", "config", "mine"):
+            with pytest.raises(StudyError, match=r"is not empty .* and holds no results of Attlas; choose another"):
+                finetune(toy(32), bert, tmp_path / place, fresh=fresh)
+        with pytest.raises(StudyError, match="file is a file"):
             finetune(toy(32), bert, tmp_path / "file", fresh=fresh)
+    assert files_of(tmp_path) == before
     for content in ("{}", "[]", "{oops", '{"settings": 1}'):
         (tmp_path / "odd").mkdir(exist_ok=True)
         (tmp_path / "odd/finetune.json").write_text(content)
-        with pytest.raises(StudyError, match="not a record of attlas finetune"):
+        with pytest.raises(StudyError, match="choose another folder") as caught:
             finetune(toy(32), bert, tmp_path / "odd")
-    assert (tmp_path / "taken/notes.txt").read_text() == (tmp_path / "file").read_text() == "mine"
+        assert "\n" not in str(caught.value)
+        assert base_of(tmp_path / "odd") is None
+
+
+def test_another_kind_of_result_is_refused_also_if_fresh(bert: Path, tmp_path: Path) -> None:
+    attlas.study(tiny("bert"), ["a cat"], ["entropy"], tmp_path / "study")
+    before = files_of(tmp_path / "study")
+    for fresh in (False, True):
+        with pytest.raises(StudyError, match=r"another kind of result \(study, not finetune\)"):
+            finetune(toy(32), bert, tmp_path / "study", head_only=True, fresh=fresh)
+    assert files_of(tmp_path / "study") == before
+
+
+def test_a_model_of_an_earlier_attlas_is_loaded_and_not_written_to(bert: Path, tmp_path: Path, finished: Path) -> None:
+    old = shutil.copytree(finished, tmp_path / "old")
+    (old / "manifest.json").unlink()
+    assert base_of(old) == str(bert)
+    assert attlas.load(old, task="classify").weights_sha256() == attlas.load(finished, task="classify").weights_sha256()
+    before = files_of(old)
+    for fresh in (False, True):
+        with pytest.raises(StudyError, match=r"was fine-tuned by an earlier Attlas.* can be loaded") as caught:
+            finetune(toy(32), bert, old, hold_out=0.25, head_only=True, fresh=fresh)
+        assert "\n" not in str(caught.value)
+    assert files_of(old) == before
+
+
+PLANTED = ("finetune.json.tmp", "manifest.json.tmp", "model.tmp", "model.safetensors", ".lock")
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_nothing_is_written_through_a_planted_link(name: str, bert: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim.txt"
+    victim.write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).symlink_to(victim)
+    for fresh in (False, True):
+        with pytest.raises(StudyError):
+            finetune(toy(32), bert, tmp_path / "out", head_only=True, fresh=fresh)
+        assert victim.read_text() == "mine"
+    (tmp_path / "out" / name).unlink()
+    shutil.rmtree(tmp_path / "out")
+    finetune(toy(32), bert, tmp_path / "out", head_only=True)
+    if name != ".lock":
+        (tmp_path / "out" / name).unlink(missing_ok=True)
+        (tmp_path / "out" / name).symlink_to(victim)
+        done = finetune(toy(32, 1), bert, tmp_path / "out", head_only=True, fresh=True)
+        assert victim.read_text() == "mine"
+        assert done.load().task == "classify"
 
 
 # --- what is kept apart ---------------------------------------------------------------------------------------------
@@ -561,6 +1050,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[AttlasError], str]] = {
     "a negative share": ({"hold_out": -0.5}, ModelError, "hold_out is -0.5; it is a share"),
     "a negative seed": ({"seed": -1}, AttlasError, "seed is -1"),
     "a length without room": ({"max_length": 2}, ModelError, "max_length is 2"),
+    "half an epoch": ({"epochs": 1.5}, ModelError, "epochs is 1.5; it must be a whole number"),
     "no such model": ({"model": "/nowhere"}, ModelError, "there is no folder /nowhere"),
     "no such file": ({"texts": "nowhere.csv"}, CorpusError, "there is no file nowhere.csv"),
 }
@@ -585,9 +1075,9 @@ def test_a_text_without_a_token_is_said(head_only: bool, saved: Callable[[str], 
 
 def test_a_model_given_as_an_object_is_fine_tuned_once_and_left_as_it_was(tmp_path: Path) -> None:
     model = tiny("bert", task="classify")
-    before = model.weights_sha256()
+    before = fingerprint(model)
     first = finetune(toy(32), model, tmp_path / "out", **ONCE)
-    assert model.weights_sha256() == before
+    assert fingerprint(model) == before
     assert finetune(toy(32), model, tmp_path / "out", **ONCE).record == first.record
 
 

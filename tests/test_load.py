@@ -11,9 +11,9 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import attlas
-from attlas.core.errors import ModelError
 from attlas.core.text import Text
 from attlas.models.load import EMBEDDED_SHA256, load
+from attlas.support.errors import ModelError
 from attlas.testing import FAMILIES, tiny, tiny_tokenizer
 
 

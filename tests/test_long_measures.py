@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 import attlas
 from attlas.core.batch import Batch
-from attlas.core.errors import MeasureError, ModelError
 from attlas.core.masks import Keep
 from attlas.core.states import Tally
 from attlas.core.text import Text
@@ -31,6 +30,7 @@ from attlas.measures.position_bias import PositionBias
 from attlas.measures.topk import TopK, type_of
 from attlas.models import Model
 from attlas.models.differentiate import differentiate
+from attlas.support.errors import MeasureError, ModelError
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
 from tests.conftest import stirred
 

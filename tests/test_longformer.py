@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import errno
+import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -18,10 +20,11 @@ import attlas
 from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
-from attlas.core.errors import AttlasError, ModelError, StudyError
 from attlas.core.text import Text
 from attlas.models import Model, lengthen, longformer
 from attlas.models.finetune import finetune, logits_of
+from attlas.support.errors import AttlasError, ModelError, StudyError
+from attlas.support.fingerprint import fingerprint
 from attlas.testing import tiny, tiny_tokenizer
 from tests.conftest import stirred
 
@@ -675,6 +678,60 @@ def test_a_saved_model_is_read_back_as_it_was(kind: str, task: str, tmp_path: Pa
         torch.testing.assert_close(*logits, atol=1e-5, rtol=0)
         assert attlas.load(tmp_path / "long").task == "base"
     torch.testing.assert_close(states(attlas.load(tmp_path / "long"), text), states(long, text), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("family", ["longformer", "bert"])
+def test_saving_leaves_nothing_on_the_network(family: str, tmp_path: Path) -> None:
+    model = attlas.load((tiny(family).network, tiny_tokenizer()), max_length=20, global_tokens="special")
+    config, held = model.network.config, vars(model.network).copy()
+    before = fingerprint(model), config.to_json_string(), copy.deepcopy(vars(config)), str(model.tokenizer)
+    model.save(tmp_path / "model")
+    assert (fingerprint(model), config.to_json_string(), vars(config), str(model.tokenizer)) == before
+    assert vars(model.network) == held
+    assert model.network.config is config
+    saved = json.loads((tmp_path / "model/config.json").read_text())
+    assert (saved.get("attlas_global_tokens") == "special") == (family == "longformer")
+    assert attlas.load(tmp_path / "model").weights_sha256() == model.weights_sha256()
+
+
+def test_a_model_is_saved_over_a_model_and_over_nothing_else(tmp_path: Path) -> None:
+    model = tiny("bert")
+    for name, content in (("notes.txt", "mine"), ("config.json", '{"port": 80}'), ("tokenizer.json", "{}")):
+        place = tmp_path / Path(name).stem
+        place.mkdir()
+        (place / name).write_text(content)
+        with pytest.raises(ModelError, match=rf"is not empty \(it has {name}\) and holds no model; choose another"):
+            model.save(place)
+        assert [(path.name, path.read_text()) for path in place.iterdir()] == [(name, content)]
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ModelError, match="file is a file; give a folder"):
+        model.save(tmp_path / "file")
+    place = tmp_path / "model"
+    model.save(place)
+    (place / "README.md").write_text("mine")
+    (place / "manifest.tmp").symlink_to(tmp_path / "file")
+    other = stirred(tiny("bert"))
+    files = other.save(place)
+    assert attlas.load(place).weights_sha256() == other.weights_sha256()
+    assert {path.name for path in place.iterdir()} == {*files, "README.md", "manifest.tmp"}
+    assert (place / "README.md").read_text() == (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_model_that_was_not_wholly_saved_has_no_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attlas.support.files import move
+
+    def full(source: Path, target: Path) -> None:
+        if target.name == "config.json":
+            raise OSError(errno.ENOSPC, "no space")
+        move(source, target)
+
+    monkeypatch.setattr("attlas.models.model.move", full)
+    with pytest.raises(StudyError, match="no space is left to write"):
+        tiny("bert").save(tmp_path / "model")
+    names = {path.name for path in (tmp_path / "model").iterdir()}
+    assert names == {"model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 
 
 def test_saving_leaves_the_model_as_it_is(tmp_path: Path) -> None:

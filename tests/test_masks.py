@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from attlas.core.batch import Batch
-from attlas.core.errors import MeasureError
 from attlas.core.masks import KINDS, Keep, languages, stopwords
 from attlas.core.text import Text
+from attlas.support.errors import MeasureError
 from attlas.testing import tiny, tiny_tokenizer
 from tests import strategies
 

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 import torch
 
-from attlas.core.errors import MeasureError
 from attlas.core.measure import ActingMeasure, LearningMeasure
 from attlas.core.text import Text
 from attlas.measures import MEASURES, measures_of
@@ -19,6 +18,7 @@ from attlas.measures.positions import Positions, offset_names
 from attlas.measures.surface import COLUMNS, Surface, surface
 from attlas.measures.topk import TopK
 from attlas.measures.totals import Totals
+from attlas.support.errors import MeasureError
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
 from tests import twins
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from attlas.core.errors import MeasureError
 from attlas.core.words import word_spans
 from attlas.probes.relations import phrases as module
 from attlas.probes.relations.phrases import LONGEST, head_tag, phrases, sentence_spans
 from attlas.probes.relations.tagging import Word, tag_words, tagged
+from attlas.support.errors import MeasureError
 from tests import strategies
 
 TAGS = frozenset(("NOUN", "PROPN", "PRON", "VERB", "AUX", "ADJ", "ADV", "ADP", "DET", "NUM", "CCONJ", "SCONJ", "PART", "PUNCT", "SYM", "INTJ", "X"))  # fmt: skip

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import auc, precision_recall_curve
 
-from attlas.core.errors import CorpusError, MeasureError
 from attlas.core.text import Text
 from attlas.core.words import given_spans
 from attlas.corpora import labelled, read
@@ -34,6 +33,7 @@ from attlas.explain.plausible import (
     scores_of,
     token_f1,
 )
+from attlas.support.errors import CorpusError, MeasureError
 
 PAIRS = {"id": "f1", "text": "A fine\nfilm , truly  fine .", "evidences": [[[1, 3]], [[5, 6], [2, 3]]], "label": 1}
 RELEASED = {

@@ -26,15 +26,16 @@ from sklearn.base import clone
 import attlas
 from attlas import Model, Study, Text
 from attlas.core.annotations import COREFERENCE, DEPENDENCIES, KINDS, ROOT, Coreference, Dependencies, Mention
-from attlas.core.errors import AttlasError, CorpusError, MeasureError, StudyError
 from attlas.models.vectors import ModelVectors
 from attlas.probes import CoreferenceHeads, SyntaxHeads, TreeProbe
 from attlas.probes.arcs import DIRECTIONS, OFFSETS, PUBLISHED_OFFSETS
 from attlas.probes.examples import FAINT, HEADS, examples, telling
-from attlas.probes.passes import digest
 from attlas.probes.pipeline import PROBES, cut_in_two, probe_coreference, probe_syntax, probe_tree
-from attlas.studies.derived import RESULT, Experiment, remembered, write_derived
+from attlas.studies.derived import Experiment, found_or_run, write_derived
+from attlas.studies.folder import RESULT, Folder
 from attlas.studies.job import ShardJob
+from attlas.support.errors import AttlasError, CorpusError, MeasureError, StudyError
+from attlas.support.fingerprint import fingerprint
 from attlas.testing import stream, tiny
 from attlas.views.findings import findings
 from attlas.views.lines import Lines, lines_svg, study_lines
@@ -385,11 +386,11 @@ def test_a_cache_holds_the_same_sentences_under_other_names(tmp_path: Path) -> N
     pd.testing.assert_frame_equal(first, again)
 
 
-def test_texts_have_one_digest_for_one_content() -> None:
+def test_texts_have_one_fingerprint_for_one_content() -> None:
     one, other = treebank(3), treebank(3)
-    assert digest(one) == digest(other)
+    assert fingerprint(one) == fingerprint(other)
     other[1] = sentence(other[1].id, other[1].words or (), [0] * len(other[1].words or ()), ["x"] * len(other[1].words or ()))  # fmt: skip
-    assert len({digest(one), digest(other), digest(one[::-1]), digest(one[:2]), digest(stories(3))}) == 5
+    assert len(set(map(fingerprint, (one, other, one[::-1], one[:2], stories(3))))) == 5
 
 
 # coreference heads
@@ -627,19 +628,19 @@ def test_a_probe_is_found_again_and_another_is_refused(kind: str, done: dict[str
     assert again.result == done[kind].result
     assert again.study.tables == done[kind].study.tables
     texts = TEXTS[kind]
-    with pytest.raises(StudyError, match=r"belongs to another study \(its texts differ\)"):
+    with pytest.raises(StudyError, match=r"was made with another test;"):
         PIPELINES[kind](rigged(), texts(30, 1), texts(25, 3), out)
-    with pytest.raises(StudyError, match=r"belongs to another study \(its seed differ\)"):
+    with pytest.raises(StudyError, match=r"was made with another seed;"):
         probed(kind, out, seed=1)
-    with pytest.raises(StudyError, match=r"belongs to another study \(its weights"):
+    with pytest.raises(StudyError, match=r"was made with another model \(weights, config\);"):
         probed(kind, out, tiny("bert"))
     other = next(name for name in PIPELINES if name != kind)
-    with pytest.raises(StudyError, match=r"belongs to another study \(its kind"):
+    with pytest.raises(StudyError, match=r"holds another kind of result"):
         probed(other, out)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken/notes.txt").write_text("mine")
     for fresh in (False, True):
-        with pytest.raises(StudyError, match="is not empty and holds no study"):
+        with pytest.raises(StudyError, match=r"is not empty .* and holds no results of Attlas"):
             probed(kind, tmp_path / "taken", fresh=fresh)
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
@@ -656,7 +657,7 @@ def test_other_vectors_under_the_same_name_are_another_probe(tmp_path: Path) -> 
     assert first.result["vectors"] == "glove.txt"
     assert run().result == first.result
     write()
-    with pytest.raises(StudyError, match="belongs to another study"):
+    with pytest.raises(StudyError, match="was made with another vectors"):
         run()
 
 
@@ -695,7 +696,8 @@ def test_one_file_is_cut_in_two(kind: str, tmp_path: Path) -> None:
     found = PIPELINES[kind](rigged(), texts, None, tmp_path / "out", seed=4)
     first, second = cut_in_two(texts, seed=4)
     assert (found.result["texts"]["train"], found.result["texts"]["test"]) == (16, 4)
-    assert found.study.manifest["identity"]["texts"] == {"train": digest(first), "test": digest(second)}
+    identity = found.study.manifest["identity"]
+    assert (identity["train"], identity["test"]) == (fingerprint(first), fingerprint(second))
     with pytest.raises(CorpusError, match=r"1 text cannot be cut in two; .*--train, --test"):
         PIPELINES[kind](rigged(), texts[:1], None, tmp_path / "one")
     assert not (tmp_path / "one").exists()
@@ -771,13 +773,13 @@ def test_a_probe_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Path, tiny_
 
     def halfway() -> bool:
         """The first pass is done, the second has begun."""
-        return len(list((out / "passes").glob("*/manifest.json"))) >= 2
+        return len(list((out / "states").glob("*/manifest.json"))) >= 2
 
     assert kill_when(attlas_start(*command), halfway)
     with pytest.raises(StudyError, match="not complete"):
         Study.open(out)
     assert json.loads((out / "manifest.json").read_text())["status"] == "running"
-    with pytest.raises(StudyError, match=r"belongs to another study"):
+    with pytest.raises(StudyError, match=r"holds another kind of result \(syntax, not coreference\)"):
         probe_coreference(tiny_folder, "embedded:sentences", None, out)  # of another kind
     jobs, runs = Counter[str](), []
 
@@ -794,7 +796,7 @@ def test_a_probe_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Path, tiny_
     assert (out / RESULT).read_bytes() == (whole / RESULT).read_bytes()
     assert table_bytes(out) == table_bytes(whole)
     assert found["broken"].study.manifest["counts"] == found["whole"].study.manifest["counts"]
-    assert not (out / "passes").exists()  # large, and of no more use
+    assert not (out / "states").exists()  # large, and of no more use
 
 
 # results worked out from studies
@@ -805,7 +807,7 @@ def about(model: str = "m", state: str = "0" * 64, **more: Any) -> dict[str, Any
     shape = {"n_layers": 2, "n_heads": 2, "max_length": 512, "class": "BertModel", "sha256": state, "state_sha256": state}  # fmt: skip
     counts = {"read": 2, "analysed": 2, "quarantined": 0, "truncated": 0, "tokens": 9, "tokens_cut": 0}
     corpus = {"name": "texts", "fingerprint": "f" * 64, "labels": {}}
-    return {"model": {"name": model, **shape}, "corpus": corpus, "counts": counts, "versions": {"torch": "2", "transformers": "5"}, "seconds": 1.0, "identity": {"kind": model}, **more}  # fmt: skip
+    return {"model": {"name": model, **shape}, "corpus": corpus, "counts": counts, "versions": {"torch": "2", "transformers": "5"}, "seconds": 1.0, **more}  # fmt: skip
 
 
 def test_what_is_derived_is_written_last_of_all_and_found_again(tmp_path: Path) -> None:
@@ -814,27 +816,31 @@ def test_what_is_derived_is_written_last_of_all_and_found_again(tmp_path: Path) 
 
     def run() -> Experiment:
         runs.append(json.loads((tmp_path / "out/manifest.json").read_text())["status"])
-        return Experiment(write_derived(tmp_path / "out", about(), {"own": frame, "few": frame[:1]}, {"x": 1}), {"x": 1})  # fmt: skip
+        return Experiment(write_derived(place, about(), {"own": frame, "few": frame[:1]}, {"x": 1}), {"x": 1})
 
-    find = partial(remembered, tmp_path / "out", {"kind": "m"}, kind=Experiment, run=run)
+    place = Folder(tmp_path / "out", "m")
+    find = partial(found_or_run, place, {"a": "1"}, kind=Experiment, run=run)
     first = find(fresh=False)
-    assert first.study.manifest["tables"] == {"own": {"rows": 4, "kind": "head"}, "few": {"rows": 1, "kind": "other"}}
+    tables = {name: (one["rows"], one["kind"]) for name, one in first.study.manifest["tables"].items()}
+    assert tables == {"own": (4, "head"), "few": (1, "other")}
     again = find(fresh=False)
     assert runs == ["running"]
     assert again.result == {"x": 1}
     pd.testing.assert_frame_equal(again.study.table("own"), frame)
     find(fresh=True)
     (tmp_path / "out" / RESULT).unlink()  # half of it is gone
-    find(fresh=False)
+    with pytest.raises(StudyError, match=r"result.json is missing; run the command again with fresh=True"):
+        find(fresh=False)
+    find(fresh=True)
     assert runs == ["running"] * 3
-    with pytest.raises(StudyError, match=r"belongs to another study \(its kind differ\)"):
-        remembered(tmp_path / "out", {"kind": "n"}, False, Experiment, run)
+    with pytest.raises(StudyError, match=r"holds another kind of result \(m, not n\)"):
+        found_or_run(Folder(tmp_path / "out", "n"), {"a": "1"}, False, Experiment, run)
 
     def fails() -> Experiment:
         raise MeasureError("half way")
 
     with pytest.raises(MeasureError, match="half way"):
-        remembered(tmp_path / "out", {"kind": "m"}, True, Experiment, fails)
+        found_or_run(place, {"a": "1"}, True, Experiment, fails)
     with pytest.raises(StudyError, match="not complete"):
         Study.open(tmp_path / "out")  # the tables of before are no longer its own
     assert find(fresh=False).result == {"x": 1}
@@ -870,10 +876,12 @@ def test_topology_may_stand_beside_a_study(tmp_path: Path) -> None:
     heads = pd.DataFrame({"layer": [0, 0, 1, 1], "head": [0, 1, 0, 1], "train": 0.5, "test": 0.4})
     told = {"difference_from_model": None, "test_texts_in_train": 0, "truncated": {}, "features": {"left_out": 0}, "maps": {"pearson": None}}  # fmt: skip
     frames = {"topology": pd.DataFrame([{"classifier": "all", **scores}]), "topology_heads": heads}
-    for name in ("topology", "first"):
-        (tmp_path / name).mkdir()
-    second = write_derived(tmp_path / "topology", about("topology", topology=told), frames, {})
-    first = write_derived(tmp_path / "first", about("first"), {"own": heads}, {})
+    places = {name: Folder(tmp_path / name, name) for name in ("topology", "first")}
+    for place in places.values():
+        with place.claim({}):
+            pass
+    second = write_derived(places["topology"], about("topology", topology=told), frames, {})
+    first = write_derived(places["first"], about("first"), {"own": heads}, {})
     assert findings(second)
     assert findings(first.beside(second)) == findings(second)
 
@@ -926,7 +934,7 @@ def test_a_probe_from_the_command_line(kind: str, inside: Callable[..., Said], t
     assert "report    out/report.html" in lines
     other = inside(*command, "--seed", "3")
     assert (other.code, other.out, other.error.count("\n")) == (2, "", 1)
-    assert "out belongs to another study (its seed differ)" in other.error
+    assert "out was made with another seed;" in other.error
     fresh = inside(*command, "--seed", "3", "--fresh", "--no-report", "--json")
     assert fresh.code == 0, fresh.error
     assert json.loads(fresh.out)["report"] is None
@@ -959,7 +967,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "one text": (["--data", "one"], "1 text cannot be cut in two"),
     "no such model": (["--data", "good", "--model", "./nowhere"], "there is no folder nowhere"),
     "not a model": (["--data", "good", "--model", "taken"], "has no config.json"),
-    "a folder of someone else": (["--data", "good", "--out", "taken"], "taken is not empty and holds no study"),
+    "a folder of someone else": (["--data", "good", "--out", "taken"], "taken is not empty (it has"),
     "an unknown option": (["--data", "good", "--fast"], "No such option: --fast"),
     "a seed that is no number": (["--data", "good", "--seed", "x"], "Invalid value for '--seed'"),
 }
@@ -1271,6 +1279,8 @@ def write_paper(root: Path) -> None:
 
 
 def test_reproduce_bert(inside: Callable[..., Said], tmp_path: Path, small_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    from tests.test_recipes import drawn_before
+
     write_paper(tmp_path / "data")
     monkeypatch.setattr("attlas.papers.bert.SEGMENTS", 40)
     monkeypatch.setattr("attlas.papers.bert.RANDOM_SEGMENTS", 10)
@@ -1301,9 +1311,10 @@ def test_reproduce_bert(inside: Callable[..., Said], tmp_path: Path, small_folde
         assert f"out/{name}" in said.out
     for name in ("attlas.probes.passes.study", "attlas.probes.tree.gather", "attlas.studies.run.ShardJob"):
         monkeypatch.setattr(name, refuse)
-    monkeypatch.setattr("attlas.views.charts.export", lambda chart, path: path)  # drawn already
+    monkeypatch.setattr("attlas.views.charts.export", drawn_before(out))
     again = inside(*command, "--json")
     assert again.code == 0, again.error
+    assert {path.name for path in out.glob("*.png")} == pictures
     assert (out / "bert.md").read_text() == table
     content = json.loads(again.out)
     assert content == json.loads((out / "bert.json").read_text())
@@ -1320,14 +1331,15 @@ def test_reproduce_bert(inside: Callable[..., Said], tmp_path: Path, small_folde
 
 
 def test_segments_of_the_paper_are_no_longer_than_it_says(tmp_path: Path) -> None:
-    from attlas.papers.bert import Reproduced, _Run
+    from attlas.papers.bert import _Run
+    from attlas.papers.parts import Reproduced
 
     write_paper(tmp_path)
     path = tmp_path / "ud_ewt/en_ewt-ud-train.conllu"
     lines = [line for line in path.read_text().splitlines() if not line.startswith("# newdoc")]
     path.write_text("\n".join(["# newdoc id = long", *lines]) + "\n")  # all in one document
     model = rigged()
-    segments = _Run(model, tmp_path, tmp_path, {}, print, Reproduced("", (), {})).segments()
+    segments = _Run(root=tmp_path, done=Reproduced("", (), {}), model=model).segments()
     lengths = [len(encoded) + encoded.cut for encoded in model.encode(list(enumerate(segments)))]
     assert len(lengths) > 3
     assert max(lengths) <= 128

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attlas.core.annotations import RELATIONS, Relations, Triple, relations_of
-from attlas.core.errors import CorpusError
 from attlas.core.words import given_spans
 from attlas.corpora import BadRow, embedded, labelled, read
 from attlas.corpora.rationales import RATIONALE
 from attlas.corpora.relations import closest, docred, located, relation_names
+from attlas.support.errors import CorpusError
 
 TAUGHT = {
     "id": "t1",

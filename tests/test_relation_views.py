@@ -20,6 +20,7 @@ from scipy.cluster.hierarchy import linkage
 from attlas.probes.relations.extractor import RelationExtractor
 from attlas.probes.relations.matching import Found
 from attlas.studies.derived import write_derived
+from attlas.studies.folder import Folder
 from attlas.studies.opened import Study
 from attlas.testing import tiny
 from attlas.views import charts, relations
@@ -126,7 +127,9 @@ def study_of(folder: Path, tables: dict[str, pd.DataFrame], **about: Any) -> Stu
         "model": {"name": "m", "class": "BertModel", "n_layers": 3, "n_heads": 4, "max_length": 64, "sha256": None, "state_sha256": "0"}, "corpus": {"name": "c", "fingerprint": "0" * 20, "labels": {}},
         "counts": {"analysed": 9, "read": 9, "tokens": 90, "truncated": 0, "quarantined": 0}, "versions": {"torch": "2", "transformers": "5"}, "identity": {"kind": "relations"}, "relations": told, "seconds": 1.0,
     }  # fmt: skip
-    return write_derived(folder, manifest, tables)
+    place = Folder(folder, "relations")
+    with place.claim({}):
+        return write_derived(place, manifest, tables)
 
 
 @pytest.fixture(scope="module")

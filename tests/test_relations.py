@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -28,7 +29,6 @@ from sklearn.metrics import balanced_accuracy_score, precision_recall_fscore_sup
 import attlas
 from attlas.cli import main
 from attlas.core.annotations import RELATIONS, Relations, Triple
-from attlas.core.errors import AttlasError, CorpusError, MeasureError, ModelError, StudyError
 from attlas.core.text import Text
 from attlas.corpora import read
 from attlas.models.vectors import ModelVectors
@@ -65,7 +65,7 @@ from attlas.probes.relations.evidence import (
     unseen_scores,
     ways,
 )
-from attlas.probes.relations.extractor import RelationExtractor
+from attlas.probes.relations.extractor import RelationExtractor, extractor_folder
 from attlas.probes.relations.interpret import (
     directions_table,
     heads_order,
@@ -93,6 +93,8 @@ from attlas.probes.relations.pipeline import fit_relations, score_relations
 from attlas.probes.relations.reading import FLOOR, Sample, Told, attention_features, intervals, sample
 from attlas.probes.relations.tagging import tagged
 from attlas.probes.relations.vectors import DIRECTIONS, CaseVectors, case_vectors, gather, read_units
+from attlas.support.errors import AttlasError, CorpusError, MeasureError, ModelError, StudyError
+from attlas.support.fingerprint import sha256
 from attlas.testing import tiny
 from tests import strategies, twins
 
@@ -344,26 +346,119 @@ def test_one_pass_of_a_text_however_many_cases(model, drawn):
     assert len(found.attention) == len(many) + len(drawn.cases)
 
 
-def test_a_run_that_was_stopped_goes_on(monkeypatch, tmp_path, model, drawn):
+def cached(folder: Path) -> list[Path]:
+    """The files with vectors in a cache."""
+    return sorted(folder.glob("*/vectors.npz"))
+
+
+def test_an_interrupted_run_resumes(monkeypatch, tmp_path, model, drawn):
     monkeypatch.setattr(vectors_module, "SHARD", 3)
     plain = gather(model, drawn.texts, drawn.cases, workers=2, progress=False)
     first = gather(model, drawn.texts, drawn.cases, cache=tmp_path, workers=2, progress=False)
-    shards = sorted(tmp_path.glob("*/vectors-*.npz"))
-    assert len(shards) == 4
-    shards[1].unlink()
+    assert len(cached(tmp_path)) == 4
+    shutil.rmtree(cached(tmp_path)[1].parent)
     with Passes(model) as passes:
         again = gather(model, drawn.texts, drawn.cases, cache=tmp_path, workers=2, progress=False)
-    assert passes.texts == 3
+    assert passes.texts in (3, len(drawn.texts) - 9)
+    assert len(cached(tmp_path)) == 4
     for one in (first, again):
         assert (one.attention == plain.attention).all()
         assert (one.seen == plain.seen).all()
-    with Passes(model) as passes:  # other cases, another pooling, are other vectors
-        gather(model, drawn.texts, drawn.cases[:-1], cache=tmp_path, workers=1, progress=False)
-        gather(model, drawn.texts, drawn.cases, mean=False, cache=tmp_path, workers=1, progress=False)
-        gather(model.randomized(1), drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False)
-    assert passes.texts == 2 * len(drawn.texts)
-    for shard in tmp_path.glob("*/*.npz"):
+    for shard in cached(tmp_path):
         np.load(shard, allow_pickle=False)
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "changed", "gone", "list"])
+def test_a_damaged_entry_is_read_again(monkeypatch, tmp_path, model, drawn, how):
+    monkeypatch.setattr(vectors_module, "SHARD", 3)
+    plain = gather(model, drawn.texts, drawn.cases, workers=1, progress=False)
+    asked = model, drawn.texts, drawn.cases
+    gather(*asked, cache=tmp_path, workers=1, progress=False)
+    path = cached(tmp_path)[0]
+    if how == "gone":
+        path.unlink()
+    elif how == "list":
+        (path.parent / "entry.json").write_text("[1]")
+    elif how == "changed":  # a valid file with other numbers
+        with np.load(path) as file:
+            arrays = {name: file[name] for name in file.files}
+        np.savez(path, **arrays | {"attention": arrays["attention"] + 1})
+    else:
+        path.write_bytes(path.read_bytes()[:-9] if how == "cut" else b"")
+    for expected in ({3, len(drawn.texts) - 9}, {0}):
+        with Passes(model) as passes:
+            again = gather(*asked, cache=tmp_path, workers=1, progress=False)
+        assert passes.texts in expected
+        assert (again.attention == plain.attention).all()
+        assert (again.seen == plain.seen).all()
+
+
+def test_vectors_are_cached_by_all_they_are_made_from(monkeypatch, tmp_path, model, drawn):
+    texts, cases = drawn.texts, drawn.cases
+    left = tiny("bert")
+    left.tokenizer.truncation_side = "left"
+    note = {"note": np.arange(3)}
+    noted_ = [replace(text, annotations={**text.annotations, **note}) for text in texts]
+    others = [
+        (model, texts, cases[:-1], {}),
+        (model, texts, [*cases[1:], cases[0]], {}),
+        (model, texts, cases, {"mean": False}),
+        (model, texts, cases, {"states": True}),
+        (model.randomized(1), texts, cases, {}),
+        (replace(model, limit=20), texts, cases, {}),
+        (left, texts, cases, {}),
+        (model, [replace(text, label="a") for text in texts], cases, {}),
+        (model, [replace(text, id=f"a{text.id}") for text in texts], cases, {}),
+        (model, noted_, cases, {}),
+    ]
+    quiet = {"workers": 1, "progress": False}
+    gather(model, texts, cases, cache=tmp_path, **quiet)
+    count = len(cached(tmp_path))
+    for reader, some, asked, options in others:
+        found = gather(reader, some, asked, cache=tmp_path, **options, **quiet)
+        truth = gather(reader, some, asked, **options, **quiet)
+        assert (found.attention == truth.attention).all()
+        assert (found.states is None) == (truth.states is None)
+        assert len(cached(tmp_path)) > count
+        count = len(cached(tmp_path))
+    named = [replace(case, relation="renamed") for case in cases]  # no vector depends on a name
+    where = [replace(text, annotations={**text.annotations, "where": "row 3"}) for text in texts]
+    gather(attlas.load((model.network, model.tokenizer)), where, named, cache=tmp_path, **quiet)
+    assert len(cached(tmp_path)) == count
+    monkeypatch.setattr(vectors_module, "source_digest", lambda: "other code")
+    gather(model, texts, cases, cache=tmp_path, **quiet)
+    assert len(cached(tmp_path)) > count
+
+
+def test_a_cache_sees_global_spans(tmp_path):
+    banded, texts = tiny("longformer"), list(related_texts("embedded:relations"))[:12]
+    wide = [replace(text, annotations={**text.annotations, "global": [(0, 25)]}) for text in texts]
+    cases, quiet = gold_cases(texts, True), {"workers": 1, "progress": False}
+    first = gather(banded, texts, cases, cache=tmp_path, **quiet).attention
+    second = gather(banded, wide, cases, cache=tmp_path, **quiet).attention
+    assert (second == gather(banded, wide, cases, **quiet).attention).all()
+    assert not np.allclose(first, second)
+
+
+def test_a_cache_is_shared_and_nothing_else_in_it_is_touched(tmp_path, model, drawn):
+    left, mine = tmp_path / ".attlas-abcdefgh.tmp", tmp_path / "mine.txt"
+    left.write_text("another process's")
+    mine.write_text("mine")
+    models = [attlas.load((model.network, model.tokenizer)), tiny("bert")]
+    quiet = {"cache": tmp_path, "workers": 1, "progress": False}
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda one: gather(one, drawn.texts, drawn.cases, **quiet), models))
+    assert (found[0].attention == found[1].attention).all()
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {left.name, mine.name}
+    assert len(cached(tmp_path)) == 1
+
+
+def test_the_model_is_digested_once_for_all_shards(monkeypatch, tmp_path, model, drawn):
+    monkeypatch.setattr(vectors_module, "SHARD", 3)
+    calls, plain = [], attlas.Model.identity
+    monkeypatch.setattr(attlas.Model, "identity", lambda one: (calls.append(1), plain(one))[1])
+    gather(model, drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False)
+    assert len(calls) == 1
 
 
 def test_a_failing_pass_is_no_shard(monkeypatch, tmp_path, model, drawn):
@@ -380,7 +475,7 @@ def test_a_failing_pass_is_no_shard(monkeypatch, tmp_path, model, drawn):
         patch.setattr(vectors_module, "between_units", fail)
         with pytest.raises(RuntimeError, match="the machine stops"):
             gather(model, drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False)
-    assert len(list(tmp_path.glob("*/*.npz"))) < 4
+    assert len(cached(tmp_path)) < 4
     found = gather(model, drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False)
     plain = gather(model, drawn.texts, drawn.cases, workers=1, progress=False)
     assert (found.attention == plain.attention).all()
@@ -1370,10 +1465,56 @@ def test_the_embedded_model_is_found_by_its_name(tmp_path, known):
     assert again.predict(known.test[:3]) == known.extractor.predict(known.test[:3])
 
 
-def test_another_model_is_refused(tmp_path, small):
+def test_another_model_is_refused_by_what_differs(tmp_path, model, small):
     small.save(tmp_path / "kept")
-    with pytest.raises(ModelError, match=r"another model.*weights"):
-        RelationExtractor.load(tmp_path / "kept", tiny("bert", seed=3))
+    left = tiny("bert")
+    left.tokenizer.truncation_side = "left"
+    for other, parts in (
+        (tiny("bert", seed=3), "weights"),
+        (left, "tokenizer"),
+        (replace(model, limit=9), "max_length"),
+    ):
+        with pytest.raises(ModelError, match=rf"another model \(differs in {parts}\)"):
+            RelationExtractor.load(tmp_path / "kept", other)
+    again = RelationExtractor.load(tmp_path / "kept", attlas.load((model.network, model.tokenizer)))
+    assert again.model_identity_ == small.model_identity_
+    assert set(again.model_identity_) == set(model.identity()) - {"device"}
+
+
+def test_extractors_of_earlier_versions_are_read(tmp_path, model, small):
+    """They have no checksum and other digests; weights and max_length are compared."""
+    about = small.save(tmp_path / "kept") / "extractor.json"
+    content = json.loads(about.read_text())
+    del content["files"], content["task"]
+    weights = model.weights_sha256()
+    digests = {"weights": weights, "model": "0" * 64, "tokenizer": "1" * 64}
+    content["identity"] = {**digests, "device": "cuda", "max_length": model.max_length}
+    about.write_text(json.dumps(content))
+    again = RelationExtractor.load(tmp_path / "kept", model, workers=1)
+    assert again.score(rows(9, 7)) == small.score(rows(9, 7))
+    once_more = RelationExtractor.load(again.save(tmp_path / "again"), model)
+    assert once_more.model_identity_ == content["identity"]
+    for other, part in ((tiny("bert", seed=3), "weights"), (replace(model, limit=9), "max_length")):
+        with pytest.raises(ModelError, match=rf"another model \(differs in {part}\)"):
+            RelationExtractor.load(tmp_path / "kept", other)
+
+
+def test_an_extractor_is_saved_over_an_extractor_and_nothing_else(tmp_path, model, small):
+    for name in ("extractor.json", "readers.safetensors", "a.txt"):
+        content = '{"kind": "mine"}'
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_text(content)
+        with pytest.raises(StudyError, match=rf"is not empty \(it has {name}\) and holds no relation"):
+            small.save(folder)
+        assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(name, content)]
+    folder = small.save(tmp_path / "kept")
+    (folder / "notes.txt").write_text("mine")
+    changed = RelationExtractor.load(folder, model)
+    changed.thresholds_ = (0.25, 0.5)
+    changed.save(folder)
+    assert RelationExtractor.load(folder, model).thresholds_ == (0.25, 0.5)
+    assert (folder / "notes.txt").read_text() == "mine"
 
 
 def broken(path: Path, how: str) -> None:
@@ -1383,6 +1524,10 @@ def broken(path: Path, how: str) -> None:
     elif how == "arrays":
         arrays = path / "readers.safetensors"
         arrays.write_bytes(arrays.read_bytes()[:200])
+    elif how == "a byte":  # of a number, so that the file can still be read
+        arrays = path / "readers.safetensors"
+        data = arrays.read_bytes()
+        arrays.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     elif how == "no arrays":
         (path / "readers.safetensors").unlink()
     elif how == "list":
@@ -1406,7 +1551,9 @@ MISSING = [
 ]
 
 
-@pytest.mark.parametrize("how", ["cut", "arrays", "no arrays", "list", "old", "readers", "parameter", *MISSING])
+@pytest.mark.parametrize(
+    "how", ["cut", "arrays", "a byte", "no arrays", "list", "old", "readers", "parameter", *MISSING]
+)
 def test_a_broken_folder_is_one_clear_error(tmp_path, model, small, how):
     folder = small.save(tmp_path / "kept")
     broken(folder, how)
@@ -1534,10 +1681,16 @@ def test_a_stopped_fit_goes_on_with_what_it_read(home, tmp_path, monkeypatch):
 def test_another_extractor_in_the_same_folder_is_scored_anew(home, tmp_path):
     """The readers are what is scored: others, of the same texts and thresholds, are not remembered as these."""
     shutil.copytree(home.place / "out", tmp_path / "out")
-    arrays = load_file(tmp_path / "out/readers.safetensors")
+    saved = tmp_path / "out/files/extractor"
+    arrays = load_file(saved / "readers.safetensors")
     for name in ("named/coef", "named/intercept"):
         arrays[name] = -arrays[name]  # as other directions, penalties or a convention would change them
-    (tmp_path / "out/readers.safetensors").write_bytes(save(arrays))
+    (saved / "readers.safetensors").write_bytes(save(arrays))
+    with pytest.raises(StudyError, match=r"readers.safetensors has changed since it was written"):
+        RelationExtractor.load(tmp_path / "out")
+    about = json.loads((saved / "extractor.json").read_text())
+    about["files"] = {"readers.safetensors": sha256(save(arrays)).hexdigest()}
+    (saved / "extractor.json").write_text(json.dumps(about))
     expected = RelationExtractor.load(tmp_path / "out").score(home.place / "test.jsonl")
     assert expected < home.scored.result["f1"]
     try:
@@ -1568,10 +1721,14 @@ def test_a_shorter_model_is_found_again(home, tmp_path):
     assert again.predict(["Ann hired Ben today."]) == made.predict(["Ann hired Ben today."])
 
 
-def test_an_extractor_that_is_gone_is_fitted_again(home, tmp_path):
+def test_an_extractor_that_is_gone_is_named_and_fitted_again_with_fresh(home, tmp_path):
     shutil.copytree(home.place / "out", tmp_path / "out")
-    (tmp_path / "out/readers.safetensors").unlink()
-    fit_relations(str(home.place / "model"), home.place / "train.jsonl", home.place / "dev.jsonl", tmp_path / "out", names=home.place / "names.json", workers=1, progress=False)  # fmt: skip
+    (tmp_path / "out/files/extractor/readers.safetensors").unlink()
+    given = str(home.place / "model"), home.place / "train.jsonl", home.place / "dev.jsonl", tmp_path / "out"
+    options = {"names": home.place / "names.json", "workers": 1, "progress": False}
+    with pytest.raises(StudyError, match=r"readers.safetensors is missing; run the command again with fresh=True"):
+        fit_relations(*given, **options)
+    fit_relations(*given, **options, fresh=True)
     RelationExtractor.load(tmp_path / "out")
 
 
@@ -1625,8 +1782,8 @@ def test_fit_score_and_extract_print_json(command, home, tmp_path):
 
 def lower(folder: Path) -> None:
     """Thresholds at which something is always found."""
-    about = json.loads((folder / "extractor.json").read_text())
-    (folder / "extractor.json").write_text(json.dumps(about | {"thresholds": [0.01, 0.0]}))
+    path = extractor_folder(folder) / "extractor.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"thresholds": [0.01, 0.0]}))
 
 
 def test_mistakes_are_one_line_and_exit_code_two(command, home, tmp_path):

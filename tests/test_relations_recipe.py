@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from attlas.core.errors import AttlasError
 from attlas.corpora.read import embedded_file
+from attlas.models import Model
 from attlas.papers.relations import PARTS, PUBLISHED, reproduce
+from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 
 NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hal")
@@ -99,6 +101,33 @@ def test_all_parts_run_and_are_found_again(data_root: Path, tmp_path: Path, monk
     again = reproduce(data_root, tmp_path / "out", model=model, parts=("trex",), workers=1, progress=False, say=said.append)  # fmt: skip
     assert said == ["part trex"]  # nothing was fitted again
     assert again.markdown() == text
+    check_other_data(data_root, tmp_path, model)
+
+
+def check_other_data(data_root: Path, tmp_path: Path, model: Model) -> None:
+    """Parts that read a file which has changed since are left out, and what used them is, too."""
+    said: list[str] = []
+    other = tmp_path / "other-data"
+    shutil.copytree(data_root, other)
+    with gzip.open(other / "trex95" / "dev.jsonl.gz", "rt") as file:
+        rows = [json.loads(line) for line in file]
+    write(other / "trex95" / "dev.jsonl.gz", rows[:-1])
+    options = {"model": model, "workers": 1, "progress": False, "say": said.append}
+    done = reproduce(other, tmp_path / "out", parts=("fewrel",), **options)
+    assert set(done.parts) == {"fewrel", "semeval"}
+    assert [line.partition(" of an earlier run")[0] for line in said if "left out" in line] == [
+        "part trex",
+        "part published",
+        "part redocred",
+    ]
+    assert set(json.loads((tmp_path / "out" / "relations.json").read_text())["parts"]) == {
+        "fewrel",
+        "semeval",
+    }
+    with pytest.raises(AttlasError, match="uses the extractor of part trex; run that first"):
+        reproduce(other, tmp_path / "out", parts=("redocred",), **options)
+    with pytest.raises(AttlasError, match="trex-scored was made with another test"):
+        reproduce(other, tmp_path / "out", parts=("trex",), **options)
 
 
 def test_a_wrong_part_or_folder_is_said(data_root: Path, tmp_path: Path) -> None:

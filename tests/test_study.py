@@ -17,11 +17,11 @@ import pandas as pd
 import pytest
 
 import attlas
-from attlas.core.errors import AttlasError, CaptureError, CorpusError, MeasureError, StudyError
 from attlas.core.measure import Measure
 from attlas.measures.surface import Surface
 from attlas.studies import Study, engines
 from attlas.studies.shards import shards, survey
+from attlas.support.errors import AttlasError, CaptureError, CorpusError, MeasureError, StudyError
 from attlas.testing import fold, stream, tiny
 from tests.conftest import Start, Started
 
@@ -100,14 +100,14 @@ def test_killed_at_several_moments_it_goes_on_to_the_same_bytes(
         return attlas_start(*command, "--out", broken, "--no-report", code=code, OMP_NUM_THREADS=str(threads))
 
     def finished() -> int:
-        return len(list(states.glob("[0-9]*[0-9]")))
+        return len(list(states.glob("*/entry.json")))
 
     moments: list[Callable[[], bool]] = [
         lambda: (broken / "manifest.json").exists(),
         lambda: finished() >= 1,
         lambda: finished() >= 4,
-        lambda: any(states.glob("*.tmp")),  # these two last some milliseconds, and may be missed
-        lambda: (broken / "tables.tmp").exists(),
+        lambda: any(states.glob(".attlas-*.tmp")),  # these two last some milliseconds, and may be missed
+        lambda: any(broken.glob(".attlas-*.tmp/tables")),
     ]
     killed = [kill_when(start(1 + number % 2), moment) for number, moment in enumerate(moments)]
     assert killed[:3] == [True, True, True]
@@ -141,7 +141,8 @@ def test_finished_shards_are_not_run_again(tmp_path: Path, monkeypatch: pytest.M
     limit = needed[0] + 3
     with pytest.raises(OSError, match="goes down"):
         attlas.study(model, texts, out=tmp_path / "study", workers=1)
-    assert [path.name for path in (tmp_path / "study" / "states").iterdir()] == ["000000"]
+    (entry,) = (tmp_path / "study" / "states").iterdir()
+    assert json.loads((entry / "entry.json").read_text())["shard"] == 0
     batches, limit = 0, -1
     study = attlas.study(model, texts, out=tmp_path / "study", workers=1)
     assert batches == sum(needed[1:])
@@ -191,13 +192,16 @@ def test_manifest_says_what_was_run(tmp_path: Path, corpus_file: Path, tiny_fold
     )
     manifest = json.loads((tmp_path / "study" / "manifest.json").read_text())
     model = attlas.load(tiny_folder)
-    assert manifest["model"]["sha256"] == model.file_sha256
+    assert manifest["model"]["file_sha256"] == model.file_sha256
+    assert manifest["model"]["sha256"] == model.weights_sha256()
     assert manifest["model"]["state_sha256"] == model.weights_sha256()
     assert manifest["corpus"]["fingerprint"] == survey(attlas.read(corpus_file, text="review", label="stars")).digest
     assert manifest["measures"] == {"surface": "Surface(punctuation='.')"}
     assert manifest["seed"] == 3
     assert manifest["counts"]["read"] == manifest["counts"]["analysed"] == ROWS
-    assert set(manifest["versions"]) == {"attlas", "torch", "transformers", "python", "numpy", "numba"}
+    assert {"attlas", "torch", "transformers", "tokenizers", "python", "numpy", "numba"} <= set(manifest["versions"])
+    assert (manifest["attlas"], manifest["kind"], manifest["status"]) == (2, "study", "complete")
+    assert set(manifest["identity"]) == {"model", "corpus", "measures", "cut", "seed", "source"}
     assert study.table("texts")["label"].tolist()[:6] == ["0", "1", "2", "3", "4", "0"]
 
 
@@ -235,8 +239,13 @@ def test_long_texts_are_cut_and_counted_or_refused(tmp_path: Path) -> None:
 def test_a_folder_of_another_study_is_refused_unless_fresh(tmp_path: Path) -> None:
     model, folder = tiny("bert"), tmp_path / "study"
     attlas.study(model, sentences(5), "entropy", out=folder)
-    for change in ({"texts": sentences(6)}, {"measures": "surface"}, {"model": tiny("bert", seed=1)}, {"seed": 1}):
-        with pytest.raises(StudyError, match=r"belongs to another study.*--fresh"):
+    for change, named in (
+        ({"texts": sentences(6)}, "corpus"),
+        ({"measures": "surface"}, "measures"),
+        ({"model": tiny("bert", seed=1)}, r"model \(weights\)"),
+        ({"seed": 1}, "seed"),
+    ):
+        with pytest.raises(StudyError, match=rf"was made with another {named}; .*--fresh"):
             attlas.study(**{"model": model, "texts": sentences(5), "measures": "entropy", "out": folder, **change})  # type: ignore[arg-type]
     assert Study.open(folder).has("entropy")
     assert not attlas.study(model, sentences(5), "surface", out=folder, fresh=True).has("entropy")
@@ -247,7 +256,7 @@ def test_a_folder_that_is_no_study_is_never_cleared(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "chapter.tex").write_text("years of work")
     for fresh in (False, True):
-        with pytest.raises(StudyError, match="not empty and holds no study"):
+        with pytest.raises(StudyError, match=r"is not empty \(it has chapter.tex\) and holds no results of Attlas"):
             attlas.study(tiny("bert"), sentences(3), out=folder, fresh=fresh)
     assert [path.name for path in folder.iterdir()] == ["chapter.tex"]
     (tmp_path / "file").write_text("")
@@ -275,7 +284,7 @@ def test_a_full_disk_is_one_clear_line_and_the_study_goes_on_later(tmp_path: Pat
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not (tmp_path / "study" / "tables").exists()
-    assert not list((tmp_path / "study" / "states").glob("*.tmp"))
+    assert not list((tmp_path / "study" / "states").glob(".attlas-*.tmp"))
     attlas.study(model, texts, out=tmp_path / "study")
     attlas.study(model, texts, out=tmp_path / "whole")
     assert table_bytes(tmp_path / "study") == table_bytes(tmp_path / "whole")
@@ -367,9 +376,9 @@ def test_a_measure_of_ones_own_runs_in_a_study(tmp_path: Path) -> None:
 
 def test_killed_while_the_first_manifest_is_written_it_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "study"
-    (folder / "states").mkdir(parents=True)
+    folder.mkdir()
     (folder / ".lock").touch()
-    (folder / "manifest.json.tmp").write_text('{"sta')
+    (folder / ".attlas-0a1b2c_d.tmp").write_text('{"sta')
     assert attlas.study(tiny("bert"), sentences(3), out=folder).has("surface")
 
 
@@ -380,9 +389,9 @@ def test_someone_elses_manifest_is_never_touched(tmp_path: Path) -> None:
         (folder / "states" / "data.txt").write_text("mine")
         (folder / "manifest.json").write_text(content)
         for fresh in (False, True):
-            with pytest.raises(StudyError, match="not the manifest of a study"):
+            with pytest.raises(StudyError, match="is not a manifest of Attlas"):
                 attlas.study(tiny("bert"), sentences(3), out=folder, fresh=fresh)
-        with pytest.raises(StudyError, match="not the manifest of a study"):
+        with pytest.raises(StudyError, match="is not a manifest of Attlas"):
             Study.open(folder)
         assert (folder / "states" / "data.txt").read_text() == "mine"
 
@@ -394,8 +403,8 @@ def test_another_tokenizer_or_shape_is_another_study(tmp_path: Path) -> None:
     other.tokenizer.backend_tokenizer.normalizer = None
     narrow = tiny("bert", num_attention_heads=2)
     assert narrow.weights_sha256() == model.weights_sha256()
-    for changed, name in ((other, "tokenizer"), (narrow, "model")):
-        with pytest.raises(StudyError, match=f"its {name} differ"):
+    for changed, name in ((other, "tokenizer"), (narrow, "config")):
+        with pytest.raises(StudyError, match=rf"another model \({name}\)"):
             attlas.study(changed, sentences(5), "entropy", out=tmp_path / "study")
 
 

@@ -20,8 +20,8 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 import attlas
 from attlas.core.attention import DenseAttention
 from attlas.core.banded import BandedAttention
-from attlas.core.errors import MeasureError
 from attlas.measures import MEASURES
+from attlas.support.errors import MeasureError
 from attlas.testing import fold, stream, tiny
 from attlas.topology import barcode, betti, digraph, rips_features
 from attlas.topology.bars import H0_FEATURES, H1_FEATURES, BarcodeMeasure

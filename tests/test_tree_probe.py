@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import os
+import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+import attlas
 from attlas import Model, Text
 from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
-from attlas.core.errors import CorpusError, MeasureError, ModelError, StudyError
+from attlas.core.text import WHERE
+from attlas.models.encode import SPANS
 from attlas.models.vectors import GloveVectors, ModelVectors
 from attlas.probes import weights as weights_module
 from attlas.probes.scorers import (
@@ -33,7 +38,9 @@ from attlas.probes.scorers import (
 )
 from attlas.probes.spanning import spanning_tree
 from attlas.probes.tree import IGNORED, UNSEEN, TreeProbe, sentence_of
-from attlas.probes.weights import gather, index_path, weights_path
+from attlas.probes.weights import WordAttention, gather
+from attlas.support.errors import CorpusError, MeasureError, ModelError, StudyError
+from attlas.support.fingerprint import sha256
 from attlas.testing import stream, tiny
 
 WORDS = ("the", "cat", "dog", "sat", "saw", "mat", "unseeing", "films", "he", ".", "was", "very", "good", "x1")
@@ -248,50 +255,158 @@ def test_texts_of_one_word_count_are_read_together(tmp_path: Path) -> None:
         torch.testing.assert_close(together[place], kept.read([one])[0], rtol=0, atol=0)
 
 
-def test_a_killed_pass_goes_on_with_the_missing_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def entries(cache: Path) -> list[Path]:
+    return sorted(path for path in cache.iterdir() if (path / "entry.json").is_file())
+
+
+class Written:
+    """Which texts go through the model again while it is open, by the number of their shard."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, dies_at: int | None = None) -> None:
+        self.shards: list[int] = []
+        plain = weights_module._write_shard
+
+        def noted(model: Any, states: Any, key: str, texts: list[Text], *rest: Any) -> None:
+            self.shards.append(int(texts[0].id) // 4)
+            if self.shards[-1] == dies_at:
+                raise KeyboardInterrupt
+            plain(model, states, key, texts, *rest)
+
+        monkeypatch.setattr(weights_module, "_write_shard", noted)
+
+
+def same_blocks(one: WordAttention, two: WordAttention) -> None:
+    assert one.words.tolist() == two.words.tolist()
+    assert one.missing == two.missing
+    for place in range(len(one.words)):
+        torch.testing.assert_close(one.read([place]), two.read([place]), rtol=0, atol=0)
+
+
+def test_a_killed_pass_resumes_with_the_missing_shards(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(weights_module, "SHARD_TEXTS", 4)
     model, texts = tiny("bert"), corpus(14)
     whole = gather(model, texts, tmp_path / "whole", workers=1)
-    plain, seen = weights_module._write_shard, []
-
-    def dies(model: Any, folder: Path, shard: int, *rest: Any) -> None:
-        seen.append(shard)
-        if shard == 2:
-            raise KeyboardInterrupt
-        plain(model, folder, shard, *rest)
-
-    monkeypatch.setattr(weights_module, "_write_shard", dies)
-    with pytest.raises(KeyboardInterrupt):
-        gather(model, texts, tmp_path / "killed", workers=1)
-    assert index_path(tmp_path / "killed", 1).is_file()
-    weights_path(tmp_path / "killed", 3).with_suffix(".f16.tmp").write_bytes(b"half")
-    seen.clear()
-    monkeypatch.setattr(weights_module, "_write_shard", lambda *rest: (seen.append(rest[2]), plain(*rest))[1])
+    assert len(entries(tmp_path / "whole")) == 4
+    with monkeypatch.context() as patch:
+        Written(patch, dies_at=2)
+        with pytest.raises(KeyboardInterrupt):
+            gather(model, texts, tmp_path / "killed", workers=1)
+    done = {path.name for path in entries(tmp_path / "killed")}
+    assert len(done) == 2
+    assert done < {path.name for path in entries(tmp_path / "whole")}
+    left = tmp_path / "killed" / ".attlas-abcdefgh.tmp"  # of another process, which may be at work
+    left.mkdir()
+    written = Written(monkeypatch)
     again = gather(model, texts, tmp_path / "killed", workers=2)
-    assert 0 not in seen
-    assert 2 in seen
-    for place in range(len(texts)):
-        torch.testing.assert_close(again.read([place]), whole.read([place]), rtol=0, atol=0)
+    assert sorted(written.shards) == [2, 3]
+    assert left.is_dir()
+    same_blocks(again, whole)
 
 
-def test_another_models_or_corpus_folder_is_refused(tmp_path: Path) -> None:
-    texts = corpus(3)
-    gather(tiny("bert"), texts, tmp_path / "kept")
-    with pytest.raises(StudyError, match="its weights differ"):
-        gather(tiny("bert", seed=1), texts, tmp_path / "kept")
-    with pytest.raises(StudyError, match="its texts differ"):
-        gather(tiny("bert"), corpus(3, seed=1), tmp_path / "kept")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").touch()
-    with pytest.raises(StudyError, match="holds other files"):
-        gather(tiny("bert"), texts, tmp_path / "mine")
+def damaged(path: Path, how: str) -> None:
+    data = path.read_bytes()
+    if how == "gone":
+        path.unlink()
+    else:
+        changed = bytes([data[0] ^ 1]) + data[1:]
+        path.write_bytes({"cut": data[:-2], "empty": b"", "changed": changed}[how])
 
 
-def test_a_shard_that_was_cut_short_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["cut", "empty", "changed", "gone"])
+@pytest.mark.parametrize("name", ["words.f16", "words.json", "entry.json"])
+def test_a_damaged_entry_is_made_again(
+    name: str,
+    how: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(weights_module, "SHARD_TEXTS", 4)
+    model, texts = tiny("bert"), corpus(10)
+    whole = gather(model, texts, tmp_path / "whole")
+    kept = gather(model, texts, tmp_path / "kept")
+    damaged(kept.entries[1] / name, how)
+    written = Written(monkeypatch)
+    again = gather(model, texts, tmp_path / "kept")
+    assert written.shards == [1]
+    same_blocks(again, whole)
+    gather(model, texts, tmp_path / "kept")
+    assert written.shards == [1]
+
+
+def test_an_entry_counts_everything_it_was_made_from(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, texts = tiny("longformer"), [text(number, WORDS[:6]) for number in range(3)]
+    left = tiny("longformer")
+    left.tokenizer.truncation_side = "left"
+    first = texts[0]
+    others = [
+        (tiny("longformer", seed=1), texts),
+        (replace(model, limit=5), texts),
+        (replace(model, global_tokens="special"), texts),
+        (left, texts),
+        (model, [*texts[:2], text(2, WORDS[1:7])]),
+        (model, [text(0, WORDS[:6], [1, 2, 3, 4, ROOT, 4]), *texts[1:]]),
+        (model, [replace(first, label="a"), *texts[1:]]),
+        (model, [replace(first, id="a"), *texts[1:]]),
+        (model, [text(0, WORDS[:6], **{SPANS: [(0, 7)]}), *texts[1:]]),
+        (model, [text(0, WORDS[:6], rationale=[(0, 7)]), *texts[1:]]),
+        (model, [text(0, WORDS[:6], note=np.arange(3)), *texts[1:]]),
+        (model, [text(0, WORDS[:6], note=np.arange(1, 4)), *texts[1:]]),
+    ]
+    gather(model, texts, tmp_path / "kept")
+    for number, (reader, some) in enumerate(others, 2):
+        found = gather(reader, some, tmp_path / "kept")
+        assert len(entries(tmp_path / "kept")) == number
+        same_blocks(found, gather(reader, some, tmp_path / str(number)))
+    moved = [replace(one, annotations={**one.annotations, WHERE: "row 3"}) for one in texts]
+    gather(attlas.load((model.network, model.tokenizer)), moved, tmp_path / "kept")
+    assert len(entries(tmp_path / "kept")) == len(others) + 1  # names and places do not count
+    monkeypatch.setattr(weights_module, "source_digest", lambda: "other code")
+    gather(model, texts, tmp_path / "kept")
+    assert len(entries(tmp_path / "kept")) == len(others) + 2
+
+
+def test_a_cache_may_hold_other_files_and_leaves_them(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("mine")
+    (tmp_path / ".attlas-abcdefgh.tmp").write_text("another process's")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    gather(tiny("bert"), corpus(3), tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_two_passes_at_once_share_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is locked; who comes second with an entry leaves the first one's as it is."""
+    monkeypatch.setattr(weights_module, "SHARD_TEXTS", 2)
+    models, texts = [tiny("bert") for _ in range(3)], corpus(12)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda model: gather(model, texts, tmp_path, workers=1), models))
+    assert len(entries(tmp_path)) == 6
+    assert len(list(tmp_path.iterdir())) == 6
+    for one in found[1:]:
+        same_blocks(one, found[0])
+
+
+def test_the_model_is_digested_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights_module, "SHARD_TEXTS", 2)
+    calls, plain = [], Model.identity
+    monkeypatch.setattr(Model, "identity", lambda model: (calls.append(1), plain(model))[1])
+    gather(tiny("bert"), corpus(9), tmp_path)
+    assert len(calls) == 1
+
+
+def test_an_entry_that_changes_while_it_is_read_is_one_clear_error(tmp_path: Path) -> None:
     kept = gather(tiny("bert"), corpus(3), tmp_path)
-    path = weights_path(tmp_path, 0)
+    path = kept.entries[0] / "words.f16"
     path.write_bytes(path.read_bytes()[:-2])
     with pytest.raises(StudyError, match="shorter than its index"):
+        kept.read([2])
+    path.unlink()
+    with pytest.raises(StudyError, match=r"words\.f16 cannot be read"):
         kept.read([2])
 
 
@@ -530,6 +645,145 @@ def test_what_is_no_saved_probe_is_refused(tmp_path: Path) -> None:
     (tmp_path / "probe.json").write_text(json.dumps({"format": "another"}))
     with pytest.raises(ModelError, match="holds no tree probe"):
         TreeProbe.load(tmp_path, tiny("bert"))
+    (tmp_path / "probe.json").write_text("[1]")
+    with pytest.raises(ModelError, match="holds no tree probe"):
+        TreeProbe.load(tmp_path, tiny("bert"))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> TreeProbe:
+    return TreeProbe(tiny("bert"), epochs=1, progress=False).fit(corpus(12))
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "changed", "gone"])
+def test_a_damaged_probe_is_refused(how: str, fitted: TreeProbe, tmp_path: Path) -> None:
+    folder = fitted.save(tmp_path / "probe")
+    path = folder / "probe.safetensors"
+    data = path.read_bytes()
+    if how == "changed":  # in a number, so that the file can still be read
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    else:
+        damaged(path, how)
+    with pytest.raises(ModelError, match="holds no tree probe") as caught:
+        TreeProbe.load(folder, fitted.model)
+    assert "\n" not in str(caught.value)
+    if how != "gone":
+        assert "has changed since it was written" in str(caught.value)
+
+
+def test_a_probe_of_another_model_is_refused_by_what_differs(
+    fitted: TreeProbe,
+    tmp_path: Path,
+) -> None:
+    folder, model = fitted.save(tmp_path / "probe"), fitted.model
+    left, cased = tiny("bert"), tiny("bert")
+    left.tokenizer.truncation_side = "left"
+    cased.network.config.layer_norm_eps *= 2
+    for other, parts in {
+        "weights": (tiny("bert", seed=1), "weights"),
+        "limit": (replace(model, limit=5), "max_length"),
+        "tokenizer": (left, "tokenizer"),
+        "config": (cased, "config"),
+        "dtype": (attlas.load((tiny("bert").network.double(), model.tokenizer)), "weights, dtype"),
+    }.values():
+        with pytest.raises(ModelError, match=rf"fitted on the model .* \(differs in {parts}\)"):
+            TreeProbe.load(folder, other)
+    again = TreeProbe.load(folder, attlas.load((model.network, model.tokenizer)))
+    assert "device" not in again.fitted_on_["model"]["identity"]
+    assert again.fitted_on_ == fitted.fitted_on_
+
+
+def test_what_was_noted_is_the_model_at_the_time_of_fitting(tmp_path: Path) -> None:
+    model = tiny("bert")
+    probe = TreeProbe(model, "attention", epochs=1).fit(corpus(6))
+    with torch.no_grad():
+        next(model.network.parameters()).mul_(2)
+    with pytest.raises(ModelError, match="differs in weights"):
+        TreeProbe.load(probe.save(tmp_path / "probe"), model)
+
+
+def test_probes_of_earlier_versions_are_read(fitted: TreeProbe, tmp_path: Path) -> None:
+    """They have no checksum, and know a model by its weights and vectors by their table."""
+    folder, model = fitted.save(tmp_path / "probe"), fitted.model
+    path = folder / "probe.json"
+    about = json.loads(path.read_text())
+    del about["files"]
+    table = sha256(ModelVectors(model).table.numpy().data).hexdigest()
+    about["model"] = {"name": model.name, "weights": model.weights_sha256()}
+    about["vectors"] = {"name": "input embeddings", "digest": table}
+    path.write_text(json.dumps(about))
+    again = TreeProbe.load(folder, replace(model, limit=50))
+    assert again.predict(corpus(4)) == fitted.predict(corpus(4))
+    assert TreeProbe.load(again.save(tmp_path / "again"), model).fitted_on_ == again.fitted_on_
+    with pytest.raises(ModelError, match=r"fitted on the model .*differs in weights"):
+        TreeProbe.load(folder, tiny("bert", seed=1))
+    with pytest.raises(ModelError, match=r"fitted on the vectors .*differs in content"):
+        TreeProbe.load(folder, model, vectors=ModelVectors(tiny("bert", seed=1)))
+
+
+def test_vectors_with_their_words_in_another_order_are_others(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("cat 1 2\ndog 3 5\nmat 4 4\n")
+    (tmp_path / "b.txt").write_text("dog 1 2\nmat 3 5\ncat 4 4\n")
+    model, vectors = tiny("bert"), GloveVectors(tmp_path / "a.txt")
+    folder = TreeProbe(model, vectors=vectors, epochs=1).fit(corpus(9)).save(tmp_path / "probe")
+    shutil.copy(tmp_path / "a.txt", tmp_path / "c.txt")
+    TreeProbe.load(folder, model, vectors=GloveVectors(tmp_path / "c.txt"))
+    message = r"fitted on the vectors 'a.txt', not 'b.txt' \(differs in content\)"
+    with pytest.raises(ModelError, match=message):
+        TreeProbe.load(folder, model, vectors=GloveVectors(tmp_path / "b.txt"))
+
+
+def test_a_probe_is_saved_over_a_probe_and_nothing_else(fitted: TreeProbe, tmp_path: Path) -> None:
+    for name in ("probe.json", "notes.txt", "probe.safetensors"):
+        content = '{"format": "mine"}'
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_text(content)
+        with pytest.raises(StudyError, match=rf"is not empty \(it has {name}\) and holds no tree probe"):
+            fitted.save(folder)
+        assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(name, content)]
+    other = TreeProbe(fitted.model, "attention", epochs=1).fit(corpus(6))
+    folder = other.save(tmp_path / "probe")
+    (folder / "notes.txt").write_text("mine")
+    fitted.save(folder)
+    assert TreeProbe.load(folder, fitted.model).predict(corpus(3)) == fitted.predict(corpus(3))
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+def test_a_save_that_was_killed_is_refused_and_can_be_repeated(
+    fitted: TreeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped at each move, into a new folder and over another probe."""
+    other = TreeProbe(fitted.model, "attention", epochs=1).fit(corpus(6))
+    expected, before = fitted.predict(corpus(3)), other.predict(corpus(3))
+    for over in (False, True):
+        for last in range(3):
+            folder = tmp_path / f"{over} {last}"
+            if over:
+                other.save(folder)
+            with monkeypatch.context() as patch:
+                moves = itertools.count()
+
+                def move(source: Path, target: Path, moves: Any = moves, last: int = last) -> None:
+                    if next(moves) == last:
+                        raise KeyboardInterrupt
+                    os.replace(source, target)
+
+                patch.setattr("attlas.support.files.move", move)
+                try:
+                    fitted.save(folder)
+                except KeyboardInterrupt:
+                    done = False
+                else:
+                    done = True
+            try:
+                found = TreeProbe.load(folder, fitted.model).predict(corpus(3))
+            except ModelError:
+                assert not done
+            else:
+                assert found == (expected if done else before)
+            fitted.save(folder)
+            assert TreeProbe.load(folder, fitted.model).predict(corpus(3)) == expected
 
 
 def test_the_random_control_keeps_the_vectors_of_the_trained_model(tmp_path: Path) -> None:
@@ -547,12 +801,14 @@ def test_the_random_control_keeps_the_vectors_of_the_trained_model(tmp_path: Pat
 def test_without_a_cache_the_folder_goes_with_the_probe() -> None:
     texts = corpus(6)
     probe = TreeProbe(tiny("bert"), "attention", epochs=1).fit(texts)
-    folders = list(probe._folders.values())
+    folder = probe._folder
     probe.score(texts)
-    assert list(probe._folders.values()) == folders  # found again
-    assert folders[0].is_dir()
+    assert len(entries(folder)) == 1  # found again
+    probe.score(texts[:2])
+    assert probe._folder == folder
+    assert len(entries(folder)) == 2
     del probe
-    assert not folders[0].exists()
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 
 import attlas
-from attlas.core.errors import AttlasError
 from attlas.core.registry import Registry
+from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 from attlas.views import charts
 from attlas.views.overlay import LETTERS, levels, overlay, pack
