@@ -26,14 +26,14 @@ WORDS = ("the", "cat", "sat", "on", "mat", "and", "dog", "saw", "it", "was", "a"
 REFUSAL = re.compile(r"another|other|chang|differ|damag|missing|no longer|does not match|not the|fresh", re.IGNORECASE)
 
 
-class WrongTest(Exception):
+class WrongTestError(Exception):
     """The test itself does not hold: unlike an AssertionError, no xfail mark expects it."""
 
 
 def premise(holds: bool, what: str) -> None:
     """Check what a test takes for granted, so that it cannot fail for a reason that it does not name."""
     if not holds:
-        raise WrongTest(what)
+        raise WrongTestError(what)
 
 
 def text(number: int, words: int = 30, **more: Any) -> Text:
