@@ -23,7 +23,7 @@ from attlas.core.text import Text
 T = TypeVar("T")
 QUIET: dict[str, Any] = {"progress": False}
 WORDS = ("the", "cat", "sat", "on", "mat", "and", "dog", "saw", "it", "was", "a", "very", "good", "film", "not", "bad")
-REFUSAL = re.compile(r"another|other|chang|differ|damag|missing|no longer|does not match|not the|fresh", re.IGNORECASE)
+REFUSAL = re.compile(r"other|chang|differ|damag|missing|match|shorter|truncat|checksum|fresh", re.IGNORECASE)
 
 
 class WrongTestError(Exception):
