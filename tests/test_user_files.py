@@ -6,12 +6,10 @@ names what is there. In a folder of ours, files that the user added survive a re
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,45 +20,28 @@ import pandas as pd
 import pytest
 
 import attlas
-from attlas.cli import main
 from attlas.core.errors import AttlasError
 from attlas.core.text import Text
 from attlas.dynamics import AttentionClassifier
 from attlas.dynamics.pipeline import run_dynamics
 from attlas.explain.corpus import explain_corpus
-from attlas.measures.entropy import Entropy
 from attlas.models.finetune import finetune
 from attlas.models.vectors import ModelVectors
 from attlas.papers.parts import Part, Reproduced, run_parts
 from attlas.probes import RelationExtractor, TreeProbe
 from attlas.probes.pipeline import probe_coreference, probe_syntax, probe_tree
 from attlas.probes.relations.pipeline import fit_relations, score_relations
-from attlas.testing import tiny
 from attlas.topology import TopologyClassifier
 from attlas.topology.pipeline import experiment
+from tests.attacks import QUIET, Files, Interrupted, command_line, fails, files_in, model, reviews, write_files
 
-Files = dict[str, bytes]  # path in the folder -> content
 Command = Callable[[Path, bool], object]  # out, fresh
 
 TEXTS = ["a cat sat on the mat", "the dog was not very good"]
 OTHER_TEXTS = ["it was a bad film", "you saw the cat"]
-QUIET: dict[str, Any] = {"progress": False}
 
 
 # the commands, each on the least input that it accepts
-
-
-@cache
-def model(task: str = "base") -> attlas.Model:
-    return tiny("bert", task, num_hidden_layers=1, num_attention_heads=2)
-
-
-def reviews(count: int, seed: int = 0) -> list[dict[str, str]]:
-    draw = np.random.default_rng(seed)
-    words = ["the", "cat", "sat", "on", "a", "mat", "it", "was"]
-    return [
-        {"text": " ".join([*draw.choice(words, 4), ("good", "bad")[i % 2]]), "label": "ab"[i % 2]} for i in range(count)
-    ]
 
 
 @cache
@@ -77,17 +58,6 @@ def triples() -> list[dict[str, Any]]:
         one = {"head": head, "tail": tail, "relation": relation, "relation_words": words}
         out.append({"id": str(number), "text": f"{head} {words} {tail} .", "triples": [one]})
     return out
-
-
-def command_line(*arguments: object) -> None:
-    """Run the command line in this process; a user's mistake is an AttlasError again."""
-    out, error = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(error):
-        patch.setattr(sys, "argv", ["attlas", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-    if end.value.code:
-        raise AttlasError(error.getvalue().strip())
 
 
 def run_study(out: Path, fresh: bool) -> object:
@@ -229,17 +199,6 @@ def command(home: Path) -> Callable[[str], Command]:
 # folders without a manifest of ours
 
 
-def files_in(folder: Path) -> Files:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def write_files(folder: Path, files: Files) -> None:
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-
-
 WEB_APP = json.dumps({"status": "x", "identity": {}, "name": "my web app"}).encode()
 FOREIGN = "foreign manifest"
 
@@ -341,10 +300,6 @@ KEPT_BY_STUDY = (
     "README.md",
 )
 EITHER = pytest.mark.parametrize("fresh", [False, True], ids=["resume", "fresh"])
-
-
-def fails(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=reason)
 
 
 # command, what the user has, what happens to it
@@ -578,17 +533,6 @@ def test_files_added_to_a_finished_folder_survive_fresh_with_other_inputs(
     write_files(folder, added)
     OTHER_INPUTS[name](folder)
     assert lost(folder, added) == []
-
-
-class Interrupted(Entropy):
-    """Entropy that is interrupted after all texts were read, as long as it is told to be."""
-
-    now = True
-
-    def result(self, state: Any) -> Any:
-        if Interrupted.now:
-            raise KeyboardInterrupt
-        return super().result(state)
 
 
 LOST_WHEN_RESUMED = (
