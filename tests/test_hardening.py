@@ -580,7 +580,7 @@ def test_after_a_full_disk_the_same_command_succeeds(
 
 @pytest.mark.xfail(
     strict=True,
-    reason="folder: finetune looks into the folder before it holds it: of two at once, the later overwrites the earlier",
+    reason="folder: finetune checks the folder before it locks it, so the later of two overwrites the earlier",
 )
 def test_two_fine_tunings_at_once_do_not_overwrite_each_other(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
