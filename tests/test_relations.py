@@ -563,9 +563,9 @@ def test_multinomial_is_scikit_learns(penalty, even):
     found = multinomial(x, classes, penalty, weights, tolerance=1e-7)
     assert found.converged
     scores = x @ found.weights[:-1] + found.weights[-1]
-    np.testing.assert_allclose(scores - scores.mean(1, keepdims=True), (s := theirs.decision_function(x)) - s.mean(1, keepdims=True), atol=0.02)  # fmt: skip
+    np.testing.assert_allclose(scores - scores.mean(1, keepdims=True), (s := theirs.decision_function(x)) - s.mean(1, keepdims=True), atol=5e-4)  # fmt: skip
     coef = found.weights[:-1].T
-    np.testing.assert_allclose(coef - coef.mean(0), theirs.coef_ - theirs.coef_.mean(0), atol=0.02)
+    np.testing.assert_allclose(coef - coef.mean(0), theirs.coef_ - theirs.coef_.mean(0), atol=5e-4)
 
 
 def test_fit_reader_is_scikit_learns_before_it_is_calibrated():
