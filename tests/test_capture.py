@@ -20,6 +20,7 @@ from attlas.core.errors import CaptureError
 from attlas.core.text import Text
 from attlas.models.capture import observe
 from attlas.testing import FAMILIES, tiny, tiny_tokenizer
+from tests.close import close, terms_of
 
 TEXT = "the cat sat on the mat and saw a dog , not very good . it was in the mat"
 OWN_CODE = ("mpnet", "deberta_v2", "big_bird", "longformer")
@@ -102,7 +103,8 @@ def test_longformer_band_is_the_librarys_band_read_by_plain_loops(n: int, places
     batch.inputs["global_attention_mask"][:, list(places)] = 1
     layers, output = layers_of(model, batch)
     reference = eager(model, batch)
-    torch.testing.assert_close(output.last_hidden_state, reference.last_hidden_state, atol=2e-5, rtol=0)
+    terms = terms_of(model.network)
+    close(output.last_hidden_state, reference.last_hidden_state, terms)
     for layer, local, window in zip(layers, reference.attentions, (4, 8, 4), strict=True):
         assert isinstance(layer, BandedAttention)
         square, count = layer.dense().weights, len(places)
@@ -116,8 +118,8 @@ def test_longformer_band_is_the_librarys_band_read_by_plain_loops(n: int, places
                 for offset in range(-window // 2, window // 2 + 1):
                     if 0 <= query + offset < n and query + offset not in places:
                         expected[:, query + offset] = local[0, :, query, count + window // 2 + offset]
-            torch.testing.assert_close(square[0, :, query], expected, atol=2e-6, rtol=0)
-        torch.testing.assert_close(square.sum(-1), torch.ones(1, 4, n))
+            close(square[0, :, query], expected, terms, magnitude=1)
+        close(square.sum(-1), 1, n)
 
 
 def test_every_text_of_a_batch_is_as_it_is_alone(minilm: attlas.Model) -> None:

@@ -23,6 +23,7 @@ from attlas.core.text import Text
 from attlas.models import Model, lengthen, longformer
 from attlas.models.finetune import finetune, logits_of
 from attlas.testing import tiny, tiny_tokenizer
+from tests.close import close, terms_of
 from tests.conftest import stirred
 
 WORDS = "the cat sat on a mat and saw a very good dog in the film it was not bad to you".split()  # noqa: SIM905
@@ -281,9 +282,9 @@ def test_what_is_observed_is_transformers_output_as_a_square(places: tuple[int, 
             assert isinstance(layer, BandedAttention)
             rows = None if theirs.global_attentions is None else theirs.global_attentions[layer.index][0]
             expected = square(theirs.attentions[layer.index][0], rows, few, n)
-            np.testing.assert_allclose(layer.dense().weights[0], expected, atol=1e-5)
-            np.testing.assert_allclose(expected.sum(-1), 1, atol=1e-5)
-            np.testing.assert_allclose(layer.received[0], expected.sum(-2), atol=1e-5)
+            close(layer.dense().weights[0], expected, terms_of(own), magnitude=1)
+            close(expected.sum(-1), 1, n)
+            close(layer.received[0], expected.sum(-2), terms_of(own) + n)
 
 
 def test_two_observers_see_the_same_and_go_one_by_one() -> None:
