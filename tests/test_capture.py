@@ -202,9 +202,10 @@ def test_threads_observe_one_model_side_by_side(minilm: attlas.Model) -> None:
     texts = ["The cat sat on the mat.", "Nobody knows why the committee has not met since Monday."]
     expected = [[layer.dense().weights for layer in layers_of(minilm, batch_of(minilm, text))[0]] for text in texts]
     wrong: list[str] = []
+    each = torch.get_num_threads()
 
     def work(text: str, weights: list[Tensor]) -> None:
-        torch.set_num_threads(1)
+        torch.set_num_threads(each)  # which a new thread does not inherit
         for _ in range(8):
             layers, _ = layers_of(minilm, batch_of(minilm, text))
             if not all(torch.equal(layer.dense().weights, one) for layer, one in zip(layers, weights, strict=True)):

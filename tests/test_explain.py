@@ -1077,6 +1077,11 @@ def test_nothing_is_left_after_wrong_input() -> None:
     assert traces(model) == before
 
 
+def computing_as_here(workers: int) -> ThreadPoolExecutor:
+    """Workers that compute with as many threads as this one, which a new thread does not inherit: sums come in the same order."""
+    return ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),))
+
+
 def test_two_threads_explain_one_model_as_one_does() -> None:
     model = classifier()
     before = traces(model)
@@ -1092,7 +1097,7 @@ def test_two_threads_explain_one_model_as_one_does() -> None:
         return explain(model, task[0], task[1], at=task[2], target=1).scores
 
     alone = [run(task) for task in tasks]
-    with ThreadPoolExecutor(2) as pool:
+    with computing_as_here(2) as pool:
         together = list(pool.map(run, tasks * 2))
     for one, other in zip(alone * 2, together, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
@@ -1103,9 +1108,10 @@ def test_two_threads_explain_one_model_as_one_does() -> None:
 def meanwhile(model: Model, other: Callable[[], Any]) -> Iterator[list[Any]]:
     """While open, the first pass of this thread that can go back waits for another thread to do something, at most two seconds."""
     done: list[Any] = []
+    each = torch.get_num_threads()
 
     def work() -> None:
-        torch.set_num_threads(1)
+        torch.set_num_threads(each)
         try:
             done.append(other())
         except BaseException as error:
@@ -1149,7 +1155,7 @@ def test_numbers_do_not_depend_on_what_another_thread_does() -> None:
     def integrated() -> np.ndarray:
         return explain(model, LONG, target=1).scores
 
-    with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    with computing_as_here(1) as pool:
         alone, again = pool.map(lambda _: integrated(), range(2))
     np.testing.assert_array_equal(alone, again)
     with meanwhile(model, integrated) as done:
