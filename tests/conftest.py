@@ -15,8 +15,8 @@ import torch
 import attlas
 from attlas.testing import tiny
 
-
-WEIGHTS = os.environ.get("ATTLAS_TEST_WEIGHTS", "mapped")  # from the file, or copied into memory: other alignments, other kernels
+# mapped from the file, or copied into memory: other alignments, other kernels
+WEIGHTS = os.environ.get("ATTLAS_TEST_WEIGHTS", "mapped")
 assert WEIGHTS in {"mapped", "memory"}, f"ATTLAS_TEST_WEIGHTS is {WEIGHTS!r}; it must be 'mapped' or 'memory'"
 
 
