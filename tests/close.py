@@ -7,10 +7,12 @@ never from what one machine gave.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
@@ -55,6 +57,17 @@ def close(actual: Any, expected: Any, terms: float, magnitude: float | None = No
         f"allowed {allowed:.3g} ({DEVIATIONS:g} x {EPSILON:.3g} x magnitude {magnitude:.3g} x sqrt({terms:g} terms)); "
         f"{int((apart > allowed).sum())} of {apart.size} entries are off by more"
     )
+
+
+def close_tables(
+    actual: pd.DataFrame, expected: pd.DataFrame, terms: float, magnitudes: Mapping[str, float] | None = None
+) -> None:
+    """Assert that two tables have the same columns and rows: floating numbers `close`, each column by its own magnitude, all else equal."""
+    numbers = list(expected.select_dtypes("floating").columns)
+    pd.testing.assert_frame_equal(actual.drop(columns=numbers), expected.drop(columns=numbers))
+    assert list(actual.columns) == list(expected.columns)
+    for name in numbers:
+        close(actual[name], expected[name], terms, (magnitudes or {}).get(name), name)
 
 
 def _array(values: Any) -> npt.NDArray[np.float64]:

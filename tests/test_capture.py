@@ -129,7 +129,7 @@ def test_every_text_of_a_batch_is_as_it_is_alone(minilm: attlas.Model) -> None:
     for place, text in enumerate(texts):
         alone, _ = layers_of(minilm, batch_of(minilm, text))
         for left, right in zip(together, alone, strict=True):
-            torch.testing.assert_close(left.dense().weights[place], right.dense().weights[0], atol=2e-6, rtol=0)
+            close(left.dense().weights[place], right.dense().weights[0], terms_of(minilm.network), magnitude=1)
 
 
 def test_embedded_model_matches_eager(minilm: attlas.Model) -> None:
@@ -256,7 +256,7 @@ def test_a_closed_gate_is_a_head_cut_out_of_the_output_projection(family: str, p
     with torch.no_grad():
         layer.weight[:, 2 * 8 : 3 * 8] = 0
         expected = cut(batch.ids, **batch.inputs).last_hidden_state
-    torch.testing.assert_close(gated, expected, atol=1e-5, rtol=1e-5)
+    close(gated, expected, terms_of(model.network))
     assert not torch.allclose(gated, model.forward(batch).last_hidden_state, atol=1e-3)
     assert torch.equal(
         model.forward(batch, gates=torch.ones(3, 4)).last_hidden_state, model.forward(batch).last_hidden_state

@@ -3,11 +3,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from attlas.testing import tiny
-from tests.close import EPSILON, bound, close, terms_of
+from tests.close import EPSILON, bound, close, close_tables, terms_of
 
 
 @pytest.mark.parametrize("terms", [10, 1_000, 100_000])
@@ -37,6 +38,17 @@ def test_only_the_same_is_close_to_what_is_not_finite() -> None:
     for other in ([math.nan, 1.0], [1.0, -math.inf], [1.0, math.nan]):
         with pytest.raises(AssertionError, match="off by inf"):
             close(other, [1.0, math.inf], 1)
+
+
+def test_tables_are_close_column_by_column() -> None:
+    table = pd.DataFrame({"text": ["a", "b"], "large": [1e6, 1.0], "small": [1e-6, math.nan], "count": [1, 2]})
+    close_tables(table.assign(large=table["large"] + 0.1), table, 1)
+    close_tables(table.assign(small=table["small"] + 1e-8), table, 1, {"small": 1})
+    for name, value in (("small", table["small"] + 1e-8), ("count", [1, 3]), ("text", ["a", "c"])):
+        with pytest.raises(AssertionError, match=name):
+            close_tables(table.assign(**{name: value}), table, 1)
+    with pytest.raises(AssertionError):
+        close_tables(table, table[["text", "small", "large", "count"]], 1)
 
 
 def test_the_terms_of_a_network_are_the_inputs_of_its_linear_maps() -> None:
