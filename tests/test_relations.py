@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save
 from scipy.cluster.hierarchy import linkage
@@ -270,6 +270,7 @@ def texts_with_cases(draw: st.DrawFn) -> tuple[str, list[Case]]:
 
 
 @given(texts_with_cases(), st.booleans(), st.sampled_from([None, 9]))
+@example(("Ann Ann Ann 👍🏽 the", [Case(0, (12, 15), (0, 3), None)]), False, 9)  # ends in the space before the cut
 @settings(max_examples=40, deadline=None)
 def test_gather_is_one_slow_pass_for_each_triple(made, mean, limit):
     model = replace(SLOW_MODEL, limit=limit) if limit else SLOW_MODEL
