@@ -403,7 +403,7 @@ def test_the_flow_is_what_a_small_step_does(rng, outputs, affine, additive, froz
     parameters = drawn_parameters(rng, 5, outputs, affine, additive, frozen)
     bags = drawn_bags(rng, words=words)
     codes = rng.integers(0, max(outputs, 2), len(bags))
-    found, step = flow_terms(parameters, bags, codes), 1e-4
+    found, step = flow_terms(parameters, bags, codes), 1e-5
     there, back = moved(parameters, bags, codes, step), moved(parameters, bags, codes, -step)
     for rate, ahead, behind in ((found.polarity_rate, there[0], back[0]), (found.attention_rate, there[1], back[1])):
         np.testing.assert_allclose((ahead - behind) / (2 * step), rate, rtol=1e-5, atol=1e-6)
