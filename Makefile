@@ -22,7 +22,7 @@ test: $(READY)
 paths: $(READY)
 	ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n 2 --dist worksteal
 	ATEN_CPU_CAPABILITY=avx2 $(BIN)/python -m pytest -n 2 --dist worksteal
-	ATTLAS_TEST_THREADS=2 $(BIN)/python -m pytest -n 2 --dist worksteal
+	ATTLAS_TEST_THREADS=2 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal
 	ATTLAS_TEST_WEIGHTS=memory $(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(READY)

@@ -23,7 +23,7 @@ from attlas.core.text import Text
 from attlas.models import Model, lengthen, longformer
 from attlas.models.finetune import finetune, logits_of
 from attlas.testing import tiny, tiny_tokenizer
-from tests.close import close, terms_of
+from tests.close import bound, close, terms_of
 from tests.conftest import stirred
 
 WORDS = "the cat sat on a mat and saw a very good dog in the film it was not bad to you".split()  # noqa: SIM905
@@ -196,12 +196,15 @@ def test_every_gradient_is_transformers_own(
     own = copy.deepcopy(model.network)
     ours, theirs = grads_of(model.network, model, **inputs), grads_of(own, None, **inputs)
     assert len(ours) > 60
+    largest = max(float(one.abs().max()) for one in theirs.values() if one is not None)
+    rounding = bound(largest, ids.numel())  # that of a key's bias is 0: terms of all tokens cancel
     for name, expected in theirs.items():
         found = ours[name]
         assert (found is None) == (expected is None), name
         if found is not None and expected is not None:
             scale = float(expected.abs().max())
-            torch.testing.assert_close(found, expected, atol=1e-6 + 1e-4 * scale, rtol=1e-3, msg=f"{name} ({scale})")
+            atol = rounding + 1e-4 * scale
+            torch.testing.assert_close(found, expected, atol=atol, rtol=1e-3, msg=f"{name} ({scale})")
     used = [name for name, grad in ours.items() if "_global.weight" in name and grad is not None and grad.any()]
     assert len(used) == (0 if places == [(), ()] else 9)
 
