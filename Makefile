@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: tour test check bench serve docs clean
+.PHONY: tour test paths check bench serve docs clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -16,7 +16,14 @@ tour: $(READY)
 	$(BIN)/attlas tour --fresh
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=60
+
+# The same tests on the code paths of other machines: without vector instructions, with narrower ones, with threads, with other alignments.
+paths: $(READY)
+	ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n 2 --dist worksteal
+	ATEN_CPU_CAPABILITY=avx2 $(BIN)/python -m pytest -n 2 --dist worksteal
+	ATTLAS_TEST_THREADS=2 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal
+	ATTLAS_TEST_WEIGHTS=memory $(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(READY)
 	$(BIN)/ruff check .

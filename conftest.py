@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,14 +11,16 @@ import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
+THREADS = int(os.environ.get("ATTLAS_TEST_THREADS", "1"))  # 2: another order of sums, as on other machines
+
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Two test processes share two cores; tiny matrices gain nothing from threads, and sums come in one order."""
-    torch.set_num_threads(1)
+def _threads() -> Iterator[None]:
+    """Two test processes share two cores, and tiny matrices gain nothing from threads: one, unless asked otherwise."""
+    torch.set_num_threads(THREADS)
     gc.collect()
     gc.freeze()  # what was imported stays: not looked through again and again
-    with threadpool_limits(1):
+    with threadpool_limits(THREADS):
         yield
 
 

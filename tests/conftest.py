@@ -15,10 +15,18 @@ import torch
 import attlas
 from attlas.testing import tiny
 
+# mapped from the file, or copied into memory: other alignments, other kernels
+WEIGHTS = os.environ.get("ATTLAS_TEST_WEIGHTS", "mapped")
+assert WEIGHTS in {"mapped", "memory"}, f"ATTLAS_TEST_WEIGHTS is {WEIGHTS!r}; it must be 'mapped' or 'memory'"
+
 
 @pytest.fixture(scope="session")
 def minilm() -> attlas.Model:
-    return attlas.load()
+    model = attlas.load()
+    if WEIGHTS == "memory":
+        for parameter in model.network.parameters():
+            parameter.data = parameter.data.clone()
+    return model
 
 
 @pytest.fixture(scope="session")
@@ -73,8 +81,8 @@ for number, name in enumerate((os.devnull, order["out"], order["error"])):
 sys.stdin = open(0)
 os.chdir(order["folder"])
 os.environ.update(order["environment"])
-if threads := int(os.environ.get("OMP_NUM_THREADS", 0)):  # else one: two test processes share two cores
-    torch.set_num_threads(threads)
+if threads := int(os.environ.get("OMP_NUM_THREADS") or os.environ.get("ATTLAS_TEST_THREADS", 0)):
+    torch.set_num_threads(threads)  # else one: two test processes share two cores
     threadpool_limits(threads)
 sys.argv, ended = ["attlas", *order["arguments"]], 0
 try:

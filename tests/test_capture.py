@@ -20,6 +20,7 @@ from attlas.core.text import Text
 from attlas.models.capture import observe
 from attlas.support.errors import CaptureError
 from attlas.testing import FAMILIES, tiny, tiny_tokenizer
+from tests.close import close, terms_of
 
 TEXT = "the cat sat on the mat and saw a dog , not very good . it was in the mat"
 OWN_CODE = ("mpnet", "deberta_v2", "big_bird", "longformer")
@@ -102,7 +103,8 @@ def test_longformer_band_is_the_librarys_band_read_by_plain_loops(n: int, places
     batch.inputs["global_attention_mask"][:, list(places)] = 1
     layers, output = layers_of(model, batch)
     reference = eager(model, batch)
-    torch.testing.assert_close(output.last_hidden_state, reference.last_hidden_state, atol=2e-5, rtol=0)
+    terms = terms_of(model.network)
+    close(output.last_hidden_state, reference.last_hidden_state, terms)
     for layer, local, window in zip(layers, reference.attentions, (4, 8, 4), strict=True):
         assert isinstance(layer, BandedAttention)
         square, count = layer.dense().weights, len(places)
@@ -116,8 +118,8 @@ def test_longformer_band_is_the_librarys_band_read_by_plain_loops(n: int, places
                 for offset in range(-window // 2, window // 2 + 1):
                     if 0 <= query + offset < n and query + offset not in places:
                         expected[:, query + offset] = local[0, :, query, count + window // 2 + offset]
-            torch.testing.assert_close(square[0, :, query], expected, atol=2e-6, rtol=0)
-        torch.testing.assert_close(square.sum(-1), torch.ones(1, 4, n))
+            close(square[0, :, query], expected, terms, magnitude=1)
+        close(square.sum(-1), 1, n)
 
 
 def test_every_text_of_a_batch_is_as_it_is_alone(minilm: attlas.Model) -> None:
@@ -127,7 +129,7 @@ def test_every_text_of_a_batch_is_as_it_is_alone(minilm: attlas.Model) -> None:
     for place, text in enumerate(texts):
         alone, _ = layers_of(minilm, batch_of(minilm, text))
         for left, right in zip(together, alone, strict=True):
-            torch.testing.assert_close(left.dense().weights[place], right.dense().weights[0], atol=2e-6, rtol=0)
+            close(left.dense().weights[place], right.dense().weights[0], terms_of(minilm.network), magnitude=1)
 
 
 def test_embedded_model_matches_eager(minilm: attlas.Model) -> None:
@@ -200,9 +202,10 @@ def test_threads_observe_one_model_side_by_side(minilm: attlas.Model) -> None:
     texts = ["The cat sat on the mat.", "Nobody knows why the committee has not met since Monday."]
     expected = [[layer.dense().weights for layer in layers_of(minilm, batch_of(minilm, text))[0]] for text in texts]
     wrong: list[str] = []
+    each = torch.get_num_threads()
 
     def work(text: str, weights: list[Tensor]) -> None:
-        torch.set_num_threads(1)
+        torch.set_num_threads(each)  # which a new thread does not inherit
         for _ in range(8):
             layers, _ = layers_of(minilm, batch_of(minilm, text))
             if not all(torch.equal(layer.dense().weights, one) for layer, one in zip(layers, weights, strict=True)):
@@ -253,7 +256,7 @@ def test_a_closed_gate_is_a_head_cut_out_of_the_output_projection(family: str, p
     with torch.no_grad():
         layer.weight[:, 2 * 8 : 3 * 8] = 0
         expected = cut(batch.ids, **batch.inputs).last_hidden_state
-    torch.testing.assert_close(gated, expected, atol=1e-5, rtol=1e-5)
+    close(gated, expected, terms_of(model.network))
     assert not torch.allclose(gated, model.forward(batch).last_hidden_state, atol=1e-3)
     assert torch.equal(
         model.forward(batch, gates=torch.ones(3, 4)).last_hidden_state, model.forward(batch).last_hidden_state

@@ -26,6 +26,7 @@ from attlas.models.finetune import finetune, logits_of
 from attlas.support.errors import AttlasError, ModelError, StudyError
 from attlas.support.fingerprint import fingerprint
 from attlas.testing import tiny, tiny_tokenizer
+from tests.close import bound, close, terms_of
 from tests.conftest import stirred
 
 WORDS = "the cat sat on a mat and saw a very good dog in the film it was not bad to you".split()  # noqa: SIM905
@@ -67,14 +68,15 @@ def both_ways(model: Model, **inputs: Any) -> tuple[Any, Any]:
         return ours, own(**inputs)
 
 
-def assert_equal(ours: Any, theirs: Any, tolerance: float = 1e-5) -> None:
+def assert_equal(ours: Any, theirs: Any, terms: int) -> None:
     """Hidden states, attentions and the rows of global tokens agree (theirs go on over padding)."""
-    for name in ("hidden_states", "attentions"):
-        for left, right in zip(getattr(ours, name), getattr(theirs, name), strict=True):
-            torch.testing.assert_close(left, right, atol=tolerance, rtol=0)
+    for left, right in zip(ours.hidden_states, theirs.hidden_states, strict=True):
+        close(left, right, terms)
+    for left, right in zip(ours.attentions, theirs.attentions, strict=True):
+        close(left, right, terms, magnitude=1)
     assert (ours.global_attentions is None) == (theirs.global_attentions is None)
     for left, right in zip(ours.global_attentions or (), theirs.global_attentions or (), strict=True):
-        torch.testing.assert_close(left, right[:, :, : left.shape[2]], atol=tolerance, rtol=0)
+        close(left, right[:, :, : left.shape[2]], terms, magnitude=1)
         assert not right[:, :, left.shape[2] :].any()
 
 
@@ -113,7 +115,7 @@ def batch_of(model: Model, *texts: Text | str) -> Batch:
 def test_blocks_are_transformers_own_attention(n: int, places: tuple[int, ...]) -> None:
     places = tuple(sorted({place % n for place in places if place < n}))
     inputs = {"input_ids": some_ids(2, n), "global_attention_mask": mask_of(2, n, [places, places])}
-    assert_equal(*both_ways(shared(), **inputs))
+    assert_equal(*both_ways(shared(), **inputs), terms_of(shared().network))
 
 
 @pytest.mark.parametrize("windows", [[4, 4, 4], [4, 16, 64], [64, 4, 32]])
@@ -121,7 +123,7 @@ def test_blocks_are_transformers_own_attention(n: int, places: tuple[int, ...]) 
 def test_every_layer_has_its_own_window(windows: list[int], n: int) -> None:
     model = tiny_long(attention_window=windows)
     inputs = {"input_ids": some_ids(1, n), "global_attention_mask": mask_of(1, n, [(0, 11, n - 1)])}
-    assert_equal(*both_ways(model, **inputs))
+    assert_equal(*both_ways(model, **inputs), terms_of(model.network))
 
 
 @pytest.mark.parametrize("places", [[(0,), (2,), (6,)], [(), (), ()], [(0, 1, 8), (3, 4, 6), (0, 2, 3)]])
@@ -132,7 +134,7 @@ def test_a_padded_batch_is_transformers_own(places: list[tuple[int, ...]]) -> No
         ids[text, length:] = 0
     model = shared()
     inputs = {"input_ids": ids, "attention_mask": mask, "global_attention_mask": mask_of(3, 21, places)}
-    assert_equal(*both_ways(model, **inputs))
+    assert_equal(*both_ways(model, **inputs), terms_of(model.network))
 
 
 def test_texts_of_a_padded_batch_may_have_different_numbers_of_global_tokens() -> None:
@@ -142,13 +144,14 @@ def test_texts_of_a_padded_batch_may_have_different_numbers_of_global_tokens() -
     model = shared()
     inputs = {"input_ids": ids, "attention_mask": mask, "global_attention_mask": mask_of(3, 21, places)}
     ours, theirs = both_ways(model, **inputs)
+    terms = terms_of(model.network)
     for left, right in zip(ours.hidden_states, theirs.hidden_states, strict=True):
-        torch.testing.assert_close(left, right, atol=1e-5, rtol=0)
+        close(left, right, terms)
     for left, right in zip(ours.attentions, theirs.attentions, strict=True):
-        torch.testing.assert_close(left, right, atol=1e-5, rtol=0)
+        close(left, right, terms, magnitude=1)
     for left, right in zip(ours.global_attentions, theirs.global_attentions, strict=True):
         for text, few in enumerate(places):  # what stands in the columns of no token is filling
-            torch.testing.assert_close(left[text, ..., : len(few)], right[text, :, :21, : len(few)], atol=1e-5, rtol=0)
+            close(left[text, ..., : len(few)], right[text, :, :21, : len(few)], terms, magnitude=1)
 
 
 def test_a_text_is_the_same_alone_and_in_a_padded_batch() -> None:
@@ -158,7 +161,7 @@ def test_a_text_is_the_same_alone_and_in_a_padded_batch() -> None:
     with torch.no_grad(), model.in_blocks():
         together = model.network(ids, attention_mask=mask, global_attention_mask=mask_of(2, 40, [(0,), (0, 9)]))
         alone = model.network(ids[1:, :23], global_attention_mask=mask_of(1, 23, [(0, 9)]))
-    torch.testing.assert_close(together.last_hidden_state[1:, :23], alone.last_hidden_state, atol=1e-5, rtol=0)
+    close(together.last_hidden_state[1:, :23], alone.last_hidden_state, terms_of(model.network))
 
 
 @pytest.mark.parametrize(("block", "cells"), [(1, 1), (7, 1), (7, 10_000), (128, 1), (1000, 2**22)])
@@ -167,7 +170,7 @@ def test_how_work_is_cut_changes_nothing(monkeypatch: pytest.MonkeyPatch, block:
     monkeypatch.setattr(longformer, "CELLS", cells)
     model = shared()
     inputs = {"input_ids": some_ids(2, 45), "global_attention_mask": mask_of(2, 45, [(0, 30), (2, 3)])}
-    assert_equal(*both_ways(model, **inputs))
+    assert_equal(*both_ways(model, **inputs), terms_of(model.network))
 
 
 def grads_of(network: nn.Module, blocks: Model | None, **inputs: Any) -> dict[str, Tensor | None]:
@@ -196,12 +199,15 @@ def test_every_gradient_is_transformers_own(
     own = copy.deepcopy(model.network)
     ours, theirs = grads_of(model.network, model, **inputs), grads_of(own, None, **inputs)
     assert len(ours) > 60
+    largest = max(float(one.abs().max()) for one in theirs.values() if one is not None)
+    rounding = bound(largest, ids.numel())  # that of a key's bias is 0: terms of all tokens cancel
     for name, expected in theirs.items():
         found = ours[name]
         assert (found is None) == (expected is None), name
         if found is not None and expected is not None:
             scale = float(expected.abs().max())
-            torch.testing.assert_close(found, expected, atol=1e-6 + 1e-4 * scale, rtol=1e-3, msg=f"{name} ({scale})")
+            atol = rounding + 1e-4 * scale
+            torch.testing.assert_close(found, expected, atol=atol, rtol=1e-3, msg=f"{name} ({scale})")
     used = [name for name, grad in ours.items() if "_global.weight" in name and grad is not None and grad.any()]
     assert len(used) == (0 if places == [(), ()] else 9)
 
@@ -226,7 +232,7 @@ def test_gradients_of_the_weights_are_those_of_a_plain_layer() -> None:
     heads = torch.where(of_global, *(weights @ value for value in values)).transpose(1, 2).flatten(2)
     state = module.attention.output(heads, before)
     state = module.output(module.intermediate(state), state)
-    torch.testing.assert_close(state, output.last_hidden_state, atol=1e-5, rtol=0)
+    close(state, output.last_hidden_state, terms_of(model.network))
     (expected,) = torch.autograd.grad(state.pow(2).sum(), weights)
     visible = layer.dense().visible
     assert visible is not None
@@ -284,9 +290,9 @@ def test_what_is_observed_is_transformers_output_as_a_square(places: tuple[int, 
             assert isinstance(layer, BandedAttention)
             rows = None if theirs.global_attentions is None else theirs.global_attentions[layer.index][0]
             expected = square(theirs.attentions[layer.index][0], rows, few, n)
-            np.testing.assert_allclose(layer.dense().weights[0], expected, atol=1e-5)
-            np.testing.assert_allclose(expected.sum(-1), 1, atol=1e-5)
-            np.testing.assert_allclose(layer.received[0], expected.sum(-2), atol=1e-5)
+            close(layer.dense().weights[0], expected, terms_of(own), magnitude=1)
+            close(expected.sum(-1), 1, n)
+            close(layer.received[0], expected.sum(-2), terms_of(own) + n)
 
 
 def test_two_observers_see_the_same_and_go_one_by_one() -> None:
@@ -486,7 +492,7 @@ def test_batches_never_mix_different_numbers_of_global_tokens() -> None:
                 assert isinstance(left, BandedAttention)
                 assert isinstance(right, BandedAttention)
                 assert left.places[number].tolist() == right.places[0].tolist()
-                torch.testing.assert_close(left.dense().weights[number], right.dense().weights[0], atol=2e-6, rtol=0)
+                close(left.dense().weights[number], right.dense().weights[0], terms_of(model.network), magnitude=1)
 
 
 def test_a_study_belongs_to_its_choice_of_global_tokens(tmp_path: Path) -> None:
@@ -559,12 +565,11 @@ def test_short_texts_go_through_a_lengthened_model_as_before(kind: str, task: st
     for count in (1, 4, 7):  # up to 9 tokens
         batch, same = batch_of(short, words(count)), batch_of(long, words(count))
         assert torch.equal(batch.ids, same.ids)
-        torch.testing.assert_close(
-            long.forward(same).last_hidden_state, short.forward(batch).last_hidden_state, atol=5e-6, rtol=0
-        )
+        terms = terms_of(long.network)
+        close(long.forward(same).last_hidden_state, short.forward(batch).last_hidden_state, terms)
         if task != "base":
             left, right = (model.forward(one, whole=True).logits for model, one in ((long, same), (short, batch)))
-            torch.testing.assert_close(left, right, atol=2e-5, rtol=0)
+            close(left, right, terms)
     beyond = words(12)
     assert not torch.allclose(states(long, beyond), states(short, beyond), atol=1e-3)
     assert states(long, words(900)).isfinite().all()
@@ -577,7 +582,7 @@ def test_logits_of_an_unusual_masked_language_model_stay(options: dict[str, Any]
     short = short_model("bert", "mlm", **options)
     long = lengthen(short, 600, 16)
     left, right = (model.forward(batch_of(model, words(6)), whole=True).logits for model in (long, short))
-    torch.testing.assert_close(left, right, atol=2e-5, rtol=0)
+    close(left, right, terms_of(long.network))
 
 
 def test_a_masked_language_model_with_another_activation_is_refused() -> None:
@@ -600,13 +605,13 @@ def test_positions_that_are_skipped_stand_only_once(skip: int) -> None:
 def test_the_embedded_model_lengthened_reads_short_texts_as_before(minilm: attlas.Model) -> None:
     long = lengthen(minilm, 1024, 32)
     assert long.position_period == 512
-    for count, same in ((3, True), (15, True), (17, False)):
-        text = words(count)
-        assert batch_of(minilm, text).n_tokens == count + 2
-        assert torch.allclose(states(long, text), states(minilm, text), atol=5e-6, rtol=0) == same
+    for count in (3, 15):
+        assert batch_of(minilm, words(count)).n_tokens == count + 2
+        close(states(long, words(count)), states(minilm, words(count)), terms_of(long.network))
+    assert not torch.allclose(states(long, words(17)), states(minilm, words(17)), atol=0.1)
     inputs = batch_of(long, words(500))
     ours, theirs = both_ways(long, input_ids=inputs.ids, **inputs.inputs)
-    assert_equal(ours, theirs)
+    assert_equal(ours, theirs, terms_of(long.network))
 
 
 @pytest.mark.parametrize(
@@ -670,14 +675,13 @@ def test_a_saved_model_is_read_back_as_it_was(kind: str, task: str, tmp_path: Pa
     text = words(400) + " unknown wording 12"
     assert batch_of(again, text).tokens == batch_of(long, text).tokens
     assert again.weights_sha256() == long.weights_sha256()
-    torch.testing.assert_close(
-        states(again, text), states(long, text), atol=1e-5, rtol=0
-    )  # where weights lie in memory changes last bits
+    terms = terms_of(long.network)
+    close(states(again, text), states(long, text), terms)  # where weights lie in memory changes last bits
     if task == "classify":
         logits = [model.forward(batch_of(model, text), whole=True).logits for model in (again, long)]
-        torch.testing.assert_close(*logits, atol=1e-5, rtol=0)
+        close(*logits, terms)
         assert attlas.load(tmp_path / "long").task == "base"
-    torch.testing.assert_close(states(attlas.load(tmp_path / "long"), text), states(long, text), atol=1e-5, rtol=0)
+    close(states(attlas.load(tmp_path / "long"), text), states(long, text), terms)
 
 
 @pytest.mark.parametrize("family", ["longformer", "bert"])
@@ -749,7 +753,7 @@ def test_the_embedded_model_lengthened_is_read_back(minilm: attlas.Model, tmp_pa
     text = "Café Ünïversity: the 3rd film's unbelievable ending! " + words(560)
     assert batch_of(again, text).tokens == batch_of(long, text).tokens
     assert batch_of(again, text).n_tokens > 512
-    torch.testing.assert_close(states(again, text), states(long, text), atol=1e-5, rtol=0)
+    close(states(again, text), states(long, text), terms_of(long.network))
 
 
 def test_the_embedded_long_model() -> None:

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save
 from scipy.cluster.hierarchy import linkage
@@ -97,6 +97,7 @@ from attlas.support.errors import AttlasError, CorpusError, MeasureError, ModelE
 from attlas.support.fingerprint import sha256
 from attlas.testing import tiny
 from tests import strategies, twins
+from tests.close import close, terms_of
 
 NAMES = ["Ann", "Ben", "Eve", "Tom", "Kim", "Sam", "Lea", "Ida", "Una", "Ole"]
 STATED = (("taught", "teacher"), ("was married to", "spouse"), ("hired", "boss"))
@@ -204,7 +205,7 @@ def test_between_units_is_its_slow_twin(made, rng, units, mean):
     members = rng.random((texts, units, n)) < rng.choice([0.0, 0.3, 0.8], (texts, units, 1))
     found = between_units(made.layer, torch.from_numpy(members), mean)
     expected = twins.each_head(units_slowly, made.weights, members.tolist(), mean=mean)
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+    close(found, expected, n * n)
 
 
 # triple vectors
@@ -271,6 +272,7 @@ def texts_with_cases(draw: st.DrawFn) -> tuple[str, list[Case]]:
 
 
 @given(texts_with_cases(), st.booleans(), st.sampled_from([None, 9]))
+@example(("Ann Ann Ann 👍🏽 the", [Case(0, (12, 15), (0, 3), None)]), False, 9)  # ends in the space before the cut
 @settings(max_examples=40, deadline=None)
 def test_gather_is_one_slow_pass_for_each_triple(made, mean, limit):
     model = replace(SLOW_MODEL, limit=limit) if limit else SLOW_MODEL
@@ -312,16 +314,17 @@ def test_vectors_do_not_depend_on_neighbours_order_or_workers(monkeypatch, model
     assert whole.seen.all()
     assert whole.attention.shape == (len(drawn.cases), 6, 12)
     alone = [gather(model, drawn.texts, [case], workers=1, progress=False).attention[0] for case in drawn.cases[::4]]
-    np.testing.assert_allclose(whole.attention[::4], alone, atol=1e-6)
+    rounding = {"terms": terms_of(model.network), "magnitude": 1}
+    close(whole.attention[::4], alone, **rounding)
     turned = gather(model, drawn.texts, drawn.cases[::-1], workers=1, progress=False)
-    np.testing.assert_allclose(turned.attention[::-1], whole.attention, atol=1e-6)
+    close(turned.attention[::-1], whole.attention, **rounding)
     monkeypatch.setattr(vectors_module, "SHARD", 3)
     one, three = (gather(model, drawn.texts, drawn.cases, workers=n, progress=False, states=True) for n in (1, 3))
     assert (one.attention == three.attention).all()
     assert (one.states == three.states).all()
     assert one.states is not None
     assert one.states.shape == (len(drawn.cases), 3, 4, 32)
-    np.testing.assert_allclose(one.attention, whole.attention, atol=1e-6)
+    close(one.attention, whole.attention, **rounding)
 
 
 def test_states_are_the_mean_over_the_tokens_of_a_phrase(model, drawn):
@@ -658,9 +661,9 @@ def test_multinomial_is_scikit_learns(penalty, even):
     found = multinomial(x, classes, penalty, weights, tolerance=1e-7)
     assert found.converged
     scores = x @ found.weights[:-1] + found.weights[-1]
-    np.testing.assert_allclose(scores - scores.mean(1, keepdims=True), (s := theirs.decision_function(x)) - s.mean(1, keepdims=True), atol=0.02)  # fmt: skip
+    np.testing.assert_allclose(scores - scores.mean(1, keepdims=True), (s := theirs.decision_function(x)) - s.mean(1, keepdims=True), atol=5e-4)  # fmt: skip
     coef = found.weights[:-1].T
-    np.testing.assert_allclose(coef - coef.mean(0), theirs.coef_ - theirs.coef_.mean(0), atol=0.02)
+    np.testing.assert_allclose(coef - coef.mean(0), theirs.coef_ - theirs.coef_.mean(0), atol=5e-4)
 
 
 def test_fit_reader_is_scikit_learns_before_it_is_calibrated():

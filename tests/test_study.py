@@ -331,6 +331,7 @@ def test_the_computing_threads_are_as_before(tmp_path: Path, monkeypatch: pytest
     def failing(stop: object) -> None:
         raise RuntimeError("in a worker")
 
+    before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         attlas.study(tiny("bert"), ["a cat"], out=tmp_path / "study")
@@ -339,7 +340,7 @@ def test_the_computing_threads_are_as_before(tmp_path: Path, monkeypatch: pytest
             engines.LocalEngine(2).run([failing])
         assert torch.get_num_threads() == 2
     finally:
-        torch.set_num_threads(1)
+        torch.set_num_threads(before)
 
 
 def test_shards_do_not_depend_on_who_asks() -> None:

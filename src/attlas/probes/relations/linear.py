@@ -27,6 +27,7 @@ GRID = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # C: how weak the
 PATIENCE = 2  # weaker penalties that are no better, after which no more are tried
 SHRINK = 0.03  # added to the variance along each principal axis before it is scaled to one
 TOLERANCE, STEPS = 1e-5, 1000  # of the largest gradient; at most
+OUT_OF_STEPS = 1  # scipy's status
 SAGA_STEPS = 100  # the paper's
 
 
@@ -121,33 +122,51 @@ def multinomial(
     start: Floats | None = None,
     tolerance: float = TOLERANCE,
 ) -> Solved:
-    """Minimise the weighted log loss plus |coef|^2 / (2 C n), intercepts free: scikit-learn's objective divided by C n, in single precision matrix products."""
+    """Minimise the weighted log loss plus |coef|^2 / (2 C n), intercepts free: scikit-learn's objective divided by C n.
+
+    Matrix products are in single precision. Its rounding can end the search (no descent to be seen, no change of the value) while the gradient is
+    above the tolerance, on one CPU and not on another; double precision then resumes, so that `converged` means the same on every CPU.
+    """
+    count = int(classes.max()) + 1
+    place = np.zeros((features.shape[1] + 1) * count) if start is None else start.ravel()
+    steps, converged = 0, False
+    for precision in (torch.float32, torch.float64):
+        loss = _objective(features, classes, penalty, weights, precision)
+        options = {"maxiter": STEPS - steps, "maxfun": 2 * STEPS, "gtol": tolerance, "ftol": 1e-13, "maxcor": 10}
+        found = minimize(loss, place, jac=True, method="L-BFGS-B", options=options)
+        place, steps, converged = found.x, steps + int(found.nit), bool(found.success)
+        if np.abs(found.jac).max() <= tolerance or found.status == OUT_OF_STEPS:
+            break
+    return Solved(place.reshape(-1, count), steps, converged)
+
+
+def _objective(
+    features: Floats, classes: Ints, penalty: float, weights: Floats, precision: torch.dtype
+) -> Callable[[Floats], tuple[float, Floats]]:
+    """The value and gradient that `multinomial` minimises, with matrix products in this precision."""
     cases, size = features.shape
     count = int(classes.max()) + 1
-    x = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
+    x = torch.from_numpy(np.ascontiguousarray(features)).to(precision)
     transposed = x.T.contiguous()
     y, rows = torch.from_numpy(classes), torch.arange(cases)
-    share = torch.from_numpy(weights.astype(np.float32))
+    share = torch.from_numpy(weights).to(precision)
     ridge = 1 / (penalty * cases)
 
     def loss(flat: Floats) -> tuple[float, Floats]:
-        w = torch.from_numpy(flat.astype(np.float32)).reshape(size + 1, count)
+        w = torch.from_numpy(flat).to(precision).reshape(size + 1, count)
         logs = torch.log_softmax(torch.addmm(w[-1], x, w[:-1]), 1)
         value = -float((logs[rows, y] * share).sum(dtype=torch.float64))
         residual = logs.exp_()
         residual[rows, y] -= 1
         residual *= share[:, None]
-        gradient: Tensor = torch.empty(size + 1, count)
+        gradient: Tensor = torch.empty(size + 1, count, dtype=precision)
         torch.mm(transposed, residual, out=gradient[:-1])
         gradient[:-1] += ridge * w[:-1]
         gradient[-1] = residual.sum(0)
         value += ridge / 2 * float(w[:-1].square().sum(dtype=torch.float64))
         return value, gradient.double().numpy().ravel()
 
-    first = np.zeros((size + 1) * count) if start is None else start.ravel()
-    options = {"maxiter": STEPS, "maxfun": 2 * STEPS, "gtol": tolerance, "ftol": 1e-13, "maxcor": 10}
-    found = minimize(loss, first, jac=True, method="L-BFGS-B", options=options)
-    return Solved(found.x.reshape(size + 1, count), int(found.nit), bool(found.success))
+    return loss
 
 
 Judge = Callable[[LinearReader, Floats, npt.NDArray[np.str_]], float]

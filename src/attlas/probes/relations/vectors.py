@@ -60,9 +60,19 @@ def token_members(batch: Batch, text: int, spans: Sequence[Span]) -> Bools:
     """Which tokens of a text are each span's, by characters, special ones never; none if the text was cut before the span's end: [unit, token]."""
     offsets, own = batch.offsets[text], ~batch.special[text]
     start, stop = np.array(spans, dtype=np.int64).reshape(-1, 2).T[..., None]
-    reach = offsets[own, 1].max(initial=0) if batch.cut[text] else np.iinfo(np.int64).max
+    last = int(offsets[own, 1].max(initial=0))
+    reach = _reach(batch.texts[text].text, last) if batch.cut[text] else np.iinfo(np.int64).max
     inside: Bools = own & (offsets[:, 0] < stop) & (offsets[:, 1] > start) & (stop <= reach)
     return inside
+
+
+def _reach(string: str, stop: int) -> int:
+    """Where the first character stands that a truncated text no longer has: spaces after its last token are no tokens.
+
+    >>> _reach("a cat sat", 5)
+    6
+    """
+    return stop + len(string[stop:]) - len(string[stop:].lstrip())
 
 
 def read_units(

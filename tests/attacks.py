@@ -1,0 +1,120 @@
+"""What tests that attack Attlas share: tiny inputs, the command line in this process, and damage to files."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import attlas
+from attlas.cli import main
+from attlas.core.errors import AttlasError
+from attlas.measures.entropy import Entropy
+from attlas.testing import tiny
+
+Files = dict[str, bytes]  # path in the folder -> content
+QUIET: dict[str, Any] = {"progress": False}
+
+
+def fails(reason: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, reason=reason)
+
+
+@cache
+def model(task: str = "base") -> attlas.Model:
+    return tiny("bert", task, num_hidden_layers=1, num_attention_heads=2)
+
+
+def reviews(count: int, seed: int = 0) -> list[dict[str, str]]:
+    draw = np.random.default_rng(seed)
+    words = ["the", "cat", "sat", "on", "a", "mat", "it", "was"]
+    return [
+        {"text": " ".join([*draw.choice(words, 4), ("good", "bad")[i % 2]]), "label": "ab"[i % 2]} for i in range(count)
+    ]
+
+
+def command_line(*arguments: object) -> None:
+    """Run the command line in this process; a user's mistake is an AttlasError again."""
+    out, error = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(error):
+        patch.setattr(sys, "argv", ["attlas", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+    if end.value.code:
+        raise AttlasError(error.getvalue().strip())
+
+
+def files_in(folder: Path) -> Files:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def write_files(folder: Path, files: Files) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+class Interrupted(Entropy):
+    """Entropy that is interrupted after all texts were read, as long as it is told to be."""
+
+    now = True
+
+    def result(self, state: Any) -> Any:
+        if Interrupted.now:
+            raise KeyboardInterrupt
+        return super().result(state)
+
+
+# damage
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+def changed(path: Path) -> None:
+    """Every number is one more (in tables and arrays, those with a fraction); the file stays valid."""
+    if path.suffix == ".parquet":
+        frame = pd.read_parquet(path)
+        numbers = frame.select_dtypes("floating").columns
+        frame[numbers] += 1
+        frame.to_parquet(path, index=False)
+    elif path.suffix == ".safetensors":
+        arrays = load_file(path)
+        save_file({name: one + 1 if one.dtype.kind == "f" else one for name, one in arrays.items()}, path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(_plus_one(json.loads(path.read_text()))))
+    else:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(bytes(content))
+
+
+def _plus_one(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plus_one(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plus_one(one) for one in value]
+    return value + 1 if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+DAMAGE: dict[str, Callable[[Path], None]] = {one.__name__: one for one in (emptied, cut, removed, changed)}

@@ -1,0 +1,591 @@
+"""Files of the user: whatever folder Attlas is pointed at, nothing that it did not write is lost.
+
+A folder without a manifest of ours that holds anything but `.lock` is refused in one line that
+names what is there. In a folder of ours, files that the user added survive a rerun and `fresh`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import attlas
+from attlas.core.errors import AttlasError
+from attlas.core.text import Text
+from attlas.dynamics import AttentionClassifier
+from attlas.dynamics.pipeline import run_dynamics
+from attlas.explain.corpus import explain_corpus
+from attlas.models.finetune import finetune
+from attlas.models.vectors import ModelVectors
+from attlas.papers.parts import Part, Reproduced, run_parts
+from attlas.probes import RelationExtractor, TreeProbe
+from attlas.probes.pipeline import probe_coreference, probe_syntax, probe_tree
+from attlas.probes.relations.pipeline import fit_relations, score_relations
+from attlas.topology import TopologyClassifier
+from attlas.topology.pipeline import experiment
+from tests.attacks import QUIET, Files, Interrupted, command_line, fails, files_in, model, reviews, write_files
+
+Command = Callable[[Path, bool], object]  # out, fresh
+
+TEXTS = ["a cat sat on the mat", "the dog was not very good"]
+OTHER_TEXTS = ["it was a bad film", "you saw the cat"]
+
+
+# the commands, each on the least input that it accepts
+
+
+@cache
+def trees() -> list[Text]:
+    return list(attlas.read("embedded:sentences"))[:6]
+
+
+@cache
+def triples() -> list[dict[str, Any]]:
+    draw, out = np.random.default_rng(0), []
+    for number in range(14):
+        head, tail = draw.permutation(["Ann", "Ben", "Eve", "Tom", "Kim", "Sam"])[:2].tolist()
+        words, relation = (("taught", "teacher"), ("hired", "boss"))[number % 2]
+        one = {"head": head, "tail": tail, "relation": relation, "relation_words": words}
+        out.append({"id": str(number), "text": f"{head} {words} {tail} .", "triples": [one]})
+    return out
+
+
+def run_study(out: Path, fresh: bool) -> object:
+    return attlas.study(model(), TEXTS, "entropy", out, fresh=fresh, **QUIET)
+
+
+def run_explain(out: Path, fresh: bool) -> object:
+    return explain_corpus(model("classify"), TEXTS, out, "attention_last", fresh=fresh, **QUIET)
+
+
+def run_explain_scaled(out: Path, fresh: bool) -> object:
+    methods = ["attention_last", "attention_last_scaled"]
+    return explain_corpus(model("classify"), TEXTS, out, methods, fresh=fresh, **QUIET)
+
+
+def run_syntax(out: Path, fresh: bool) -> object:
+    return probe_syntax(model(), trees(), trees(), out, min_cases=1, fresh=fresh, **QUIET)
+
+
+def run_tree(out: Path, fresh: bool) -> object:
+    return probe_tree(model(), trees()[:3], trees()[:3], out, fresh=fresh, **QUIET)
+
+
+def run_coreference(out: Path, fresh: bool) -> object:
+    documents = "embedded:sentences"
+    return probe_coreference(model(), documents, documents, out, fresh=fresh, **QUIET)
+
+
+def run_fit_relations(out: Path, fresh: bool) -> object:
+    return fit_relations(model(), triples()[:8], triples()[8:], out, fresh=fresh, **QUIET)
+
+
+def run_topology(out: Path, fresh: bool) -> object:
+    parts = reviews(12), reviews(8, 1), reviews(8, 2)
+    options: dict[str, Any] = {"controls": False, "thresholds": (0.1,), **QUIET}
+    return experiment(model(), *parts, out, fresh=fresh, **options)
+
+
+def run_grid(out: Path, fresh: bool) -> object:
+    parts = reviews(20), reviews(8, 1), reviews(8, 2)
+    return run_dynamics(*parts, out, epochs=1, dim=2, workers=1, fresh=fresh, **QUIET)
+
+
+def run_finetune(out: Path, fresh: bool) -> object:
+    return finetune(reviews(40), model("classify"), out, head_only=True, fresh=fresh, **QUIET)
+
+
+class OnePart:
+    """A reproduction of one part."""
+
+    part: Part
+
+    def one(self) -> None:
+        self.part.lines.append("one line")
+
+
+def run_reproduce(out: Path, fresh: bool) -> object:
+    return run_parts("paper", Reproduced("m", ("one",), {}), out, fresh, ["one"], OnePart())
+
+
+def save_model(out: Path, fresh: bool) -> object:
+    return model().save(out)
+
+
+def save_topology_classifier(out: Path, fresh: bool) -> object:
+    features = np.random.default_rng(0).random((12, 3))
+    return TopologyClassifier(C=(1.0,), max_iter=(5,)).fit(features, [0, 1] * 6).save(out)
+
+
+def save_attention_classifier(out: Path, fresh: bool) -> object:
+    texts, labels = ["a good cat", "a bad cat"] * 8, ["a", "b"] * 8
+    return AttentionClassifier(epochs=1, dim=2).fit(texts, labels).save(out)
+
+
+def save_tree_probe(out: Path, fresh: bool) -> object:
+    probe = TreeProbe(model(), "attention", vectors=ModelVectors(model()), **QUIET)
+    return probe.fit(trees()).save(out)
+
+
+def save_extractor(out: Path, fresh: bool) -> object:
+    extractor = RelationExtractor(model(), negatives=2, grid=(1.0,), workers=1, **QUIET)
+    return extractor.fit(triples()[:8], triples()[8:]).save(out)
+
+
+COMMANDS: dict[str, Command] = {
+    "study": run_study,
+    "explain": run_explain,
+    "explain_scaled": run_explain_scaled,
+    "probe_syntax": run_syntax,
+    "probe_tree": run_tree,
+    "probe_coreference": run_coreference,
+    "fit_relations": run_fit_relations,
+    "topology": run_topology,
+    "dynamics": run_grid,
+    "finetune": run_finetune,
+    "reproduce": run_reproduce,
+    "Model.save": save_model,
+    "TopologyClassifier.save": save_topology_classifier,
+    "AttentionClassifier.save": save_attention_classifier,
+    "TreeProbe.save": save_tree_probe,
+    "RelationExtractor.save": save_extractor,
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model's folder, for the command line, and an extractor with its controls."""
+    place = tmp_path_factory.mktemp("home")
+    model().save(place / "model")
+    run_fit_relations(place / "extractor", False)
+    (place / "texts.txt").write_text("\n".join(TEXTS))
+    return place
+
+
+@pytest.fixture
+def command(home: Path) -> Callable[[str], Command]:
+    """A command by name; these need files of their own."""
+
+    def run_score(out: Path, fresh: bool) -> object:
+        test = triples()[4:]
+        return score_relations(home / "extractor", test, out, model=model(), fresh=fresh, **QUIET)
+
+    def run_study_line(out: Path, fresh: bool) -> object:
+        common = ("--data", home / "texts.txt", "--model", home / "model", "--measures", "entropy")
+        return command_line("study", *common, "--out", out, *["--fresh"] * fresh)
+
+    def run_lengthen_line(out: Path, fresh: bool) -> object:
+        common = ("--model", home / "model", "--length", "1024", "--window", "8")
+        return command_line("lengthen", *common, "--out", out)
+
+    own = {
+        "score_relations": run_score,
+        "attlas study": run_study_line,
+        "attlas lengthen": run_lengthen_line,
+    }
+    return lambda name: {**COMMANDS, **own}[name]
+
+
+# folders without a manifest of ours
+
+
+WEB_APP = json.dumps({"status": "x", "identity": {}, "name": "my web app"}).encode()
+FOREIGN = "foreign manifest"
+
+
+def files_of(entry: str) -> Files:
+    """What the user has in the folder: one file, or a project with a manifest of its own."""
+    if entry == FOREIGN:
+        names = ("tables/data.csv", "passes/data.csv", "cells/data.csv", "features/data.csv")
+        return {"manifest.json": WEB_APP, **dict.fromkeys(names, b"years of work\n")}
+    return {entry: b'{"mine": "years of work"}\n'}
+
+
+def lost(folder: Path, files: Files) -> list[str]:
+    """The user's files that are gone or changed."""
+    present = files_in(folder)
+    return [name for name, content in files.items() if present.get(name) != content]
+
+
+@dataclass
+class Outcome:
+    """What a command did to a folder with files of the user."""
+
+    error: BaseException | None
+    lost: list[str]
+    added: list[str]
+
+
+Attempt = Callable[[str, str, bool], Outcome]
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[tuple[str, str, bool], Outcome]:
+    return {}
+
+
+@pytest.fixture
+def attempt(
+    command: Callable[[str], Command],
+    outcomes: dict[tuple[str, str, bool], Outcome],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Attempt:
+    """Run a command on a folder of the user, once for all tests that ask."""
+
+    def run(name: str, entry: str, fresh: bool) -> Outcome:
+        if (name, entry, fresh) not in outcomes:
+            folder, files = tmp_path_factory.mktemp("user") / "mine", files_of(entry)
+            write_files(folder, files)
+            error = None
+            try:
+                command(name)(folder, fresh)
+            except Exception as problem:  # which kind is what the tests ask
+                error = problem
+            added = sorted(set(files_in(folder)) - {*files, ".lock"})
+            outcomes[name, entry, fresh] = Outcome(error, lost(folder, files), added)
+        return outcomes[name, entry, fresh]
+
+    return run
+
+
+TAKEN = "any manifest with status and identity is taken for ours"
+LOST_BY_STUDY = {
+    "tables/mine.csv": "tables/ is removed",
+    "tables/entropy.parquet": "tables/ is removed",
+    "tables.tmp/x": "tables.tmp/ is removed",
+    "states/texas.csv": "states/ is removed",
+    "states/000000/x": "taken for a finished shard, and states/ is removed",
+    "states/x.tmp/y": "taken for an unfinished shard",
+    "quarantine.jsonl": "overwritten",
+    "quarantine.jsonl.tmp": "overwritten and moved",
+    "manifest.json.tmp": "overwritten and moved",
+    FOREIGN: TAKEN,
+}
+KEPT_BY_STUDY = (
+    "manifest.json",
+    "importance/x",
+    "report.html",
+    "report.html.tmp",
+    "result.json",
+    "result.json.tmp",
+    "log.txt",
+    "passes/x",
+    "cells/x",
+    "cells/data/data.json",
+    "features/x",
+    "classifier/x",
+    "files/x",
+    "parts/x/y",
+    "scored/x",
+    "checkpoints/x",
+    "held_out.jsonl",
+    "finetune.json",
+    "finetune.json.tmp",
+    "model.tmp/x",
+    "config.json",
+    "extractor.json",
+    "identity.json",
+    "entry.json",
+    "data.json",
+    "README.md",
+)
+EITHER = pytest.mark.parametrize("fresh", [False, True], ids=["resume", "fresh"])
+
+
+# command, what the user has, what happens to it
+LOST: list[tuple[str, str, str]] = [
+    *(("study", entry, why) for entry, why in LOST_BY_STUDY.items()),
+    ("explain", "tables/mine.csv", "tables/ is removed"),
+    ("explain", FOREIGN, TAKEN),
+    ("explain_scaled", "importance/tables/mine.csv", "the study inside removes tables/"),
+    ("probe_syntax", "tables/mine.csv", "tables/ is removed"),
+    ("probe_syntax", FOREIGN, TAKEN),
+    ("probe_tree", "tables/mine.csv", "tables/ is removed"),
+    ("probe_coreference", "tables/mine.csv", "tables/ is removed"),
+    ("fit_relations", "tables/mine.csv", "tables/ is removed"),
+    ("score_relations", "tables/mine.csv", "tables/ is removed"),
+    ("topology", "tables/mine.csv", "tables/ is removed"),
+    ("topology", FOREIGN, TAKEN),
+    ("dynamics", "tables/mine.csv", "tables/ is removed"),
+    ("dynamics", "tables.tmp/x", "tables.tmp/ is removed"),
+    ("dynamics", "manifest.json.tmp", "overwritten and moved"),
+    ("dynamics", FOREIGN, TAKEN),
+    ("reproduce", "paper.md", "overwritten"),
+    ("reproduce", "paper.json", "overwritten"),
+    ("reproduce", "paper.md.tmp", "overwritten and moved"),
+    ("Model.save", "config.json", "overwritten"),
+    ("Model.save", "model.tmp/x", "model.tmp/ is removed"),
+    ("TopologyClassifier.save", "classifier.json", "overwritten"),
+    ("AttentionClassifier.save", "classifier.json", "overwritten"),
+    ("AttentionClassifier.save", "classifier.json.tmp", "overwritten and moved"),
+    ("TreeProbe.save", "probe.json", "overwritten"),
+    ("RelationExtractor.save", "extractor.json", "overwritten"),
+    ("attlas study", "report.html", "overwritten by the report"),
+    ("attlas study", "report.html.tmp", "overwritten and moved"),
+]
+KEPT: list[tuple[str, str]] = [
+    *(("study", entry) for entry in KEPT_BY_STUDY),
+    ("finetune", "finetune.json"),
+    ("finetune", "finetune.json.tmp"),
+    ("finetune", "checkpoints/x"),
+    ("finetune", "held_out.jsonl"),
+    ("finetune", "config.json"),
+    ("finetune", "model.tmp/x"),
+    ("finetune", FOREIGN),
+    ("probe_syntax", "passes/x"),
+    ("dynamics", "cells/x"),
+    ("attlas lengthen", "config.json"),
+    ("attlas lengthen", "model.tmp/x"),
+]
+
+
+ONLY_FRESH = {FOREIGN, "states/000000/x"}  # lost only then
+NAMED = [("study", "manifest.json"), ("finetune", "finetune.json")]  # refused as it should be today
+NOT_FRESH = ("save", "lengthen")  # commands without that option
+
+
+def cases(reason_of: Callable[[str, str, str | None, bool], str | None]) -> list[Any]:
+    """Every command with everything a user may have, with and without fresh; marked if there is a reason."""
+    out = []
+    for name, entry, why in [*LOST, *((name, entry, None) for name, entry in KEPT)]:
+        for fresh in (False, True)[: 1 if name.endswith(NOT_FRESH) else 2]:
+            reason = reason_of(name, entry, why, fresh)
+            marks = [] if reason is None else [fails(reason)]
+            number = f"{name}-{entry}-{'fresh' if fresh else 'resume'}"
+            out.append(pytest.param(name, entry, fresh, marks=marks, id=number))
+    return out
+
+
+def why_lost(name: str, entry: str, why: str | None, fresh: bool) -> str | None:
+    survives = why is None or (entry in ONLY_FRESH and not fresh)
+    return None if survives else f"folder: {name} destroys a user's {entry}: {why}"
+
+
+def why_not_refused(name: str, entry: str, why: str | None, fresh: bool) -> str | None:
+    if (name, entry) in NAMED:
+        return None
+    return f"folder: {name} accepts a user's {entry}, or refuses it without naming it or advises fresh"
+
+
+@pytest.mark.parametrize(("name", "entry", "fresh"), cases(why_lost))
+def test_nothing_of_the_user_is_lost(attempt: Attempt, name: str, entry: str, fresh: bool) -> None:
+    assert attempt(name, entry, fresh).lost == []
+
+
+@pytest.mark.parametrize(("name", "entry", "fresh"), cases(why_not_refused))
+def test_a_folder_of_the_user_is_refused_by_name(attempt: Attempt, name: str, entry: str, fresh: bool) -> None:
+    outcome = attempt(name, entry, fresh)
+    assert isinstance(outcome.error, AttlasError), f"not refused: {outcome.error!r}"
+    message = str(outcome.error).strip()
+    assert "\n" not in message
+    names = {path.split("/")[0] for path in files_of(entry)}
+    assert any(f"/{one}" in message or f" {one}" in message for one in names), message
+    assert "fresh" not in message  # which would not help
+    assert outcome.added == []
+
+
+@EITHER
+@pytest.mark.parametrize("name", ["study", "dynamics", "finetune"])
+def test_an_empty_folder_or_a_lock_alone_is_accepted(
+    command: Callable[[str], Command], name: str, fresh: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    write_files(tmp_path / "locked", {".lock": b""})
+    for folder in (tmp_path / "empty", tmp_path / "locked"):
+        command(name)(folder, fresh)
+        assert len(files_in(folder)) > 2
+
+
+SAVED = [name for name in COMMANDS if name.endswith(".save")]
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_what_was_saved_may_be_saved_again(command: Callable[[str], Command], name: str, tmp_path: Path) -> None:
+    command(name)(tmp_path / "saved", False)
+    first = files_in(tmp_path / "saved")
+    command(name)(tmp_path / "saved", False)
+    assert files_in(tmp_path / "saved") == first
+
+
+# folders of ours to which the user has added files
+
+
+ADDED = (
+    "README.md",
+    "tables/my_notes.xlsx",
+    "tables/mine/data.csv",
+    "states/note.txt",
+    "states/000007/note.txt",
+    "importance/note.txt",
+    "checkpoints/mine.bin",
+    "passes/note.txt",
+    "cells/note.txt",
+    "features/note.txt",
+    "classifier/note.txt",
+    "files/note.txt",
+    "parts/mine/note.txt",
+    "held_out.jsonl",
+    "model.tmp/note.txt",
+    "tables.tmp/note.txt",
+    "manifest.json.tmp",
+    "quarantine.jsonl.tmp",
+    "finetune.json.tmp",
+    "config.json.tmp",
+    "result.json.tmp",
+)
+
+
+def other_study(out: Path) -> object:
+    done = attlas.study(model(), OTHER_TEXTS, "entropy", out, fresh=True, **QUIET)
+    truth = attlas.study(model(), OTHER_TEXTS, "entropy", **QUIET)
+    pd.testing.assert_frame_equal(done.table("entropy"), truth.table("entropy"))
+    return done
+
+
+def other_syntax(out: Path) -> object:
+    return probe_syntax(model(), trees(), trees()[:5], out, min_cases=1, fresh=True, **QUIET)
+
+
+def other_topology(out: Path) -> object:
+    parts = reviews(14), reviews(8, 1), reviews(8, 2)
+    options: dict[str, Any] = {"controls": False, "thresholds": (0.1,), **QUIET}
+    return experiment(model(), *parts, out, fresh=True, **options)
+
+
+def other_grid(out: Path) -> object:
+    parts = reviews(24), reviews(8, 1), reviews(8, 2)
+    return run_dynamics(*parts, out, epochs=1, dim=2, workers=1, fresh=True, **QUIET)
+
+
+def other_finetune(out: Path) -> object:
+    return finetune(reviews(44), model("classify"), out, head_only=True, fresh=True, **QUIET)
+
+
+OTHER_INPUTS: dict[str, Callable[[Path], object]] = {
+    "study": other_study,
+    "probe_syntax": other_syntax,
+    "topology": other_topology,
+    "dynamics": other_grid,
+    "finetune": other_finetune,
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Path], Path]:
+    """A copy of a finished folder of a command, made once."""
+    root = tmp_path_factory.mktemp("finished")
+
+    def copied(name: str, to: Path) -> Path:
+        if not (root / name).exists():
+            COMMANDS[name](root / name, False)
+        return Path(shutil.copytree(root / name, to))
+
+    return copied
+
+
+@pytest.mark.parametrize("name", OTHER_INPUTS)
+def test_files_added_to_a_finished_folder_survive_the_same_command(
+    finished: Callable[[str, Path], Path], name: str, tmp_path: Path
+) -> None:
+    folder, added = finished(name, tmp_path / "ours"), dict.fromkeys(ADDED, b"mine")
+    write_files(folder, added)
+    COMMANDS[name](folder, False)
+    assert lost(folder, added) == []
+
+
+TABLES_LOST = ("tables/my_notes.xlsx", "tables/mine/data.csv", "tables.tmp/note.txt", "manifest.json.tmp")
+STATES_LOST = ("states/note.txt", "states/000007/note.txt", "quarantine.jsonl.tmp")
+TUNING_LOST = ("checkpoints/mine.bin", "held_out.jsonl", "model.tmp/note.txt", "finetune.json.tmp")
+LOST_WHEN_FRESH: dict[str, list[tuple[str, ...]]] = {
+    "study": [(one,) for one in (*TABLES_LOST, *STATES_LOST)],
+    "probe_syntax": [(*TABLES_LOST, "result.json.tmp", "passes/note.txt")],
+    "topology": [(*TABLES_LOST, "result.json.tmp")],
+    "dynamics": [(*TABLES_LOST, "result.json.tmp", "cells/note.txt")],
+    "finetune": [(one,) for one in TUNING_LOST],
+}
+
+
+def added_files() -> Iterator[Any]:
+    """Every command with all added files that survive today, and with those that do not."""
+    for name, groups in LOST_WHEN_FRESH.items():
+        gone = {one for group in groups for one in group}
+        yield pytest.param(name, tuple(one for one in ADDED if one not in gone), id=f"{name}-rest")
+        for group in groups:
+            reason = f"folder: {name} with fresh destroys what the user added: {', '.join(group)}"
+            yield pytest.param(name, group, marks=fails(reason), id=f"{name}-{group[-1]}")
+
+
+@pytest.mark.parametrize(("name", "entries"), added_files())
+def test_files_added_to_a_finished_folder_survive_fresh_with_other_inputs(
+    finished: Callable[[str, Path], Path], name: str, entries: tuple[str, ...], tmp_path: Path
+) -> None:
+    folder, added = finished(name, tmp_path / "ours"), dict.fromkeys(entries, b"mine")
+    write_files(folder, added)
+    OTHER_INPUTS[name](folder)
+    assert lost(folder, added) == []
+
+
+LOST_WHEN_RESUMED = (
+    "tables/my_notes.xlsx",
+    "tables.tmp/note.txt",
+    "states/note.txt",
+    "states/x.tmp/note.txt",
+    "manifest.json.tmp",
+    "quarantine.jsonl",
+    "quarantine.jsonl.tmp",
+)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(one, marks=fails(f"folder: an interrupted study that resumes destroys {one}"))
+        for one in LOST_WHEN_RESUMED
+    ]
+    + ["README.md", "importance/note.txt", "files/note.txt"],
+)
+def test_files_added_to_an_interrupted_study_survive(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run() -> object:
+        return attlas.study(model(), TEXTS, [Interrupted()], tmp_path / "ours", **QUIET)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    write_files(tmp_path / "ours", {entry: b"mine"})
+    monkeypatch.setattr(Interrupted, "now", False)
+    with suppress(AttlasError):
+        run()
+    assert lost(tmp_path / "ours", {entry: b"mine"}) == []
+
+
+@pytest.mark.parametrize("verb", ["report", "study"])
+@pytest.mark.xfail(strict=True, reason="folder: a report.html that is not ours is overwritten")
+def test_a_page_of_the_user_is_not_overwritten_by_the_report(home: Path, verb: str, tmp_path: Path) -> None:
+    folder, page = tmp_path / "ours", {"report.html": b"<!doctype html><title>My thesis</title>"}
+    common = ("--data", home / "texts.txt", "--model", home / "model", "--measures", "entropy")
+    command_line("study", *common, "--out", folder, "--no-report")
+    write_files(folder, page)
+    again = {"report": ("report", folder), "study": ("study", *common, "--out", folder)}
+    with suppress(AttlasError):
+        command_line(*again[verb])
+    assert lost(folder, page) == []
+
+
+def test_our_own_report_is_written_again(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "ours"
+    common = ("--data", home / "texts.txt", "--model", home / "model", "--measures", "entropy")
+    command_line("study", *common, "--out", folder)
+    first = (folder / "report.html").read_bytes()
+    command_line("report", folder)
+    assert (folder / "report.html").read_bytes() == first
