@@ -18,7 +18,7 @@ from attlas.testing import tiny
 
 INPUTS = Path(__file__).parent / "inputs"
 EMBEDDED = Path(attlas.corpora.__file__).parent / "embedded"
-SEED = 0  # of the models: chosen so that no choice is a near tie (`margins` in the goldens)
+SEED = 13  # of the models: chosen so that no choice is a near tie (`margins` in the goldens)
 SHAPE = {"max_position_embeddings": 160}
 LABELS = ("negative", "positive")
 
