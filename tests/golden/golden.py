@@ -39,12 +39,11 @@ def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterat
         ours = found["commands"].get(name)
         if ours is None:
             continue
-        tolerance = compare.LOOSE.get(name, compare.TOLERANCE)
-        yield from compare.json_differences(f"{name}: JSON", ours["json"], theirs["json"], tolerance)
+        yield from compare.json_differences(f"{name}: JSON", ours["json"], theirs["json"])
         yield from compare.names_differ(f"{name}: table", [*ours["tables"]], [*theirs["tables"]])
         for table, about in theirs["tables"].items():
             if table in ours["tables"]:
-                yield from compare.table_differences(f"{name}: table {table}", ours["tables"][table], about, tolerance)
+                yield from compare.table_differences(f"{name}: table {table}", ours["tables"][table], about)
     yield from compare.json_differences("margins", found["margins"], expected["margins"])
 
 

@@ -47,6 +47,18 @@ class Command:
 _TRAINED = "--train train.jsonl --dev dev.jsonl --test test.jsonl --workers 1"
 _TREES = "--train trees-train.conllu --test trees-test.conllu --model model --workers 1 --no-report"
 
+
+def _relations(convention: str, out: str) -> tuple[Command, ...]:
+    """An extractor fitted, scored and used."""
+    fit = "relations fit --train relations-train.jsonl --dev relations-dev.jsonl --model model --interpret --workers 1"
+    score = f"relations score --extractor {out} --test relations-test.jsonl --workers 1 --no-report"
+    return (
+        Command(f"{out}_fit", f"{fit} --no-report --convention {convention}", out),
+        Command(f"{out}_score", score, f"{out}_scored"),
+        Command(f"{out}_extract", f"relations extract --extractor {out}", more=(SENTENCE,)),
+    )
+
+
 # commands of one scenario run one after the other, those of different ones in any order
 SCENARIOS: dict[str, tuple[Command, ...]] = {
     "measures": (Command("measures", "measures"),),
@@ -96,20 +108,7 @@ SCENARIOS: dict[str, tuple[Command, ...]] = {
     "syntax": (Command("syntax", f"probe syntax {_TREES} --min-cases 10", "syntax"),),
     "tree": (Command("tree", f"probe tree {_TREES}", "tree"),),
     "coreference": (Command("coreference", f"probe coreference {_TREES}", "coreference"),),
-    "relations": (
-        Command(
-            "relations_fit",
-            "relations fit --train relations-train.jsonl --dev relations-dev.jsonl --model model --interpret --workers 1 "
-            "--no-report",
-            "relations",
-        ),
-        Command(
-            "relations_score",
-            "relations score --extractor relations --test relations-test.jsonl --workers 1 --no-report",
-            "relations_scored",
-        ),
-        Command("relations_extract", "relations extract --extractor relations", more=(SENTENCE,)),
-    ),
+    "relations": _relations("published", "relations"),  # its penalty is fixed
     "dynamics": (
         Command(
             "dynamics",
@@ -120,8 +119,9 @@ SCENARIOS: dict[str, tuple[Command, ...]] = {
     ),
 }
 
-# run by `make same` alone
+# run by `make same` alone: what another CPU decides otherwise
 EXACT: dict[str, tuple[Command, ...]] = {
+    "sound": _relations("sound", "sound"),  # penalties are chosen on dev, where they are nearly tied
     "occlusion": (
         Command(
             "occlusion",
