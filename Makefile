@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+BASE ?= HEAD~1
 
-.PHONY: tour test paths check bench serve docs clean
+.PHONY: tour test paths check same bench serve docs clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -30,6 +31,9 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+same: $(READY)
+	$(BIN)/python -m tests.golden.same $(BASE)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
