@@ -18,8 +18,8 @@ from safetensors.numpy import load_file, save_file
 
 import attlas
 from attlas.cli import main
-from attlas.core.errors import AttlasError
 from attlas.measures.entropy import Entropy
+from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 
 Files = dict[str, bytes]  # path in the folder -> content

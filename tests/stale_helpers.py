@@ -17,8 +17,8 @@ import transformers
 from safetensors.numpy import load_file, save_file
 
 from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
-from attlas.core.errors import AttlasError
 from attlas.core.text import Text
+from attlas.support.errors import AttlasError
 
 T = TypeVar("T")
 QUIET: dict[str, Any] = {"progress": False}

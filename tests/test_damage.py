@@ -19,13 +19,13 @@ import pyarrow as pa
 import pytest
 
 import attlas
-from attlas.core.errors import AttlasError
 from attlas.dynamics import run_dynamics
 from attlas.models.finetune import finetune
 from attlas.probes import TreeProbe
 from attlas.probes.pipeline import probe_syntax
 from attlas.probes.relations.cases import gold_cases, related_texts
 from attlas.probes.relations.vectors import gather
+from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 from tests.stale_helpers import (
     MOVING,

@@ -24,10 +24,10 @@ import torch
 import transformers
 
 import attlas
-from attlas.core.errors import AttlasError
 from attlas.core.text import Text
 from attlas.dynamics.pipeline import run_dynamics
 from attlas.models.finetune import Finetuned, finetune
+from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 from tests.attacks import (
     DAMAGE,

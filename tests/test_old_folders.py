@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import attlas
-from attlas.core.errors import StudyError
+from attlas.support.errors import StudyError
 from tests.golden.make_old_folders import OLD
 from tests.golden.predictions import PREDICTIONS
 from tests.golden.scenario import INPUTS

@@ -26,7 +26,6 @@ import torch
 from tokenizers import normalizers
 
 import attlas
-from attlas.core.errors import AttlasError
 from attlas.core.measure import Measure
 from attlas.core.states import State, Sums
 from attlas.core.text import Text
@@ -42,6 +41,7 @@ from attlas.probes.pipeline import probe_syntax
 from attlas.probes.relations.cases import gold_cases
 from attlas.probes.relations.pipeline import fit_relations, score_relations
 from attlas.probes.relations.vectors import gather
+from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 from attlas.topology import TopologyFeatures, experiment
 from tests.conftest import Run, Start
@@ -244,7 +244,7 @@ def entropies():
     for name in [name for name in sys.modules if name.partition(".")[0] == "attlas"]:
         del sys.modules[name]
     import attlas, attlas.testing
-    from attlas.core.errors import AttlasError
+    from attlas.support.errors import AttlasError
     assert Path(attlas.__file__).is_relative_to(Path("copied").resolve()), attlas.__file__
     texts = ["the cat sat on the mat", "a dog saw it"]
     try:

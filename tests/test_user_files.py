@@ -20,7 +20,6 @@ import pandas as pd
 import pytest
 
 import attlas
-from attlas.core.errors import AttlasError
 from attlas.core.text import Text
 from attlas.dynamics import AttentionClassifier
 from attlas.dynamics.pipeline import run_dynamics
@@ -31,6 +30,7 @@ from attlas.papers.parts import Part, Reproduced, run_parts
 from attlas.probes import RelationExtractor, TreeProbe
 from attlas.probes.pipeline import probe_coreference, probe_syntax, probe_tree
 from attlas.probes.relations.pipeline import fit_relations, score_relations
+from attlas.support.errors import AttlasError
 from attlas.topology import TopologyClassifier
 from attlas.topology.pipeline import experiment
 from tests.attacks import QUIET, Files, Interrupted, command_line, fails, files_in, model, reviews, write_files
