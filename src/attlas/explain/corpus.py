@@ -13,7 +13,7 @@ from attlas.explain.measure import USUAL, Explanations
 from attlas.explain.methods import METHODS
 from attlas.models import Model, load
 from attlas.studies import Study, study
-from attlas.studies.folder import PARTS
+from attlas.studies.folder import PARTS, read_manifest
 from attlas.support.errors import StudyError
 
 IMPORTANCE = "importance"  # a study of its own, made first where explanations need it
@@ -46,6 +46,7 @@ def explain_corpus(
     plain = tuple(method for method in chosen if method not in SCALED)
     Explanations(methods=plain or USUAL, **settings, **seed).check(model)  # what cannot be is said before any work
     if grid is None and any(method in SCALED for method in chosen):
+        read_manifest(Path(out).expanduser())  # a folder of someone else is refused before anything is written there
         grid = importance_grid(
             study(model, texts, "importance", Path(out).expanduser() / PARTS / IMPORTANCE, **running)
         )

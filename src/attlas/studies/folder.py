@@ -64,7 +64,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         strange = next(_strangers(folder), None)
         if strange is not None:
             raise ForeignFolderError(
-                f"{folder} is not empty (it has {strange.name}) and holds no results of Attlas; {ELSEWHERE}"
+                f"{folder} is not empty (it has {_name(strange, folder)}) and holds no results of Attlas; {ELSEWHERE}"
             )
         return None
     manifest = read_json(path)
