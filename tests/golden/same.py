@@ -44,6 +44,8 @@ def run_side(source: Path, folder: Path, names: list[str]) -> None:
     """All commands with one side's code, in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "HF_HUB_OFFLINE": "1"}
     environment |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    # both sides compile anew: what numba has just compiled and what it finds compiled differ in the last bits
+    environment["NUMBA_CACHE_DIR"] = str(folder.with_name(f"{folder.name}-compiled"))
     check = "import attlas; print(attlas.__file__)"
     command = [sys.executable, "-P", "-c", check]
     used = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
