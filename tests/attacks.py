@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -24,10 +24,6 @@ from attlas.testing import tiny
 
 Files = dict[str, bytes]  # path in the folder -> content
 QUIET: dict[str, Any] = {"progress": False}
-
-
-def fails(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=reason)
 
 
 @cache
@@ -66,7 +62,7 @@ def write_files(folder: Path, files: Files) -> None:
 
 
 class Interrupted(Entropy):
-    """Entropy that is interrupted after all texts were read, as long as it is told to be."""
+    """Entropy that is interrupted after all texts were read, as long as `now` is true."""
 
     now = True
 
@@ -91,22 +87,34 @@ def removed(path: Path) -> None:
     path.unlink()
 
 
+def flipped(path: Path) -> None:
+    """Change one bit in the middle."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    path.write_bytes(content)
+
+
 def changed(path: Path) -> None:
-    """Every number is one more (in tables and arrays, those with a fraction); the file stays valid."""
+    """Change the numbers (in tables and arrays, those with a fraction); the file stays valid."""
     if path.suffix == ".parquet":
         frame = pd.read_parquet(path)
         numbers = frame.select_dtypes("floating").columns
         frame[numbers] += 1
         frame.to_parquet(path, index=False)
     elif path.suffix == ".safetensors":
-        arrays = load_file(path)
-        save_file({name: one + 1 if one.dtype.kind == "f" else one for name, one in arrays.items()}, path)
-    elif path.suffix == ".json":
-        path.write_text(json.dumps(_plus_one(json.loads(path.read_text()))))
+        save_file(_more(load_file(path)), path)
+    elif path.suffix == ".npz":
+        with np.load(path) as arrays:
+            more = _more(arrays)
+        np.savez(path, **more)
+    elif path.suffix == ".f16":
+        path.write_bytes(np.frombuffer(path.read_bytes(), np.float16)[::-1].tobytes())
     else:
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 1
-        path.write_bytes(bytes(content))
+        path.write_text(json.dumps(_plus_one(json.loads(path.read_text()))))
+
+
+def _more(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: one + 1 if one.dtype.kind == "f" else one for name, one in arrays.items()}
 
 
 def _plus_one(value: Any) -> Any:
@@ -117,4 +125,4 @@ def _plus_one(value: Any) -> Any:
     return value + 1 if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-DAMAGE: dict[str, Callable[[Path], None]] = {one.__name__: one for one in (emptied, cut, removed, changed)}
+DAMAGE: dict[str, Callable[[Path], None]] = {one.__name__: one for one in (emptied, cut, removed, flipped, changed)}

@@ -20,6 +20,13 @@ WEIGHTS = os.environ.get("ATTLAS_TEST_WEIGHTS", "mapped")
 assert WEIGHTS in {"mapped", "memory"}, f"ATTLAS_TEST_WEIGHTS is {WEIGHTS!r}; it must be 'mapped' or 'memory'"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a browser is slow."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def minilm() -> attlas.Model:
     model = attlas.load()

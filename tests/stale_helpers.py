@@ -1,37 +1,37 @@
-"""Helpers of test_stale.py and test_damage.py: what is right when inputs have changed or files are damaged, and how to interrupt a run."""
+"""Helpers of test_stale.py and test_damage.py: what is right after inputs or files have changed, and how to interrupt a run."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
+from itertools import chain, count, repeat
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import transformers
-from safetensors.numpy import load_file, save_file
 
 from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
 from attlas.core.text import Text
 from attlas.support.errors import AttlasError
 
-T = TypeVar("T")
 QUIET: dict[str, Any] = {"progress": False}
 WORDS = ("the", "cat", "sat", "on", "mat", "and", "dog", "saw", "it", "was", "a", "very", "good", "film", "not", "bad")
 REFUSAL = re.compile(r"other|chang|differ|damag|missing|match|shorter|truncat|checksum|fresh", re.IGNORECASE)
 
 
 class WrongTestError(Exception):
-    """The test itself does not hold: unlike an AssertionError, no xfail mark expects it."""
+    """What a test takes for granted does not hold, so that it shows nothing."""
 
 
 def premise(holds: bool, what: str) -> None:
-    """Check what a test takes for granted, so that it cannot fail for a reason that it does not name."""
+    """Check what a test takes for granted, so that it cannot pass or fail for another reason."""
     if not holds:
         raise WrongTestError(what)
 
@@ -42,7 +42,7 @@ def text(number: int, words: int = 30, **more: Any) -> Text:
 
 
 def labelled_rows(count: int = 24, words: int = 8, **more: Any) -> list[Text]:
-    """Texts of two labels, which one word tells apart."""
+    """Texts of two labels; the last word decides."""
     return [
         Text(str(number), f"{text(number, words).text} {'good' if number % 2 else 'bad'}", str(number % 2), **more)
         for number in range(count)
@@ -88,26 +88,10 @@ def refused(call: Callable[[], Any]) -> Any:
 
 
 def refused_or(true: Any, call: Callable[[], Any], *, old: Any = None) -> None:
-    """Assert that a call is refused or computes the true result; `old` is the stale result, which must differ for the test to show anything."""
+    """Assert that a call is refused or computes the true result; `old` is the stale result, which must differ."""
     premise(old is None or not same(true, old), "the true result is the same as the old one")
     result = refused(call)
     assert result is None or same(true, result), f"neither refused nor true: {_short(result)}; true is {_short(true)}"
-
-
-def noticed_or(true: Any, call: Callable[[], Any], *clumsy: type[BaseException]) -> None:
-    """Assert that damage is refused or repaired; `clumsy` are the errors of other libraries with which it ends today, which are no refusal."""
-    try:
-        refused_or(true, call)
-    except clumsy as error:
-        raise AssertionError(f"ended with {type(error).__name__}: {str(error)[:200]}") from error
-
-
-def found(call: Callable[[], T]) -> T:
-    """The result of a call that must not be refused."""
-    try:
-        return call()
-    except AttlasError as error:
-        raise AssertionError(f"refused: {error}") from error
 
 
 def _short(value: Any) -> str:
@@ -132,19 +116,24 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, at: Callable[[], bool], *names:
         yield
 
 
-REMOVING = ("unlink", "remove", "rmdir")
 MOVING = ("replace", "rename")
+CHANGING = ("unlink", "remove", "rmdir", *MOVING)
 
 
-def stopped_at(monkeypatch: pytest.MonkeyPatch, number: int, call: Callable[[], Any], *names: str) -> bool:
-    """Run a call and stop it before its removal (or move) of this number; whether it got that far."""
-    count = iter(range(10_000))
-    try:
-        with interrupted(monkeypatch, lambda: next(count) == number, *names):
-            call()
-    except KeyboardInterrupt:
-        return True
-    return False
+def stops(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any], every: int = 3) -> Iterator[int]:
+    """Stop a call at one of `every` changes of the disk, each time in `out`, a copy of the folder `made`."""
+    for number in count(0, every):
+        shutil.rmtree("out", ignore_errors=True)
+        shutil.copytree("made", "out")
+        now = chain(repeat(False, number), [True], repeat(False))
+        try:
+            with interrupted(monkeypatch, now.__next__, *CHANGING):
+                call()
+        except KeyboardInterrupt:
+            yield number
+        else:
+            premise(number > 2 * every, "too little was changed")
+            return
 
 
 @contextmanager
@@ -163,7 +152,7 @@ def counting_loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def reads(model: Any, longer: int = 10) -> list[int]:
-    """The lengths of texts that the network reads from now on; short ones, by which a model is tried out, do not count."""
+    """The lengths of texts that the network reads from now on, without the short ones that test a model."""
     seen: list[int] = []
 
     def note(module: Any, arguments: Any, options: Mapping[str, Any]) -> None:
@@ -182,37 +171,3 @@ def upgrade(library: str, folder: Path) -> Path:
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {library}\nVersion: {newer}\n")
     return folder
-
-
-def flip(path: Path) -> None:
-    """Change one byte in the middle of a file."""
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0x10
-    path.write_bytes(data)
-
-
-def cut(path: Path) -> None:
-    """Cut a file in half."""
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2])
-
-
-def alter_numbers(path: Path) -> None:
-    """Change the numbers of a file, which stays well-formed."""
-    if path.suffix == ".parquet":
-        frame = pd.read_parquet(path)
-        numbers = frame.select_dtypes("floating").columns
-        frame.assign(**{name: frame[name] + 1 for name in numbers}).to_parquet(path, index=False)
-    elif path.suffix == ".npz":
-        with np.load(path) as arrays:
-            changed = {name: array + 1 if array.dtype.kind == "f" else array for name, array in arrays.items()}
-        np.savez(path, **changed)
-    elif path.suffix == ".npy":
-        np.save(path, np.load(path) + 1)
-    elif path.suffix == ".safetensors":
-        save_file(
-            {name: array + 1 if array.dtype.kind == "f" else array for name, array in load_file(path).items()}, path
-        )
-    else:
-        halves = np.frombuffer(path.read_bytes(), np.float16)
-        path.write_bytes((halves[::-1]).tobytes())

@@ -407,6 +407,7 @@ def write_data(root: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_reproduce_betti(
     attlas_command: Run,
     inside: Callable[..., Said],
@@ -671,6 +672,7 @@ def test_explain(inside: Callable[..., Said], tmp_path: Path, small_folder: Path
     assert "the target is 'label', but no text has one" in nothing.error
 
 
+@pytest.mark.slow
 def test_reproduce_longformer(
     inside: Callable[..., Said], tmp_path: Path, small_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_part_is_run_and_all_cells_stand_beside_the_published(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     for settings in (dynamics.TRAINED, dynamics.LARGE):
         monkeypatch.setitem(settings, "epochs", 2)

@@ -1278,6 +1278,7 @@ def write_paper(root: Path) -> None:
         (root / name).write_text(content)
 
 
+@pytest.mark.slow
 def test_reproduce_bert(inside: Callable[..., Said], tmp_path: Path, small_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     from tests.test_recipes import drawn_before
 

@@ -67,6 +67,7 @@ def _documents(names: list[str]) -> Iterable[dict[str, Any]]:
         yield {"title": f"Ann {number}", "sents": sents, "vertexSet": vertices, "labels": labels}
 
 
+@pytest.mark.slow
 def test_all_parts_run_and_are_found_again(data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
 

@@ -6,11 +6,11 @@ names what is there. In a folder of ours, files that the user added survive a re
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,14 @@ from attlas.dynamics.pipeline import run_dynamics
 from attlas.explain.corpus import explain_corpus
 from attlas.models.finetune import finetune
 from attlas.models.vectors import ModelVectors
-from attlas.papers.parts import Part, Reproduced, run_parts
+from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.probes import RelationExtractor, TreeProbe
 from attlas.probes.pipeline import probe_coreference, probe_syntax, probe_tree
 from attlas.probes.relations.pipeline import fit_relations, score_relations
 from attlas.support.errors import AttlasError
 from attlas.topology import TopologyClassifier
 from attlas.topology.pipeline import experiment
-from tests.attacks import QUIET, Files, Interrupted, command_line, fails, files_in, model, reviews, write_files
+from tests.attacks import QUIET, Files, Interrupted, command_line, files_in, model, reviews, write_files
 
 Command = Callable[[Path, bool], object]  # out, fresh
 
@@ -105,17 +105,18 @@ def run_finetune(out: Path, fresh: bool) -> object:
     return finetune(reviews(40), model("classify"), out, head_only=True, fresh=fresh, **QUIET)
 
 
-class OnePart:
+class OnePart(Recipe):
     """A reproduction of one part."""
 
-    part: Part
+    name = "paper"
 
     def one(self) -> None:
         self.part.lines.append("one line")
 
 
 def run_reproduce(out: Path, fresh: bool) -> object:
-    return run_parts("paper", Reproduced("m", ("one",), {}), out, fresh, ["one"], OnePart())
+    done = Reproduced("m", ("one",), {}, out)
+    return run_parts(OnePart(root=Path("data"), done=done, options={"fresh": fresh}), ["one"])
 
 
 def save_model(out: Path, fresh: bool) -> object:
@@ -217,181 +218,99 @@ def lost(folder: Path, files: Files) -> list[str]:
     return [name for name, content in files.items() if present.get(name) != content]
 
 
-@dataclass
-class Outcome:
-    """What a command did to a folder with files of the user."""
-
-    error: BaseException | None
-    lost: list[str]
-    added: list[str]
-
-
-Attempt = Callable[[str, str, bool], Outcome]
-
-
-@pytest.fixture(scope="module")
-def outcomes() -> dict[tuple[str, str, bool], Outcome]:
-    return {}
-
-
-@pytest.fixture
-def attempt(
-    command: Callable[[str], Command],
-    outcomes: dict[tuple[str, str, bool], Outcome],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Attempt:
-    """Run a command on a folder of the user, once for all tests that ask."""
-
-    def run(name: str, entry: str, fresh: bool) -> Outcome:
-        if (name, entry, fresh) not in outcomes:
-            folder, files = tmp_path_factory.mktemp("user") / "mine", files_of(entry)
-            write_files(folder, files)
-            error = None
-            try:
-                command(name)(folder, fresh)
-            except Exception as problem:  # which kind is what the tests ask
-                error = problem
-            added = sorted(set(files_in(folder)) - {*files, ".lock"})
-            outcomes[name, entry, fresh] = Outcome(error, lost(folder, files), added)
-        return outcomes[name, entry, fresh]
-
-    return run
-
-
-TAKEN = "any manifest with status and identity is taken for ours"
-LOST_BY_STUDY = {
-    "tables/mine.csv": "tables/ is removed",
-    "tables/entropy.parquet": "tables/ is removed",
-    "tables.tmp/x": "tables.tmp/ is removed",
-    "states/texas.csv": "states/ is removed",
-    "states/000000/x": "taken for a finished shard, and states/ is removed",
-    "states/x.tmp/y": "taken for an unfinished shard",
-    "quarantine.jsonl": "overwritten",
-    "quarantine.jsonl.tmp": "overwritten and moved",
-    "manifest.json.tmp": "overwritten and moved",
-    FOREIGN: TAKEN,
+# command -> what the user has in the folder
+FOREIGN_FOLDERS: dict[str, tuple[str, ...]] = {
+    "study": (
+        "tables/mine.csv",
+        "tables/entropy.parquet",
+        "tables.tmp/x",
+        "states/texas.csv",
+        "states/000000/x",
+        "states/x.tmp/y",
+        "quarantine.jsonl",
+        "quarantine.jsonl.tmp",
+        "manifest.json",
+        "manifest.json.tmp",
+        "importance/x",
+        "report.html",
+        "report.html.tmp",
+        "result.json",
+        "result.json.tmp",
+        "log.txt",
+        "passes/x",
+        "cells/x",
+        "cells/data/data.json",
+        "features/x",
+        "classifier/x",
+        "files/x",
+        "parts/x/y",
+        "scored/x",
+        "checkpoints/x",
+        "held_out.jsonl",
+        "finetune.json",
+        "finetune.json.tmp",
+        "model.tmp/x",
+        "config.json",
+        "extractor.json",
+        "identity.json",
+        "entry.json",
+        "data.json",
+        "README.md",
+        FOREIGN,
+    ),
+    "explain": ("tables/mine.csv", FOREIGN),
+    "explain_scaled": ("importance/tables/mine.csv",),
+    "probe_syntax": ("tables/mine.csv", "passes/x", FOREIGN),
+    "probe_tree": ("tables/mine.csv",),
+    "probe_coreference": ("tables/mine.csv",),
+    "fit_relations": ("tables/mine.csv",),
+    "score_relations": ("tables/mine.csv",),
+    "topology": ("tables/mine.csv", FOREIGN),
+    "dynamics": ("tables/mine.csv", "tables.tmp/x", "manifest.json.tmp", "cells/x", FOREIGN),
+    "finetune": (
+        "finetune.json",
+        "finetune.json.tmp",
+        "checkpoints/x",
+        "held_out.jsonl",
+        "config.json",
+        "model.tmp/x",
+        FOREIGN,
+    ),
+    "reproduce": ("paper.md", "paper.json", "paper.md.tmp"),
+    "Model.save": ("config.json", "model.tmp/x"),
+    "TopologyClassifier.save": ("classifier.json",),
+    "AttentionClassifier.save": ("classifier.json", "classifier.json.tmp"),
+    "TreeProbe.save": ("probe.json",),
+    "RelationExtractor.save": ("extractor.json",),
+    "attlas study": ("report.html", "report.html.tmp"),
+    "attlas lengthen": ("config.json", "model.tmp/x"),
 }
-KEPT_BY_STUDY = (
-    "manifest.json",
-    "importance/x",
-    "report.html",
-    "report.html.tmp",
-    "result.json",
-    "result.json.tmp",
-    "log.txt",
-    "passes/x",
-    "cells/x",
-    "cells/data/data.json",
-    "features/x",
-    "classifier/x",
-    "files/x",
-    "parts/x/y",
-    "scored/x",
-    "checkpoints/x",
-    "held_out.jsonl",
-    "finetune.json",
-    "finetune.json.tmp",
-    "model.tmp/x",
-    "config.json",
-    "extractor.json",
-    "identity.json",
-    "entry.json",
-    "data.json",
-    "README.md",
-)
 EITHER = pytest.mark.parametrize("fresh", [False, True], ids=["resume", "fresh"])
 
 
-# command, what the user has, what happens to it
-LOST: list[tuple[str, str, str]] = [
-    *(("study", entry, why) for entry, why in LOST_BY_STUDY.items()),
-    ("explain", "tables/mine.csv", "tables/ is removed"),
-    ("explain", FOREIGN, TAKEN),
-    ("explain_scaled", "importance/tables/mine.csv", "the study inside removes tables/"),
-    ("probe_syntax", "tables/mine.csv", "tables/ is removed"),
-    ("probe_syntax", FOREIGN, TAKEN),
-    ("probe_tree", "tables/mine.csv", "tables/ is removed"),
-    ("probe_coreference", "tables/mine.csv", "tables/ is removed"),
-    ("fit_relations", "tables/mine.csv", "tables/ is removed"),
-    ("score_relations", "tables/mine.csv", "tables/ is removed"),
-    ("topology", "tables/mine.csv", "tables/ is removed"),
-    ("topology", FOREIGN, TAKEN),
-    ("dynamics", "tables/mine.csv", "tables/ is removed"),
-    ("dynamics", "tables.tmp/x", "tables.tmp/ is removed"),
-    ("dynamics", "manifest.json.tmp", "overwritten and moved"),
-    ("dynamics", FOREIGN, TAKEN),
-    ("reproduce", "paper.md", "overwritten"),
-    ("reproduce", "paper.json", "overwritten"),
-    ("reproduce", "paper.md.tmp", "overwritten and moved"),
-    ("Model.save", "config.json", "overwritten"),
-    ("Model.save", "model.tmp/x", "model.tmp/ is removed"),
-    ("TopologyClassifier.save", "classifier.json", "overwritten"),
-    ("AttentionClassifier.save", "classifier.json", "overwritten"),
-    ("AttentionClassifier.save", "classifier.json.tmp", "overwritten and moved"),
-    ("TreeProbe.save", "probe.json", "overwritten"),
-    ("RelationExtractor.save", "extractor.json", "overwritten"),
-    ("attlas study", "report.html", "overwritten by the report"),
-    ("attlas study", "report.html.tmp", "overwritten and moved"),
-]
-KEPT: list[tuple[str, str]] = [
-    *(("study", entry) for entry in KEPT_BY_STUDY),
-    ("finetune", "finetune.json"),
-    ("finetune", "finetune.json.tmp"),
-    ("finetune", "checkpoints/x"),
-    ("finetune", "held_out.jsonl"),
-    ("finetune", "config.json"),
-    ("finetune", "model.tmp/x"),
-    ("finetune", FOREIGN),
-    ("probe_syntax", "passes/x"),
-    ("dynamics", "cells/x"),
-    ("attlas lengthen", "config.json"),
-    ("attlas lengthen", "model.tmp/x"),
-]
+def cases() -> Iterator[tuple[str, str, bool]]:
+    """Every command with everything a user may have, with and without fresh if it has that option."""
+    for name, entries in FOREIGN_FOLDERS.items():
+        either = (False,) if name.endswith(("save", "lengthen")) else (False, True)
+        yield from itertools.product([name], entries, either)
 
 
-ONLY_FRESH = {FOREIGN, "states/000000/x"}  # lost only then
-NAMED = [("study", "manifest.json"), ("finetune", "finetune.json")]  # refused as it should be today
-NOT_FRESH = ("save", "lengthen")  # commands without that option
-
-
-def cases(reason_of: Callable[[str, str, str | None, bool], str | None]) -> list[Any]:
-    """Every command with everything a user may have, with and without fresh; marked if there is a reason."""
-    out = []
-    for name, entry, why in [*LOST, *((name, entry, None) for name, entry in KEPT)]:
-        for fresh in (False, True)[: 1 if name.endswith(NOT_FRESH) else 2]:
-            reason = reason_of(name, entry, why, fresh)
-            marks = [] if reason is None else [fails(reason)]
-            number = f"{name}-{entry}-{'fresh' if fresh else 'resume'}"
-            out.append(pytest.param(name, entry, fresh, marks=marks, id=number))
-    return out
-
-
-def why_lost(name: str, entry: str, why: str | None, fresh: bool) -> str | None:
-    survives = why is None or (entry in ONLY_FRESH and not fresh)
-    return None if survives else f"folder: {name} destroys a user's {entry}: {why}"
-
-
-def why_not_refused(name: str, entry: str, why: str | None, fresh: bool) -> str | None:
-    if (name, entry) in NAMED:
-        return None
-    return f"folder: {name} accepts a user's {entry}, or refuses it without naming it or advises fresh"
-
-
-@pytest.mark.parametrize(("name", "entry", "fresh"), cases(why_lost))
-def test_nothing_of_the_user_is_lost(attempt: Attempt, name: str, entry: str, fresh: bool) -> None:
-    assert attempt(name, entry, fresh).lost == []
-
-
-@pytest.mark.parametrize(("name", "entry", "fresh"), cases(why_not_refused))
-def test_a_folder_of_the_user_is_refused_by_name(attempt: Attempt, name: str, entry: str, fresh: bool) -> None:
-    outcome = attempt(name, entry, fresh)
-    assert isinstance(outcome.error, AttlasError), f"not refused: {outcome.error!r}"
-    message = str(outcome.error).strip()
+@pytest.mark.parametrize(("name", "entry", "fresh"), cases())
+def test_a_folder_of_the_user_is_refused_by_name_and_left_alone(
+    command: Callable[[str], Command], name: str, entry: str, fresh: bool, tmp_path: Path
+) -> None:
+    folder, files = tmp_path / "mine", files_of(entry)
+    write_files(folder, files)
+    with pytest.raises(AttlasError) as refusal:
+        command(name)(folder, fresh)
+    message = str(refusal.value).strip()
     assert "\n" not in message
-    names = {path.split("/")[0] for path in files_of(entry)}
+    names = {path.split("/")[0] for path in files}
     assert any(f"/{one}" in message or f" {one}" in message for one in names), message
     assert "fresh" not in message  # which would not help
-    assert outcome.added == []
+    left = files_in(folder)
+    left.pop(".lock", None)
+    assert left == files
 
 
 @EITHER
@@ -503,56 +422,30 @@ def test_files_added_to_a_finished_folder_survive_the_same_command(
     assert lost(folder, added) == []
 
 
-TABLES_LOST = ("tables/my_notes.xlsx", "tables/mine/data.csv", "tables.tmp/note.txt", "manifest.json.tmp")
-STATES_LOST = ("states/note.txt", "states/000007/note.txt", "quarantine.jsonl.tmp")
-TUNING_LOST = ("checkpoints/mine.bin", "held_out.jsonl", "model.tmp/note.txt", "finetune.json.tmp")
-LOST_WHEN_FRESH: dict[str, list[tuple[str, ...]]] = {
-    "study": [(one,) for one in (*TABLES_LOST, *STATES_LOST)],
-    "probe_syntax": [(*TABLES_LOST, "result.json.tmp", "passes/note.txt")],
-    "topology": [(*TABLES_LOST, "result.json.tmp")],
-    "dynamics": [(*TABLES_LOST, "result.json.tmp", "cells/note.txt")],
-    "finetune": [(one,) for one in TUNING_LOST],
-}
-
-
-def added_files() -> Iterator[Any]:
-    """Every command with all added files that survive today, and with those that do not."""
-    for name, groups in LOST_WHEN_FRESH.items():
-        gone = {one for group in groups for one in group}
-        yield pytest.param(name, tuple(one for one in ADDED if one not in gone), id=f"{name}-rest")
-        for group in groups:
-            reason = f"folder: {name} with fresh destroys what the user added: {', '.join(group)}"
-            yield pytest.param(name, group, marks=fails(reason), id=f"{name}-{group[-1]}")
-
-
-@pytest.mark.parametrize(("name", "entries"), added_files())
+@pytest.mark.parametrize("name", OTHER_INPUTS)
 def test_files_added_to_a_finished_folder_survive_fresh_with_other_inputs(
-    finished: Callable[[str, Path], Path], name: str, entries: tuple[str, ...], tmp_path: Path
+    finished: Callable[[str, Path], Path], name: str, tmp_path: Path
 ) -> None:
-    folder, added = finished(name, tmp_path / "ours"), dict.fromkeys(entries, b"mine")
+    folder, added = finished(name, tmp_path / "ours"), dict.fromkeys(ADDED, b"mine")
     write_files(folder, added)
     OTHER_INPUTS[name](folder)
     assert lost(folder, added) == []
 
 
-LOST_WHEN_RESUMED = (
-    "tables/my_notes.xlsx",
-    "tables.tmp/note.txt",
-    "states/note.txt",
-    "states/x.tmp/note.txt",
-    "manifest.json.tmp",
-    "quarantine.jsonl",
-    "quarantine.jsonl.tmp",
-)
-
-
 @pytest.mark.parametrize(
     "entry",
     [
-        pytest.param(one, marks=fails(f"folder: an interrupted study that resumes destroys {one}"))
-        for one in LOST_WHEN_RESUMED
-    ]
-    + ["README.md", "importance/note.txt", "files/note.txt"],
+        "tables/my_notes.xlsx",
+        "tables.tmp/note.txt",
+        "states/note.txt",
+        "states/x.tmp/note.txt",
+        "manifest.json.tmp",
+        "quarantine.jsonl",
+        "quarantine.jsonl.tmp",
+        "README.md",
+        "importance/note.txt",
+        "files/note.txt",
+    ],
 )
 def test_files_added_to_an_interrupted_study_survive(
     entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -570,7 +463,6 @@ def test_files_added_to_an_interrupted_study_survive(
 
 
 @pytest.mark.parametrize("verb", ["report", "study"])
-@pytest.mark.xfail(strict=True, reason="folder: a report.html that is not ours is overwritten")
 def test_a_page_of_the_user_is_not_overwritten_by_the_report(home: Path, verb: str, tmp_path: Path) -> None:
     folder, page = tmp_path / "ours", {"report.html": b"<!doctype html><title>My thesis</title>"}
     common = ("--data", home / "texts.txt", "--model", home / "model", "--measures", "entropy")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -29,12 +28,15 @@ from attlas.dynamics.scores import RULES, interpretability, kind_means, token_ki
 from attlas.dynamics.training import OPTIMIZERS, Moment, Settings, Table, train
 from attlas.studies.engines import one_thread_each
 from attlas.support.errors import AttlasError, CorpusError, MeasureError
-from attlas.support.files import is_temporary, read_json, write_bytes, write_errors, write_json
-from attlas.support.fingerprint import fingerprint
+from attlas.support.saving import Saved
 
 Floats = npt.NDArray[Any]
-FORMAT = "attlas attention classifier 1"
-ABOUT, ARRAYS = "classifier.json", "classifier.safetensors"
+SAVED = Saved(
+    what="attention classifier",
+    kind="attlas attention classifier 1",
+    about="classifier.json",
+    arrays="classifier.safetensors",
+)
 DEV_SHARE = 0.1
 FEW = 2  # classes at least
 FEWEST = 20  # texts of which some can be set aside
@@ -395,32 +397,18 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "a classifier with a tokenizer or vectors of one's own cannot be written to files; "
                 "give them by name or path"
             )
-        place = Path(folder).expanduser()
-        with write_errors(place):
-            place.mkdir(parents=True, exist_ok=True)
-            strange = next((one for one in place.iterdir() if not is_temporary(one)), None)
-        if strange is not None and (read_json(place / ABOUT) or {}).get("format") != FORMAT:
-            raise AttlasError(
-                f"{place} is not empty (it has {strange.name}) and holds no attention classifier; choose "
-                "another folder, or delete this one by hand"
-            )
         parts = self.moment_.network.state_dict()
         arrays = {f"network.{name}": part.contiguous() for name, part in parts.items()}
         arrays["table"] = torch.from_numpy(self.moment_.table.rows)
         arrays["counts"] = torch.from_numpy(self.counts_)
-        data = save(arrays)
         about = {
-            "format": FORMAT,
             "classes": self.classes_.tolist(),
             "epoch": self.epoch_,
             "parameters": {name: _plain(value) for name, value in self.get_params().items()},
             "vocabulary": list(self.vocabulary_),
             "source": getattr(self, "source_", None),
-            "arrays": fingerprint(data),
         }
-        write_json(place / ABOUT, about)  # first: it says whose folder this is, and which arrays
-        write_bytes(place / ARRAYS, data)
-        return place
+        return SAVED.write(folder, about, save(arrays))
 
     @classmethod
     def load(cls, folder: str | Path) -> AttentionClassifier:
@@ -430,12 +418,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         place = Path(folder).expanduser()
         try:
-            about: Mapping[str, Any] = json.loads((place / ABOUT).read_text())
-            if about["format"] != FORMAT:
-                raise ValueError(f"its format is {about['format']!r}, not {FORMAT!r}")
-            data = (place / ARRAYS).read_bytes()
-            if about.get("arrays", fingerprint(data)) != fingerprint(data):
-                raise ValueError(f"{ARRAYS} has changed since it was saved")
+            about, data = SAVED.read(place)
             out = cls._read(about, load(data))
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise AttlasError(f"{place} holds no attention classifier: {error}") from error
