@@ -216,7 +216,7 @@ def test_interrupting_says_how_to_go_on(tmp_path: Path, tiny_folder: Path) -> No
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said.strip().splitlines()[-1] == "attlas: stopped; run the same command again to go on"
+    assert said.strip().splitlines()[-1] == "attlas: interrupted; run the same command again to resume"
     assert "Traceback" not in said
 
 

@@ -751,7 +751,7 @@ def test_interrupted_it_says_how_to_go_on(home, tmp_path, attlas_start: Start):
     process.send_signal(signal.SIGINT)
     said, error = process.communicate(60)
     assert process.returncode == 130, error
-    assert error.splitlines()[-1] == "attlas: stopped; run the same command again to go on"
+    assert error.splitlines()[-1] == "attlas: interrupted; run the same command again to resume"
     assert not said
     assert Study.open(home.place / "whole").manifest["status"] == "complete"
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["status"] == "running"

@@ -89,7 +89,7 @@ def check_differences(root: Path, folder: Path) -> None:
     assert not {"sst", "flow", "penalty", "frozen"} & done.parts.keys()
     for name in ("sst", "flow", "penalty", "frozen"):
         why = "it was made from other data (sst/dev_binary.tsv)"
-        assert f"part {name} of an earlier run is left out: {why}; run it again" in said
+        assert f"part {name} of an earlier run is excluded: {why}; run it again" in said
     assert not list(folder.glob("sst-*.png"))
     done = reproduce(other, folder, seeds=2, **options)
     assert set(done.parts) == {"differences"}

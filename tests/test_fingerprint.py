@@ -223,6 +223,8 @@ CHANGES: dict[str, tuple[str, Callable[[attlas.Model], attlas.Model | None]]] = 
     "a weight": ("weights", lambda model: _scaled(model.network)),
     "a buffer": ("buffers", lambda model: _shifted(model.network)),
     "the configuration": ("config", lambda model: setattr(model.network.config, "layer_norm_eps", 1e-3)),
+    "a module": ("config", lambda model: setattr(model.network.pooler, "activation", torch.nn.ReLU())),
+    "a hook": ("hooks", lambda model: model.network.register_forward_hook(lambda *_: None) and None),
     "the vocabulary": ("tokenizer", lambda model: _longer(model.tokenizer)),
     "the normalizer": ("tokenizer", lambda model: setattr(model.tokenizer.backend_tokenizer, "normalizer", None)),
     "a special token": ("tokenizer", lambda model: setattr(model.tokenizer, "sep_token", ".")),
@@ -333,13 +335,15 @@ def test_classes_of_other_packages_count_with_their_source(tmp_path: Path, monke
 
 
 def test_a_class_from_a_prompt_is_known_by_its_code() -> None:
-    def made(number: int) -> str:
-        code = f"class Mine:\n    def f(self):\n        return {number}\nfrom attlas.support.fingerprint import fingerprint; print(fingerprint(Mine))"
+    def made(number: int, default: int = 0, attribute: int = 0) -> str:
+        body = f"    window = {attribute}\n    def f(self, k={default}):\n        return {number}"
+        code = f"class Mine:\n{body}\nfrom attlas.support.fingerprint import fingerprint; print(fingerprint(Mine))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert made(1) == made(1) != made(2)
+    assert made(1) == made(1)
+    assert len({made(1), made(2), made(1, default=1), made(1, attribute=1)}) == 4
 
 
 def test_no_identity_is_made_any_other_way() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import attlas
+from attlas.explain.corpus import explain_corpus
 from attlas.studies.folder import Folder, States, read_manifest
 from attlas.support.errors import MeasureError, StudyError
 from attlas.support.files import atomic_write, locked, remove_leftovers, temporary_folder, write_bytes
@@ -216,6 +217,74 @@ def test_a_refusal_names_what_changed(tmp_path: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(StudyError, match=said), place.claim(identity, details={"model": details}):
             pass
+
+
+def test_a_folder_without_tables_is_not_a_study_and_a_broken_manifest_is_not_ours(tmp_path: Path) -> None:
+    place = Folder(tmp_path / "out", "finetune")
+    with place.claim({}), place.staging() as stage:
+        write_bytes(stage / "model.bin", b"1")
+        place.publish(stage, {})
+    with pytest.raises(StudyError, match="holds no tables: it is the result of finetune"):
+        attlas.Study.open(tmp_path / "out")
+    (tmp_path / "out" / "manifest.json").write_text('{"attlas": 2}')
+    with pytest.raises(StudyError, match="is not a manifest of Attlas"), place.claim({}):
+        pass
+
+
+def test_a_folder_at_the_place_of_a_listed_file_is_left_alone(tmp_path: Path) -> None:
+    write(tmp_path / "study", False)
+    path = tmp_path / "study" / "tables" / "entropy.parquet"
+    path.unlink()
+    path.mkdir()
+    (path / "mine.txt").write_text("mine")
+    for fresh in (False, True):
+        with pytest.raises(StudyError, match=r"entropy.parquet (is missing|was not written by Attlas)"):
+            write(tmp_path / "study", fresh)
+    assert (path / "mine.txt").read_text() == "mine"
+
+
+def test_a_result_that_grew_is_not_given_up_by_a_mistake(tmp_path: Path) -> None:
+    place = Folder(tmp_path / "out", "reproduce", grows=True)
+    with place.claim({"model": "a"}), place.staging() as stage:
+        write_bytes(stage / "figure.png", b"1")
+        place.publish(stage, {})
+    with pytest.raises(MeasureError), place.claim({"model": "a"}):
+        raise MeasureError("a file is missing")
+    with pytest.raises(StudyError, match="another model"), place.claim({"model": "b"}):
+        pass
+    assert (tmp_path / "out" / "figure.png").is_file()
+
+
+def test_importance_is_measured_once_also_after_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    finish = attlas.studies.run._Run.finish  # type: ignore[attr-defined]
+    monkeypatch.setattr(
+        attlas.studies.run._Run, "finish", lambda run, *given: (ran.append(run.folder.name), finish(run, *given))
+    )  # type: ignore[attr-defined]
+    model, texts = (
+        tiny("bert", "classify"),
+        [attlas.Text(str(n), one, str(n % 2)) for n, one in enumerate(sentences(4))],
+    )
+
+    def explain(fresh: bool) -> None:
+        explain_corpus(
+            model, texts, tmp_path / "why", ["attention_last", "attention_last_scaled"], fresh=fresh, progress=False
+        )
+
+    for fresh in (False, True, False):
+        explain(fresh)
+    assert ran == ["importance", "why"] * 2
+    with pytest.raises(StudyError, match="another kind of result"):
+        explain_corpus(
+            model, texts, syntax_folder(tmp_path), ["attention_last", "attention_last_scaled"], progress=False
+        )
+    assert not (tmp_path / "syntax" / "parts").exists()
+
+
+def syntax_folder(tmp_path: Path) -> Path:
+    with Folder(tmp_path / "syntax", "syntax").claim({}):
+        pass
+    return tmp_path / "syntax"
 
 
 def test_entries_survive_only_whole(tmp_path: Path) -> None:

@@ -150,8 +150,8 @@ def test_parts_of_other_data_are_left_out(tmp_path: Path) -> None:
     assert set(done.parts) == {"two"}
     assert said == [
         "part two",
-        "part one of an earlier run is left out: it was made from other data (first/a.txt); run it again",
-        "part three of an earlier run is left out: it used part one, which is different now; run it again",
+        "part one of an earlier run is excluded: it was made from other data (first/a.txt); run it again",
+        "part three of an earlier run is excluded: it used part one, which is different now; run it again",
     ]
 
 
@@ -194,7 +194,7 @@ def test_options_and_code_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     run(root, out)
     run(root, out, ["one"], seeds=1, said=said)
     assert shown(out)[0] == {"one", "three"}
-    assert "part two of an earlier run is left out: it was made with other inputs (options)" in said[-1]
+    assert "part two of an earlier run is excluded: it was made with other inputs (options)" in said[-1]
     monkeypatch.setattr(module, "_recipe_digest", lambda: "another")
     run(root, out, ["two"], said=said)
     assert shown(out)[0] == {"two"}
@@ -279,7 +279,7 @@ def test_a_record_that_does_not_match_is_not_used(tmp_path: Path) -> None:
     (out / "toy.json").write_text(json.dumps(content))
     run(root, out, ["one"], said=said)
     assert shown(out)[0] == {"one", "three"}
-    assert "part two of an earlier run is left out: it was not finished, or has changed" in said[-1]
+    assert "part two of an earlier run is excluded: it was not finished, or has changed" in said[-1]
 
 
 def test_fresh_clears_what_is_listed_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

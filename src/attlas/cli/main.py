@@ -53,7 +53,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     if code == INTERRUPTED:
-        print("attlas: stopped; run the same command again to go on", file=sys.stderr)
+        print("attlas: interrupted; run the same command again to resume", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
 
 

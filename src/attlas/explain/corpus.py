@@ -13,7 +13,8 @@ from attlas.explain.measure import USUAL, Explanations
 from attlas.explain.methods import METHODS
 from attlas.models import Model, load
 from attlas.studies import Study, study
-from attlas.studies.folder import PARTS, read_manifest
+from attlas.studies.folder import PARTS, Folder
+from attlas.studies.run import STUDY
 from attlas.support.errors import StudyError
 
 IMPORTANCE = "importance"  # a study of its own, made first where explanations need it
@@ -30,7 +31,7 @@ def explain_corpus(
     importance: Any = None,
     **options: Any,
 ) -> Study:
-    """Explain every text by each method and write the tables to `out`; run again after a crash, it goes on.
+    """Explain every text by each method and write the tables to `out`; run again after a crash, it resumes.
 
     `methods` are names, or "all"; the first is what the others are compared with, a single one with attention received. The options are those of the measure `Explanations` (target, of, baseline, tolerance, keep,
     faithfulness, ...) and of `attlas.study`. Methods that scale heads by importance take it from `importance`, or it is measured first, over the same texts.
@@ -46,10 +47,11 @@ def explain_corpus(
     plain = tuple(method for method in chosen if method not in SCALED)
     Explanations(methods=plain or USUAL, **settings, **seed).check(model)  # what cannot be is said before any work
     if grid is None and any(method in SCALED for method in chosen):
-        read_manifest(Path(out).expanduser())  # a folder of someone else is refused before anything is written there
-        grid = importance_grid(
-            study(model, texts, "importance", Path(out).expanduser() / PARTS / IMPORTANCE, **running)
-        )
+        place = Folder(Path(out).expanduser(), STUDY)
+        place.refuse_foreign()  # before anything is written there
+        if running.pop("fresh", False):
+            place.reset()  # and importance with it, which is measured once
+        grid = importance_grid(study(model, texts, "importance", place.path / PARTS / IMPORTANCE, **running))
     measure = Explanations(methods=chosen, importance=grid, **settings, **seed)
     done = study(model, texts, [measure], out, **running)
     if not done.has("explanations"):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +31,7 @@ from attlas.support.files import (
     temporary_folder,
     write_errors,
 )
-from attlas.support.fingerprint import Put, feed, fingerprint, sha256
+from attlas.support.fingerprint import FingerprintError, Put, feed, fingerprint, sha256
 
 GLOBAL_CHOICE = "attlas_global_tokens"  # in the configuration of a saved Longformer: which tokens are global
 PERIOD = "position_period"  # in the configuration of a lengthened model
@@ -225,6 +226,7 @@ class Model:
             "task": fingerprint(self.task),
             "device": fingerprint(self.device.type),
             "dtype": fingerprint(str(self.network.dtype)),
+            "hooks": hooks_fingerprint(self.network),
             "max_length": fingerprint(self.max_length),
             "global_tokens": fingerprint(self.global_tokens if self.banded else None),
         }
@@ -297,7 +299,11 @@ _NOT_TOKENIZED = (
 def config_content(network: PreTrainedModel) -> dict[str, Any]:
     """What a network's class and configuration say, without names."""
     config = {name: value for name, value in network.config.to_dict().items() if name not in _NOT_CONFIGURED}
-    return {"class": type(network).__qualname__, "config": json.dumps(config, sort_keys=True, default=_plain_config)}
+    return {
+        "class": type(network),
+        "modules": repr(network),  # what was changed in memory: an epsilon, an activation
+        "config": json.dumps(config, sort_keys=True, default=_plain_config),
+    }
 
 
 def _plain_config(value: Any) -> Any:
@@ -306,20 +312,27 @@ def _plain_config(value: Any) -> Any:
     return str(value) if isinstance(value, torch.dtype) else vars(value)
 
 
+def hooks_fingerprint(network: nn.Module) -> str:
+    """Nothing can be known by what a hook does: a network with hooks is like no other, not even itself in another run."""
+    hooked = any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())
+    return fingerprint(uuid4().hex if hooked else None)
+
+
 def tokenizer_content(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """The whole state of a tokenizer, both halves, whatever it was last asked to cut or pad."""
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None:
-        backend = type(backend).from_str(backend.to_str())
-        backend.no_truncation()
-        backend.no_padding()
+    if backend is None:
+        raise FingerprintError(f"a {type(tokenizer).__name__} has no fingerprint; use a fast tokenizer (use_fast=True)")
+    backend = type(backend).from_str(backend.to_str())
+    backend.no_truncation()
+    backend.no_padding()
     state = {
         name: value
         for name, value in vars(tokenizer).items()
         if name not in _NOT_TOKENIZED and isinstance(value, bool | int | float | str | list | tuple | None)
     }
     return {
-        "backend": tokenizer.get_vocab() if backend is None else backend.to_str(),
+        "backend": backend.to_str(),
         "special": {name: str(token) for name, token in tokenizer.special_tokens_map.items()},
         "special_ids": sorted(tokenizer.all_special_ids),
         "state": {name: list(map(str, value)) if isinstance(value, list | tuple) else value for name, value in state.items()},

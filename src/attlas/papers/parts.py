@@ -151,7 +151,7 @@ def run_parts(recipe: Recipe, chosen: Sequence[str], announce: bool = True) -> R
                 _publish(recipe, place)
         for name, reason in left_out.items():
             if name not in chosen:
-                recipe.say(f"part {name} of an earlier run is left out: {reason}; run it again")
+                recipe.say(f"part {name} of an earlier run is excluded: {reason}; run it again")
     return done
 
 

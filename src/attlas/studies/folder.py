@@ -74,6 +74,8 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         return _first_format(path, manifest)
     if manifest["attlas"] > FORMAT:
         raise ForeignFolderError(f"{folder} was made by a newer Attlas; upgrade to open it")
+    if not {"kind", "status", "identity"} <= set(manifest):
+        raise ForeignFolderError(f"{path} is not a manifest of Attlas; {ELSEWHERE}")
     return manifest
 
 
@@ -202,7 +204,8 @@ def remove_files(folder: Path, names: Iterable[str]) -> None:
     root = folder.resolve()
     for name in names:
         path = folder / name
-        if path.parent.resolve().is_relative_to(root):  # nothing behind a link
+        ours = path.is_symlink() or not path.is_dir()  # only files were written
+        if ours and path.parent.resolve().is_relative_to(root):  # nothing behind a link
             remove(path)
     parents = {parent for name in names for parent in Path(name).parents if parent != Path()}
     for parent in sorted(parents, reverse=True):
@@ -282,6 +285,17 @@ class Folder:
                     self._write(FAILED, {**begun, "reason": str(error)}, kept)
                 raise
 
+    def refuse_foreign(self) -> None:
+        """Refuse a folder that no run of this kind could ever write, before anything is written."""
+        self._check({}, None, fresh=True)
+
+    def reset(self) -> None:
+        """Clear the folder, parts and all, for whatever of its kind is run next."""
+        if self._check({}, None, fresh=True) is not None:
+            with locked(self.path):
+                self._clear(read_manifest(self.path) or {})
+                self._write(FAILED, {"identity": {}, "reason": "cleared to be run again"}, {})
+
     def _finished(
         self,
         identity: Mapping[str, str],
@@ -317,7 +331,7 @@ class Folder:
                 f"{self.path} holds another kind of result ({manifest['kind']}, not {self.kind}); "
                 "choose another folder (--out)"
             )
-        if not fresh and manifest["status"] != FAILED:
+        if not fresh and (manifest["status"] != FAILED or listed_files(manifest)):
             refuse_other(self.path, manifest, identity, details or {})
         return manifest
 
@@ -409,8 +423,9 @@ def clear(path: Path) -> None:
     manifest = read_json(path / MANIFEST)
     if manifest is None or "attlas" not in manifest:
         return
-    Folder(path, str(manifest["kind"]))._clear(manifest)
-    remove_leftovers(path)
+    with locked(path):
+        Folder(path, str(manifest["kind"]))._clear(manifest)
+        remove_leftovers(path)
     if {one.name for one in path.iterdir()} <= {LOCK, MANIFEST}:
         remove(path / LOCK)
         remove(path / MANIFEST)
@@ -440,6 +455,8 @@ def refuse_other(
     """Refuse a folder that was made from other inputs, and say which of them changed."""
     theirs = manifest["identity"]
     changed = [name for name in {**identity, **theirs} if theirs.get(name) != identity.get(name)]
+    if "measures" in changed:
+        changed = [name for name in changed if name != "cut"]  # which follows from them
     if not changed:
         return
     again = "pass fresh=True (--fresh) to run it again, or choose another folder (--out)"

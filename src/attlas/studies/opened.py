@@ -35,6 +35,8 @@ class Study:
             raise StudyError(f"{folder} holds no study; make one with attlas study --out {folder}")
         if manifest["status"] != COMPLETE:
             raise StudyError(f"the study in {folder} is not complete; run the same command again: it resumes")
+        if "tables" not in manifest:
+            raise StudyError(f"{folder} holds no tables: it is the result of {manifest.get('kind', 'something else')}")
         return cls(folder, manifest)
 
     def beside(self, *others: Study) -> Study:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from attlas.core.text import Text
 from attlas.corpora import BadRow, Corpus
 from attlas.support.errors import CorpusError
-from attlas.support.fingerprint import Fingerprint
+from attlas.support.fingerprint import Fingerprint, content_of
 
 SHARD_TEXTS = 512
 SHARD_CHARACTERS = 2**18
@@ -40,9 +40,10 @@ def shards(
     texts: list[tuple[int, Text]] = []
     bad: list[tuple[int, BadRow]] = []
     for place, row in enumerate(corpus.rows()):
-        rows.add(row)
+        content = content_of(row)
+        rows.update(content)
         if whole is not None:
-            whole.add(row)
+            whole.update(content)
         if isinstance(row, BadRow):
             bad.append((place, row))
         else:

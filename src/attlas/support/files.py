@@ -1,6 +1,6 @@
 """Files that are never half written: made under a random name in the same folder, then moved.
 
-Every change of a disk goes through `move` and `remove`, so that a test can stop a run at each one.
+Every file is moved or removed by `move` and `remove`, so that a test can stop a run at each.
 """
 
 from __future__ import annotations
@@ -151,6 +151,8 @@ def locked(folder: Path) -> Iterator[None]:
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK
+    if path.is_symlink():
+        raise StudyError(f"{path} cannot be locked: it is a link; remove it")
     lock = FileLock(path, timeout=0, thread_local=False)
     try:
         lock.acquire()
@@ -159,8 +161,7 @@ def locked(folder: Path) -> Iterator[None]:
             f"another process is writing in {folder}; wait for it, or choose another folder"
         ) from error
     except OSError as error:
-        hint = "; it is a link: remove it" if path.is_symlink() else ""
-        raise StudyError(f"{path} cannot be locked: {error.strerror or error}{hint}") from error
+        raise StudyError(f"{path} cannot be locked: {error.strerror or error}") from error
     try:
         yield
     finally:

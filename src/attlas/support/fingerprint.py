@@ -33,8 +33,8 @@ from attlas.support.errors import StudyError
 from attlas.support.files import file_sha256, files_below
 
 __all__ = [
-    "File", "Fingerprint", "FingerprintError", "Put", "feed", "feed_fields", "fingerprint",
-    "framed", "sha256", "source_digest", "versions",
+    "File", "Fingerprint", "FingerprintError", "Put", "content_of", "feed", "feed_fields",
+    "fingerprint", "framed", "sha256", "source_digest", "versions",
 ]  # fmt: skip
 
 Put = Callable[[bytes], object]
@@ -43,7 +43,8 @@ Put = Callable[[bytes], object]
 NOT_COMPUTING = ("views", "papers", "cli", "web", "testing", "testing.py", "catalogue.py", "api.py")
 NUMERICAL = (
     "torch", "transformers", "tokenizers", "numpy", "numba", "scipy", "scikit-learn", "captum",
-    "gudhi", "safetensors", "pandas", "pyarrow", "regex", "spacy", "accelerate",
+    "gudhi", "safetensors", "pandas", "pyarrow", "regex", "spacy", "accelerate", "llvmlite",
+    "sentencepiece",
 )  # fmt: skip
 _RULES_IN = {"numpy": "attlas.core.contents", "pandas": "attlas.core.contents"}
 
@@ -67,6 +68,10 @@ class Fingerprint:
 
     def add(self, thing: Any) -> None:
         feed(thing, self._digest.update)
+
+    def update(self, content: bytes) -> None:
+        """Add a thing by its `content`, which may be added to several fingerprints."""
+        self._digest.update(content)
 
     def __str__(self) -> str:
         return self._digest.copy().hexdigest()
@@ -178,19 +183,20 @@ def _(thing: range, put: Put) -> None:
 @feed.register
 def _(thing: AbstractSet, put: Put) -> None:  # type: ignore[type-arg]
     put(b"t%d:" % len(thing))
-    for one in sorted(map(_bytes, thing)):
+    for one in sorted(map(content_of, thing)):
         put(one)
 
 
 @feed.register
 def _(thing: Mapping, put: Put) -> None:  # type: ignore[type-arg]
     put(b"m%d:" % len(thing))
-    for key in sorted(thing, key=_bytes):
+    for key in sorted(thing, key=content_of):
         feed(key, put)
         feed(thing[key], put)
 
 
-def _bytes(thing: Any) -> bytes:
+def content_of(thing: Any) -> bytes:
+    """All content of a thing, as its fingerprint digests it."""
     parts: list[bytes] = []
     feed(thing, parts.append)
     return b"".join(parts)
@@ -209,79 +215,8 @@ def _(thing: File, put: Put) -> None:
     path = thing.path.expanduser()
     try:
         if path.is_dir():
-            names = {str(one.relative_to(path)): _sha256_of(one) for one in files_below(path)}
-            feed(("folder", names), put)
-        else:
-            feed(("file", _sha256_of(path)), put)
-    except OSError as error:
-        raise FingerprintError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _sha256_of(path: Path) -> str:
-    stat = path.stat()
-    return _known_sha256(
-        str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_ctime_ns
-    )
-
-
-@cache
-def _known_sha256(path: str, size: int, mtime: int, inode: int, ctime: int) -> str:
-    """Remember, within this process, the digest of a file that has not changed since."""
-    return file_sha256(Path(path))
-
-
-@feed.register(type)
-@feed.register(FunctionType)
-@feed.register(BuiltinFunctionType)
-def _(thing: Any, put: Put) -> None:
-    """The qualified name, and the source of the package if that is not Attlas or Python."""
-    name = thing.__qualname__
-    if isinstance(thing, FunctionType) and ("<" in name or thing.__closure__):
-        raise FingerprintError(
-            f"{name} cannot be part of what a result is known by; use a function of a module "
-            "instead of a lambda, a local function or a closure"
-        )
-    feed(("named", str(thing.__module__), name), put)
-    package = str(thing.__module__).partition(".")[0]
-    if package in ("attlas", "builtins") or package in sys.stdlib_module_names:
-        return
-    if package == "__main__" and getattr(sys.modules.get("__main__"), "__file__", None) is None:
-        feed(list(_code_of(thing)), put)  # a notebook or a prompt: there is no file to read
-    else:
-        feed(_package_digest(package), put)
-
-
-def _code_of(thing: Any) -> Iterable[Any]:
-    """What a function, or the functions of a class, consist of."""
-    if isinstance(thing, type):
-        for name, member in sorted(vars(thing).items()):
-            inner = getattr(member, "__func__", getattr(member, "fget", member))
-            if isinstance(inner, FunctionType):
-                yield name, *_code_of(inner)
-    elif isinstance(thing, FunctionType):
-        yield from _code(thing.__code__)
-
-
-def _code(code: CodeType) -> Iterable[Any]:
-    yield code.co_code, code.co_names, code.co_varnames
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _code(constant)
-        elif isinstance(constant, str | bytes | int | float | tuple | frozenset | None):
-            yield constant
-
-
-def _package_digest(package: str) -> str:
-    """Digest the Python source of a package, or of a module that stands alone."""
-    module: ModuleType | None = sys.modules.get(package)
-    if module is None:
-        module = importlib.import_module(package)
-    file = inspect.getsourcefile(module) if getattr(module, "__file__", None) else None
-    if file is not None and not hasattr(module, "__path__"):
-        return fingerprint(File(Path(file)))
-    roots = [Path(root) for root in getattr(module, "__path__", ())]
-    sources = [path for root in roots for path in sorted(root.rglob("*.py"))]
-    return fingerprint([(path.name, _sha256_of(path)) for path in sources])
+            names = [f"{path.parent.name}/{path.name}" for path in sources]
+    return fingerprint([names, [_sha256_of(path) for path in sources]])
 
 
 @cache

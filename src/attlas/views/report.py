@@ -650,7 +650,7 @@ def write_report(study: Study, path: Path) -> Path:
     if path.is_dir():
         path = path / REPORT
     if path.exists() and not is_our_report(path):
-        raise StudyError(f"{path} is there and is not a report of Attlas; choose another name, or delete it")
+        raise StudyError(f"{path} already exists and is not an Attlas report; choose another name, or delete it")
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, render(study).encode("utf-8", "replace"))

@@ -49,6 +49,7 @@ from attlas.probes.relations.interpret import (
 )  # fmt: skip
 from attlas.probes.relations.linear import LinearReader
 from attlas.probes.relations.matching import Found, exact, extraction_scores, lenient
+from attlas.probes.relations.phrases import parser_version
 from attlas.probes.relations.pictures import pictures
 from attlas.probes.relations.reading import Readers, intervals
 from attlas.studies.derived import Experiment, Write, found_or_run, named_source, plain, write_derived
@@ -96,7 +97,8 @@ def fit_relations(
         say(f"{words.count(False)} of {len(words)} triples do not say which words state them: only attention between head and tail is read")  # fmt: skip
     options = {"convention": convention, "directions": directions, "parser": parser, "interpret": interpret, "names": sorted(titles.items())}  # fmt: skip
     own, place = loaded.identity(), Folder(folder, KIND)
-    identity = _identity(own, {"train": learnt, "dev": held, **options, "seed": seed})
+    inputs = {"train": learnt, "dev": held, **options, "parser": parser_version(parser), "seed": seed}
+    identity = _identity(own, inputs)
 
     def run() -> Experiment:
         random = loaded.randomized(seed)
@@ -150,7 +152,7 @@ def score_relations(
     files = [fingerprint(File(saved_in / name)) for name in (ABOUT, ARRAYS)]
     options, seed = {"thresholds": about["thresholds"]}, int(about["seed"])
     own, place = fitted.model_.identity(), Folder(folder, SCORED)
-    identity = _identity(own, {"extractor": files, "test": texts})
+    identity = _identity(own, {"extractor": files, "parser": parser_version(fitted.parser), "test": texts})
 
     def run() -> Experiment:
         say("attention between the phrases of each text, by the model and by random weights")
