@@ -223,7 +223,7 @@ CHANGES: dict[str, tuple[str, Callable[[attlas.Model], attlas.Model | None]]] = 
     "a weight": ("weights", lambda model: _scaled(model.network)),
     "a buffer": ("buffers", lambda model: _shifted(model.network)),
     "the configuration": ("config", lambda model: setattr(model.network.config, "layer_norm_eps", 1e-3)),
-    "a module": ("config", lambda model: setattr(model.network.pooler, "activation", torch.nn.ReLU())),
+    "a module": ("config", lambda model: setattr(model.network.base_model.pooler, "activation", torch.nn.ReLU())),
     "a hook": ("hooks", lambda model: model.network.register_forward_hook(lambda *_: None) and None),
     "the vocabulary": ("tokenizer", lambda model: _longer(model.tokenizer)),
     "the normalizer": ("tokenizer", lambda model: setattr(model.tokenizer.backend_tokenizer, "normalizer", None)),

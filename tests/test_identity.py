@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,11 @@ CASES = {
 
 
 @pytest.mark.parametrize("verb", CASES)
-def test_every_option_counts(verb: str, identity: Callable[..., Mapping[str, str]]) -> None:
+def test_every_option_counts(
+    verb: str, identity: Callable[..., Mapping[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spacy = SimpleNamespace(meta={"lang": "en", "name": "core_web_sm", "version": "3.8.0"})
+    monkeypatch.setattr("attlas.probes.relations.phrases._pipeline", lambda: spacy)
     case = CASES[verb]
     Path("vectors.txt").write_text("cat 1 2\ndog 3 5\n")
     Path("names.json").write_text('{"P31": "instance of"}')

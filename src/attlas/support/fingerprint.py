@@ -215,7 +215,91 @@ def _(thing: File, put: Put) -> None:
     path = thing.path.expanduser()
     try:
         if path.is_dir():
-            names = [f"{path.parent.name}/{path.name}" for path in sources]
+            names = {str(one.relative_to(path)): _sha256_of(one) for one in files_below(path)}
+            feed(("folder", names), put)
+        else:
+            feed(("file", _sha256_of(path)), put)
+    except OSError as error:
+        raise FingerprintError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _sha256_of(path: Path) -> str:
+    stat = path.stat()
+    return _known_sha256(
+        str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_ctime_ns
+    )
+
+
+@cache
+def _known_sha256(path: str, size: int, mtime: int, inode: int, ctime: int) -> str:
+    """Remember, within this process, the digest of a file that has not changed since."""
+    return file_sha256(Path(path))
+
+
+@feed.register(type)
+@feed.register(FunctionType)
+@feed.register(BuiltinFunctionType)
+def _(thing: Any, put: Put) -> None:
+    """The qualified name, and the source of the package if that is not Attlas or Python."""
+    name = thing.__qualname__
+    if isinstance(thing, FunctionType) and ("<" in name or thing.__closure__):
+        raise FingerprintError(
+            f"{name} cannot be part of what a result is known by; use a function of a module "
+            "instead of a lambda, a local function or a closure"
+        )
+    feed(("named", str(thing.__module__), name), put)
+    package = str(thing.__module__).partition(".")[0]
+    if package in ("attlas", "sklearn", *NUMERICAL) or package in sys.stdlib_module_names:
+        return  # known by `source_digest`
+    if package == "__main__" and getattr(sys.modules.get("__main__"), "__file__", None) is None:
+        feed(list(_code_of(thing)), put)  # a notebook or a prompt: there is no file to read
+    else:
+        feed(_package_digest(package), put)
+
+
+def _code_of(thing: Any) -> Iterable[Any]:
+    """What a function, or the functions of a class, consist of."""
+    if isinstance(thing, type):
+        yield from (base for base in thing.__bases__ if base.__module__ == "__main__")
+        for name, member in sorted(vars(thing).items()):
+            inner = getattr(member, "__func__", getattr(member, "fget", member))
+            if isinstance(inner, FunctionType):
+                yield name, *_code_of(inner)
+            elif not name.startswith("__"):
+                yield name, _plainly(inner)
+    elif isinstance(thing, FunctionType):
+        yield _plainly((thing.__defaults__, thing.__kwdefaults__))
+        yield from _code(thing.__code__)
+
+
+def _plainly(value: Any) -> Any:
+    """A value of a class at a prompt; only the kind of what has no fingerprint."""
+    try:
+        return content_of(value)
+    except FingerprintError:
+        return type(value).__qualname__
+
+
+def _code(code: CodeType) -> Iterable[Any]:
+    yield code.co_code, code.co_names, code.co_varnames
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code(constant)
+        else:
+            yield "..." if constant is ... else constant
+
+
+def _package_digest(package: str) -> str:
+    """Digest the Python source of a package, or of a module that stands alone."""
+    module: ModuleType | None = sys.modules.get(package)
+    if module is None:
+        module = importlib.import_module(package)
+    file = inspect.getsourcefile(module) if getattr(module, "__file__", None) else None
+    if file is not None and not hasattr(module, "__path__"):
+        return fingerprint(File(Path(file)))
+    roots = [Path(root) for root in getattr(module, "__path__", ())]
+    sources = [path for root in roots for path in sorted(root.rglob("*.py"))]
+    names = [f"{path.parent.name}/{path.name}" for path in sources]
     return fingerprint([names, [_sha256_of(path) for path in sources]])
 
 
