@@ -512,8 +512,8 @@ def test_lengthen_finds_a_finished_model_and_refuses_another(
     for model in (tiny_folder, "copy"):  # the same model under another name
         again = inside("lengthen", "--model", model, *command[3:], "16", "--json")
         assert again.out == made.out
-    for other, named in (("32", "window"), ("16", "skip")):
-        refused = inside(*command, other, *(["--skip", "1"] if named == "skip" else []))
+    for other, named in (("32", "window"), ("16", "value of skip")):
+        refused = inside(*command, other, *(["--skip", "1"] if "skip" in named else []))
         assert refused.code == 2
         assert f"long was made with another {named}; pass fresh=True (--fresh)" in refused.error
     tokenizer = tmp_path / "copy/tokenizer_config.json"

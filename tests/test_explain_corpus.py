@@ -505,5 +505,5 @@ def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_sta
     assert broken.manifest["counts"] == whole.manifest["counts"]
     assert broken.quarantine.read_bytes() == whole.quarantine.read_bytes()
     assert whole.manifest["measures"] == {"explanations": repr(one)}
-    with pytest.raises(StudyError, match="was made with another measures"):
+    with pytest.raises(StudyError, match="was made with another set of measures"):
         attlas.study(attlas.load(folder, task="auto"), data, [Explanations()], tmp_path / "broken")

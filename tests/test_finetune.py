@@ -623,10 +623,10 @@ def test_every_field_of_a_text_counts(bert: Path, tmp_path: Path) -> None:
     ]
     assert len({fingerprint(texts(**change)) for change in changes}) == len(changes)
     for change in changes:
-        with pytest.raises(StudyError, match="was made with another texts; "):
+        with pytest.raises(StudyError, match="was made with another set of texts; "):
             finetune(texts(**change), bert, first.folder, hold_out=0.25, head_only=True)
     dev = finetune(texts(), bert, tmp_path / "dev", dev=texts(), head_only=True)
-    with pytest.raises(StudyError, match="was made with another dev; "):
+    with pytest.raises(StudyError, match="was made with another dev set; "):
         finetune(texts(), bert, dev.folder, dev=texts(annotations={"mine": 1}), head_only=True)
 
 
@@ -667,7 +667,7 @@ def test_another_fine_tuning_is_refused_unless_fresh(bert: Path, saved: Callable
             finetune(out=first.folder, **options)
         assert (first.folder / "model.safetensors").read_bytes() == weights
     swapped = [{**row, "label": {"neg": "pos", "pos": "neg"}[row["label"]]} for row in toy(32)]
-    with pytest.raises(StudyError, match="was made with another texts; "):
+    with pytest.raises(StudyError, match="was made with another set of texts; "):
         finetune(swapped, bert, first.folder, **ONCE)
     again = finetune(swapped, bert, first.folder, fresh=True, **ONCE)
     assert (first.folder / "model.safetensors").read_bytes() != weights
@@ -717,7 +717,7 @@ def test_fresh_stopped_while_it_clears_leaves_nothing_that_is_used(
         patch.setattr("attlas.studies.folder.remove", stopped)
         with pytest.raises(StoppedError):
             finetune(toy(32), bert, other.folder, dev=toy(12, 1), fresh=True, **SHORT)
-    with pytest.raises(StudyError, match="was made with another texts"):
+    with pytest.raises(StudyError, match="was made with another set of texts"):
         finetune(toy(32), bert, other.folder, dev=toy(12, 1), **SHORT)
     done = finetune(toy(32), bert, other.folder, dev=toy(12, 1), fresh=True, **SHORT)
     assert_same_model(done.folder, undisturbed)

@@ -628,7 +628,7 @@ def test_a_probe_is_found_again_and_another_is_refused(kind: str, done: dict[str
     assert again.result == done[kind].result
     assert again.study.tables == done[kind].study.tables
     texts = TEXTS[kind]
-    with pytest.raises(StudyError, match=r"was made with another test;"):
+    with pytest.raises(StudyError, match=r"was made with another test set;"):
         PIPELINES[kind](rigged(), texts(30, 1), texts(25, 3), out)
     with pytest.raises(StudyError, match=r"was made with another seed;"):
         probed(kind, out, seed=1)
@@ -657,7 +657,7 @@ def test_other_vectors_under_the_same_name_are_another_probe(tmp_path: Path) -> 
     assert first.result["vectors"] == "glove.txt"
     assert run().result == first.result
     write()
-    with pytest.raises(StudyError, match="was made with another vectors"):
+    with pytest.raises(StudyError, match="was made with another set of vectors"):
         run()
 
 

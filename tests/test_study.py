@@ -241,7 +241,7 @@ def test_a_folder_of_another_study_is_refused_unless_fresh(tmp_path: Path) -> No
     attlas.study(model, sentences(5), "entropy", out=folder)
     for change, named in (
         ({"texts": sentences(6)}, "corpus"),
-        ({"measures": "surface"}, "measures"),
+        ({"measures": "surface"}, "set of measures"),
         ({"model": tiny("bert", seed=1)}, r"model \(weights\)"),
         ({"seed": 1}, "seed"),
     ):

@@ -45,6 +45,21 @@ RESULT, FILES, REPORT, ENTRY = "result.json", "files", "report.html", "entry.jso
 GENERATOR = '<meta name="generator" content="attlas">'  # by which a report is known as ours
 COMPLETE, RUNNING, FAILED = "complete", "running", "failed"
 SOURCE, PUBLISHED = "source", "published"
+INPUTS = {  # what people call an input, where it is not the value of an option
+    **{name: name for name in ("model", "corpus", "seed", "source", "head", "convention", "extractor")},
+    **{name: name for name in ("length", "window", "parser")},
+    "frozen": "frozen model",
+    "measures": "set of measures",
+    "texts": "set of texts",
+    "train": "training set",
+    "dev": "dev set",
+    "test": "test set",
+    "vectors": "set of vectors",
+    "features": "set of features",
+    "thresholds": "set of thresholds",
+    "cells": "grid",
+    "published": "set of published numbers",
+}
 ELSEWHERE = "choose another folder (--out), or delete this one by hand"
 
 
@@ -469,5 +484,6 @@ def refuse_other(
     for name in changed:
         parts, known = details.get(name, {}), manifest.get("details", {}).get(name, {})
         inside = [part for part in parts if parts[part] != known.get(part)]
-        named.append(f"{name} ({', '.join(inside)})" if inside else name)
+        label = INPUTS.get(name, f"value of {name}")
+        named.append(f"{label} ({', '.join(inside)})" if inside else label)
     raise StudyError(f"{path} was made with another {', '.join(named)}; {again}")
