@@ -250,6 +250,25 @@ def test_every_part_of_a_model_counts(what: str) -> None:
     assert {name for name in before if before[name] != after[name]} <= expected
 
 
+def test_what_a_hook_does_counts_as_far_as_its_code_tells() -> None:
+    def ablate(head: int, model: attlas.Model) -> str:
+        def zero(module: Any, given: Any, output: Any) -> None:
+            output[..., head] = 0
+
+        handle = model.network.encoder.layer[0].register_forward_hook(zero)
+        found = fingerprint(model)
+        handle.remove()
+        return found
+
+    model = tiny("bert")
+    plain = fingerprint(model)
+    assert len({plain, ablate(0, model), ablate(1, model)}) == 3
+    assert ablate(0, model) == ablate(0, tiny("bert"))
+    with model.reading(states=True) as read:  # transformers leaves hooks of its own
+        read(next(iter(model.batches(model.encode([(0, Text("a", "a cat"))])))))
+    assert fingerprint(model) == plain
+
+
 def test_names_of_models_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny("bert").save(tmp_path / "a")
     shutil.copytree(tmp_path / "a", tmp_path / "b")

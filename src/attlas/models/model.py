@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +30,7 @@ from attlas.support.files import (
     temporary_folder,
     write_errors,
 )
-from attlas.support.fingerprint import FingerprintError, Put, feed, fingerprint, sha256
+from attlas.support.fingerprint import FingerprintError, Put, described, feed, fingerprint, sha256
 
 GLOBAL_CHOICE = "attlas_global_tokens"  # in the configuration of a saved Longformer: which tokens are global
 PERIOD = "position_period"  # in the configuration of a lengthened model
@@ -313,9 +312,18 @@ def _plain_config(value: Any) -> Any:
 
 
 def hooks_fingerprint(network: nn.Module) -> str:
-    """Nothing can be known by what a hook does: a network with hooks is like no other, not even itself in another run."""
-    hooked = any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())
-    return fingerprint(uuid4().hex if hooked else None)
+    """What hooks of the user's do, module by module, as far as their code and plain values tell."""
+    hooks = [
+        (name, described(hook))
+        for name, module in network.named_modules()
+        for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
+        if _package_of(hook) not in ("transformers", "attlas")  # these only read
+    ]
+    return fingerprint(hooks)
+
+
+def _package_of(function: Any) -> str:
+    return str(getattr(getattr(function, "func", function), "__module__", "")).partition(".")[0]
 
 
 def tokenizer_content(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:

@@ -33,7 +33,8 @@ from attlas.support.errors import StudyError
 from attlas.support.files import file_sha256, files_below
 
 __all__ = [
-    "File", "Fingerprint", "FingerprintError", "Put", "content_of", "feed", "feed_fields",
+    "File", "Fingerprint", "FingerprintError", "Put", "content_of", "described", "feed",
+    "feed_fields",
     "fingerprint", "framed", "sha256", "source_digest", "versions",
 ]  # fmt: skip
 
@@ -272,8 +273,21 @@ def _code_of(thing: Any) -> Iterable[Any]:
         yield from _code(thing.__code__)
 
 
+def described(function: Any) -> list[Any]:
+    """The name, code, defaults and plain values of any function, also of a closure."""
+    inner = getattr(function, "__func__", getattr(function, "func", function))
+    if not isinstance(inner, FunctionType):
+        return [
+            type(inner).__module__,
+            type(inner).__qualname__,
+            _plainly(getattr(inner, "__dict__", None)),
+        ]
+    cells = [cell.cell_contents for cell in inner.__closure__ or ()]
+    return [inner.__module__, inner.__qualname__, *_code_of(inner), *map(_plainly, cells)]
+
+
 def _plainly(value: Any) -> Any:
-    """A value of a class at a prompt; only the kind of what has no fingerprint."""
+    """The content of a value; only the kind of what has no fingerprint."""
     try:
         return content_of(value)
     except FingerprintError:
