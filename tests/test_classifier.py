@@ -1337,11 +1337,15 @@ def test_flat_scores_are_drawn_too(done: Any, tmp_path: Path, browser: Any) -> N
     heads = done.study.table("topology_heads").assign(train=0.0, dev=0.0, test=0.0)
     grid = done.study.table("topology_grid").assign(mcc=0.0).head(1)
     tables = {"topology": done.study.table("topology"), "topology_heads": heads, "topology_grid": grid}
-    manifest = {key: value for key, value in done.study.manifest.items() if key not in ("status", "tables")}
+    manifest = {
+        key: done.study.manifest[key]
+        for key in ("model", "corpus", "counts", "versions", "measures", "topology", "seconds")
+    }
     manifest["topology"] = {**manifest["topology"], "maps": {"pearson": None, "spearman": None}}
     manifest["corpus"] = {**manifest["corpus"], "name": "<b>texts</b>"}
-    (tmp_path / "flat").mkdir()
-    flat = write_derived(tmp_path / "flat", manifest, tables)
+    place = Folder(tmp_path / "flat", "topology")
+    with place.claim({}):
+        flat = write_derived(place, manifest, tables)
     page, wrong = open_page(browser, flat.report(tmp_path / "report.html"))
     page.wait_for_function("document.querySelectorAll('#topology .chart svg.marks').length == 3")
     assert wrong == []

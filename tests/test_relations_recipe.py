@@ -106,7 +106,7 @@ def test_all_parts_run_and_are_found_again(data_root: Path, tmp_path: Path, monk
 
 
 def check_other_data(data_root: Path, tmp_path: Path, model: Model) -> None:
-    """Parts that read a file which has changed since are left out, and what used them is, too."""
+    """Parts that read a file which has changed since are excluded, and what used them is, too."""
     said: list[str] = []
     other = tmp_path / "other-data"
     shutil.copytree(data_root, other)
@@ -116,7 +116,7 @@ def check_other_data(data_root: Path, tmp_path: Path, model: Model) -> None:
     options = {"model": model, "workers": 1, "progress": False, "say": said.append}
     done = reproduce(other, tmp_path / "out", parts=("fewrel",), **options)
     assert set(done.parts) == {"fewrel", "semeval"}
-    assert [line.partition(" of an earlier run")[0] for line in said if "left out" in line] == [
+    assert [line.partition(" of an earlier run")[0] for line in said if "excluded" in line] == [
         "part trex",
         "part published",
         "part redocred",
