@@ -9,7 +9,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,15 @@ from tests.conftest import Start
 
 WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "it", "was", "with"]
 Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _on_one_thread() -> Iterator[None]:
+    """Training gives the same bytes on one thread; with more, gradients are summed in any order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
