@@ -19,7 +19,7 @@ tour: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=60 -m "not slow"
 
-# Whole reproductions, and pages in a real browser.
+# Whole reproductions, the tour, processes that are killed, and pages in a real browser.
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=20 -m slow
 

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from attlas.dynamics.bags import Bags, bagged, starts_of, vocabulary_of
 from attlas.dynamics.flow import Parameters, autograd_flow, flow_terms
 from attlas.dynamics.layers import Network, Shape
+from attlas.dynamics.ragged import Bags, bagged, starts_of, vocabulary_of
 from attlas.dynamics.training import Moment, Settings, Table, train
 from benchmarks.table import Row, best_of
 

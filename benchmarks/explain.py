@@ -20,7 +20,7 @@ TEXTS, STEPS, TOLERANCE = 6, 500, 0.01
 
 
 def classifiers(folder: Path) -> Iterator[tuple[str, Any]]:
-    from attlas.models.finetune import finetune
+    from attlas.finetune.training import finetune
 
     yield "head fitted", finetune("embedded:reviews", None, folder / "head", head_only=True, progress=False).load()
     yield "fine-tuned", finetune("embedded:reviews", None, folder / "whole", epochs=3, progress=False).load()

@@ -92,7 +92,7 @@ def alone(texts: list[Any], heads: int, size: int) -> float:
 def rows() -> Iterator[Row]:
     import attlas
     from attlas.models.vectors import ModelVectors
-    from attlas.probes import TreeProbe
+    from attlas.tree import TreeProbe
 
     model = attlas.load()
     heads, batches = model.n_layers * model.n_heads, layers_of()

@@ -42,9 +42,9 @@ def one_at_a_time(model: Any, texts: list[Any], cases: list[Any]) -> Any:
 def rows() -> Iterator[Row]:
     """Vectors, then the reader."""
     import attlas
-    from attlas.probes.relations.cases import related_texts
-    from attlas.probes.relations.reading import drawn_cases
-    from attlas.probes.relations.vectors import gather
+    from attlas.relations.candidates import related_texts
+    from attlas.relations.reading import drawn_cases
+    from attlas.relations.vectors import gather
 
     model, plain = attlas.load(), attlas.load()
     texts = related_texts("embedded:relations")[:TEXTS]
@@ -70,7 +70,7 @@ def reader_rows() -> Iterator[Row]:
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
-    from attlas.probes.relations.linear import GRID, fit_reader, macro_f1
+    from attlas.stats.linear import GRID, fit_reader, macro_f1
 
     rng = np.random.default_rng(0)
     classes = rng.integers(CLASSES, size=TRIPLES)

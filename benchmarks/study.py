@@ -14,9 +14,9 @@ from transformers import AutoModel
 
 import attlas
 from attlas.core.text import Text
-from attlas.models.load import embedded_folder
+from attlas.models.sources import embedded_folder
 from attlas.studies.engines import LocalEngine, Task, default_workers
-from attlas.studies.job import LANES
+from attlas.studies.shard_job import LANES
 from attlas.studies.shards import shards
 from benchmarks.corpus import mixed
 from benchmarks.table import Row, best_of

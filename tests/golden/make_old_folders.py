@@ -89,7 +89,8 @@ def estimators() -> None:
     """What estimators save by themselves."""
     import attlas
     from attlas.dynamics import AttentionClassifier
-    from attlas.probes import RelationExtractor, TreeProbe
+    from attlas.relations import RelationExtractor
+    from attlas.tree import TreeProbe
 
     model = attlas.load("model")
     trees = list(attlas.read("trees-train.conllu"))[:12]

@@ -13,7 +13,7 @@ TEXTS = ("The waiters wear gloves and the lamp is good.", "It was not very good.
 
 
 def relation_extractor(folder: str = "relation_extractor") -> Any:
-    from attlas.probes import RelationExtractor
+    from attlas.relations import RelationExtractor
 
     found = RelationExtractor.load(folder, "model", workers=1, progress=False).extract(SENTENCE)
     return [one.record(SENTENCE) for one in found]
@@ -21,7 +21,7 @@ def relation_extractor(folder: str = "relation_extractor") -> Any:
 
 def tree_probe() -> Any:
     import attlas
-    from attlas.probes import TreeProbe
+    from attlas.tree import TreeProbe
 
     probe = TreeProbe.load("tree_probe", attlas.load("model"), workers=1, progress=False)
     scores = probe.evaluate(list(attlas.read("trees-test.conllu"))[:6])

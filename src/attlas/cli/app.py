@@ -11,7 +11,6 @@ import typer
 
 if TYPE_CHECKING:
     from attlas.studies import Study
-    from attlas.studies.derived import Experiment
 
 app = typer.Typer(
     name="attlas",
@@ -53,7 +52,7 @@ def listed(names: str) -> list[str]:
 
 def status(what: str) -> Any:
     """A line that says what is going on while it goes on; nothing where there is no terminal."""
-    from attlas.core.progress import status as shown
+    from attlas.support.progress import status as shown
 
     return shown(what)
 
@@ -65,7 +64,9 @@ def begun(line: str) -> None:
 
 def print_json(content: Any) -> None:
     """JSON on standard output."""
-    print(json.dumps(content, ensure_ascii=False, indent=2))
+    from attlas.support.json import to_json
+
+    print(json.dumps(to_json(content), ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def say_study(done: Study, page: Path | None, as_json: bool) -> None:
@@ -103,22 +104,32 @@ def say_study(done: Study, page: Path | None, as_json: bool) -> None:
             print(f"attlas: {left} {what}; see {done.quarantine}", file=sys.stderr)
 
 
-def say_experiment(done: Experiment, report: bool, as_json: bool) -> None:
+def say_experiment(done: Study, report: bool, as_json: bool) -> None:
     """What an experiment found, with its report if wanted, and where its tables are."""
     page = None
     if report:
-        with status("writing the report"):
-            page = done.study.report(done.study.folder / "report.html")
+        page = _report(done)
     if as_json:
-        print_json({**done.result, "study": str(done.study.folder), "report": str(page) if page else None})
+        print_json({**done.result, "study": str(done.folder), "report": str(page) if page else None})
         return
     from attlas.views.findings import findings
     from attlas.views.terminal import print_probe
 
-    print_probe(done.study)
-    for line in findings(done.study):
+    print_probe(done)
+    for line in findings(done):
         print(f"- {line}")
     print()
-    print(f"tables    {done.study.folder / 'tables'} ({', '.join(done.study.tables)})")
+    print(f"tables    {done.folder / 'tables'} ({', '.join(done.tables)})")
     if page:
         print(f"report    {page}")
+
+
+def _report(done: Study) -> Path:
+    """The page of a result in its folder; one that is newer than the result is taken as it is."""
+    from attlas.studies.folder import MANIFEST, REPORT, is_our_report
+
+    page, manifest = done.folder / REPORT, done.folder / MANIFEST
+    if is_our_report(page) and page.stat().st_mtime_ns >= manifest.stat().st_mtime_ns:
+        return page
+    with status("writing the report"):
+        return done.report(page)

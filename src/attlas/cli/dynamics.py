@@ -79,7 +79,7 @@ def dynamics(
         workers=workers, fresh=fresh, say=begun, epochs=epochs, dim=dim, dropout=dropout, l2=l2, vw_penalty=vw_penalty, optimizer=optimizer, learning_rate=learning_rate, batch_size=batch_size,
         patience=patience, min_count=min_count, rule=rule,
     )  # fmt: skip
-    say_experiment(done, report, as_json)
+    say_experiment(done.study, report, as_json)
 
 
 def _number(value: str) -> float:

@@ -251,8 +251,7 @@ def lengthen(
     It is done as Longformer's authors did. Interrupted, the same command can be run again.
     """
     with status("loading the model"):
-        from attlas.models import lengthen as make
-        from attlas.models import load
+        from attlas.models import lengthen as make, load
         from attlas.studies.folder import SOURCE, Folder, read_manifest
         from attlas.support.fingerprint import fingerprint, source_digest, versions
 
@@ -324,11 +323,13 @@ def tour(
     from attlas.measures import measures_of
 
     with status("loading the model"):
+        from attlas.coreference.pipeline import probe_coreference
         from attlas.dynamics.pipeline import run_dynamics
         from attlas.models import load
-        from attlas.probes.pipeline import probe_coreference, probe_syntax, probe_tree
-        from attlas.probes.relations.pipeline import fit_relations
+        from attlas.relations.pipeline import fit_relations
         from attlas.studies import study as run
+        from attlas.syntax.pipeline import probe_syntax
+        from attlas.tree.pipeline import probe_tree
 
         loaded = load(model)
     done = run(loaded, read("embedded:all"), [*measures_of("all"), *TOUR], out, workers=workers, fresh=fresh)

@@ -21,6 +21,9 @@ from attlas.cli.app import (
     say_experiment,
     status,
 )
+from attlas.cli.verbs import add_verb
+from attlas.coreference.experiment import Coreference
+from attlas.syntax.experiment import Syntax
 
 verbs = typer.Typer(help="What syntax and coreference the heads of a model hold.", no_args_is_help=True)
 app.add_typer(verbs, name="probe")
@@ -30,38 +33,6 @@ Data = Annotated[
 ]
 Train = Annotated[str | None, typer.Option("--train", help="What heads are chosen, or probes fitted, on.")]
 Test = Annotated[str | None, typer.Option("--test", help="What they are scored on.")]
-
-
-@verbs.command()
-def syntax(
-    data: Data = None,
-    train: Train = None,
-    test: Test = None,
-    model: ModelOption = None,
-    out: Annotated[Path, typer.Option("--out", help="The folder for tables and report.")] = Path("runs/syntax"),
-    min_cases: Annotated[
-        int,
-        typer.Option("--min-cases", help="Relations with fewer cases, to choose on or to score on, are not listed."),
-    ] = 100,
-    max_length: MaxLength = None,
-    seed: Seed = 0,
-    workers: Workers = None,
-    fresh: Fresh = False,
-    report: Report = True,
-    allow_pickle: Pickle = False,
-    as_json: Json = False,
-) -> None:
-    """Which head finds which dependency relation, beside the best fixed offset and random weights. Files are CoNLL-U (.conllu, also .gz)."""
-    first, second = _files(data, train, test, "a treebank (.conllu)")
-    with status("loading the model"):
-        from attlas.models import load
-        from attlas.probes.pipeline import probe_syntax
-
-        loaded = load(model, max_length=max_length, allow_pickle=allow_pickle)
-    done = probe_syntax(
-        loaded, first, second, out, min_cases=min_cases, seed=seed, workers=workers, fresh=fresh, say=begun
-    )
-    say_experiment(done, report, as_json)
 
 
 @verbs.command()
@@ -90,47 +61,17 @@ def tree(
     first, second = _files(data, train, test, "a treebank (.conllu)")
     with status("loading the model"):
         from attlas.models import load
-        from attlas.probes.pipeline import probe_tree
+        from attlas.tree.pipeline import probe_tree
 
         loaded = load(model, max_length=max_length, allow_pickle=allow_pickle)
     done = probe_tree(
         loaded, first, second, out, vectors=vectors, convention=convention, seed=seed, workers=workers, fresh=fresh, say=begun
     )  # fmt: skip
-    say_experiment(done, report, as_json)
+    say_experiment(done.study, report, as_json)
 
 
-@verbs.command()
-def coreference(
-    data: Data = None,
-    train: Train = None,
-    test: Test = None,
-    model: ModelOption = None,
-    out: Annotated[Path, typer.Option("--out", help="The folder for tables and report.")] = Path("runs/coreference"),
-    tokens: Annotated[
-        int,
-        typer.Option(
-            "--tokens", help="Documents are cut between sentences in windows of so many tokens; 0: the model's own."
-        ),
-    ] = 128,
-    max_length: MaxLength = None,
-    seed: Seed = 0,
-    workers: Workers = None,
-    fresh: Fresh = False,
-    report: Report = True,
-    allow_pickle: Pickle = False,
-    as_json: Json = False,
-) -> None:
-    """Which head finds antecedents, beside nearest mention, same head word, rules and random weights. Files: CoNLL-U with Entity=, LitBank's .conll, GAP's .tsv."""
-    first, second = _files(data, train, test, "documents with coreference (.conllu, .conll, .tsv)")
-    with status("loading the model"):
-        from attlas.models import load
-        from attlas.probes.pipeline import probe_coreference
-
-        loaded = load(model, max_length=max_length, allow_pickle=allow_pickle)
-    done = probe_coreference(
-        loaded, first, second, out, tokens=tokens or None, seed=seed, workers=workers, fresh=fresh, say=begun
-    )
-    say_experiment(done, report, as_json)
+add_verb(verbs, "syntax", Syntax)
+add_verb(verbs, "coreference", Coreference)
 
 
 def _files(data: str | None, train: str | None, test: str | None, what: str) -> tuple[str, str | None]:

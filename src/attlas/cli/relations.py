@@ -29,7 +29,7 @@ from attlas.cli.app import (
 
 if TYPE_CHECKING:
     from attlas.core.text import Text
-    from attlas.probes.relations.extractor import RelationExtractor
+    from attlas.relations.extractor import RelationExtractor
 
 verbs = typer.Typer(
     help="Relations between the phrases of a text, read from attention by linear readers.", no_args_is_help=True
@@ -88,14 +88,14 @@ def fit(
     """Fit an extractor of relations and, beside it, every control: random weights, the words alone, distances, parts of speech, word vectors."""
     with status("loading the model"):
         from attlas.models import load
-        from attlas.probes.relations.pipeline import fit_relations
+        from attlas.relations.pipeline import fit_relations
 
         loaded = load(model, max_length=max_length, allow_pickle=allow_pickle)
     done = fit_relations(
         loaded, train, dev, out, names=names, directions=listed(directions) if directions else None, convention=convention, parser=parser,
         interpret=interpret, seed=seed, workers=workers, fresh=fresh, say=begun,
     )  # fmt: skip
-    say_experiment(done, report, as_json)
+    say_experiment(done.study, report, as_json)
 
 
 @verbs.command()
@@ -114,10 +114,10 @@ def score(
 ) -> None:
     """Score an extractor on other texts, beside every control: related or not, which relation, and triples from plain text."""
     with status("loading"):
-        from attlas.probes.relations.pipeline import score_relations
+        from attlas.relations.pipeline import score_relations
 
     done = score_relations(extractor, test, out, model=model, workers=workers, fresh=fresh, say=begun)
-    say_experiment(done, report, as_json)
+    say_experiment(done.study, report, as_json)
 
 
 @verbs.command()
@@ -144,7 +144,7 @@ def extract(
     if html is not None and text is None:
         raise AttlasError("--html draws one text; give it as the argument instead of --data")
     with status("loading the model"):
-        from attlas.probes.relations.extractor import RelationExtractor, load_readers
+        from attlas.relations.extractor import RelationExtractor, load_readers
 
         names = load_readers(extractor)[0].get("names", {})
         fitted = RelationExtractor.load(extractor, model, workers=workers)
@@ -175,8 +175,8 @@ def _each(fitted: RelationExtractor, data: str, column: str | None) -> None:
     """A line of JSON for each text of a file, in order, as it is read; a row that is no text is left out and said."""
     import json
 
-    from attlas.core.progress import progress_bar
     from attlas.corpora import BadRow, read
+    from attlas.support.progress import progress_bar
 
     read_rows = 0
 

@@ -55,7 +55,7 @@ def finetune(
 ) -> None:
     """Fine-tune a model to tell labels apart. Interrupted, the same command resumes."""
     with status("loading"):
-        from attlas.models.finetune import finetune as run
+        from attlas.finetune.training import finetune as run
 
     done = run(
         data, model, out, dev=dev, text=text, label=label, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate,

@@ -1,4 +1,5 @@
-"""What people noted in a text: dependency trees, coreferent mentions, relations. They stand in `Text.annotations`, under the names below."""
+"""Annotations of a text and their names in `Text.annotations`: dependency trees, coreference, relations, rationales,
+global spans, and where the text was read."""
 
 from __future__ import annotations
 
@@ -6,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attlas.core.words import Span
+from attlas.language.words import Span
 
 DEPENDENCIES, COREFERENCE, RELATIONS = "dependencies", "coreference", "relations"
+WHERE = "where"  # the file and row a text was read from: the only annotation that is not part of its identity
+GLOBAL_SPANS = "global"  # (start, stop) character spans whose tokens attend globally in a Longformer
+RATIONALE = "rationale"  # (start, stop) character spans; () if nothing was marked, absent if nobody was asked
 ROOT = -1  # the head of a word that has none
 KINDS = ("pronoun", "proper", "common")  # of mentions, by their head word
 

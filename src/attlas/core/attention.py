@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from attlas.core import kernels
+from attlas.core.alignment import Words
 from attlas.core.batch import Batch
-from attlas.core.memo import Memo
-from attlas.core.words import Words
 from attlas.support.errors import CaptureError
+from attlas.support.memo import Memo
 
 Top: TypeAlias = tuple[Tensor, Tensor]
 Sight: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]  # [text, token] each

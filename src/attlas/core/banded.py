@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from attlas.core import band_kernels
+from attlas.core.alignment import Words
 from attlas.core.attention import Attention, DenseAttention, Sight, Top, kernels_serve, row_entropy
 from attlas.core.batch import Batch
-from attlas.core.words import Words
 
 
 class BandedAttention(Attention):

@@ -12,9 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attlas.core.memo import Memo
+from attlas.core.alignment import Words, align
 from attlas.core.text import Text
-from attlas.core.words import Words, align, given_spans, word_spans
+from attlas.language.words import given_spans, word_spans
+from attlas.support.memo import Memo
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from attlas.core.alignment import Words
 from attlas.core.batch import Batch
-from attlas.core.words import Words
+from attlas.language.lists import fold, stopwords
 from attlas.support.errors import MeasureError
 
 KINDS = ("all", "ordinary", "words", "keywords")
-
 _JOINED = frozenset(("Mn", "Mc", "Me", "Cf"))  # marks and invisible characters: as good as the word they are in
-_APOSTROPHES = str.maketrans("’ʼ", "''")
-_LISTS = files("attlas.core") / "stopwords"
 
 
 @dataclass(frozen=True)
@@ -80,39 +76,6 @@ class Keep:
                     else _of_content(text.text, offsets, words, stops)
                 )
         return kept
-
-
-def languages() -> tuple[str, ...]:
-    """The languages that have a list of stop words.
-
-    >>> languages()
-    ('de', 'en', 'es', 'fr', 'it')
-    """
-    return tuple(sorted(entry.name.removesuffix(".txt") for entry in _LISTS.iterdir() if entry.name.endswith(".txt")))
-
-
-@cache
-def stopwords(language: str) -> frozenset[str]:
-    """The function words of a language, case-folded; what is joined to other words has its apostrophe.
-
-    >>> sorted(stopwords("en") & {"the", "don't", "'s", "cat"})
-    ["'s", "don't", 'the']
-    """
-    if language not in languages():
-        raise MeasureError(
-            f"there are no stop words for the language {language!r}; the languages are {', '.join(languages())}, or leave it out and give words of your own"
-        )
-    lines = (_LISTS / f"{language}.txt").read_text(encoding="utf-8").splitlines()
-    return frozenset(line for line in lines if not line.startswith("#"))
-
-
-def fold(word: str) -> str:
-    """A word as it is compared with stop words: case-folded, accents composed, apostrophes straight.
-
-    >>> fold("DON’T")
-    "don't"
-    """
-    return unicodedata.normalize("NFC", word.casefold()).translate(_APOSTROPHES)
 
 
 def _of_words(text: str, offsets: npt.NDArray[np.int64], words: Words) -> npt.NDArray[np.bool_]:

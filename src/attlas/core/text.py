@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from attlas.core.annotations import WHERE
 from attlas.support.errors import CorpusError
 from attlas.support.fingerprint import FingerprintError, Put, feed
 
-WHERE = "where"  # the annotation that says in which file and row a text was read
 _NO_ANNOTATIONS: Mapping[str, Any] = {}
 
 

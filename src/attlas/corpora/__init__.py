@@ -1,7 +1,5 @@
-"""Texts in: files, frames, lists, the hub, and our own embedded corpora."""
+"""Texts in: files, frames, lists, the Hub, and our own embedded corpora."""
 
-from attlas.corpora.corpus import BadRow, Corpus
-from attlas.corpora.labelled import labelled, split
-from attlas.corpora.read import embedded, read
+import lazy_loader
 
-__all__ = ["BadRow", "Corpus", "embedded", "labelled", "read", "split"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

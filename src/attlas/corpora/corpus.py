@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from attlas.core.annotations import WHERE
 from attlas.core.text import Text
 from attlas.support.errors import CorpusError
 from attlas.support.fingerprint import Put, feed
@@ -20,6 +21,11 @@ class BadRow:
 
     def error(self) -> CorpusError:
         return CorpusError(f"{self.where}: {self.reason}")
+
+
+def no_label(column: str | None) -> str:
+    """What is wrong with a row or text without a label."""
+    return f"it has no label in {column or 'label'!r}; name another column with label=... (--label), or leave it out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +47,7 @@ class Corpus:
             if defect is None and row.id in seen:
                 defect = "an earlier text has the same id; name another column with id=... (--id)"
             seen.add(row.id)
-            yield row if defect is None else BadRow(row.annotations.get("where", where), defect, row.id)
+            yield row if defect is None else BadRow(row.annotations.get(WHERE, where), defect, row.id)
 
     def __iter__(self) -> Iterator[Text]:
         for row in self.rows():

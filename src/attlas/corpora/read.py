@@ -5,15 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
-from importlib.resources import files as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attlas.core.annotations import RATIONALE, WHERE
 from attlas.core.text import Text
-from attlas.corpora import rationales, relations
-from attlas.corpora.corpus import BadRow, Corpus
-from attlas.corpora.files import Row, rows_of
-from attlas.corpora.rationales import RATIONALE, Layout, character_spans, recognised
+from attlas.corpora.corpus import BadRow, Corpus, no_label
+from attlas.corpora.formats import rows_of
+from attlas.corpora.layouts.base import Layout, character_spans, recognised
+from attlas.corpora.layouts.docred import DOCRED
+from attlas.corpora.layouts.eraser import ERASER
+from attlas.corpora.layouts.fewrel import FEWREL
+from attlas.corpora.layouts.hatexplain import HATEXPLAIN
+from attlas.corpora.layouts.semeval import SEMEVAL
+from attlas.corpora.layouts.triples import TREX
+from attlas.corpora.rows import Row
+from attlas.corpora.sources import EMBEDDED, RELATIONS, SENTENCES, SYNTHETIC, embedded_file
 from attlas.corpora.synthetic import synthetic_named
 from attlas.support.errors import CorpusError
 
@@ -21,10 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TEXT_COLUMNS = ("text", "sentence", "content", "review", "message", "document")
-EMBEDDED = ("acceptability", "messages", "reviews")
-SENTENCES, RELATIONS = "sentences", "relations"  # embedded too, with trees and mentions, with triples; no part of `all`
-SYNTHETIC = "synthetic"
-LAYOUTS = (*rationales.LAYOUTS, *relations.LAYOUTS)
+LAYOUTS = (ERASER, HATEXPLAIN, TREX, FEWREL, SEMEVAL, DOCRED)
 
 
 def read(
@@ -37,10 +41,12 @@ def read(
 ) -> Corpus:
     """Texts from almost anything, read lazily and again each time they are iterated.
 
-    `source` is a path (csv, tsv, jsonl, parquet, conllu, txt, each also .gz; or a folder of .txt files), a DataFrame, a list of strings, of
+    `source` is a path (csv, tsv, jsonl, parquet, conllu, conll, txt, each also .gz; or a folder of .txt files), a DataFrame, a list of strings, of
     Texts or of mappings, a `datasets` data set, `"hub:NAME"` for one of the hub's (with `split`), `"embedded:NAME"` for one of ours, or `"synthetic:texts=600,noise=0.1"` for one
     made to order (see `attlas.corpora.synthetic`).
-    A sentence of CoNLL-U (also `"embedded:sentences"`) is a text with its words and the annotation `dependencies`.
+    A sentence of CoNLL-U (also `"embedded:sentences"`) is a text with its words and the annotation `dependencies`; whole documents with their
+    coreference are `attlas.corpora.annotated.documents`. A document of CoNLL-2012 (.conll, as LitBank's) and a row of GAP (.tsv, known by its header
+    unless columns are named) have the annotation `coreference`.
     `text`, `label` and `id` name the columns; without `text` the first of a few usual names is taken. Rows of ERASER and of HateXplain are
     known by the fields of the first: they keep the data set's words, their label and the annotation `rationale`. So are rows with `text` and
     `triples` (also `"embedded:relations"`), of FewRel, of SemEval-2010 Task 8 and of DocRED: they have the annotation `relations`.
@@ -96,17 +102,16 @@ def embedded(name: str, columns: _Columns | None = None) -> Corpus:
     return Corpus(f"embedded:{name}", texts)
 
 
-def embedded_file(name: str) -> Path:
-    """The file of an embedded corpus."""
-    ending = "conllu" if name == SENTENCES else "jsonl"
-    return Path(str(package_files("attlas.corpora") / "embedded")) / f"{name}.{ending}"
-
-
 class _Columns:
     """Which columns hold text, label and id; the text's is guessed once from the first row."""
 
     def __init__(self, text: str | None, label: str | None, id: str | None) -> None:
         self.text, self.label, self.id = text, label, id
+
+    @property
+    def are_named(self) -> bool:
+        """Whether a caller named any column."""
+        return any(name is not None for name in (self.text, self.label, self.id))
 
     def texts(self, name: str, rows: Iterable[Row]) -> Iterator[Text | BadRow]:
         """Texts from rows of fields; the first row must have the columns."""
@@ -141,7 +146,7 @@ class _Columns:
         self, where: str, number: int, row: Mapping[str, Any], column: str, layout: Layout | None
     ) -> Text | BadRow:
         id_ = self._id(row, number, layout)
-        notes: dict[str, Any] = {"where": where}
+        notes: dict[str, Any] = {WHERE: where}
         try:
             if layout is not None:
                 given, notes[layout.annotation] = layout.read(row)
@@ -172,24 +177,30 @@ class _Columns:
         if not (value is None or (isinstance(value, float) and value != value) or not str(value).strip()):
             return str(value)
         if self.label is not None:
-            raise CorpusError(f"it has no label in {self.label!r}")
+            raise CorpusError(no_label(self.label))
         return None
 
 
 def _path(path: Path, columns: _Columns) -> Corpus:
     if not os.path.exists(path):  # unlike Path.exists, no error if a whole text was given
         raise CorpusError(f"there is no file {str(path)[:200]}")
-    rows_of(path)  # an unknown ending is said at once
+    named = columns.are_named
+    rows_of(path, named_columns=named)  # an unknown ending is said at once
+    return file_corpus(str(path), path, lambda: columns.texts(str(path), rows_of(path, named_columns=named)))
+
+
+def file_corpus(name: str, path: Path, rows: Callable[[], Iterable[Text | BadRow]]) -> Corpus:
+    """The texts of a file; an empty one is an error."""
 
     def texts() -> Iterator[Text | BadRow]:
         empty = True
-        for row in columns.texts(str(path), rows_of(path)):
+        for row in rows():
             empty = False
             yield row
         if empty:
             raise CorpusError(f"{path} holds no texts; it is empty")
 
-    return Corpus(str(path), texts)
+    return Corpus(name, texts)
 
 
 def _frame_rows(frame: Any) -> Iterator[Row]:

@@ -15,19 +15,18 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
-from attlas.core.progress import progress_bar
 from attlas.core.text import Text
-from attlas.dynamics.bags import TOKENIZERS, Bags, Numbers, Tokenizer, bagged, tokens_of, vocabulary_of
+from attlas.corpora.splits import check_labels_known, label_codes, ordered_labels, split_indices
 from attlas.dynamics.flow import Parameters, check_flow, flow_terms
 from attlas.dynamics.layers import ATTENTION, ENCODERS, FROZEN, Network, Shape
+from attlas.dynamics.ragged import TOKENIZERS, Bags, Numbers, Tokenizer, bagged, tokens_of, vocabulary_of
 from attlas.dynamics.scores import RULES, interpretability, kind_means, token_kinds, token_table
 from attlas.dynamics.training import OPTIMIZERS, Moment, Settings, Table, train
-from attlas.studies.engines import one_thread_each
 from attlas.support.errors import AttlasError, CorpusError, MeasureError
+from attlas.support.machine import one_thread
+from attlas.support.progress import progress_bar
 from attlas.support.saving import Saved
 
 Floats = npt.NDArray[Any]
@@ -119,18 +118,18 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.check()
         self._open()
         texts, labels = self._pairs(X, y, "fit")
-        self.classes_ = np.unique(labels)
+        self.classes_ = ordered_labels(labels)
         check_labels(labels.tolist())
         kept = self._dev(texts, labels, dev)
         if kept is not None and dev is None:
             texts, labels, kept = kept[0], kept[1], (kept[2], kept[3])
-        codes = np.searchsorted(self.classes_, labels)
+        codes = label_codes(labels, self.classes_)
         tokens = tokens_of(texts, self._tokenizer)
         self.vocabulary_ = vocabulary_of(tokens, self.min_count)
         if not self.vocabulary_:
             raise MeasureError(f"no token occurs {self.min_count} times; lower min_count")
         return self.fit_bags(
-            self._bags(texts, tokens), codes, None if kept is None else (self._bags(kept[0]), np.searchsorted(self.classes_, kept[1]))
+            self._bags(texts, tokens), codes, None if kept is None else (self._bags(kept[0]), label_codes(kept[1], self.classes_))
         )  # fmt: skip
 
     def fit_bags(
@@ -163,8 +162,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             report(moment.epoch, self.epochs)
 
         with (
-            one_thread_each(),
-            threadpool_limits(1, "blas"),
+            one_thread(),
             progress_bar("training", "epochs", False if tell else self.progress) as bar,
         ):
             report = tell or bar
@@ -251,16 +249,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 kept, wanted = self._pairs(dev, None, "dev")
             else:
                 raise MeasureError("dev must be a pair: texts and labels to choose the epoch by; or False for none")
-            strange = sorted(set(wanted.tolist()) - set(self.classes_.tolist()), key=str)
-            if strange:
-                raise MeasureError(f"dev has labels that no training text has: {', '.join(map(str, strange[:5]))}")
+            check_labels_known("dev", wanted, self.classes_)
             return kept, wanted
-        places = np.arange(len(texts))
-        few = round(DEV_SHARE * len(texts)) < len(self.classes_) or min(np.unique(labels, return_counts=True)[1]) < 2
         if len(texts) < FEWEST:
             return None  # too few to set any aside
-        rest, chosen = train_test_split(places, test_size=DEV_SHARE, random_state=self.seed, stratify=None if few else labels)  # fmt: skip
-        if len(np.unique(labels[rest])) < len(self.classes_):
+        rest, chosen = split_indices(list(map(_content, texts)), labels.tolist(), DEV_SHARE, self.seed)
+        if not len(chosen) or len(np.unique(labels[rest])) < len(self.classes_):
             return None
         return [texts[at] for at in rest], labels[rest], [texts[at] for at in chosen], labels[chosen]
 
@@ -462,6 +456,13 @@ def _refuse_other(
             f"{source or 'the embedded one'} is now (changed: {', '.join(changed)}); "
             "restore it, or fit the classifier again"
         )
+
+
+def _content(text: Any) -> str | tuple[str, ...]:
+    """What makes two texts the same: the string, or the tokens of a text given as tokens."""
+    if isinstance(text, Text):
+        return text.text
+    return text if isinstance(text, str) else tuple(text)
 
 
 def _plain(value: Any) -> Any:

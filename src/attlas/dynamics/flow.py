@@ -30,11 +30,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from scipy.special import expit
-from scipy.special import softmax as over_classes
+from scipy.special import expit, softmax as over_classes
 
 from attlas.dynamics import kernels
-from attlas.dynamics.bags import Bags, Numbers
+from attlas.dynamics.ragged import Bags, Numbers
 from attlas.dynamics.scores import own_polarity
 from attlas.dynamics.training import Moment, loss_of
 from attlas.support.errors import MeasureError

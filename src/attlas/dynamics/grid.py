@@ -9,31 +9,26 @@ tables do not depend on the number of workers.
 from __future__ import annotations
 
 import json
-import os
-import queue
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
-from attlas.core.intervals import wilson
-from attlas.dynamics.bags import Bags, Numbers
 from attlas.dynamics.classifier import AttentionClassifier
+from attlas.dynamics.ragged import Bags, Numbers
 from attlas.dynamics.scores import NEGATIVE, NEUTRAL, OTHER, POSITIVE, interpretability, separation
 from attlas.dynamics.training import guesses_of
-from attlas.studies.engines import one_thread_each
+from attlas.stats.intervals import interval_over_seeds, wilson
 from attlas.studies.folder import States
 from attlas.support.errors import StudyError
 from attlas.support.files import atomic_write, write_json
 from attlas.support.fingerprint import fingerprint
+from attlas.support.machine import one_thread
+from attlas.support.processes import run_in_processes
 
 PARTS = ("train", "dev", "test")
 ROW, TOKENS, ABOUT = "cell.json", "tokens.parquet", "data.json"
@@ -108,7 +103,7 @@ def fit_cell(cell: Cell, data: Data, options: Mapping[str, Any], detailed: bool,
     own = {**options, "record": options["record"] if detailed else 0}
     classifier = AttentionClassifier(attention=cell.attention, encoder=cell.encoder, scale=cell.scale, seed=cell.seed, **own)  # fmt: skip
     bags = {part: _with_states(data, part, cell.encoder) for part in PARTS}
-    with one_thread_each(), threadpool_limits(1, "blas"):
+    with one_thread():
         return _fitted(classifier, cell, bags, data, detailed, tell)
 
 
@@ -175,7 +170,8 @@ def run_grid(
     """Train every cell that is missing, each with its options, from texts that `data` makes.
 
     `made_from` is the fingerprint of what `data` makes them from. `tell` receives the number of
-    epochs that are done and of all epochs, over all cells.
+    epochs that are done and of all epochs, over all cells: after each epoch if one process trains
+    them, after each cell if several do.
     """
     first = min(cell.seed for cell in options)
     jobs = {cell: _job(cell, own, made_from, cell.seed == first) for cell, own in options.items()}
@@ -191,7 +187,10 @@ def run_grid(
                 fit_job(states, job, counted.of(job), made)
                 counted.of(job)(job["options"]["epochs"], 0)
         else:
-            _in_processes(states.folder, key, missing, min(workers, len(missing)), counted)
+            folder = str(states.folder.absolute())
+            each = [{**job, "states": folder, "data": key} for job in missing]
+            for number, _ in run_in_processes(fit_alone, each, workers, _cell_name):
+                counted.of(missing[number])(missing[number]["options"]["epochs"], 0)
     return {cell: done[cell] or _trained(states, cell, job["key"]) for cell, job in jobs.items()}
 
 
@@ -227,13 +226,28 @@ def fit_job(states: States, job: Mapping[str, Any], tell: Tell, data: Data) -> N
         write(states, cell, job["key"], fitted)
 
 
+def fit_alone(job: Mapping[str, Any]) -> None:
+    """Train one cell in a process that knows nothing but the job."""
+    states = States(Path(job["states"]))
+    fit_job(states, job, lambda *_: None, _texts(states.folder / job["data"]))
+
+
+@lru_cache(maxsize=1)
+def _texts(folder: Path) -> Data:
+    """The numbered texts, which the parent of this worker has just written or verified."""
+    return Data.read(folder)
+
+
+def _cell_name(job: Mapping[str, Any]) -> str:
+    return Cell(**job["cell"]).name
+
+
 class _Counted:
     """Epochs of all cells as one number."""
 
     def __init__(self, tell: Tell, total: int, before: int) -> None:
         self.tell, self.total, self.before = tell, total, before
         self.each: dict[str, int] = {}
-        self.lock = threading.Lock()
         tell(before, total)
 
     def of(self, job: Mapping[str, Any]) -> Tell:
@@ -241,109 +255,10 @@ class _Counted:
         name, epochs = str(job["key"]), int(job["options"]["epochs"])
 
         def report(done: int, _: int) -> None:
-            with self.lock:
-                self.each[name] = min(done, epochs)
-                self.tell(self.before + sum(self.each.values()), self.total)
+            self.each[name] = min(done, epochs)
+            self.tell(self.before + sum(self.each.values()), self.total)
 
         return report
-
-
-def _in_processes(
-    states: Path,
-    data: str,
-    jobs: Iterable[Mapping[str, Any]],
-    workers: int,
-    counted: _Counted,
-) -> None:
-    """Hand jobs to processes of one core each, one at a time; the first that fails stops all."""
-    waiting: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
-    for job in jobs:
-        waiting.put(job)
-    problems: list[str] = []
-    processes = [_start(states, data) for _ in range(workers)]
-
-    def drive(process: subprocess.Popen[str]) -> None:
-        while not problems:
-            try:
-                job = waiting.get_nowait()
-            except queue.Empty:
-                break
-            try:
-                _train(process, job, counted.of(job))
-            except StudyError as error:
-                problems.append(str(error))
-            except (BrokenPipeError, ValueError):
-                process.kill()
-                problems.append(
-                    f"a worker ended while it trained {Cell(**job['cell']).name} "
-                    f"(exit code {process.wait()}); run the same command again: it resumes"
-                )
-
-    threads = [threading.Thread(target=drive, args=(one,), daemon=True) for one in processes]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            while thread.is_alive() and not problems:
-                thread.join(0.05)
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait()
-            for pipe in _pipes(process):
-                with suppress(OSError):
-                    pipe.close()
-    if problems:
-        raise StudyError(problems[0])
-
-
-def _train(process: subprocess.Popen[str], job: Mapping[str, Any], report: Tell) -> None:
-    """Have a worker train one cell, and report its epochs; a worker that ends is a broken pipe."""
-    stdin, stdout = _pipes(process)
-    epochs = int(job["options"]["epochs"])
-    stdin.write(json.dumps(job) + "\n")
-    stdin.flush()
-    for line in stdout:
-        message = json.loads(line)
-        if "error" in message:
-            raise StudyError(message["error"])
-        report(message.get("epoch", epochs), epochs)
-        if message.get("done"):
-            return
-    raise BrokenPipeError
-
-
-def _start(states: Path, data: str) -> subprocess.Popen[str]:
-    """Start a process that trains cells from the texts of one entry; it ends with this process.
-
-    It imports from where this process does, but never from the working folder (`-P`), in which any
-    file may have the name of a module.
-    """
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(import_folders()),
-        "OMP_NUM_THREADS": "1",
-    }
-    command = [sys.executable, "-P", "-m", "attlas.dynamics.worker", str(states.absolute()), data]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True)
-
-
-def import_folders() -> list[str]:
-    """List the folders of `sys.path` without the working folder.
-
-    If Attlas itself is in the working folder, that comes last, so that it hides no other module.
-    """
-    here, own = os.path.realpath(os.curdir), str(Path(__file__).resolve().parents[2])
-    folders = [path for path in sys.path if os.path.isabs(path) and os.path.realpath(path) != here]
-    return [*folders, own] if own == here else folders
-
-
-def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    return process.stdin, process.stdout
 
 
 def assembled(cells: Mapping[Cell, Fitted]) -> dict[str, pd.DataFrame]:
@@ -360,14 +275,19 @@ def assembled(cells: Mapping[Cell, Fitted]) -> dict[str, pd.DataFrame]:
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each attention, encoder and scale: means and deviations over seeds; the ends of intervals are means, too, those of the gap the smallest and the largest."""
+    """A row for each attention, encoder and scale: means and standard deviations over seeds.
+
+    The intervals of accuracy and separation are those of a typical seed (`interval_over_seeds`): about which texts and
+    words were scored, not about the seed. Those of the gap are the smallest and the largest of the seeds.
+    """
     out = []
     for (attention, encoder, scale), group in rows.groupby(["attention", "encoder", "scale"], sort=False):
         row: dict[str, Any] = {"attention": attention, "encoder": encoder, "scale": scale, "seeds": len(group)}
         for name in ("accuracy", "separation", "gap"):
             row |= {name: group[name].mean(), f"{name}_sd": group[name].std()}
-        for name in ("accuracy_low", "accuracy_high", "separation_low", "separation_high"):
-            row[name] = group[name].mean()
+        for name in ("accuracy", "separation"):
+            ends = interval_over_seeds(group[f"{name}_low"], group[f"{name}_high"])
+            row |= dict(zip((f"{name}_low", f"{name}_high"), ends, strict=True))
         row |= {"gap_size": group["gap"].abs().mean(), "gap_low": group["gap"].min(), "gap_high": group["gap"].max()}
         for name in ("majority", "dev_accuracy", "separation_untrained", "separation_count", "separation_frequent", "separation_least", "separation_local", "polarity_auc"):  # fmt: skip
             row[name] = group[name].mean()

@@ -9,13 +9,13 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from attlas.core.progress import progress_bar
 from attlas.core.text import Text
-from attlas.dynamics.bags import Bags
+from attlas.dynamics.ragged import Bags
 from attlas.models import Model, load
 from attlas.models.vectors import GloveVectors, ModelVectors, Vectors, rows_content, standardised
 from attlas.support.errors import MeasureError
 from attlas.support.fingerprint import Put, feed, fingerprint
+from attlas.support.progress import progress_bar
 
 Floats = npt.NDArray[np.float32]
 

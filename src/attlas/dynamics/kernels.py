@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from attlas.dynamics.bags import Numbers
+from attlas.dynamics.ragged import Numbers
 
 Floats = npt.NDArray[np.float32]
 

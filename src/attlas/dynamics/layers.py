@@ -12,7 +12,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from attlas.dynamics import kernels, recurrent
-from attlas.dynamics.bags import Numbers
+from attlas.dynamics.ragged import Numbers
 
 ATTENTION = ("dot", "additive")
 TRAINED = ("none", "affine", "lstm")  # encoders whose vectors of words are learnt

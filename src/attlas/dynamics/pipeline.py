@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from attlas.core.machine import cores
-from attlas.core.progress import progress_bar, status
 from attlas.core.text import Text
-from attlas.corpora.labelled import labelled, split
-from attlas.dynamics.bags import TOKENIZERS, Bags, bagged, tokens_of, vocabulary_of
+from attlas.corpora.labelled import labelled
+from attlas.corpora.splits import label_codes, label_names, overlap, split
 from attlas.dynamics.classifier import AttentionClassifier, check_labels
 from attlas.dynamics.grid import PARTS, Cell, Data, assembled, run_grid
 from attlas.dynamics.inputs import (
@@ -27,12 +25,16 @@ from attlas.dynamics.inputs import (
     word_states,
 )
 from attlas.dynamics.layers import ENCODERS
+from attlas.dynamics.ragged import TOKENIZERS, Bags, bagged, tokens_of, vocabulary_of
+from attlas.experiments.derived import Experiment, found_or_run, named_source, write_derived
 from attlas.models import Model
 from attlas.models.vectors import Vectors
-from attlas.studies.derived import Experiment, found_or_run, named_source, plain, write_derived
 from attlas.studies.folder import SOURCE, Folder
 from attlas.support.errors import MeasureError
 from attlas.support.fingerprint import fingerprint, source_digest, versions
+from attlas.support.json import to_json
+from attlas.support.machine import cores
+from attlas.support.progress import progress_bar, status
 
 KIND = "dynamics"
 SCALES = (0.001, 1.0, 10.0, 20.0, 50.0, 100.0, 10000.0)
@@ -148,10 +150,10 @@ def run_dynamics(
         two = len(classes) == 2
         rows = tables["dynamics_summary"].to_dict("records")
         size = sum(len(part.ids) for part in bags.values())
-        result = plain({
-            "cells": rows, "classes": list(classes), "positive": classes[1] if two else None, "texts": {**{name: len(part) for name, part in parts.items()}, "in_both": _in_both(parts)}, "labels": {name: sum(text.label == name for text in parts["train"]) for name in classes}, "vocabulary": len(words),
+        result = to_json({
+            "cells": rows, "classes": list(classes), "positive": classes[1] if two else None, "texts": {**{name: len(part) for name, part in parts.items()}, "in_both": overlap(parts["train"], parts["test"])}, "labels": {name: sum(text.label == name for text in parts["train"]) for name in classes}, "vocabulary": len(words),
             "kinds": _kinds(tables), "unknown": {name: float((part.ids == len(words)).mean()) for name, part in bags.items()}, "options": settings,
-        }, null=True)  # fmt: skip
+        })  # fmt: skip
         manifest = {
             "model": {"name": "attention classifiers", "class": "AttentionClassifier", "task": "classify", "n_layers": 1, "n_heads": 1, "max_length": 0, "banded": False, "sha256": None, "state_sha256": None},
             "corpus": {"name": named_source(train, test), "fingerprint": prints["test"], "labels": {}}, "measures": {KIND: str(settings)},
@@ -204,19 +206,14 @@ def _parts(train: Any, dev: Any, test: Any, text: str | None, label: str, seed: 
 
 def _classes(parts: Mapping[str, Sequence[Text]]) -> tuple[str, ...]:
     check_labels([text.label for text in parts["train"]])
-    found = sorted({str(text.label) for text in parts["train"]})
-    for name in ("dev", "test"):
-        strange = sorted({str(text.label) for text in parts[name]} - set(found))
-        if strange:
-            raise MeasureError(f"{name} has labels that no text to learn from has: {', '.join(strange[:5])}")
-    return tuple(found)
+    return tuple(label_names(**parts))
 
 
 def _data(
     parts: Mapping[str, Sequence[Text]], classes: tuple[str, ...], bags: Mapping[str, Bags], tokens: Mapping[str, list[list[str]]], given: Mapping[str, Any], progress: bool | None
 ) -> Data:  # fmt: skip
     """The texts numbered, with what frozen encoders make of them, each made once."""
-    codes = {name: np.searchsorted(np.array(classes), [str(text.label) for text in part]) for name, part in parts.items()}  # fmt: skip
+    codes = {name: label_codes([str(text.label) for text in part], classes) for name, part in parts.items()}  # fmt: skip
     words = bags["train"].words
     rows: dict[str, Any] = {}
     states: dict[str, Any] = {}
@@ -236,12 +233,6 @@ def _vectors(source: Any, pairs: Sequence[tuple[str, str]]) -> Vectors | None:
 def _model(source: Any, pairs: Sequence[tuple[str, str]]) -> Model | None:
     """The frozen model that the grid needs, loaded once."""
     return model_of(source) if any(encoder == "model" for _, encoder in pairs) else None
-
-
-def _in_both(parts: Mapping[str, Sequence[Text]]) -> int:
-    """How many of the texts scored on also stand among those learnt from."""
-    learnt = {text.text for text in parts["train"]}
-    return sum(text.text in learnt for text in parts["test"])
 
 
 def counted(count: int, what: str) -> str:

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.intervals import Ranked, auc
-from attlas.dynamics.bags import Bags, Numbers
+from attlas.dynamics.ragged import Bags, Numbers
 from attlas.dynamics.training import Moment
+from attlas.stats.intervals import Ranked, auc
 from attlas.support.errors import MeasureError
 
 Floats = npt.NDArray[Any]

@@ -14,8 +14,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from attlas.dynamics import kernels
-from attlas.dynamics.bags import Bags, Numbers
 from attlas.dynamics.layers import Network
+from attlas.dynamics.ragged import Bags, Numbers
 from attlas.support.errors import MeasureError
 
 Floats = npt.NDArray[Any]

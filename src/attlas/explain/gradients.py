@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from attlas.core.batch import Batch
-from attlas.core.machine import cores
 from attlas.explain.target import Aim, Target, aim
 from attlas.models import Model
 from attlas.models.embeddings import Embeddings, checkpointed
 from attlas.support.errors import ModelError
+from attlas.support.machine import cores
 
 BASELINES = ("padding", "mask", "zero", "mean")
 BUDGET_TOKENS = 1024  # a pass on the CPU: more is not faster

@@ -11,20 +11,25 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import stdtrit
 
+from attlas.core.annotations import RATIONALE
 from attlas.core.batch import Batch
 from attlas.core.masks import Keep
 from attlas.core.measure import Acted, ActingMeasure, Shape
 from attlas.core.states import Moments, Rows, State, Tally
-from attlas.corpora.rationales import RATIONALE
-from attlas.explain import plausible
-from attlas.explain.agreeing import CONVENTIONS, METRICS, check_options, compare
-from attlas.explain.erasing import BINS, MEASURED, Erasing, blank, erased, order_of, random_orders
+from attlas.explain.agreement import CONVENTIONS, METRICS, check_options, compare
+from attlas.explain.faithfulness import BINS, MEASURED, Erasing, blank, erased, order_of, random_orders
 from attlas.explain.importance import importance_grid
 from attlas.explain.methods import METHODS, Explained, Settings, explain_batch, settings_of
-from attlas.explain.plausible import rationale_words, scores_of
+from attlas.explain.plausibility import (
+    METRICS as PLAUSIBILITY_METRICS,
+    check_options as check_plausibility,
+    rationale_words,
+    scores_of,
+)
 from attlas.models import Model
+from attlas.stats.chance import RUNS, SHUFFLES
+from attlas.stats.intervals import student
 from attlas.support.errors import AttlasError, MeasureError
 
 Floats = npt.NDArray[np.float64]
@@ -72,10 +77,10 @@ class Explanations(ActingMeasure[ExplanationsState]):
     keep: tuple[str, ...] = KEEPS
     p: float = 0.9
     top: float = 0.05
-    permutations: int = 20
+    permutations: int = SHUFFLES
     faithfulness: tuple[str, ...] = ()
     bins: tuple[float, ...] = BINS
-    draws: int = 5
+    draws: int = RUNS
     share: float | None = None
     seed: int = 0
 
@@ -97,7 +102,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
             METHODS.question(method)
         self.settings, self.erasings, self.kept  # noqa: B018  what cannot be is said at once
         check_options("sound", self.p, self.top, self.permutations, self.seed)
-        plausible.check_options(self.share, draws=self.draws, seed=self.seed)
+        check_plausibility(self.share, seed=self.seed)
 
     @cached_property
     def settings(self) -> Settings:
@@ -135,7 +140,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
         count = len(self.methods)
         return ExplanationsState(
             Rows.empty(), Rows.empty(), Rows.empty(), Rows.empty(), Rows.empty(), Tally(2 + count), Tally(1), Moments.zeros(len(self.pairs), 3, len(METRICS)),
-            Moments.zeros(len(self.erasings) * count, 3, len(MEASURED), len(self.bins) + 1), Moments.zeros(count, 3, len(plausible.METRICS)),
+            Moments.zeros(len(self.erasings) * count, 3, len(MEASURED), len(self.bins) + 1), Moments.zeros(count, 3, len(PLAUSIBILITY_METRICS)),
         )  # fmt: skip
 
     def act(self, state: ExplanationsState, model: Model, batch: Batch) -> Acted:
@@ -280,7 +285,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
                 values, controls = scores_of(scores, marked, share=self.share, seed=self.seed)
                 state.plausibility.add(number, np.stack([values, controls, values - controls])[None])
                 found.append(np.stack([values, controls]))
-            numbers = {f"{metric}{end}": np.array([pair[side, column] for pair in found]) for column, metric in enumerate(plausible.METRICS) for side, end in enumerate(("", "_random"))}  # fmt: skip
+            numbers = {f"{metric}{end}": np.array([pair[side, column] for pair in found]) for column, metric in enumerate(PLAUSIBILITY_METRICS) for side, end in enumerate(("", "_random"))}  # fmt: skip
             columns = {"text": np.full(len(self.methods), one.id, dtype=object), "method": np.array(self.methods, dtype=object), "words": np.full(len(self.methods), len(marked)), "marked": np.full(len(self.methods), int(marked.sum()))}  # fmt: skip
             state.plausibility_texts.add(np.full(len(self.methods), batch.places[text]), {**columns, **numbers})
 
@@ -378,7 +383,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
                     **_told(state.plausibility, (number, slice(None), column), "random"),
                 }
                 for number, method in enumerate(self.methods)
-                for column, metric in enumerate(plausible.METRICS)
+                for column, metric in enumerate(PLAUSIBILITY_METRICS)
             ]
         )
 
@@ -386,7 +391,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
 def _told(moments: Moments, where: tuple[Any, ...], control: str) -> dict[str, float]:
     """Value, control and difference from moments [value, control, difference] at a place, the value's and the difference's intervals by Student's t."""
     count, mean, error = moments.count[where], moments.average()[where], moments.error()[where]
-    half = error * stdtrit(np.maximum(count - 1, 1), 0.975)
+    half = error * np.array([student(int(texts)) for texts in count])
     return {
         "value": mean[0], control: mean[1], "low": mean[0] - half[0], "high": mean[0] + half[0],
         "difference": mean[2], "difference_low": mean[2] - half[2], "difference_high": mean[2] + half[2], "texts": int(count[0]),

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attlas.core.batch import Batch
 from attlas.core.registry import Registry
-from attlas.explain import attention, perturbed
+from attlas.explain import attention, captum_methods
 from attlas.explain.gradients import BASELINES, Field, baseline_of, blank_vector
 from attlas.explain.integrated import check_tolerance, integrate, scale_of
 from attlas.explain.target import Aim, Target, check_target
@@ -54,7 +54,7 @@ METHODS.register("random", Kind(), "Random scores, the control of all others")
 
 def is_based(method: str) -> bool:
     """Whether a method starts from a baseline."""
-    return method == "integrated_gradients" or method in perturbed.METHODS
+    return method == "integrated_gradients" or method in captum_methods.METHODS
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Settings:
             blank_vector(model, self.baseline)
         for method in methods:
             METHODS.question(method)
-            if self.at == "parts" and method in perturbed.METHODS:
+            if self.at == "parts" and method in captum_methods.METHODS:
                 raise MeasureError(f"{method} has no parts; with at='parts' only integrated_gradients has (--at)")
             if method in attention.SCALED and self.importance is None:
                 raise ModelError(
@@ -131,15 +131,15 @@ def explain_batch(
     with one.open():
         values = one.answer[1].double().cpu().numpy()
         start = baseline_of(one, settings.baseline) if any(map(is_based, methods)) else {}
-        complete = any(METHODS[name].complete and name in perturbed.METHODS for name in methods)
+        complete = any(METHODS[name].complete and name in captum_methods.METHODS for name in methods)
         at_baseline = _values(one, start) if complete else np.full(batch.n_texts, np.nan)
         attending = [name for name in methods if name in attention.METHODS]
         looked = attention.attention_scores(attending, one, settings.importance) if attending else {}
         for name in methods:
             if name == "integrated_gradients":
                 out[name] = _integrated(one, start, settings, tell)
-            elif name in perturbed.METHODS:
-                scores, evaluations = perturbed.captum_scores(name, one, start, settings.seed)
+            elif name in captum_methods.METHODS:
+                scores, evaluations = captum_methods.captum_scores(name, one, start, settings.seed)
                 out[name] = _single(name, scores.cpu().numpy(), evaluations, values, at_baseline)
             elif name in attention.METHODS:
                 out[name] = _single(name, looked[name].numpy(), 1, values, at_baseline)

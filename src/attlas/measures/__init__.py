@@ -56,7 +56,7 @@ MEASURES.register(
 )
 MEASURES.register(
     "betti",
-    "attlas.topology.betti_numbers:Betti",
+    "attlas.topology.betti:Betti",
     "How many pieces and cycles has each head's attention graph, at several thresholds?",
 )
 MEASURES.register(
@@ -66,7 +66,7 @@ MEASURES.register(
 )
 MEASURES.register(
     "barcode",
-    "attlas.topology.bars:BarcodeMeasure",
+    "attlas.topology.barcode:BarcodeMeasure",
     "At which distances do the pieces of each head's attention graph join, and its holes open and close?",
 )
 MEASURES.register(

@@ -12,11 +12,11 @@ import pandas as pd
 
 from attlas.core import kernels
 from attlas.core.attention import Attention
-from attlas.core.conventions import check_convention
 from attlas.core.measure import Measure, Shape
 from attlas.core.states import Floats, State, Sums
 from attlas.measures.head_map import head_map, neighbours, within_layers
 from attlas.support.errors import MeasureError
+from attlas.support.options import check_convention
 
 PUBLISHED_SMOOTHING = 0.001
 

@@ -12,6 +12,7 @@ from scipy.spatial.distance import squareform
 from sklearn.manifold import smacof
 
 from attlas.core.states import Floats
+from attlas.stats.chance import TESTS, p_value, permutations
 
 HALF, MOST = 0.5, 0.6  # of a row's attention
 BROAD = 3.8 / np.log(128)  # of the largest possible entropy: the paper's 3.8 nats, of texts of 128 tokens
@@ -98,7 +99,7 @@ def neighbours(distances: pd.DataFrame, k: int = 3) -> pd.DataFrame:
     return near.assign(rank=rank)[["layer", "head", "rank", "other_layer", "other_head", "mean"]].reset_index(drop=True)
 
 
-def within_layers(distances: pd.DataFrame, draws: int = 1000, seed: int = 0) -> dict[str, float]:
+def within_layers(distances: pd.DataFrame, draws: int = TESTS, seed: int = 0) -> dict[str, float]:
     """Whether heads of one layer are nearer than others: mean divergence `within` a layer and `across` layers, and how often a random assignment of heads to layers gives as large a gap."""
     means, layers = square(distances), distances.drop_duplicates(["layer", "head"])["layer"].to_numpy()
     pairs = np.triu_indices(len(means), 1)
@@ -110,10 +111,9 @@ def within_layers(distances: pd.DataFrame, draws: int = 1000, seed: int = 0) -> 
     if len(set(layers)) < 2 or len(layers) == len(set(layers)):
         return {"within": float("nan"), "across": float("nan"), "p": float("nan")}
     within, across = gap(layers)
-    random = np.random.default_rng(seed)
-    drawn = [np.subtract(*gap(random.permutation(layers))[::-1]) for _ in range(draws)]
+    drawn = [np.subtract(*gap(layers[order])[::-1]) for order in permutations(len(layers), draws, seed)]
     return {
         "within": within,
         "across": across,
-        "p": float((1 + np.sum(np.array(drawn) >= across - within)) / (1 + draws)),
+        "p": p_value(across - within, drawn),
     }

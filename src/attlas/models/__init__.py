@@ -1,7 +1,5 @@
 """Models in: load, lengthen, capture, gates; every transformer behind one face."""
 
-from attlas.models.lengthen import lengthen
-from attlas.models.load import load
-from attlas.models.model import Model
+import lazy_loader
 
-__all__ = ["Model", "lengthen", "load"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -22,8 +22,8 @@ from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
 from attlas.core.attention import Attention, DenseAttention, same_visible
 from attlas.core.batch import Batch
-from attlas.models.adapters import DenseSeen, Seen, adapter_of
-from attlas.models.implementation import Undo, fitted, use_implementation
+from attlas.models.hooks import DenseSeen, Seen, adapter_of
+from attlas.models.install import Undo, fitted, use_implementation
 from attlas.support.errors import CaptureError
 
 IMPLEMENTATION = "attlas"

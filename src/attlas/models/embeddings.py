@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from attlas.core.batch import Batch
-from attlas.models.implementation import Undo, fitted, replace_method
+from attlas.models.install import Undo, fitted, replace_method
 from attlas.models.model import Model
 from attlas.support.errors import ModelError
 

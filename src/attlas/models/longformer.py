@@ -19,7 +19,7 @@ from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
 from attlas.models.gradients import gradient_of, keep_gradient, wide
-from attlas.models.implementation import Undo, replace_method
+from attlas.models.install import Undo, replace_method
 from attlas.support.errors import CaptureError
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,7 @@ GLOBAL_CHOICE = "attlas_global_tokens"  # in the configuration of a saved Longfo
 PERIOD = "position_period"  # in the configuration of a lengthened model
 CONFIG = "config.json"  # what makes a folder a model: written last
 LONGEST = 1_000_000  # tokenizers without a limit say some huge number
+_ORIGINS: WeakKeyDictionary[nn.Module, tuple[nn.Module, int]] = WeakKeyDictionary()  # of random weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,12 +215,18 @@ class Model:
                 setattr(config, PERIOD, 0)  # fresh positions repeat nothing
             fresh = type(self.network)(config)
         fresh = fresh.to(device=self.device, dtype=self.network.dtype).eval()
+        _ORIGINS[fresh] = self.network, seed
         return replace(self, network=fresh, name=f"{self.name} (random weights, seed {seed})", file_sha256=None)
 
-    def identity(self) -> dict[str, str]:
-        """The fingerprints of everything about it that a result can depend on, as it is in memory now."""
+    @property
+    def origin(self) -> tuple[nn.Module, int] | None:
+        """The network that it is the control of, and the seed of its weights; None if they were not drawn by `randomized`."""
+        return _ORIGINS.get(self.network)
+
+    def identity(self, weights: str | None = None) -> dict[str, str]:
+        """The fingerprints of everything about it that a result can depend on, as it is in memory now; `weights` where theirs is known."""
         return {
-            "weights": self.weights_sha256(),
+            "weights": self.weights_sha256() if weights is None else weights,
             "buffers": fingerprint(self._unsaved_buffers()),
             "config": fingerprint(config_content(self.network)),
             "tokenizer": fingerprint(tokenizer_content(self.tokenizer)),

@@ -14,21 +14,23 @@ from typing import Any
 import pandas as pd
 
 from attlas.core.text import Text
-from attlas.corpora import read
-from attlas.corpora.conllu import conllu_documents
-from attlas.corpora.coreference import documents as corpus
+from attlas.coreference.pipeline import probe_coreference
+from attlas.coreference.windows import windows
+from attlas.corpora import read, split
+from attlas.corpora.annotated import documents
 from attlas.corpora.corpus import BadRow
+from attlas.corpora.layouts.conllu import conllu_documents
+from attlas.corpora.splits import HELD_OUT
+from attlas.experiments.derived import Experiment
 from attlas.measures.head_map import head_map
 from attlas.models import Model, load
 from attlas.papers.data import check_chosen, data_folder, existing
 from attlas.papers.parts import Recipe, Reproduced, run_parts
-from attlas.probes.coreference import documents
-from attlas.probes.examples import telling
-from attlas.probes.pipeline import cut_in_two, probe_coreference, probe_syntax, probe_tree
-from attlas.probes.windows import windows
 from attlas.studies import Study, study
-from attlas.studies.derived import Experiment
 from attlas.studies.folder import STATES
+from attlas.syntax.examples import telling
+from attlas.syntax.pipeline import probe_syntax
+from attlas.tree.pipeline import probe_tree
 from attlas.views import heads
 from attlas.views.findings import findings, number
 from attlas.views.lines import lines_svg, study_lines
@@ -123,11 +125,11 @@ class _Run(Recipe):
 
     def coreference(self) -> None:
         """Table 2, on three sets of documents."""
-        chosen, scored = cut_in_two(documents(existing(self.root, "litbank", "coref_shared.conll")), seed=SEED)
+        chosen, scored = split(documents(existing(self.root, "litbank", "coref_shared.conll")), HELD_OUT, SEED)
         sets: dict[str, tuple[str, Any, Any]] = {
-            "ud_gum": ("GUM (head chosen on train, scored on dev)", corpus(self.treebank("ud_gum", "train")), corpus(self.treebank("ud_gum", "dev"))),
+            "ud_gum": ("GUM (head chosen on train, scored on dev)", self.treebank("ud_gum", "train"), self.treebank("ud_gum", "dev")),
             "litbank": (f"LitBank (chosen on {len(chosen)} documents, scored on {len(scored)})", chosen, scored),
-            "gap": ("GAP (chosen on development, scored on validation; of two names the pronoun's)", corpus(existing(self.root, "gap", "gap-development.tsv")), corpus(existing(self.root, "gap", "gap-validation.tsv"))),
+            "gap": ("GAP (chosen on development, scored on validation; of two names the pronoun's)", existing(self.root, "gap", "gap-development.tsv"), existing(self.root, "gap", "gap-validation.tsv")),
         }  # fmt: skip
         for name, (title, train, test) in sets.items():
             self.say(f"Table 2: {title}")

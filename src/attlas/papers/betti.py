@@ -12,12 +12,11 @@ from typing import Any
 
 from attlas.core.text import Text
 from attlas.corpora import labelled, split
-from attlas.models.finetune import HELD_OUT as HELD_OUT_FILE
-from attlas.models.finetune import finetune
+from attlas.experiments.derived import Experiment
+from attlas.finetune.training import HELD_OUT as HELD_OUT_FILE, finetune
 from attlas.models.load import load
 from attlas.papers.data import check_chosen, cola, data_folder, imdb, sms, without
 from attlas.papers.parts import Recipe, Reproduced, run_parts
-from attlas.studies.derived import Experiment
 from attlas.studies.folder import STATES
 from attlas.topology.pipeline import experiment
 from attlas.views import charts

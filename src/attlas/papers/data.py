@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow
-from attlas.corpora.files import Row, csv_rows, jsonl_rows
+from attlas.corpora.rows import Row, csv_rows, jsonl_rows
 from attlas.support.errors import AttlasError, CorpusError
 from attlas.support.files import file_sha256
 

@@ -17,17 +17,17 @@ import pandas as pd
 
 from attlas.core.text import Text
 from attlas.corpora.corpus import Corpus
-from attlas.corpora.files import jsonl_rows
-from attlas.corpora.labelled import split
+from attlas.corpora.rows import jsonl_rows
+from attlas.corpora.splits import split
 from attlas.corpora.synthetic import synthetic
-from attlas.dynamics.bags import words_of
 from attlas.dynamics.classifier import AttentionClassifier
 from attlas.dynamics.pipeline import SCALES, run_dynamics
+from attlas.dynamics.ragged import words_of
 from attlas.dynamics.scores import least_separation
+from attlas.experiments.derived import Experiment
 from attlas.models import load
 from attlas.papers.data import check_chosen, data_folder, existing, fields_of, imdb, sst
 from attlas.papers.parts import Recipe, Reproduced, run_parts
-from attlas.studies.derived import Experiment
 from attlas.studies.opened import Study
 from attlas.views import dynamics
 from attlas.views.report import write_charts

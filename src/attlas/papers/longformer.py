@@ -19,16 +19,19 @@ from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from attlas.core.intervals import wilson
 from attlas.core.text import Text
 from attlas.corpora import split
+from attlas.corpora.splits import label_names
+from attlas.finetune.training import finetune
 from attlas.measures.importance import Importance, from_0_to_1, importance_of
 from attlas.measures.topk import TopK
 from attlas.models import Model, lengthen, load
-from attlas.models.finetune import finetune, head_inputs, label_names, logits_of
+from attlas.models.predict import head_inputs, logits_of
 from attlas.papers import longformer_tables
 from attlas.papers.data import check_chosen, data_folder, labelled_jsonl, sst
 from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.stats.intervals import wilson
+from attlas.stats.rankings import spearman
 from attlas.studies import Study, study
 from attlas.studies.folder import SOURCE, Folder
 from attlas.support.fingerprint import fingerprint, source_digest
@@ -159,7 +162,7 @@ class _Run(Recipe):
         train, test = _texts(self.root, "sst")
         place = self.inside("sst-model")
         tuned = finetune(train, self.model, place, epochs=SHORT_EPOCHS, seed=SEED, **self.training)
-        classifier, names = tuned.load(), label_names(train, test)
+        classifier, names = tuned.load(), label_names(train, test=test)
         wanted = np.array([names.index(str(text.label)) for text in test])
         ours = float((logits_of(classifier, test).argmax(-1) == wanted).mean())
         low, high = wilson(ours, len(test))
@@ -220,7 +223,7 @@ def _papers(
         fitted, long, place, dev=dev, epochs=EPOCHS, batch_size=BATCH, learning_rate=LEARNING_RATE, max_length=MAX_LENGTH, seed=SEED, **options
     )  # fmt: skip
     classifier = tuned.load()
-    names = label_names(train, test)
+    names = label_names(train, test=test)
     wanted = np.array([names.index(str(text.label)) for text in test])
     ours = float((logits_of(classifier, test).argmax(-1) == wanted).mean())
     bag = make_pipeline(TfidfVectorizer(min_df=2, sublinear_tf=True), LogisticRegression(C=10, max_iter=1000))
@@ -327,7 +330,7 @@ def _heads(corpus: Study) -> dict[str, str]:
         ", ".join(f"L{int(row.layer)}.H{int(row.head)}" for row in table.nlargest(3, column).itertuples())
         for column in ("taylor", "taylor_grad")
     )
-    alike = table[["taylor", "taylor_grad", "gate", "ablation"]].corr(method="spearman")["taylor"]
+    alike = {name: spearman(table["taylor"], table[name]) for name in ("taylor_grad", "gate", "ablation")}
     measured = "" if pd.isna(alike["ablation"]) else f", by measured ablation {alike['ablation']:.2f}"
     return {
         "most important heads": f"{ours} by gradient times parameter, which scales the figures; {theirs} by the published accumulation",

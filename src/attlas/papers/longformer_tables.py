@@ -10,7 +10,7 @@ import pandas as pd
 
 from attlas.core.text import Text
 from attlas.explain import explain_corpus
-from attlas.explain.agreeing import METRICS
+from attlas.explain.agreement import METRICS
 from attlas.explain.measure import ANY
 from attlas.models import Model
 from attlas.studies import Study

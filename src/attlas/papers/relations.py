@@ -14,15 +14,15 @@ from typing import Any
 
 import pandas as pd
 
-from attlas.corpora.labelled import split
+from attlas.corpora.splits import split
+from attlas.experiments.derived import Experiment
 from attlas.models import Model, load
 from attlas.papers.data import check_chosen, data_folder, existing
 from attlas.papers.parts import Recipe, Reproduced, run_parts
-from attlas.probes.relations.cases import noted, related_texts
-from attlas.probes.relations.extractor import RelationExtractor
-from attlas.probes.relations.matching import fact_scores
-from attlas.probes.relations.pipeline import fit_relations, score_relations
-from attlas.studies.derived import Experiment
+from attlas.relations.candidates import noted, related_texts
+from attlas.relations.extractor import RelationExtractor
+from attlas.relations.matching import fact_scores
+from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.support.errors import AttlasError
 from attlas.views.report import write_charts
 
@@ -164,7 +164,7 @@ def _score_lines(scored: Experiment, published: bool = False) -> list[str]:
     best = result["best_control"]
     lost = ", ".join(f"{count} {reason}" for reason, count in result["lost"]["test"].items()) or "none"
     adds = result["controls"][best]
-    out += ["", f"What attention adds over the best control ({READERS[best]}): F1 {adds['f1_ahead']:+.3f} [{adds['f1_ahead_low']:+.3f}, {adds['f1_ahead_high']:+.3f}]. {result['triples']['test']:,} triples of {result['texts']['test']:,} texts; triples lost: {lost}; texts also learnt from: {result['texts']['in_both']}. What attention adds to the best control: attention and relation words together are ahead of it by F1 {adds['both_f1_ahead']:+.3f} [{adds['both_f1_ahead_low']:+.3f}, {adds['both_f1_ahead_high']:+.3f}], and in related or not by {adds['both_binary_accuracy_ahead']:+.3f} [{adds['both_binary_accuracy_ahead_low']:+.3f}, {adds['both_binary_accuracy_ahead_high']:+.3f}]."]  # fmt: skip
+    out += ["", f"What attention adds over the best control ({READERS[best]}): F1 {_signed(adds['f1_ahead'])} [{_signed(adds['f1_ahead_low'])}, {_signed(adds['f1_ahead_high'])}]. {result['triples']['test']:,} triples of {result['texts']['test']:,} texts; triples lost: {lost}; texts also learnt from: {result['texts']['in_both']}. What attention adds to the best control: attention and relation words together are ahead of it by F1 {_signed(adds['both_f1_ahead'])} [{_signed(adds['both_f1_ahead_low'])}, {_signed(adds['both_f1_ahead_high'])}], and in related or not by {_signed(adds['both_binary_accuracy_ahead'])} [{_signed(adds['both_binary_accuracy_ahead_low'])}, {_signed(adds['both_binary_accuracy_ahead_high'])}]."]  # fmt: skip
     return out
 
 
@@ -223,3 +223,8 @@ def _best_lines(scored: Experiment) -> list[str]:
 
 def _said(rows: pd.DataFrame) -> str:
     return ", ".join(f"{row['relation']} {row['name']} {row['f1']:.2f}" for row in rows.to_dict("records"))
+
+
+def _signed(value: float | None) -> str:
+    """A difference with its sign; a dash where there is none."""
+    return "-" if value is None else f"{value:+.3f}"

@@ -1,24 +1,30 @@
-"""What linguistic structure attention holds: syntax heads, dependency trees, coreference, semantic relations; each beside its baselines."""
+"""The former place of four estimators; each name warns and leads to its new package. Removed in 0.3."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+import warnings
+from typing import Any
 
-from attlas.core.lazy import lazily
+MOVED = {
+    "CoreferenceHeads": "attlas.coreference",
+    "RelationExtractor": "attlas.relations",
+    "SyntaxHeads": "attlas.syntax",
+    "TreeProbe": "attlas.tree",
+}
 
-if TYPE_CHECKING:
-    from attlas.probes.coreference import CoreferenceHeads
-    from attlas.probes.relations.extractor import RelationExtractor
-    from attlas.probes.syntax import SyntaxHeads
-    from attlas.probes.tree import TreeProbe
 
-__all__ = ["CoreferenceHeads", "RelationExtractor", "SyntaxHeads", "TreeProbe"]
-__getattr__ = lazily(
-    __name__,
-    {
-        "CoreferenceHeads": "attlas.probes.coreference",
-        "RelationExtractor": "attlas.probes.relations.extractor",
-        "SyntaxHeads": "attlas.probes.syntax",
-        "TreeProbe": "attlas.probes.tree",
-    },
-)
+def __getattr__(name: str) -> Any:
+    if name not in MOVED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    package = MOVED[name]
+    warnings.warn(
+        f"attlas.probes.{name} has moved; write `from {package} import {name}`",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return getattr(importlib.import_module(package), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(MOVED)

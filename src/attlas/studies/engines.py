@@ -7,15 +7,14 @@ a matrix can change the last bit of the result, so parallelism goes over texts, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from typing import Protocol
 
 import torch
 
-from attlas.core.machine import cores
 from attlas.support.errors import StudyError
+from attlas.support.machine import cores, one_thread
 
 Task = Callable[[threading.Event], None]  # part of a shard; it ends early when the event is set
 
@@ -44,7 +43,7 @@ class LocalEngine:
     def run(self, tasks: Iterable[Task]) -> None:
         stop = threading.Event()
         with (
-            one_thread_each(),
+            one_thread(),
             ThreadPoolExecutor(self.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
         ):
             waiting: set[Future[None]] = set()
@@ -67,17 +66,6 @@ class LocalEngine:
         for future in done:
             future.result()
         return rest
-
-
-@contextmanager
-def one_thread_each() -> Iterator[None]:
-    """One computing thread for each worker while open; as before afterwards."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def engine_of(name: str, workers: int | None, device: torch.device) -> Engine:

@@ -29,6 +29,7 @@ from attlas.support.files import (
     remove,
     remove_leftovers,
     temporary_folder,
+    write_bytes,
     write_errors,
     write_json,
 )
@@ -42,6 +43,7 @@ MANIFEST, TABLES, STATES, PARTS, QUARANTINE = (
     "quarantine.jsonl",
 )
 RESULT, FILES, REPORT, ENTRY = "result.json", "files", "report.html", "entry.json"
+LOG, LOG_MARK = "log.txt", "# what attlas did here, and when\n"  # the first line of a log of ours
 GENERATOR = '<meta name="generator" content="attlas">'  # by which a report is known as ours
 COMPLETE, RUNNING, FAILED = "complete", "running", "failed"
 SOURCE, PUBLISHED = "source", "published"
@@ -65,6 +67,10 @@ ELSEWHERE = "choose another folder (--out), or delete this one by hand"
 
 class ForeignFolderError(StudyError):
     """A folder that Attlas did not make, or not of this kind."""
+
+
+class DamagedError(StudyError):
+    """A result of which a file is missing or has changed since it was written."""
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
@@ -128,7 +134,7 @@ def check_file(folder: Path, name: str, manifest: Mapping[str, Any]) -> Path:
     path, expected = folder / name, listed_files(manifest).get(name)
     damage = None if expected is None and manifest["attlas"] < FORMAT else _damage(path, expected)
     if damage or not path.is_file():
-        raise StudyError(
+        raise DamagedError(
             f"{path} {damage or 'is missing'}; run the command again with fresh=True (--fresh), or restore the file"
         )
     return path
@@ -322,9 +328,23 @@ class Folder:
             manifest = self._check(identity, details, fresh)
         if manifest is None or fresh or manifest["status"] != COMPLETE:
             return None
+        self.check_files(manifest)
+        return manifest
+
+    def check_files(self, manifest: Mapping[str, Any]) -> None:
+        """Refuse a result of which any file has changed since it was written."""
         for name in listed_files(manifest):
             check_file(self.path, name, manifest)
-        return manifest
+
+    def log(self, line: str) -> None:
+        """Add a line to the folder's log; a file of that name that is not ours is left alone."""
+        path = self.path / LOG
+        if path.is_symlink() or (path.exists() and not _is_our_log(path)):
+            return
+        if not path.exists():
+            write_bytes(path, LOG_MARK.encode())
+        with write_errors(path), path.open("a", encoding="utf-8", newline="\n") as file:
+            file.write(line + "\n")
 
     def _check(
         self,
@@ -365,9 +385,9 @@ class Folder:
             clear(part)
         remove_if_empty(self.path / PARTS)
         remove_files(self.path, listed_files(manifest))
-        report = self.path / REPORT
-        if is_our_report(report):
-            remove(report)
+        for path, is_ours in ((self.path / REPORT, is_our_report), (self.path / LOG, _is_our_log)):
+            if is_ours(path):
+                remove(path)
 
     def result(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Read `result.json` of a complete result."""
@@ -459,6 +479,13 @@ def is_our_report(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return GENERATOR.encode() in file.read(4096)
+
+
+def _is_our_log(path: Path) -> bool:
+    if not path.is_file() or path.is_symlink():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(LOG_MARK)) == LOG_MARK.encode()
 
 
 def refuse_other(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from attlas.studies.folder import COMPLETE, QUARANTINE, TABLES, check_file, read_manifest
+from attlas.studies.folder import COMPLETE, QUARANTINE, RESULT, TABLES, check_file, read_manifest
 from attlas.support.errors import StudyError
+from attlas.support.files import read_json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(eq=False)
@@ -23,6 +27,7 @@ class Study:
     manifest: dict[str, Any] = field(repr=False)
     others: tuple[Study, ...] = field(default=(), repr=False)
     _checked: set[str] = field(default_factory=set, repr=False)  # tables whose file is as it was written
+    _kept: tuple[Study, ...] = field(default=(), repr=False)
 
     @classmethod
     def open(cls, folder: str | Path) -> Study:
@@ -53,7 +58,9 @@ class Study:
                 raise StudyError(
                     f"{other.folder} is of other texts ({other.manifest['corpus']['name']}) than {self.folder} ({self.manifest['corpus']['name']}); make a report of each"
                 )
-        return Study(self.folder, self.manifest, (*self.others, *others))
+        out = Study(self.folder, self.manifest, (*self.others, *others))
+        out._kept = (self, *others)  # a temporary folder lives as long as its study
+        return out
 
     @property
     def _reads_texts(self) -> bool:
@@ -88,12 +95,16 @@ class Study:
         """A table by name; only some columns, or only the rows of one text, where that is all that is wanted."""
         if not self.has(name):
             raise StudyError(f"this study has no table {name!r}; its tables are {', '.join(self.tables)}")
+        import pyarrow.parquet as pq
+
         filters = None if text is None else [("text", "==", text)]
         frame: pd.DataFrame = pq.read_table(self._file(name), columns=columns, filters=filters).to_pandas()
         return frame
 
     def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
         """Some rows of `texts` from all over the corpus, each with its row group; only those groups are read."""
+        import pyarrow.parquet as pq
+
         with pq.ParquetFile(self._file("texts")) as file:
             sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
             starts = [sum(sizes[:group]) for group in range(len(sizes))]
@@ -107,6 +118,8 @@ class Study:
 
     def first(self, count: int) -> list[tuple[int, dict[str, Any]]]:
         """The first rows of `texts`, each with its row group."""
+        import pyarrow.parquet as pq
+
         with pq.ParquetFile(self._file("texts")) as file:
             out: list[tuple[int, dict[str, Any]]] = []
             for group in range(file.metadata.num_row_groups):
@@ -116,6 +129,9 @@ class Study:
 
     def tokens(self, name: str, group: int, text: str) -> pd.DataFrame:
         """The rows of one text in a per-token table, from the row group that holds it (a shard's, as in `texts`)."""
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
         with pq.ParquetFile(self._file(name)) as file:
             rows = file.read_row_group(group)
         frame: pd.DataFrame = rows.filter(pc.equal(rows["text"], text)).to_pandas()
@@ -128,6 +144,13 @@ class Study:
     @property
     def n_heads(self) -> int:
         return int(self.manifest["model"]["n_heads"])
+
+    @cached_property
+    def result(self) -> dict[str, Any]:
+        """What an experiment found, as `--json` prints it."""
+        if RESULT not in self.manifest.get("files", {}):
+            raise StudyError(f"{self.folder} holds no result of an experiment; its tables are {', '.join(self.tables)}")
+        return read_json(check_file(self.folder, RESULT, self.manifest)) or {}
 
     @property
     def quarantine(self) -> Path:
@@ -168,10 +191,25 @@ class Study:
         return self.atlas()
 
     def __repr__(self) -> str:
-        counts = self.manifest["counts"]
-        return f"Study({str(self.folder)!r}: {self.manifest['model']['name']}, {counts['analysed']} texts, tables {', '.join(self.tables)})"
+        model, analysed = self.manifest.get("model") or {}, self.manifest["counts"].get("analysed", 0)
+        name = f"{model['name']}, " if model else ""
+        return f"Study({str(self.folder)!r}: {name}{analysed} texts, tables {', '.join(self.tables)})"
 
     def _repr_html_(self) -> str:
         from attlas.views.report import study_html
 
         return study_html(self)
+
+
+def in_folder(out: str | Path | None, go: Callable[[Path], Study]) -> Study:
+    """What `go` makes in a folder; without one, in a temporary folder that lives as long as the result."""
+    if out is not None:
+        return go(Path(out).expanduser())
+    folder = Path(tempfile.mkdtemp(prefix="attlas-"))
+    try:
+        done = go(folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(done, shutil.rmtree, folder, ignore_errors=True)
+    return done

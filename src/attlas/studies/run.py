@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
-import tempfile
 import threading
 import time
-import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from attlas.core.annotations import WHERE
 from attlas.core.measure import ActingMeasure, LearningMeasure, Measure
-from attlas.core.progress import Report, progress_bar
 from attlas.core.states import State
+from attlas.core.text import Text
 from attlas.corpora import Corpus, read
 from attlas.measures import measures_of
 from attlas.models import Model, load
@@ -27,13 +25,14 @@ from attlas.models.differentiate import check_loss
 from attlas.models.encode import BUDGET_CELLS, BUDGET_TOKENS
 from attlas.studies.engines import Engine, Task, engine_of
 from attlas.studies.folder import QUARANTINE, SOURCE, TABLES, Folder
-from attlas.studies.job import LANES, ShardJob
-from attlas.studies.opened import Study
+from attlas.studies.opened import Study, in_folder
+from attlas.studies.shard_job import LANES, ShardJob
 from attlas.studies.shards import COSTLY_CHARACTERS, COSTLY_TEXTS, SHARD_CHARACTERS, SHARD_TEXTS, Survey, shards, survey
 from attlas.studies.store import ShardStore, arrow, write_parquet
-from attlas.support.errors import StudyError
+from attlas.support.errors import CorpusError, StudyError
 from attlas.support.files import atomic_write, write_errors
 from attlas.support.fingerprint import Fingerprint, fingerprint, source_digest, versions
+from attlas.support.progress import Report, progress_bar
 
 STUDY = "study"
 
@@ -68,26 +67,58 @@ def study(
     corpus = read(texts, text=text, label=label)
     found = survey(corpus, bad)
     model = load(model, task="auto")
-    learning = [measure for measure in chosen if isinstance(measure, LearningMeasure)]
-    if any(measure.needs_loss for measure in learning) or (learning and model.task != "base"):
-        check_loss(model, found.labels)
-    for measure in chosen:
-        if isinstance(measure, ActingMeasure):
-            measure.check(model, found.labels)
+    _check_measures(model, chosen, found.labels)
     if long == "error":
         _refuse_long(model, corpus)
     chosen_engine = engine_of(engine, workers, model.device)
-    folder = Path(tempfile.mkdtemp(prefix="attlas-") if out is None else out).expanduser()
-    try:
+
+    def go(folder: Path) -> Study:
         with progress_bar("reading attention", wanted=progress) as report:
-            done = _Run(model, corpus, chosen, folder, found, seed, keep_states).go(chosen_engine, fresh, report)
-    except BaseException:
-        if out is None:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-    if out is None:
-        weakref.finalize(done, shutil.rmtree, folder, ignore_errors=True)
-    return done
+            return _Run(model, corpus, chosen, folder, found, seed, keep_states).go(chosen_engine, fresh, report)
+
+    return in_folder(out, go)
+
+
+def _check_measures(model: Model, measures: Sequence[Measure[Any]], labels: Mapping[str, int]) -> None:
+    """Refuse measures that this model and these labels cannot serve."""
+    learning = [measure for measure in measures if isinstance(measure, LearningMeasure)]
+    if any(measure.needs_loss for measure in learning) or (learning and model.task != "base"):
+        check_loss(model, labels)
+    for measure in measures:
+        if isinstance(measure, ActingMeasure):
+            measure.check(model, labels)
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """A model and texts in memory, each with its fingerprint: hashed once, read by many passes."""
+
+    model: Model
+    parts: Mapping[str, str]  # of the model's identity
+    texts: Sequence[Text]
+    digest: str
+
+
+def pass_over(
+    inputs: Hashed,
+    measures: Sequence[Measure[Any]],
+    folder: Path,
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> Study:
+    """A study of a model and texts whose fingerprints are known: neither is hashed again."""
+    if not inputs.texts:
+        raise CorpusError("there are no texts to read")
+    labels = dict(Counter(one.label for one in inputs.texts if one.label is not None).most_common(100))
+    found = Survey(len(inputs.texts), digest=inputs.digest, labels=labels)
+    _check_measures(inputs.model, measures, labels)
+    corpus = Corpus("texts", lambda: inputs.texts)
+    chosen = engine_of(engine, workers, inputs.model.device)
+    with progress_bar("reading attention", wanted=progress) as report:
+        run = _Run(inputs.model, corpus, list(measures), folder, found, 0, False, inputs.parts)
+        return run.go(chosen, False, report)
 
 
 @dataclass
@@ -101,6 +132,7 @@ class _Run:
     survey: Survey
     seed: int
     keep_states: bool
+    parts: Mapping[str, str] | None = None  # of the model's identity, where it and the texts are known already
 
     def __post_init__(self) -> None:
         self.place = Folder(self.folder, STUDY)
@@ -111,7 +143,7 @@ class _Run:
     def go(self, engine: Engine, fresh: bool, report: Report) -> Study:
         began = time.perf_counter()
         self.model.n_layers  # noqa: B018  a model without attention is refused before anything is written
-        parts = self.model.identity()
+        parts = self.model.identity() if self.parts is None else self.parts
         identity = self.identity(parts)
         with self.place.claim(identity, fresh, {"model": parts}, **self.describe(parts)) as found:
             if found is not None:
@@ -153,7 +185,7 @@ class _Run:
 
         def tasks() -> Iterator[Task]:
             nonlocal count
-            for shard in shards(self.corpus, *self.cut, whole):
+            for shard in shards(self.corpus, *self.cut, whole if self.parts is None else None):
                 count += 1
                 key = fingerprint(("shard", made_from, shard.index, shard.rows))
                 if self.shards.find(shard.index, key):
@@ -163,7 +195,7 @@ class _Run:
 
         tell(0)
         engine.run(tasks())
-        if str(whole) != self.survey.digest:
+        if self.parts is None and str(whole) != self.survey.digest:
             raise StudyError(f"{self.corpus.name} changed while it was read; run the same command again")
         return count
 
@@ -234,7 +266,7 @@ def _refuse_long(model: Model, corpus: Corpus) -> None:
     for shard in shards(corpus):
         for encoded in model.encode(shard.texts):
             if encoded.cut:
-                where = encoded.text.annotations.get("where", f"text {encoded.text.id}")
+                where = encoded.text.annotations.get(WHERE, f"text {encoded.text.id}")
                 raise StudyError(
                     f"{where}: it has {len(encoded) + encoded.cut} tokens, but the model takes {model.max_length}; shorten it, or let it be cut with long='truncate' (--long truncate)"
                 )

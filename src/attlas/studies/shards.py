@@ -35,14 +35,17 @@ def shards(
     n_characters: int = SHARD_CHARACTERS,
     whole: Fingerprint | None = None,
 ) -> Iterator[Shard]:
-    """Cut a corpus: a shard ends when it has so many rows or so many characters. Every row that is read is added to `whole`."""
+    """Cut a corpus: a shard ends when it has so many rows or so many characters.
+
+    Every row that is read is added to `whole`; without it, as for texts in memory that are known already, rows are not hashed.
+    """
     index, characters, rows = 0, 0, Fingerprint()
     texts: list[tuple[int, Text]] = []
     bad: list[tuple[int, BadRow]] = []
     for place, row in enumerate(corpus.rows()):
-        content = content_of(row)
-        rows.update(content)
         if whole is not None:
+            content = content_of(row)
+            rows.update(content)
             whole.update(content)
         if isinstance(row, BadRow):
             bad.append((place, row))

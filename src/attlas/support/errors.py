@@ -25,3 +25,7 @@ class MeasureError(AttlasError):
 
 class StudyError(AttlasError):
     """A study, or any file of results, cannot be written, opened or continued."""
+
+
+class LockedError(StudyError):
+    """A folder that another process is writing in."""

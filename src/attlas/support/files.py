@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from safetensors import SafetensorError
 
-from attlas.support.errors import StudyError
+from attlas.support.errors import LockedError, StudyError
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # filelock warns at import where there is no fcntl
@@ -157,7 +157,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout as error:
-        raise StudyError(
+        raise LockedError(
             f"another process is writing in {folder}; wait for it, or choose another folder"
         ) from error
     except OSError as error:

@@ -15,8 +15,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -35,13 +34,13 @@ from attlas.support.files import file_sha256, files_below
 __all__ = [
     "File", "Fingerprint", "FingerprintError", "Put", "content_of", "described", "feed",
     "feed_fields",
-    "fingerprint", "framed", "sha256", "source_digest", "versions",
+    "fingerprint", "framed", "sha256", "sha256_of", "source_digest", "versions",
 ]  # fmt: skip
 
 Put = Callable[[bytes], object]
 
 # what draws, prints or reads a command line changes no number of a result
-NOT_COMPUTING = ("views", "papers", "cli", "web", "testing", "testing.py", "catalogue.py", "api.py")
+NOT_COMPUTING = ("views", "papers", "cli", "web", "testing", "catalogue.py", "api.py")
 NUMERICAL = (
     "torch", "transformers", "tokenizers", "numpy", "numba", "scipy", "scikit-learn", "captum",
     "gudhi", "safetensors", "pandas", "pyarrow", "regex", "spacy", "accelerate", "llvmlite",
@@ -216,15 +215,16 @@ def _(thing: File, put: Put) -> None:
     path = thing.path.expanduser()
     try:
         if path.is_dir():
-            names = {str(one.relative_to(path)): _sha256_of(one) for one in files_below(path)}
+            names = {str(one.relative_to(path)): sha256_of(one) for one in files_below(path)}
             feed(("folder", names), put)
         else:
-            feed(("file", _sha256_of(path)), put)
+            feed(("file", sha256_of(path)), put)
     except OSError as error:
         raise FingerprintError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _sha256_of(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, computed once per process as long as the file stays the same."""
     stat = path.stat()
     return _known_sha256(
         str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_ctime_ns
@@ -314,7 +314,7 @@ def _package_digest(package: str) -> str:
     roots = [Path(root) for root in getattr(module, "__path__", ())]
     sources = [path for root in roots for path in sorted(root.rglob("*.py"))]
     names = [f"{path.parent.name}/{path.name}" for path in sources]
-    return fingerprint([names, [_sha256_of(path) for path in sources]])
+    return fingerprint([names, [sha256_of(path) for path in sources]])
 
 
 @cache
@@ -322,7 +322,7 @@ def source_digest() -> str:
     """Digest what computes: Attlas's own source, and the versions of the libraries behind it."""
     root = Path(__file__).parents[1]
     files = {
-        path.relative_to(root).as_posix(): _sha256_of(path)
+        path.relative_to(root).as_posix(): sha256_of(path)
         for path in files_below(root)
         if _computes(path.relative_to(root))
     }

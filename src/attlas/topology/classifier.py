@@ -14,19 +14,21 @@ from safetensors.numpy import load, save
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
-from attlas.core.confusion import accuracy, confusion, mcc
+from attlas.corpora.splits import check_labels_known, label_codes, ordered_labels, split_indices
 from attlas.models import load as load_model
+from attlas.stats.scores import accuracy, confusion, mcc
 from attlas.support.errors import AttlasError, MeasureError, ModelError
+from attlas.support.machine import one_thread
 from attlas.support.saving import Saved, differing_parts, fitted_identity
-from attlas.topology.extractor import TopologyFeatures
+from attlas.topology.features import TopologyFeatures
 
 Array = npt.NDArray[Any]
 
 STRENGTHS = (1e-4, 5e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0)  # C, the paper's grid
 ITERATIONS = (1, 2, 3, 5, 10, 25, 50, 100, 500, 1000, 2000)  # max_iter, the paper's grid: stopping early regularises
+HELD_OUT, FEWEST = 0.2, 5  # the share of texts to choose by where no dev is given; with fewer texts, all of them
 SLOW = 100  # iterations after which a path that has found nothing is left too
 FORMAT = Saved(
     "topology classifier",
@@ -57,6 +59,7 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.patience = patience
         self.seed = seed
 
+    @one_thread()
     def fit(
         self,
         X: Any,  # noqa: N803
@@ -70,7 +73,8 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             del self.__dict__[name]  # what an earlier fit found
         features, labels = self._checked(X), np.asarray(y)
         _check_labels(features, labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
+        self.classes_ = ordered_labels(labels)
+        codes = label_codes(labels, self.classes_)
         if len(self.classes_) < 2:
             raise MeasureError("all texts have the same label; a classifier needs at least two")
         names = list(X.columns) if isinstance(X, pd.DataFrame) else None
@@ -80,10 +84,8 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if dev is not None and len(dev) == 2:
             chosen, wanted = self._checked(dev[0]), np.asarray(dev[1])
             _check_labels(chosen, wanted)
-            strange = sorted(set(wanted.tolist()) - set(self.classes_.tolist()), key=str)
-            if strange:
-                raise MeasureError(f"dev has labels that no training text has: {', '.join(map(str, strange[:5]))}")
-            self._choose(features, codes, chosen, np.searchsorted(self.classes_, wanted), tell)
+            check_labels_known("dev", wanted, self.classes_)
+            self._choose(features, codes, chosen, label_codes(wanted, self.classes_), tell)
         elif dev is not None:
             raise MeasureError("dev must be a pair: the features and the labels of the texts to choose on")
         else:
@@ -272,17 +274,16 @@ def _check_labels(features: Array, labels: Array) -> None:
         raise MeasureError(f"the labels have shape {labels.shape}; give a list with one label a text")
     if len(features) != len(labels):
         raise MeasureError(f"there are {len(features)} texts but {len(labels)} labels")
+    if any(label is None or label != label for label in labels.tolist()):
+        raise MeasureError("some labels are missing (None or NaN); leave out texts without a label")
 
 
 def _parts(codes: Array, seed: int) -> tuple[Array, Array]:
     """Texts to fit on and a fifth to choose by, each class by its share where there are enough."""
     places = np.arange(len(codes))
-    try:
-        return tuple(train_test_split(places, test_size=0.2, random_state=seed, stratify=codes))
-    except ValueError:
-        if len(codes) < 5:
-            return places, places
-        return tuple(train_test_split(places, test_size=0.2, random_state=seed))
+    if len(codes) < FEWEST:
+        return places, places
+    return split_indices(places.tolist(), codes.tolist(), HELD_OUT, seed)
 
 
 def _decide(logits: Array) -> Array:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from attlas.core.attention import Attention
 from attlas.core.states import Rows
 from attlas.support.errors import MeasureError
-from attlas.topology.features import FeaturesState, HeadFeatures, at_thresholds
 from attlas.topology.graphs import (
     THRESHOLDS,
     Graphs,
@@ -24,6 +23,7 @@ from attlas.topology.graphs import (
     over_graphs,
     precision_of,
 )
+from attlas.topology.head_features import FeaturesState, HeadFeatures, at_thresholds
 
 Array = npt.NDArray[Any]
 CAP = 500  # simple cycles are counted no further; their number can be astronomical

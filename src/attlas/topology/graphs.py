@@ -15,8 +15,8 @@ import torch
 
 from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
-from attlas.core.machine import cores
 from attlas.support.errors import MeasureError
+from attlas.support.machine import cores
 from attlas.topology import kernels
 
 Array = npt.NDArray[Any]

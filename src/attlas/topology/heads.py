@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.confusion import confusion, mcc
-from attlas.support.errors import MeasureError
+from attlas.corpora.splits import check_labels_known, label_codes
+from attlas.stats.choose import best_first
+from attlas.stats.rankings import pearson, spearman
+from attlas.stats.scores import confusion, mcc
 from attlas.topology.classifier import TopologyClassifier
-from attlas.topology.extractor import Head, head_of
+from attlas.topology.features import Head, head_of
 
 Array = npt.NDArray[Any]
 Labelled = tuple[Array, Array]  # features [text, feature], labels [text]
@@ -36,10 +37,9 @@ def score_heads(
 
     Ranking by `train`, as the paper does, needs no test labels.
     """
-    for _, labels in (dev, *(() if test is None else (test,))):
-        strange = sorted(set(labels.tolist()) - set(train[1].tolist()), key=str)
-        if strange:
-            raise MeasureError(f"no training text has the label {strange[0]!r}; heads are scored on labels they know")
+    for name, other in (("dev", dev), ("test", test)):
+        if other is not None:
+            check_labels_known(name, other[1], train[1])
     heads = list(dict.fromkeys(head_of(name) for name in names))
     own = classifier or TopologyClassifier()
     rows = []
@@ -49,10 +49,8 @@ def score_heads(
         row: dict[str, float] = {"layer": layer, "head": head}
         for name, part in (("train", train), ("dev", dev), ("test", test)):
             if part is not None:
-                guesses = np.searchsorted(fitted.classes_, fitted.predict(part[0][:, places]))
-                row[name] = float(
-                    mcc(confusion(np.searchsorted(fitted.classes_, part[1]), guesses, len(fitted.classes_)))
-                )
+                guesses = label_codes(fitted.predict(part[0][:, places]), fitted.classes_)
+                row[name] = float(mcc(confusion(label_codes(part[1], fitted.classes_), guesses, len(fitted.classes_))))
         rows.append(row)
         tell(number + 1, len(heads))
     return pd.DataFrame(rows)
@@ -60,14 +58,12 @@ def score_heads(
 
 def best_heads(scores: pd.DataFrame, count: int, by: str = "train") -> list[Head]:
     """The heads with the highest score, best first; the lower layer and head first among equals."""
-    order = scores.sort_values([by, "layer", "head"], ascending=[False, True, True]).head(count)
+    places = best_first(*(scores[name].to_numpy() for name in (by, "layer", "head")))[:count]
+    order = scores.iloc[places]
     return [(int(layer), int(head)) for layer, head in zip(order["layer"], order["head"], strict=True)]
 
 
-def likeness(scores: pd.DataFrame, one: str = "train", two: str = "test") -> dict[str, float | None]:
-    """How alike two maps of heads are: Pearson's and Spearman's correlation over heads; None where a map is flat."""
-    left, right = scores[one].to_numpy(), scores[two].to_numpy()
-    if len(left) < 2 or left.std() == 0 or right.std() == 0:
-        return {"pearson": None, "spearman": None}
-    ranks = [pd.Series(values).rank().to_numpy() for values in (left, right)]
-    return {"pearson": float(np.corrcoef(left, right)[0, 1]), "spearman": float(np.corrcoef(*ranks)[0, 1])}
+def likeness(scores: pd.DataFrame, one: str = "train", two: str = "test") -> dict[str, float]:
+    """How alike two maps of heads are: Pearson's and Spearman's correlation over heads; NaN where a map is flat."""
+    left, right = scores[one], scores[two]
+    return {"pearson": pearson(left, right), "spearman": spearman(left, right)}

@@ -12,22 +12,25 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.progress import progress_bar
 from attlas.core.text import Text
 from attlas.corpora import labelled, split
+from attlas.corpora.splits import label_names, overlap
+from attlas.experiments.derived import Experiment, found_or_run, write_derived
 from attlas.models import Model, load
-from attlas.models.finetune import base_of, label_names, logits_of
+from attlas.models.predict import logits_of
+from attlas.models.record import base_of
+from attlas.stats.bootstrap import difference, score
 from attlas.studies import Study
-from attlas.studies.derived import Experiment, found_or_run, write_derived
 from attlas.studies.folder import FILES, SOURCE, Folder
 from attlas.support.errors import CorpusError, MeasureError, ModelError
 from attlas.support.fingerprint import fingerprint, source_digest
+from attlas.support.json import to_json
+from attlas.support.progress import progress_bar
 from attlas.topology.classifier import TopologyClassifier
-from attlas.topology.extractor import TopologyFeatures
-from attlas.topology.features import HeadFeatures
+from attlas.topology.features import TopologyFeatures
 from attlas.topology.graphs import THRESHOLDS, check_thresholds
+from attlas.topology.head_features import HeadFeatures
 from attlas.topology.heads import best_heads, columns_of, likeness, score_heads
-from attlas.topology.scores import difference, score
 
 Array = npt.NDArray[Any]
 BEST = (12, 3, 1)
@@ -79,7 +82,7 @@ def experiment(
     for name in ("dev", "test"):
         if not parts[name]:
             raise CorpusError(f"there is no text in {name}; give a file with labelled texts")
-        label_names(parts["train"], parts[name], name)
+    label_names(parts["train"], dev=parts["dev"], test=parts["test"])
     loaded, own_head = _loaded(model)
     before = _before(model, loaded, own_head, frozen) if controls else None
     kinds: list[Any] = [features] if isinstance(features, str | HeadFeatures) else list(features)
@@ -179,12 +182,10 @@ class _Run:
             "heads": best,
             "controls": beside,
             "majority_accuracy": float(pd.Series(labels).value_counts(normalize=True).max()),
-            "maps": likeness(heads),
+            "maps": to_json(likeness(heads)),
             "texts": {part: len(texts) for part, texts in self.parts.items()},
             "truncated": {part: done.manifest["counts"]["truncated"] for part, done in studies.items()},
-            "test_texts_in_train": len(
-                {one.text for one in self.parts["test"]} & {one.text for one in self.parts["train"]}
-            ),
+            "test_texts_in_train": overlap(self.parts["train"], self.parts["test"]),
             "features": {
                 "kinds": [str(kind) for kind in self.features],
                 "thresholds": list(self.thresholds),

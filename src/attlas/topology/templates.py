@@ -12,8 +12,8 @@ from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
 from attlas.core.states import Rows
 from attlas.topology import kernels
-from attlas.topology.features import FeaturesState, HeadFeatures
 from attlas.topology.graphs import band_parts, stacked
+from attlas.topology.head_features import FeaturesState, HeadFeatures
 
 Array = npt.NDArray[Any]
 TEMPLATES = ("self", "first", "previous", "next", "comma", "full_stop", "separator")

@@ -18,7 +18,7 @@ from attlas.views.page import framed, inline_json, templates
 from attlas.views.picture import text_svg, write_picture
 
 if TYPE_CHECKING:
-    from attlas.explain.explanations import Explanation
+    from attlas.explain.explanation import Explanation
 
 NOT_METHODS = ("text", "token", "start", "stop", "string")
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from attlas.stats.rankings import spearman
 from attlas.studies.opened import Study
 
 TARGETS = {
@@ -122,7 +123,7 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
     if study.has("importance"):
         table = study.table("importance")
         best = table.loc[table["importance"].idxmax()]
-        alike = {name: table["importance"].corr(table[name], method="spearman") for name in ("gate", "ablation")}
+        alike = {name: spearman(table["importance"], table[name]) for name in ("gate", "ablation")}
         out.append(
             f"The most important head is {head_name(best)}; importance ranks heads as the gates' gradients do by {number(alike['gate'])} (Spearman)"
             + ("" if pd.isna(alike["ablation"]) else f", as measured ablation does by {number(alike['ablation'])}")

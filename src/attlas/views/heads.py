@@ -8,7 +8,7 @@ from html import escape
 import altair as alt
 import pandas as pd
 
-from attlas.probes.examples import telling
+from attlas.syntax.examples import telling
 from attlas.views import charts
 from attlas.views.findings import number
 

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.words import align, word_spans
+from attlas.core.alignment import align
+from attlas.language.words import word_spans
 from attlas.measures.importance import scaled
 
 LEVELS = 10

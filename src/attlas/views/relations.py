@@ -19,8 +19,8 @@ from attlas.views.page import inline_json, templates
 from attlas.views.triples import MEAN, STRONGEST, TripleText, cells, text_html, texts_of
 
 if TYPE_CHECKING:
-    from attlas.probes.relations.extractor import RelationExtractor
-    from attlas.probes.relations.matching import Found
+    from attlas.relations.extractor import RelationExtractor
+    from attlas.relations.matching import Found
 
 ATTENTION, BOTH = "attention", "attention_and_words"
 PARTS = {"h": "head", "t": "tail", "r": "relation words"}
@@ -385,8 +385,8 @@ def write_text_page(extractor: RelationExtractor, text: str, found: list[Found],
 def _by_sentence(extractor: RelationExtractor, text: str, found: list[Found], names: dict[str, str]) -> dict[str, pd.DataFrame]:  # fmt: skip
     """Triples and lines of a text whose sentences are read one by one, as the extractor reads them."""
     from attlas.core.text import Text
-    from attlas.probes.relations.phrases import sentence_spans
-    from attlas.probes.relations.pictures import pictures
+    from attlas.language.sentences import sentence_spans
+    from attlas.relations.examples import pictures
 
     cuts = list(sentence_spans(text))
     mine = [[(number, one) for number, one in enumerate(found) if start <= one.head[0] < stop] for start, stop in cuts]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from attlas.core.words import Span
+from attlas.language.words import Span
 from attlas.views.findings import number
 
 ROLES = {"h": "head", "t": "tail", "r": "relation words"}

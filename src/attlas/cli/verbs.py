@@ -1,0 +1,90 @@
+"""A verb is made from the fields of its experiment: names, types, help, domains and defaults."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+
+from attlas.cli.app import begun, say_experiment
+from attlas.experiments.experiment import Experiment
+from attlas.support.options import Given, Option, declared, types_of
+
+HOW: dict[str, tuple[Any, Any, str, tuple[str, ...]]] = {  # the same for every verb
+    "workers": (int | None, None, "Number of workers (default: one per core).", ("--workers",)),
+    "fresh": (bool, False, "Clear what another run left in the folder.", ("--fresh",)),
+    "cache": (Path | None, None, "Folder of passes that experiments may share.", ("--cache",)),
+    "report": (bool, True, "Also write report.html into the folder.", ("--report/--no-report",)),
+    "as_json": (bool, False, "Print JSON for machines instead of text.", ("--json",)),
+}
+
+
+def add_verb(group: typer.Typer, name: str, experiment: type[Experiment]) -> None:
+    """Add the verb of an experiment to a group of verbs."""
+    group.command(name, help=inspect.getdoc(experiment))(verb_of(experiment))
+
+
+def verb_of(experiment: type[Experiment]) -> Callable[..., None]:
+    """The function behind a verb, with a signature that typer reads."""
+
+    def verb(out: Path, **values: Any) -> None:
+        from attlas.experiments.run import run
+
+        how = {name: values.pop(name) for name in HOW}
+        report, as_json = how.pop("report"), how.pop("as_json")
+        done = run(experiment(**values), out, **how, say=begun)
+        say_experiment(done, report, as_json)
+
+    out = Annotated[Path, typer.Option("--out", help="Folder for tables and report.")]
+    parameters = [*_of_fields(experiment), _parameter("out", out, Path("runs") / experiment.name)]
+    for name, (kind, default, help, flags) in HOW.items():
+        parameters.append(_parameter(name, Annotated[kind, typer.Option(*flags, help=help)], default))
+    ordered = sorted(parameters, key=lambda one: one.default is not inspect.Parameter.empty)
+    verb.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    verb.__annotations__ = {one.name: one.annotation for one in ordered}
+    return verb
+
+
+def _of_fields(experiment: type[Experiment]) -> list[inspect.Parameter]:
+    hints, out = types_of(experiment), []
+    about = declared(experiment)
+    for one in fields(experiment):
+        flags = about[one.name].flags or (_flag(one.name, one.default),)
+        option = typer.Option(*flags, help=help_of(about[one.name]))
+        kind = _shell_type(about[one.name], hints[one.name], one.default)
+        default = inspect.Parameter.empty if one.default is MISSING else _shell_value(one.default)
+        out.append(_parameter(one.name, Annotated[kind, option], default))
+    return out
+
+
+def help_of(about: Given | Option) -> str:
+    """The help of a field with its domain."""
+    domain = about.domain if isinstance(about, Option) else ""
+    return f"{about.help} [{domain}]" if domain else about.help
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=default, annotation=annotation)
+
+
+def _flag(name: str, default: Any) -> str:
+    flag = f"--{name.replace('_', '-')}"
+    return f"{flag}/--no-{flag[2:]}" if default is True else flag
+
+
+def _shell_type(about: Given | Option, hint: Any, default: Any) -> Any:
+    """What the shell gives: inputs and lists are strings, the rest as declared."""
+    if isinstance(about, Given):
+        return str if default is MISSING else str | None
+    inner = next((one for one in get_args(hint) if one is not type(None)), hint)
+    listed = get_origin(hint) is tuple or get_origin(inner) is tuple
+    return (str | None if default is None else str) if listed else hint
+
+
+def _shell_value(default: Any) -> Any:
+    return ",".join(map(str, default)) if isinstance(default, tuple) else default

@@ -1,0 +1,79 @@
+"""Words from word pieces: which token belongs to which word, by the tokenizer's character offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from attlas.language.words import Span
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of one encoded text; every special token is a word of its own.
+
+    `of[token]` is the token's word. `source[word]` is its index in the text's own words, or -1 for a special token.
+    `missing` are the text's own words that no token covers (cut off by truncation, or characters the tokenizer drops).
+    """
+
+    of: npt.NDArray[np.int64]  # token
+    strings: tuple[str, ...]  # word
+    source: tuple[int, ...]  # word
+    missing: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+
+def align(
+    text: str,
+    spans: Sequence[Span],
+    offsets: Sequence[Span],
+    special: Sequence[bool],
+    tokens: Sequence[str],
+    given: bool = False,
+) -> Words:
+    """Give each token its word by characters.
+
+    A token belongs to the word that holds its first visible character; a token without one (a lone blank marker) to the
+    word that follows. Where one token covers several found words they become one word; `given` words are never joined:
+    a word that no token starts in is `missing`.
+    """
+    owner = np.full(len(text) + 1, -1, dtype=np.int64)  # character -> span
+    for index, (start, stop) in enumerate(spans):
+        owner[start:stop] = index
+    joined = np.arange(len(spans))
+    first: list[int] = []
+    for (start, stop), is_special in zip(offsets, special, strict=True):
+        inside = [] if is_special else [int(index) for index in owner[start:stop] if index >= 0]
+        first.append(inside[0] if inside else -1)
+        if inside and not given:
+            joined[inside[0] : inside[-1] + 1] = joined[inside[0]]
+    for token in range(len(first) - 2, -1, -1):
+        if first[token] < 0 and not special[token] and not special[token + 1]:
+            first[token] = first[token + 1]
+    for token in range(1, len(first)):
+        if first[token] < 0 and not special[token] and not special[token - 1]:
+            first[token] = first[token - 1]
+    last = {int(group): index for index, group in enumerate(joined)}
+    of = np.empty(len(first), dtype=np.int64)
+    strings: list[str] = []
+    source: list[int] = []
+    place: dict[int, int] = {}
+    for token, span in enumerate(first):
+        group = int(joined[span]) if span >= 0 else -1
+        if span < 0:
+            of[token] = len(strings)
+            strings.append(tokens[token])
+            source.append(-1)
+            continue
+        if group not in place:
+            place[group] = len(strings)
+            strings.append(text[spans[group][0] : spans[last[group]][1]])
+            source.append(group)
+        of[token] = place[group]
+    seen = {index for index in range(len(spans)) if int(joined[index]) in place}
+    return Words(of, tuple(strings), tuple(source), tuple(index for index in range(len(spans)) if index not in seen))

@@ -1,0 +1,56 @@
+"""Sums over texts of how often answers and baselines are right, by kind of case: all that their shares and intervals need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from attlas.core.states import Tally
+
+Bools = npt.NDArray[np.bool_]
+
+
+def width(answers: int, baselines: int) -> int:
+    """How many sums a kind of case has."""
+    return 3 + 3 * answers + 3 * baselines + answers * baselines
+
+
+def add_cases(tally: Tally, kinds: Sequence[str], texts: npt.NDArray[Any], answers: Bools, baselines: Bools) -> None:
+    """Add cases: each one's kind and text, and whether each answer and each baseline is right ([case, answer], [case, baseline])."""
+    if not len(kinds):
+        return
+    names, kind = np.unique(np.asarray(kinds, dtype=object), return_inverse=True)
+    order = np.lexsort([texts, kind])
+    kind, texts = kind[order], np.asarray(texts)[order]
+    begins = np.flatnonzero(
+        np.r_[True, (kind[1:] != kind[:-1]) | (texts[1:] != texts[:-1])]
+    )  # a group: one kind in one text
+    n = np.diff(np.r_[begins, len(kind)]).astype(np.float64)
+    h = np.add.reduceat(answers[order].astype(np.float64), begins, axis=0)  # group answer
+    b = np.add.reduceat(baselines[order].astype(np.float64), begins, axis=0)  # group baseline
+    of = kind[begins]
+    rows = []
+    for number in range(len(names)):
+        mine = of == number
+        nn, hh, bb = n[mine], h[mine], b[mine]
+        rows.append(
+            np.concatenate([
+                [len(nn), nn.sum(), nn @ nn],
+                hh.sum(0), np.square(hh).sum(0), nn @ hh,
+                bb.sum(0), np.square(bb).sum(0), nn @ bb,
+                (hh.T @ bb).reshape(-1),
+            ])
+        )  # fmt: skip
+    tally.add([str(name) for name in names], np.array(rows))
+
+
+def sums_frame(tally: Tally, kind: str) -> pd.DataFrame:
+    """The sums as a table: a row for each kind of case, its name in the column `kind`."""
+    names, sums = tally.table()
+    frame = pd.DataFrame(sums, columns=[f"s{number}" for number in range(tally.width)])
+    frame.insert(0, kind, names)
+    return frame

@@ -1,0 +1,2 @@
+from .heads import CoreferenceHeads as CoreferenceHeads
+from .pipeline import probe_coreference as probe_coreference

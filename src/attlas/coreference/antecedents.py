@@ -1,0 +1,240 @@
+"""Which heads attend from a mention to its antecedent?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from attlas.core.alignment import Words
+from attlas.core.annotations import KINDS
+from attlas.core.attention import Attention
+from attlas.core.batch import Batch
+from attlas.core.between import between_words
+from attlas.core.cases import add_cases, sums_frame, width
+from attlas.core.measure import Measure, Shape
+from attlas.core.states import State, Tally
+from attlas.core.text import Text
+from attlas.coreference.baselines import BASELINES, Bools, Ints, antecedents, candidates, mentions_of, scored
+from attlas.stats.choose import best
+from attlas.stats.clustered import Shares, shares_of
+from attlas.support.errors import CorpusError
+
+ALL = "all"
+WITHOUT = "has an antecedent in its window; give more documents with coreference, or longer windows (--tokens)"
+COLUMNS = ("who", "kind", "accuracy", "low", "high", "n", "texts", "layer", "head", "direction", "difference", "difference_low", "difference_high")  # fmt: skip
+ALL_KINDS = ("all", *KINDS)
+DIRECTIONS = ("to", "from")  # the mention attends to the candidate; the candidate attends to the mention
+COUNTS = ("texts", "texts_without_mentions", "mentions", "scored", "unscored", "unseen")
+_HEADS = ("layer", "head", "kind", "direction", "accuracy", "low", "high", "n", "texts")
+_BASELINES = ("kind", "baseline", "accuracy", "low", "high", "n", "texts")
+
+
+@dataclass(frozen=True, eq=False)
+class Mentions:
+    """The scored mentions of one text whose head words the model sees, and the head words that they choose from."""
+
+    words: Ints  # word: those that head a mention, in order, as words of the batch
+    head: Ints  # mention: its head, as an index of `words`
+    kinds: tuple[str, ...]  # mention
+    candidates: Bools  # mention word
+    right: Bools  # mention word: heads an antecedent
+    baselines: Bools  # mention baseline: is right
+    counts: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+
+def mentions_seen(text: Text, words: Words) -> Mentions | None:
+    """A text's scored mentions as a batch shows its words; None if no mentions were noted."""
+    noted = mentions_of(text)
+    if noted is None:
+        return None
+    strings, whole = noted
+    place = {source: word for word, source in enumerate(words.source) if source >= 0}
+    seen = replace(whole, mentions=tuple(mention for mention in whole.mentions if mention.head in place))
+    rows = scored(seen)
+    heads, of = np.unique(np.array([mention.head for mention in seen.mentions], dtype=np.int64), return_inverse=True)
+    heading = of[:, None] == np.arange(len(heads))  # mention word
+    right = _by_word(antecedents(seen)[rows], heading)
+    chosen = np.stack([choose(strings, seen) for choose in BASELINES.values()], -1)  # mention baseline
+    return Mentions(
+        words=np.array([place[head] for head in heads.tolist()], dtype=np.int64),
+        head=of[rows],
+        kinds=tuple(seen.mentions[row].kind for row in rows),
+        candidates=_by_word(candidates(seen)[rows], heading),
+        right=right,
+        baselines=(chosen >= 0) & right[np.arange(len(rows))[:, None], of[chosen]] if len(rows) else chosen >= 0,
+        counts={
+            "mentions": len(whole.mentions),
+            "scored": len(rows),
+            "unscored": len(seen.mentions) - len(rows),
+            "unseen": len(whole.mentions) - len(seen.mentions),
+        },
+    )
+
+
+def _by_word(marked: Bools, heading: Bools) -> Bools:
+    """Which words head one of the marked mentions: [row, mention], [mention, word] -> [row, word]."""
+    return np.asarray(marked.astype(np.float32) @ heading > 0)
+
+
+def heads_right(weights: npt.NDArray[np.float32], mentions: Mentions) -> Bools:
+    """Whether the candidate that a head prefers is an antecedent, the earlier of equals: [head, word, word] -> [mention, direction, head]; not if all weights are 0."""
+    to, back = weights[:, mentions.head], weights.transpose(0, 2, 1)[:, mentions.head]
+    both = np.where(mentions.candidates, np.stack([to, back]), -np.inf)  # direction head mention word
+    right: Bools = mentions.right[np.arange(len(mentions)), both.argmax(-1)] & (
+        both.max(-1) > 0
+    )  # direction head mention
+    return right.transpose(2, 0, 1)
+
+
+@dataclass
+class AntecedentState(State):
+    """Sums by kind of mention, counts, and the batch that is under way."""
+
+    right: Tally  # kind: sums of attlas.stats.clustered; answers are direction layer head
+    counts: Tally
+    n_layers: int = field(default=0, metadata={"parameter": True})
+    n_heads: int = field(default=0, metadata={"parameter": True})
+    pending: list[Bools] = field(default_factory=list, metadata={"parameter": True})  # layer: mention direction head
+
+
+@dataclass(frozen=True, kw_only=True)
+class AntecedentCounts(Measure[AntecedentState]):
+    """How often the head word of a mention attends most, of all its candidates' head words, to that of an antecedent; beside three baselines.
+
+    Clark et al. 2019, section 4.2; their code was not released, so that candidates are ours: see `attlas.coreference.baselines`. Direction `to` is the mention that
+    attends to the candidate, `from` the candidate that attends to the mention. Intervals are of 95 % over texts. A mention whose head word was cut off is
+    `unseen`; one without an antecedent among those seen is `unscored`.
+    """
+
+    name: ClassVar[str] = "antecedents"
+
+    def start(self, model: Shape) -> AntecedentState:
+        answers = len(DIRECTIONS) * model.n_layers * model.n_heads
+        return AntecedentState(Tally(width(answers, len(BASELINES))), Tally(1), model.n_layers, model.n_heads)
+
+    def update(self, state: AntecedentState, layer: Attention) -> None:
+        texts = layer.batch.once("antecedents", lambda: _texts(layer.batch))
+        if layer.index == 0:
+            state.pending = []
+        hits = [np.zeros((0, len(DIRECTIONS), layer.n_heads), dtype=bool)]
+        for number, mentions in enumerate(texts):
+            if mentions is not None and len(mentions):
+                weights = between_words(layer, number, mentions.words).detach().float().cpu().numpy()
+                hits.append(heads_right(weights, mentions))
+        state.pending.append(np.concatenate(hits))
+        if layer.index == state.n_layers - 1:
+            self._finish(state, layer.batch, texts)
+
+    def _finish(self, state: AntecedentState, batch: Batch, texts: Sequence[Mentions | None]) -> None:
+        """Add the batch to the sums."""
+        answers = np.stack(state.pending, 2)  # mention direction layer head
+        state.pending = []
+        found = [mentions for mentions in texts if mentions is not None]
+        for mentions in found:
+            state.counts.add(list(mentions.counts), np.array([[count] for count in mentions.counts.values()]))
+        state.counts.add(["texts", "texts_without_mentions"], np.array([[len(texts)], [len(texts) - len(found)]]))
+        if not len(answers):
+            return
+        kinds = [kind for mentions in found for kind in mentions.kinds]
+        lengths = [0 if mentions is None else len(mentions) for mentions in texts]
+        places = np.repeat(np.array(batch.places, dtype=np.int64), lengths)
+        answers, baselines = answers.reshape(len(answers), -1), np.concatenate([each.baselines for each in found])
+        add_cases(state.right, ["all"] * len(kinds), places, answers, baselines)
+        add_cases(state.right, kinds, places, answers, baselines)
+
+    def result(self, state: AntecedentState) -> dict[str, pd.DataFrame]:
+        layers, heads = state.n_layers, state.n_heads
+        answers = len(DIRECTIONS) * layers * heads
+        rows, controls = [], []
+        for kind in (kind for kind in ALL_KINDS if kind in state.right.rows):
+            shares = Shares(state.right.rows[kind], answers, len(BASELINES))
+            size = (shares.cases, shares.texts)
+            for answer, accuracy in enumerate(shares.answers):
+                direction, layer, head = np.unravel_index(answer, (len(DIRECTIONS), layers, heads))
+                rows.append((layer, head, kind, DIRECTIONS[direction], accuracy, *shares.interval(answer), *size))
+            for number, name in enumerate(BASELINES):
+                controls.append((kind, name, shares.baselines[number], *shares.baseline_interval(number), *size))
+        counts = [int(state.counts.rows[name][0]) if name in state.counts.rows else 0 for name in COUNTS]
+        return {
+            "antecedents": pd.DataFrame(rows, columns=list(_HEADS)),
+            "antecedents_baselines": pd.DataFrame(controls, columns=list(_BASELINES)),
+            "antecedents_sums": sums_frame(state.right, "kind"),
+            "antecedents_counts": pd.DataFrame({"count": COUNTS, "n": counts}),
+        }
+
+
+def _texts(batch: Batch) -> list[Mentions | None]:
+    return [mentions_seen(text, words) for text, words in zip(batch.texts, batch.words, strict=True)]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The best head for all mentions and for each kind: its number among all answers, and that of the best of the other direction."""
+
+    to: dict[str, int]  # kind: the head whose mentions attend most to an antecedent
+    back: dict[str, int]  # kind: the head whose antecedents attend most to the mention
+
+
+def choose_heads(sums: pd.DataFrame, shape: tuple[int, int]) -> Chosen:
+    """The best heads, from the table `antecedents_sums`; `shape` is (layers, heads)."""
+    size, shares = shape[0] * shape[1], _shares(sums, shape)
+    if ALL not in shares:
+        raise CorpusError(f"no mention {WITHOUT}")
+    to = {kind: best(found.answers[:size].reshape(shape)) for kind, found in shares.items()}
+    back = {kind: size + best(found.answers[size:].reshape(shape)) for kind, found in shares.items()}
+    return Chosen(to, back)
+
+
+def score_heads(chosen: Chosen, sums: pd.DataFrame, shape: tuple[int, int]) -> pd.DataFrame:
+    """Chosen heads and the baselines on the counts of other documents: a row for each and each kind of mention."""
+    rows: list[dict[str, Any]] = []
+    shares = _shares(sums, shape)
+    for kind in (kind for kind in (ALL, *KINDS) if kind in shares):
+        found = shares[kind]
+        rows.append(_head("head", kind, found, chosen.to[ALL], shape))
+        if kind != ALL and kind in chosen.to:
+            rows.append(_head("head_by_kind", kind, found, chosen.to[kind], shape))
+        rows.append(_head("head_back", kind, found, chosen.back[ALL], shape))
+        rows += [_baseline(name, number, kind, found) for number, name in enumerate(BASELINES)]
+    if not rows:
+        raise CorpusError(f"no mention {WITHOUT}")
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _shares(sums: pd.DataFrame, shape: tuple[int, int]) -> dict[str, Shares]:
+    return shares_of(sums, "kind", len(DIRECTIONS) * shape[0] * shape[1], len(BASELINES))
+
+
+def _head(who: str, kind: str, shares: Shares, answer: int, shape: tuple[int, int]) -> dict[str, Any]:
+    direction, layer, head = (int(part) for part in np.unravel_index(answer, (len(DIRECTIONS), *shape)))
+    low, high = shares.interval(answer)
+    gap, gap_low, gap_high = shares.difference(answer, list(BASELINES).index("rules"))
+    return {
+        "who": who,
+        "kind": kind,
+        "accuracy": float(shares.answers[answer]),
+        "low": low,
+        "high": high,
+        "n": shares.cases,
+        "texts": shares.texts,
+        "layer": layer,
+        "head": head,
+        "direction": DIRECTIONS[direction],
+        "difference": gap,
+        "difference_low": gap_low,
+        "difference_high": gap_high,
+    }
+
+
+def _baseline(who: str, number: int, kind: str, shares: Shares) -> dict[str, Any]:
+    low, high = shares.baseline_interval(number)
+    size = {"n": shares.cases, "texts": shares.texts}
+    return {"who": who, "kind": kind, "accuracy": float(shares.baselines[number]), "low": low, "high": high, **size}

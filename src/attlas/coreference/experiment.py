@@ -1,0 +1,43 @@
+"""Coreference: the fields of the experiment behind `attlas probe coreference`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attlas.experiments.experiment import Experiment
+from attlas.support.options import MODEL, ModelLike, TextsLike, given, opening, option
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Coreference(Experiment):
+    """Which head finds the antecedents of mentions?
+
+    The head that finds antecedents best is chosen on some documents and scored on others, next to
+    the nearest mention, the same head word, rules, and random weights (Clark et al. 2019).
+    """
+
+    name: ClassVar[str] = "coreference"
+    resolves: ClassVar[str] = "work:resolve"
+
+    train: TextsLike = given(
+        "Documents to choose heads on: .conllu with Entity=, LitBank's .conll, GAP's .tsv.",
+        flags=("--train", "--data"),
+    )
+    test: TextsLike | None = given("Documents to score them on (default: a fifth of train).", None)
+    model: ModelLike | None = given(
+        "Folder, Hub ID or embedded:long (default: the embedded model).", None, opened_by=MODEL
+    )
+    tokens: int | None = option(
+        128,
+        "Split documents between sentences into windows of this many tokens (0: the model's own).",
+        at_least=0,
+    )
+    seed: int = option(0, "Random seed.", at_least=0)
+    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+    allow_pickle: bool = opening(False, "Also read pickled weights, which can run code: only if you trust them.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tokens == 0:  # the model's own length is None
+            object.__setattr__(self, "tokens", None)

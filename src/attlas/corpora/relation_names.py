@@ -1,0 +1,55 @@
+"""What the identifiers of relations mean, read from a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from attlas.corpora.corpus import BadRow
+from attlas.corpora.layouts.base import inside, name_of
+from attlas.corpora.rows import jsonl_rows, opened
+from attlas.support.errors import CorpusError
+
+
+def relation_names(path: str | Path) -> dict[str, str]:
+    """What relations' ids mean, from a file: .jsonl with `relation` and `title`, or .json that maps ids to names or to lists with the name first; also .gz."""
+    path = Path(path).expanduser()
+    ending = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    if ending in (".jsonl", ".ndjson"):
+        names = dict(_titles(path))
+    elif ending == ".json":
+        names = _mapped(path)
+    else:
+        raise CorpusError(
+            f"{path} ends in {ending or 'nothing'!r}; names of relations are .jsonl with 'relation' and 'title', or .json from id to name (also .gz)"
+        )
+    if not names:
+        raise CorpusError(f"{path} names no relations; it is empty")
+    return names
+
+
+def _titles(path: Path) -> Iterator[tuple[str, str]]:
+    """(relation, title) of each line."""
+    for where, row in jsonl_rows(path):
+        if isinstance(row, BadRow):
+            raise row.error()
+        if not isinstance(row, Mapping):
+            continue  # jsonl_rows has nothing else
+        with inside(where):
+            names = name_of(row, "relation"), name_of(row, "title")
+        yield names
+
+
+def _mapped(path: Path) -> dict[str, str]:
+    """The names in a mapping from ids to names, or to lists that begin with them."""
+    with opened(path) as file:
+        try:
+            content = json.load(file)
+        except (ValueError, RecursionError) as error:
+            raise CorpusError(f"{path} is not JSON ({str(error) or type(error).__name__})") from error
+    if not isinstance(content, dict):
+        raise CorpusError(f"{path} is a JSON {type(content).__name__}; it must map relations to their names")
+    first = {key: value[0] if isinstance(value, list) and value else value for key, value in content.items()}
+    with inside(str(path)):
+        return {relation: name_of(first, relation) for relation in first}

@@ -1,0 +1,1 @@
+"""What is made of passes: experiments, their result folders and caches."""

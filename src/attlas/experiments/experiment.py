@@ -1,0 +1,88 @@
+"""An experiment is a frozen record of its inputs and options; what it does stands in its package.
+
+>>> from dataclasses import dataclass
+>>> from attlas.support.options import option
+>>> @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+... class Toy(Experiment):
+...     draws: int = option(10, "Number of draws.", at_least=1)
+>>> Toy(draws=5.0)
+Toy(draws=5)
+>>> Toy(draws=0)
+Traceback (most recent call last):
+    ...
+attlas.support.errors.AttlasError: draws is 0; it must be a whole number at least 1
+"""
+
+from __future__ import annotations
+
+import importlib
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from attlas.support.options import Given, Opening, Option, checked, declared, types_of
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Experiment:
+    """The base of all experiments: a subclass declares its fields and says what it is called."""
+
+    name: ClassVar[str] = ""  # the kind of its result folder
+    does: ClassVar[str] = "work:run"  # the function that runs it, in its package
+    resolves: ClassVar[str] = ""  # one that completes its opened inputs, as a test set from train
+
+    def __post_init__(self) -> None:
+        hints = types_of(type(self))
+        for name, about in declared(self).items():
+            if isinstance(about, Option):
+                value = checked(name, getattr(self, name), hints[name], about)
+                object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        values = (f"{name}={reprlib.repr(getattr(self, name))}" for name in declared(self))
+        return f"{type(self).__name__}({', '.join(values)})"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The plain values that its identity contains, by name."""
+        return {
+            name: getattr(self, name)
+            for name, about in declared(self).items()
+            if isinstance(about, Option) and not isinstance(about, Opening)
+        }
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Its inputs as they were given, by name."""
+        return {
+            name: getattr(self, name)
+            for name, about in declared(self).items()
+            if isinstance(about, Given)
+        }
+
+    def openings(self, of: str) -> dict[str, Any]:
+        """How inputs of a kind are opened: arguments of what opens them."""
+        return {
+            name: getattr(self, name)
+            for name, about in declared(self).items()
+            if isinstance(about, Opening) and about.of == of
+        }
+
+    def part(self, place: str) -> Any:
+        """A function of its package by its place there, `module:function`."""
+        module, _, name = place.partition(":")
+        package = type(self).__module__.rpartition(".")[0]
+        return getattr(importlib.import_module(f"{package}.{module}"), name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What an experiment has made: tables (frames), `result` (what --json prints), and the rest."""
+
+    tables: Mapping[str, Any]
+    result: Mapping[str, Any]
+    counts: Mapping[str, int] = field(default_factory=dict)  # read, truncated, excluded
+    files: Mapping[str, Any] = field(default_factory=dict)  # name -> a thing with `save(folder)`
+    controls: Sequence[tuple[str, str, str]] = ()  # table, column, the column of its control
+    about: Mapping[str, Any] = field(default_factory=dict)  # further entries of the manifest

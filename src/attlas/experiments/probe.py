@@ -1,0 +1,39 @@
+"""One pass of a corpus for a probe: kept in a cache, or as long as its result is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from attlas.core.measure import Measure
+from attlas.core.text import Text
+from attlas.models import Model
+from attlas.studies import Study, study
+from attlas.support.fingerprint import fingerprint, source_digest
+
+
+class Probe(BaseEstimator):  # type: ignore[misc]
+    """An estimator that holds a model; a clone shares it."""
+
+    def __sklearn_clone__(self) -> Probe:
+        return type(self)(**self.get_params(deep=False))
+
+
+def pass_of(
+    model: Model,
+    texts: Sequence[Text],
+    measure: Measure[Any],
+    cache: str | Path | None,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> Study:
+    """A study of one measure over texts; found again or resumed in the cache, if there is one."""
+    out = None
+    if cache is not None:
+        out = Path(cache).expanduser() / fingerprint(
+            ("pass", model, texts, measure, source_digest())
+        )
+    return study(model, list(texts), [measure], out, workers=workers, progress=progress)

@@ -1,0 +1,276 @@
+"""run: one driver for all experiments: check, identify, find or run, write the result folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Set
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attlas.corpora.sources import check_source, files_of
+from attlas.experiments.experiment import Experiment, Outcome
+from attlas.models.sources import folder_of
+from attlas.studies.folder import (
+    COMPLETE,
+    FILES,
+    FORMAT,
+    RESULT,
+    SOURCE,
+    TABLES,
+    Folder,
+    read_manifest,
+)
+from attlas.studies.opened import Study, in_folder
+from attlas.support.errors import StudyError
+from attlas.support.files import write_errors, write_json
+from attlas.support.fingerprint import File, fingerprint, source_digest, versions
+from attlas.support.json import to_json
+from attlas.support.options import MODEL, Given, declared
+
+if TYPE_CHECKING:
+    from attlas.experiments.workspace import Workspace
+
+OPENED_FROM = "opened_from"
+ENGINES = ("local",)
+
+
+def run(
+    experiment: Experiment,
+    out: str | Path | None = None,
+    *,
+    workers: int | None = None,
+    engine: str = "local",
+    fresh: bool = False,
+    cache: str | Path | None = None,
+    keep_states: bool = False,
+    progress: bool | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Study:
+    """Run an experiment, or open its finished folder; `result` has its numbers, `table` its tables.
+
+    Killed anywhere and run again, it resumes. `cache` is a folder that experiments may share;
+    `fresh` clears what an earlier run wrote to `out`. Without `out` the result lives in a temporary
+    folder as long as it is used.
+    """
+    _check_how(workers, engine)
+    for name, value in experiment.inputs.items():
+        if not _is_model(experiment, name):
+            check_source(value)
+
+    def go(path: Path) -> Study:
+        place = Folder(path, experiment.name)
+        finished = None if fresh else _finished(place, experiment)
+        if finished is not None:
+            return finished
+        shared = None if cache is None else Path(cache).expanduser()
+        if shared is not None and shared.resolve().is_relative_to(path.resolve()):
+            raise StudyError(f"the cache {shared} is inside the result folder; choose another")
+        from attlas.experiments.workspace import Workspace  # torch begins here
+
+        work = Workspace(
+            place,
+            cache=shared,
+            workers=workers,
+            engine=engine,
+            progress=progress,
+            say=say,
+        )
+        return _run(experiment, work, fresh, keep_states)
+
+    return in_folder(out, go)
+
+
+def _check_how(workers: int | None, engine: str) -> None:
+    if workers is not None and workers < 1:
+        raise StudyError(f"workers is {workers}; it must be at least 1")
+    if engine not in ENGINES:
+        raise StudyError(f"engine is {engine!r}; it must be {' or '.join(ENGINES)}")
+
+
+def _opener(experiment: Experiment, name: str) -> str:
+    about = declared(experiment)[name]
+    assert isinstance(about, Given)
+    return about.opened_by
+
+
+def _is_model(experiment: Experiment, name: str) -> bool:
+    return _opener(experiment, name) == MODEL
+
+
+def _run(experiment: Experiment, work: Workspace, fresh: bool, keep_states: bool) -> Study:
+    began = time.perf_counter()
+    work.place.refuse_foreign() if fresh else read_manifest(work.place.path)
+    files = input_files(experiment)
+    opened = open_inputs(experiment, work)
+    known = {name: work.identity(value) for name, value in opened.items()}
+    identity = identify(experiment, known)
+    if input_files(experiment) != files:
+        raise StudyError("an input changed while it was read; run the same command again")
+    details = {name: parts for name, parts in known.items() if isinstance(parts, Mapping)}
+    with work.place.claim(identity, fresh, details) as found:
+        if found is not None:
+            return Study(work.place.path, found)
+        outcome = experiment.part(experiment.does)(experiment, work, **opened)
+        about = _about(experiment, opened, known, outcome)
+        about[OPENED_FROM] = files
+        about["seconds"] = round(time.perf_counter() - began, 3)
+        _write(work.place, outcome, about, keep_states)
+    return Study.open(work.place.path)
+
+
+def open_inputs(experiment: Experiment, work: Workspace) -> dict[str, Any]:
+    """Open every input by what its field names, and complete those that are not given."""
+    opened = open_texts(experiment)
+    if experiment.resolves:
+        opened = experiment.part(experiment.resolves)(experiment, opened)
+    for name, value in experiment.inputs.items():
+        if _is_model(experiment, name):
+            opened[name] = work.load(value, **experiment.openings("model"))
+    return opened
+
+
+def open_texts(experiment: Experiment) -> dict[str, Any]:
+    """Open every input but models; one that is not given stays None."""
+    opened: dict[str, Any] = {}
+    for name, value in experiment.inputs.items():
+        if not _is_model(experiment, name):
+            opener = experiment.part(_opener(experiment, name))
+            how = experiment.openings("texts")
+            opened[name] = None if value is None else opener(value, **how)
+    return opened
+
+
+def identify(experiment: Experiment, known: Mapping[str, Any]) -> dict[str, str]:
+    """Each input and option with its fingerprint, and the code that computes."""
+    return {
+        **{
+            name: fingerprint(parts) if isinstance(parts, Mapping) else parts
+            for name, parts in known.items()
+        },
+        **_plain_identity(experiment),
+    }
+
+
+def _plain_identity(experiment: Experiment) -> dict[str, str]:
+    """Options and code: the part of the identity that needs no input. A plug-in's code counts."""
+    options = {name: fingerprint(value) for name, value in experiment.options.items()}
+    return {**options, SOURCE: fingerprint((source_digest(), type(experiment)))}
+
+
+def identity_of(experiment: Experiment) -> dict[str, str]:
+    """The identity that a run would have: inputs are opened, nothing is run."""
+    from attlas.experiments.workspace import Workspace
+
+    work = Workspace(Folder(Path(), experiment.name), progress=False)
+    opened = open_inputs(experiment, work)
+    return identify(experiment, {name: work.identity(value) for name, value in opened.items()})
+
+
+def input_files(experiment: Experiment) -> dict[str, str]:
+    """Each input that is made of local files, by these files and how they are opened."""
+    out = {}
+    for name, value in experiment.inputs.items():
+        is_model = _is_model(experiment, name)
+        if is_model:
+            folder = folder_of(value)
+            files = None if folder is None else [folder]
+        else:
+            files = [] if value is None else files_of(value)
+        if files is None:
+            continue
+        how = experiment.openings("model" if is_model else "texts")
+        named = str(value) if not files or str(value).startswith("embedded:") else None
+        content = [(None if is_model else path.name, File(path)) for path in files]  # ids
+        out[name] = fingerprint((named, content, how))
+    return out
+
+
+def _finished(place: Folder, experiment: Experiment) -> Study | None:
+    """The finished result of the same files, opened the same way: no model is loaded."""
+    manifest = read_manifest(place.path)
+    if manifest is None or manifest["attlas"] < FORMAT or manifest["status"] != COMPLETE:
+        return None
+    if manifest["kind"] != place.kind or OPENED_FROM not in manifest:
+        return None
+    plain = _plain_identity(experiment)
+    if any(manifest["identity"].get(name) != value for name, value in plain.items()):
+        return None
+    files, others = input_files(experiment), manifest[OPENED_FROM]
+    rest = {name for name in experiment.inputs if name not in files or name not in others}
+    if any(files[name] != others[name] for name in set(files) - rest):
+        return None
+    if rest and not _are_texts_of(experiment, rest, manifest["identity"]):
+        return None
+    place.check_files(manifest)
+    return Study(place.path, manifest)
+
+
+def _are_texts_of(experiment: Experiment, names: Set[str], identity: Mapping[str, str]) -> bool:
+    """Whether inputs that are texts in memory have the content that an identity says."""
+    if any(_is_model(experiment, name) for name in names):
+        return False
+    opened = open_texts(experiment)
+    if experiment.resolves:
+        opened = experiment.part(experiment.resolves)(experiment, opened)
+    return all(fingerprint(opened[name]) == identity.get(name) for name in opened)
+
+
+def _about(
+    experiment: Experiment, opened: Mapping[str, Any], known: Mapping[str, Any], outcome: Outcome
+) -> dict[str, Any]:
+    """What the manifest says of inputs, options and counts."""
+    from attlas.models import Model
+    from attlas.studies.run import about_model
+
+    models = {name: one for name, one in opened.items() if isinstance(one, Model)}
+    first = next(iter(models), "")
+    names = [name for name in experiment.inputs if not _is_model(experiment, name)]
+    corpus = next((name for name in reversed(names) if opened[name] is not None), "")
+    given = next((name for name in reversed(names) if experiment.inputs[name] is not None), "")
+    return {
+        "model": about_model(models[first], known[first]["weights"]) if models else None,
+        "corpus": {
+            "name": source_name(experiment.inputs.get(given)),
+            "fingerprint": known.get(corpus),
+            "labels": {},
+        },
+        "measures": {experiment.name: str(experiment.options)},
+        "inputs": {
+            name: {"name": models[name].name if name in models else source_name(value)}
+            for name, value in experiment.inputs.items()
+        },
+        "counts": dict(outcome.counts),
+        "controls": [list(one) for one in outcome.controls],
+        "seed": experiment.options.get("seed", 0),
+        "versions": versions(),
+        **outcome.about,
+    }
+
+
+def source_name(source: Any) -> str:
+    """What an input is called in a manifest."""
+    name = str(getattr(source, "name", source if isinstance(source, str | Path) else "texts"))
+    return name if name.startswith(("embedded:", "synthetic")) else Path(name).name
+
+
+def _write(place: Folder, outcome: Outcome, about: Mapping[str, Any], keep_states: bool) -> None:
+    """Stage tables, result and files, then publish them together."""
+    from attlas.studies.run import table_kind
+    from attlas.studies.store import arrow, write_parquet
+
+    shape = (
+        (0, 0)
+        if about["model"] is None
+        else (about["model"]["n_layers"], about["model"]["n_heads"])
+    )
+    tables = {}
+    with place.staging() as stage, write_errors(place.path):
+        (stage / TABLES).mkdir()
+        for name, frame in outcome.tables.items():
+            rows = write_parquet(stage / TABLES / f"{name}.parquet", [arrow(frame)])
+            tables[name] = {"rows": rows, "kind": table_kind(frame, *shape)}
+        write_json(stage / RESULT, to_json(outcome.result))
+        for name, thing in outcome.files.items():
+            (stage / FILES).mkdir(exist_ok=True)
+            thing.save(stage / FILES / name)
+        place.publish(stage, {**about, "tables": tables}, keep_states)

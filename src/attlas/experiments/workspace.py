@@ -1,0 +1,207 @@
+"""Workspace: all that an experiment may touch beyond its fields; what it makes is found again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from attlas.core.measure import Measure
+from attlas.core.text import Text
+from attlas.experiments.cache import MISSING, Cache
+from attlas.models import Model, load
+from attlas.studies.folder import PARTS, DamagedError, Folder, clear
+from attlas.studies.opened import Study
+from attlas.studies.run import Hashed, pass_over
+from attlas.support.errors import LockedError, StudyError
+from attlas.support.fingerprint import fingerprint, source_digest
+from attlas.support.machine import cores, one_thread
+from attlas.support.processes import run_in_processes
+from attlas.support.progress import Report, progress_bar
+
+if TYPE_CHECKING:
+    from attlas.experiments.experiment import Experiment
+
+Line = Callable[[str], None]
+
+
+class Workspace:
+    """Models, passes and other costly values of one run, each made once.
+
+    A killed run leaves what it made in the folder's states (or in the user's `cache`); the next
+    run of the same inputs finds it there.
+    """
+
+    def __init__(
+        self,
+        place: Folder,
+        *,
+        cache: Path | None = None,
+        workers: int | None = None,
+        engine: str = "local",
+        progress: bool | None = None,
+        say: Line | None = None,
+    ) -> None:
+        self.place, self.workers, self.engine = place, workers, engine
+        self._progress, self._say, self._user_cache = progress, say, cache
+        self._passes = place.states.folder if cache is None else cache
+        self._cache = Cache(self._passes)
+        self._models: dict[str, Model] = {}
+        self._known: dict[int, tuple[Any, Any]] = {}  # by id: the thing, and what it is known by
+        self._weights: dict[int, str] = {}  # by id of the network
+
+    def load(self, model: Any = None, **opening: Any) -> Model:
+        """Load a model once; asked again with the same options, it is the same object."""
+        if not isinstance(model, str | Path | None):
+            return load(model, **{"task": "auto", **opening})
+        key = fingerprint((None if model is None else str(model), opening))
+        if key not in self._models:
+            self._models[key] = load(model, **{"task": "auto", **opening})
+        return self._models[key]
+
+    def identity(self, thing: Any) -> Any:
+        """What a thing is known by: the parts of a model, the fingerprint of anything else.
+
+        Computed once per object, which must stay as it is. A model with random weights is known by
+        its origin and seed.
+        """
+        known = self._known.get(id(thing))
+        if known is None or known[0] is not thing:
+            known = thing, self._identity(thing)
+            self._known[id(thing)] = known
+        return known[1]
+
+    def _identity(self, thing: Any) -> Any:
+        if not isinstance(thing, Model):
+            return fingerprint(thing)
+        origin, weights = thing.origin, None
+        if origin is not None and id(origin[0]) in self._weights:
+            weights = fingerprint(("random", self._weights[id(origin[0])], origin[1]))
+        parts = thing.identity(weights)
+        self._weights[id(thing.network)] = parts["weights"]
+        return parts
+
+    def key(self, *things: Any) -> str:
+        """The fingerprint of things and of the code that computes; each object is hashed once."""
+        parts = [
+            self.identity(one) if isinstance(one, Model | list | tuple) else one for one in things
+        ]
+        return fingerprint((parts, source_digest()))
+
+    def study(self, model: Model, texts: Sequence[Text], measures: Sequence[Measure[Any]]) -> Study:
+        """One pass of texts through a model, resumed by shard, found again when it is complete."""
+        inputs = Hashed(model, self.identity(model), texts, self.identity(texts))
+        chosen = {measure.name: measure for measure in measures}
+        if len(chosen) < len(measures):
+            raise StudyError(
+                f"two measures have one name: {', '.join(one.name for one in measures)}"
+            )
+        folder = self._passes / self.key("study", model, texts, chosen)
+
+        def read() -> Study:
+            return pass_over(
+                inputs,
+                measures,
+                folder,
+                engine=self.engine,
+                workers=self.workers,
+                progress=self._progress,
+            )
+
+        while True:
+            try:
+                return read()
+            except DamagedError:  # made again, as any entry of a cache
+                clear(folder)
+                return read()
+            except LockedError:  # by another process that shares the cache
+                if self._user_cache is None:
+                    raise
+                time.sleep(0.2)
+
+    def cached(self, function: Callable[..., Any], *inputs: Any) -> Any:
+        """`function(*inputs)`, computed once for these inputs; it gets nothing else.
+
+        The function is one of a module; it returns a DataFrame, a mapping of arrays, or JSON.
+        """
+        key = self.key("cached", function, *inputs)
+        found = self._cache.find(key)
+        return self._cache.keep(key, function(*inputs)) if found is MISSING else found
+
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        jobs: Iterable[Any],
+        *,
+        processes: bool = False,
+        what: str = "working",
+    ) -> list[Any]:
+        """`function(job)` for each job, in threads or processes; each result is kept at once.
+
+        Jobs for processes are plain values. A killed run loses the jobs under way.
+        """
+        each = list(jobs)
+        keys = [self.key("cached", function, job) for job in each]
+        values = [self._cache.find(key) for key in keys]
+        missing = [number for number, value in enumerate(values) if value is MISSING]
+        workers = min(self.workers or cores(), max(1, len(missing)))
+        with self.progress(what, "jobs") as report:
+            report(len(each) - len(missing), len(each))
+            rest = [each[number] for number in missing]
+            run = run_in_processes if processes and workers > 1 else _in_threads
+            for done, (number, value) in enumerate(run(function, rest, workers), 1):
+                place = missing[number]
+                values[place] = self._cache.keep(keys[place], value)
+                report(len(each) - len(missing) + done, len(each))
+        return values
+
+    def run(self, name: str, experiment: Experiment) -> Study:
+        """Run an experiment inside this one, in a result folder of its own under `parts/NAME`."""
+        from attlas.experiments.run import run
+
+        return run(
+            experiment,
+            self.place.path / PARTS / name,
+            workers=self.workers,
+            engine=self.engine,
+            cache=self._user_cache,
+            progress=self._progress,
+            say=self._say,
+        )
+
+    @contextmanager
+    def progress(self, what: str, unit: str = "texts") -> Iterator[Report]:
+        """One bar for a long loop: call what it gives with (done, total)."""
+        with progress_bar(what, unit, wanted=self._progress) as report:
+            yield report
+
+    def log(self, line: str) -> None:
+        """Say what is done now: on the terminal, and with the time in the folder's `log.txt`."""
+        self.place.log(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}")
+        if self._say is not None:
+            self._say(line)
+        elif self._progress or (self._progress is None and sys.stderr.isatty()):
+            print(line, file=sys.stderr, flush=True)
+
+
+def _in_threads(
+    function: Callable[[Any], Any], jobs: Sequence[Any], workers: int
+) -> Iterator[tuple[int, Any]]:
+    """Each job's number and result, as they finish; the first failure ends all."""
+    with (
+        one_thread(),
+        ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+    ):
+        futures = {pool.submit(function, job): number for number, job in enumerate(jobs)}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

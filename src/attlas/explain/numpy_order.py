@@ -1,0 +1,104 @@
+"""The ranking of Hou's code: ties in the order in which numpy 1.21 leaves them."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from attlas.stats.rankings import Floats, Ints, cosine, jaccard, ranks_of, surplus
+
+_RUN = 16  # numpy's quicksort leaves runs of at most 17 to insertion sort
+
+
+@numba.njit(nogil=True, cache=True)
+def published(left: Floats, right: Floats, where: Ints, size: int, tops: tuple[int, int], rows: Ints) -> Floats:
+    """The same four in the published way, which ranks all `size` positions, those not in `where` as zeros: [row, metric].
+
+    `where` is the position of the item at each place on the left. Tau has no ties then, and overlap is the mean over all depths.
+    """
+    out = np.empty((rows.shape[0], 4))
+    one, two = np.zeros(size), np.zeros(size)
+    for item in range(where.size):
+        one[where[item]] = left[item]
+    first, singles, starts = ranks_of(descending(one)), np.arange(1, size + 1), np.arange(size)
+    places, tree = np.empty(size, dtype=np.int64), np.empty(size + 1, dtype=np.int64)
+    for row in range(rows.shape[0]):
+        for item in range(where.size):
+            two[where[item]] = right[rows[row, item]]
+        second = ranks_of(descending(two))
+        for position in range(size):
+            places[first[position]] = second[position]
+        out[row, 0] = cosine(left, right, rows[row])
+        out[row, 1] = surplus(places, singles, starts, singles, tree) / (size * (size - 1) / 2)
+        out[row, 2] = _mean_overlap(places, tree)
+        out[row, 3] = jaccard(tops[0], tops[1], rows[row])
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def _mean_overlap(places: Ints, deepest: Ints) -> float:
+    """The mean over all depths of the share of items that two rankings without ties have in common: overlap with p = 1."""
+    n = places.size
+    deepest[:] = 0
+    for item in range(n):
+        deepest[max(item, places[item])] += 1
+    common, total = 0, 0.0
+    for depth in range(1, n + 1):
+        common += deepest[depth - 1]
+        total += common / depth
+    return total / n
+
+
+@numba.njit(nogil=True, cache=True)
+def descending(values: Floats) -> Ints:
+    """The order of values, the highest first, with ties as `values.argsort()[::-1]` left them in numpy 1.21, on whatever machine.
+
+    That sort is not stable: a quicksort (Hoare) around the median of the first, middle and last, which is set aside next to last, with
+    insertion sort for short runs (and heapsort for hopeless ones, which we leave out). So which of many zeros comes first depends on all
+    other values. The numpy of today still does this for types without vector instructions, and for float64 what the processor is good at.
+    """
+    order = np.arange(values.size)
+    waiting = [(0, values.size - 1)]
+    while len(waiting) > 0:
+        first, last = waiting.pop()
+        if last - first < _RUN:
+            _insert(values, order, first, last)
+        else:
+            split = _split(values, order, first, last)
+            waiting.append((first, split - 1))
+            waiting.append((split + 1, last))
+    return order[::-1].copy()
+
+
+@numba.njit(nogil=True, cache=True)
+def _split(values: Floats, order: Ints, first: int, last: int) -> int:
+    """Put a pivot in its place between first and last, lower values before it and higher ones after it; its place."""
+    middle = first + (last - first) // 2
+    for low, high in ((first, middle), (middle, last), (first, middle)):
+        if values[order[high]] < values[order[low]]:
+            order[low], order[high] = order[high], order[low]
+    pivot = values[order[middle]]
+    order[middle], order[last - 1] = order[last - 1], order[middle]
+    up, down = first + 1, last - 2
+    while True:
+        while values[order[up]] < pivot:
+            up += 1
+        while pivot < values[order[down]]:
+            down -= 1
+        if up >= down:
+            break
+        order[up], order[down] = order[down], order[up]
+        up, down = up + 1, down - 1
+    order[up], order[last - 1] = order[last - 1], order[up]
+    return up
+
+
+@numba.njit(nogil=True, cache=True)
+def _insert(values: Floats, order: Ints, first: int, last: int) -> None:
+    """Sort the places from first to last by insertion."""
+    for place in range(first + 1, last + 1):
+        item, slot = order[place], place
+        while slot > first and values[item] < values[order[slot - 1]]:
+            order[slot] = order[slot - 1]
+            slot -= 1
+        order[slot] = item

@@ -1,0 +1,5 @@
+"""Fine-tuning: a classifier from a pretrained model and labelled texts."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,1 @@
+from .training import Finetuned as Finetuned, finetune as finetune

@@ -1,0 +1,1 @@
+"""Words, sentences, stop words, tags and phrases, found by rules and lists."""

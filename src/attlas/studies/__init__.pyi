@@ -1,0 +1,2 @@
+from .opened import Study as Study
+from .run import study as study

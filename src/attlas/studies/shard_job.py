@@ -1,0 +1,184 @@
+"""One shard through the model: cut into lanes that any workers may run, merged in order, written whole."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attlas.core.annotations import WHERE
+from attlas.core.attention import Attention
+from attlas.core.measure import Acted, ActingMeasure, LearningMeasure, Measure
+from attlas.core.states import State
+from attlas.models import Model
+from attlas.models.differentiate import differentiate
+from attlas.models.encode import Encoded
+from attlas.studies.engines import Task
+from attlas.studies.shards import Shard
+from attlas.studies.store import ShardStore
+from attlas.support.errors import AttlasError
+
+LANES = 4  # fixed, as shards are: how work is cut must not depend on who does it
+
+
+class ShardJob:
+    """The work of one shard. Batches are dealt to lanes in turn, so that lanes take about the same time."""
+
+    def __init__(
+        self,
+        model: Model,
+        measures: Sequence[Measure[Any]],
+        store: ShardStore,
+        shard: Shard,
+        key: str,
+        tell: Callable[[int], None],
+    ) -> None:
+        self.model, self.measures, self.store, self.shard, self.key, self.tell = (
+            model,
+            measures,
+            store,
+            shard,
+            key,
+            tell,
+        )
+        encoded = model.encode(shard.texts)
+        self.kept = [text for text in encoded if not all(text.special)]
+        self.empty = [text for text in encoded if all(text.special)]
+        groups = list(model.encoder.groups(self.kept))
+        self.lanes = [groups[lane::LANES] for lane in range(LANES) if groups[lane::LANES]] or [[]]
+        self.states: dict[int, dict[str, State]] = {}
+        self.acted: dict[str, Acted] = {}
+        self.lock = threading.Lock()
+
+    def tasks(self) -> list[Task]:
+        """What is to be done, a lane each; the lane that ends last finishes the shard."""
+        return [partial(self.run_lane, lane) for lane in range(len(self.lanes))]
+
+    def run_lane(self, lane: int, stop: threading.Event) -> None:
+        """Run the batches of one lane and, if it is the last, write the shard."""
+        states = {measure.name: measure.start(self.model) for measure in self.measures}
+        acting = [measure for measure in self.measures if isinstance(measure, ActingMeasure)]
+        if len(acting) < len(self.measures):
+            with self._reading(states) as read:
+                for group in self.lanes[lane]:
+                    if stop.is_set():
+                        return
+                    self._read(read, group)
+                    self.tell(0 if acting else len(group))
+        for group in self.lanes[lane] if acting else ():  # after the study's own pass, which must not see theirs
+            if stop.is_set():
+                return
+            self._read(partial(self._act, states, acting), group)
+            self.tell(len(group))
+        with self.lock:
+            self.states[lane] = states
+            last = len(self.states) == len(self.lanes)
+        if last:
+            self.finish()
+
+    @contextmanager
+    def _reading(self, states: dict[str, State]) -> Iterator[Callable[[Sequence[Encoded]], None]]:
+        """While open, a function that runs a group of texts; backward too if a measure learns from that."""
+        model, sink = self.model, partial(self._take, states)
+        learning = [measure for measure in self.measures if isinstance(measure, LearningMeasure)]
+        if not learning:
+            with model.reading(sink) as read:
+                yield lambda group: read(model.encoder.batch(group, model.device))
+            return
+
+        gradients = any(measure.needs_gradients for measure in learning)
+        weights = any(measure.needs_weights for measure in learning)
+
+        def learn(group: Sequence[Encoded]) -> None:
+            batch = model.classifying_encoder.batch(group, model.device)
+            learned = differentiate(model, batch, sink, gradients=gradients, weights=weights)
+            for measure in learning:
+                measure.learn(states[measure.name], learned)
+
+        yield learn
+
+    def _act(self, states: dict[str, State], acting: Sequence[ActingMeasure[Any]], group: Sequence[Encoded]) -> None:
+        """Let measures run the model themselves on a group of texts."""
+        for measure in acting:
+            batch = self.model.classifying_encoder.batch(group, self.model.device)
+            acted = measure.act(states[measure.name], self.model, batch)
+            with self.lock:
+                self.acted.setdefault(measure.name, Acted()).add(acted)
+
+    def _take(self, states: dict[str, State], layer: Attention) -> None:
+        for measure in self.measures:
+            measure.update(states[measure.name], layer)
+
+    def _read(self, read: Callable[[Any], Any], group: Sequence[Encoded]) -> None:
+        try:
+            read(group)
+        except AttlasError as error:
+            named = ", ".join(text.text.id[:80] for text in group[:3])
+            raise type(error)(f"{error} (texts {named}{' ...' if len(group) > 3 else ''})") from error
+
+    def finish(self) -> None:
+        """Merge the lanes in order and write the shard: states, rows of streamed tables, and what was left out."""
+        states = self.states[0]
+        for lane in range(1, len(self.lanes)):
+            states = {m.name: m.merge(states[m.name], self.states[lane][m.name]) for m in self.measures}
+        quarantine: list[dict[str, Any]] = [
+            {"place": place, "id": row.id, "where": row.where, "reason": row.reason} for place, row in self.shard.bad
+        ]
+        quarantine += [
+            {
+                "place": text.place,
+                "id": text.text.id,
+                "where": _where(text),
+                "reason": "the tokenizer makes no token of it",
+            }
+            for text in self.empty
+        ]
+        counts = {
+            "read": self.shard.n_rows,
+            "analysed": len(self.kept),
+            "quarantined": len(quarantine),
+            "truncated": sum(text.cut > 0 for text in self.kept),
+            "tokens": sum(map(len, self.kept)),
+            "tokens_cut": sum(text.cut for text in self.kept),
+        }
+        found = {text.place: text for text in self.kept}
+        for name, acted in self.acted.items():
+            counts |= {what: acted.counts[what] for what in sorted(acted.counts)}
+            quarantine += [
+                {
+                    "place": place,
+                    "id": found[place].text.id,
+                    "where": _where(found[place]),
+                    "measure": name,
+                    "reason": reason,
+                }
+                for place, reason in acted.left_out
+            ]
+        arrays = {f"{name}/{key}": array for name, state in states.items() for key, array in state.arrays().items()}
+        rows = {name: part.frame() for state in states.values() for name, part in state.streamed().items()}
+        record = {"counts": counts, "quarantine": sorted(quarantine, key=lambda row: row["place"])}
+        self.store.write(self.shard.index, self.key, record, arrays, {"texts": self._texts(), **rows})
+        self.tell(counts["quarantined"])
+
+    def _texts(self) -> pd.DataFrame:
+        """The table `texts`: one row a text."""
+        texts = self.kept
+        return pd.DataFrame(
+            {
+                "text": [text.text.id for text in texts],
+                "place": np.array([text.place for text in texts], dtype=np.int64),
+                "label": np.array([text.text.label for text in texts], dtype=object),
+                "tokens": np.array([len(text) for text in texts], dtype=np.int64),
+                "cut": np.array([text.cut for text in texts], dtype=np.int64),
+                "content": [text.text.text for text in texts],
+            }
+        )
+
+
+def _where(text: Encoded) -> str:
+    return str(text.text.annotations.get(WHERE, ""))

@@ -1,0 +1,32 @@
+"""What the machine offers, and how much of it one computation takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread: torch in the calling thread, BLAS in the whole process.
+
+    How many threads multiply a matrix can change the last bit of the result, which then follows the
+    machine's number of cores. A library that is loaded meanwhile is not held. BLAS has one setting
+    for all threads of a process: it is that of the thread which set it first, until that leaves.
+    """
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    with threadpool_limits(1, "blas"):
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)

@@ -1,0 +1,198 @@
+"""What may be given to an experiment: its inputs, its options, and the values they may take.
+
+An experiment is a frozen dataclass whose fields are made with `given`, `option` and `opening`. From
+these its Python arguments, its command line, its checks and its identity follow.
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from attlas.support.errors import AttlasError, MeasureError
+
+TextsLike = Any  # what `attlas.read` takes: a file, a list of Texts, a DataFrame, ...
+ModelLike = Any  # what `attlas.load` takes: a folder, a Hub ID, (model, tokenizer), a Model
+
+CONVENTIONS = ("sound", "published")  # published: a paper's own way, where it is unsound
+
+_KEY = "attlas"  # in the metadata of a field
+
+
+def check_convention(convention: str) -> None:
+    """Refuse what is not a convention."""
+    if convention not in CONVENTIONS:
+        raise MeasureError(f"convention is {convention!r}; it must be {' or '.join(CONVENTIONS)}")
+
+
+@dataclass(frozen=True)
+class Given:
+    """An input, known by its content. `opened_by` is a function in its experiment's package."""
+
+    help: str
+    opened_by: str
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Option:
+    """A plain value, with its domain."""
+
+    help: str
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    choices: tuple[Any, ...] | None = None
+    flags: tuple[str, ...] = ()
+
+    @property
+    def domain(self) -> str:
+        """Which values it may take, in words; empty if any."""
+        if self.choices is not None:
+            return " or ".join(map(str, self.choices))
+        ends = {
+            "at least": self.at_least,
+            "above": self.above,
+            "at most": self.at_most,
+            "below": self.below,
+        }
+        return " and ".join(f"{name} {end}" for name, end in ends.items() if end is not None)
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value is in the domain."""
+        return (
+            (self.choices is None or value in self.choices)
+            and (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.at_most is None or value <= self.at_most)
+            and (self.below is None or value < self.below)
+        )
+
+
+@dataclass(frozen=True)
+class Opening(Option):
+    """How an input is opened: an option of the verb that the identity leaves out."""
+
+    of: str = "model"  # the inputs that it opens: `model`, or `texts`
+
+
+MODEL = "model"  # opened by `attlas.load`
+
+
+def given(
+    help: str, default: Any = MISSING, *, opened_by: str = "work:read", flags: Sequence[str] = ()
+) -> Any:
+    """Declare an input, known by its content; `opened_by` is `work:FUNCTION`, or `model`."""
+    metadata = {_KEY: Given(help, opened_by, tuple(flags))}
+    return field(default=default, metadata=metadata)
+
+
+def option(default: Any, help: str, *, flags: Sequence[str] = (), **domain: Any) -> Any:
+    """Declare a plain value: `at_least`, `above`, `at_most`, `below` and `choices` bound it."""
+    return field(default=default, metadata={_KEY: Option(help, flags=tuple(flags), **domain)})
+
+
+def opening(default: Any, help: str, *, of: str = "model", **domain: Any) -> Any:
+    """Declare how inputs are opened; what counts is the opened content, not this."""
+    return field(default=default, metadata={_KEY: Opening(help, of=of, **domain)})
+
+
+def declared(experiment: Any) -> dict[str, Given | Option]:
+    """The declaration of every field of an experiment, by name."""
+    found = {}
+    for one in fields(experiment):
+        about = one.metadata.get(_KEY)
+        if about is None:
+            raise TypeError(f"{one.name} is not declared; use given(), option() or opening()")
+        found[one.name] = about
+    return found
+
+
+def is_required(one: Field[Any]) -> bool:
+    """Whether a field has no default."""
+    return one.default is MISSING and one.default_factory is MISSING
+
+
+def types_of(experiment: type) -> Mapping[str, Any]:
+    """The type of every field of an experiment's class."""
+    return get_type_hints(experiment)
+
+
+def checked(name: str, value: Any, hint: Any, about: Option) -> Any:
+    """Convert a value to its field's type and refuse one outside the domain.
+
+    >>> checked("min_cases", 10.0, int, Option("", at_least=1))
+    10
+    >>> checked("scales", "1,10", tuple[float, ...], Option("", above=0))
+    (1.0, 10.0)
+    """
+    converted = _converted(value, hint)
+    each = converted if isinstance(converted, tuple) else (converted,)
+    if converted is not None and (
+        converted is _WRONG or any(one is _WRONG or not about.holds(one) for one in each)
+    ):
+        wanted = " ".join(part for part in (_named(hint), about.domain) if part)
+        raise AttlasError(f"{name} is {value!r}; it must be {wanted}")
+    return converted
+
+
+_WRONG = object()
+
+
+def _converted(value: Any, hint: Any) -> Any:
+    """A value as a type has it; `_WRONG` if it cannot be."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if value is None:
+        return None if type(None) in kinds else _WRONG
+    kind = next(one for one in kinds if one is not type(None))
+    if get_origin(kind) is tuple:
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, Sequence):
+            return _WRONG
+        inner = get_args(kind)[0]
+        plain = (part.strip() if isinstance(part, str) else part for part in parts)
+        return tuple(_converted(part, inner) for part in plain)
+    return _PLAIN[kind](value) if kind in _PLAIN else value
+
+
+def _whole(value: Any) -> Any:
+    try:
+        if isinstance(value, bool):
+            return _WRONG
+        if isinstance(value, float | str):
+            return int(value) if float(value).is_integer() else _WRONG
+        return operator.index(value)
+    except (TypeError, ValueError, OverflowError):
+        return _WRONG
+
+
+def _number(value: Any) -> Any:
+    try:
+        return _WRONG if isinstance(value, bool) or value != value else float(value)
+    except (TypeError, ValueError):
+        return _WRONG
+
+
+def _truth(value: Any) -> Any:
+    plain = value.item() if hasattr(value, "item") else value
+    return plain if isinstance(plain, bool) else _WRONG
+
+
+def _string(value: Any) -> Any:
+    return value if isinstance(value, str) else _WRONG
+
+
+_PLAIN = {int: _whole, float: _number, bool: _truth, str: _string}
+_NAMES = {int: "a whole number", float: "a number", bool: "True or False", str: "a string"}
+
+
+def _named(hint: Any) -> str:
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    kind = next(one for one in kinds if one is not type(None))
+    if get_origin(kind) is tuple:
+        return f"a list, each {_NAMES.get(get_args(kind)[0], '')}"
+    return _NAMES.get(kind, "")

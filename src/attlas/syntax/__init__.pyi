@@ -1,0 +1,2 @@
+from .heads import SyntaxHeads as SyntaxHeads
+from .pipeline import probe_syntax as probe_syntax

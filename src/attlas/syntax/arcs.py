@@ -1,0 +1,268 @@
+"""Which heads attend from a word to its syntactic head, or back? (Clark et al. 2019, section 4.2)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from attlas.core.annotations import ROOT, Dependencies, dependencies_of
+from attlas.core.attention import Attention
+from attlas.core.batch import Batch
+from attlas.core.cases import add_cases, sums_frame, width
+from attlas.core.measure import Measure, Shape
+from attlas.core.states import State, Tally
+from attlas.stats.choose import best, first_best
+from attlas.stats.clustered import Shares, shares_of
+from attlas.support.errors import CorpusError
+from attlas.support.options import check_convention
+from attlas.syntax import kernels
+
+DIRECTIONS = ("dependent->head", "head->dependent")  # who attends to whom
+OFFSETS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
+PUBLISHED_OFFSETS = (-3, -2, -1, 0, 1, 2)
+ALL = "all"  # every relation together
+NOT_SCORED = ("root", "punct")  # no word is the head of a root, and nobody cares what a comma hangs on
+NOWHERE = -2  # the answer that no head can give
+COUNTED = ("texts", "words", "unseen", "without_tree")
+MIN_CASES = 100  # of a relation that is chosen for and scored
+MORE = "give more sentences, or ask for fewer cases with min_cases (--min-cases)"
+COLUMNS = (
+    "layer", "head", "relation", "direction", "accuracy", "low", "high", "baseline", "offset", "difference", "difference_low", "difference_high", "n", "texts", "chosen_accuracy", "chosen_n",
+)  # fmt: skip
+_POSSESSIVE = ("'s", "s'", "’s")
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The words of one text whose syntactic head is sought: which word asks, which is right, and by which relation it hangs on it."""
+
+    asking: npt.NDArray[np.int64]  # case
+    right: npt.NDArray[np.int64]  # case
+    relations: tuple[str, ...]  # case
+    offsets: npt.NDArray[np.bool_]  # case offset: whether the word so far away is right
+    unseen: int  # words that were cut off, or whose head was
+
+
+def cases_of(
+    tree: Dependencies, words: tuple[str, ...], seen: npt.NDArray[np.bool_], convention: str, offsets: tuple[int, ...]
+) -> Cases:
+    """The cases of a text of which some words may have been cut off; as published, roots and punctuation count too, and a possessor asks by its 's."""
+    published = convention == "published"
+    heads = np.array(tree.heads, dtype=np.int64)
+    wanted = np.array(
+        [published or (head != ROOT and relation.partition(":")[0] not in NOT_SCORED)
+         for head, relation in zip(tree.heads, tree.relations, strict=True)],
+        dtype=bool,
+    )  # fmt: skip
+    there = seen & np.where(heads == ROOT, True, seen[np.maximum(heads, 0)])
+    chosen = np.flatnonzero(wanted & there)
+    asking = chosen.copy()
+    if published:
+        for case, word in enumerate(chosen):
+            follows = word + 1 < len(words) and words[word + 1].casefold() in _POSSESSIVE and seen[word + 1]
+            if follows and tree.relations[word].endswith("poss"):
+                asking[case] = word + 1
+    away = asking[:, None] + np.array(offsets)
+    if published:
+        away = np.clip(away, ROOT, len(words) - 1)  # theirs is clamped to the sentence with ROOT before it
+    return Cases(
+        asking, np.where(heads[chosen] == ROOT, NOWHERE, heads[chosen]), tuple(tree.relations[word] for word in chosen), away == heads[chosen][:, None], int((wanted & ~there).sum())
+    )  # fmt: skip
+
+
+@dataclass
+class ArcState(State):
+    """Sums by relation (see cases.py), what was counted, and the batch that is under way."""
+
+    sums: Tally
+    counted: Tally
+    shape: tuple[int, int] = field(metadata={"parameter": True})
+    found: list[list[npt.NDArray[np.bool_]]] = field(default_factory=list, metadata={"parameter": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArcCounts(Measure[ArcState]):
+    """For every relation, how often the word that a head attends to most (or that attends to it most) is the syntactic head, beside fixed offsets.
+
+    Attention between words: to a word is the sum over its tokens, from a word the mean; special tokens and the word itself are no candidates. A word that was cut off, or whose head was,
+    is counted as unseen and not scored. `convention="published"` is the paper's code: offsets -3 to 2, roots and punctuation among `all`, a possessor read from its 's.
+    """
+
+    name: ClassVar[str] = "arcs"
+    costly: ClassVar[bool] = True
+    convention: str = "sound"
+
+    def __post_init__(self) -> None:
+        check_convention(self.convention)
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        return PUBLISHED_OFFSETS if self.convention == "published" else OFFSETS
+
+    def start(self, model: Shape) -> ArcState:
+        answers = len(DIRECTIONS) * model.n_layers * model.n_heads
+        shape = (model.n_layers, model.n_heads)
+        return ArcState(Tally(width(answers, len(self.offsets))), Tally(len(COUNTED)), shape)
+
+    def update(self, state: ArcState, layer: Attention) -> None:
+        batch = layer.batch
+        asked = batch.once(
+            ("arcs", self.convention), lambda: [self._asked(batch, text) for text in range(batch.n_texts)]
+        )
+        weights = layer.dense().weights.detach().float().cpu().numpy()
+        found = []
+        for (of, cases), square in zip(asked, weights, strict=True):
+            if cases is None:
+                found.append(np.zeros((0, 0, 0), dtype=bool))
+                continue
+            most = np.stack(kernels.most_attended(np.ascontiguousarray(square), of, int(of.max(initial=-1)) + 1))
+            found.append(most[:, :, cases.asking] == cases.right)  # direction head case
+        state.found = [found] if layer.index == 0 else [*state.found, found]
+        if len(state.found) == state.shape[0]:
+            layers, state.found = state.found, []
+            self._add(state, batch, [cases for _, cases in asked], layers)
+
+    def _asked(self, batch: Batch, text: int) -> tuple[npt.NDArray[np.int64], Cases | None]:
+        """The own word of each token of a text (-1 for a special token), and its cases; None without a tree."""
+        words, own = batch.words[text], batch.texts[text].words
+        of = np.array(words.source, dtype=np.int64)[words.of]
+        tree = dependencies_of(batch.texts[text].annotations)
+        if tree is None or own is None:
+            return of, None
+        seen = np.ones(len(own), dtype=bool)
+        seen[list(words.missing)] = False
+        return of, cases_of(tree, own, seen, self.convention, self.offsets)
+
+    def _add(
+        self, state: ArcState, batch: Batch, asked: list[Cases | None], layers: list[list[npt.NDArray[np.bool_]]]
+    ) -> None:
+        there = [text for text, cases in enumerate(asked) if cases is not None and len(cases.right)]
+        counted = np.zeros((1, len(COUNTED)))
+        for cases in asked:
+            counted += [1, 0, 0, 1] if cases is None else [1, len(cases.right), cases.unseen, 0]
+        state.counted.add(["counted"], counted)
+        if not there:
+            return
+        chosen: list[Any] = [asked[text] for text in there]
+        answers = np.concatenate(
+            [np.stack([layer[text] for layer in layers], 1).reshape(-1, len(asked[text].right)).T for text in there]  # type: ignore[union-attr]
+        )  # case, direction x layer x head
+        offsets = np.concatenate([cases.offsets for cases in chosen])
+        kinds = [relation for cases in chosen for relation in cases.relations]
+        places = np.repeat([batch.places[text] for text in there], [len(cases.right) for cases in chosen])
+        add_cases(state.sums, kinds, places, answers, offsets)
+        add_cases(state.sums, [ALL] * len(kinds), places, answers, offsets)
+
+    def result(self, state: ArcState) -> dict[str, pd.DataFrame]:
+        layers, heads = state.shape
+        sums = sums_frame(state.sums, "relation")
+        read = shares_of(sums, "relation", len(DIRECTIONS) * layers * heads, len(self.offsets))
+        counted = state.counted.table()[1].sum(0) if state.counted.rows else np.zeros(len(COUNTED))
+        return {
+            "arcs": _heads(read, layers, heads),
+            "arcs_offsets": self._offsets(read),
+            "arcs_sums": sums,
+            "arcs_counts": pd.DataFrame([dict(zip(COUNTED, map(int, counted), strict=True))]),
+        }
+
+    def _offsets(self, read: dict[str, Shares]) -> pd.DataFrame:
+        rows = [
+            {"relation": name, "offset": offset, "accuracy": accuracy, "n": shares.cases}
+            for name, shares in read.items()
+            for offset, accuracy in zip(self.offsets, shares.baselines.tolist(), strict=True)
+        ]
+        return pd.DataFrame(rows, columns=["relation", "offset", "accuracy", "n"])
+
+
+def _heads(read: dict[str, Shares], layers: int, heads: int) -> pd.DataFrame:
+    """The accuracy of every head for every relation, in both directions."""
+    direction, layer, head = np.indices((len(DIRECTIONS), layers, heads)).reshape(3, -1)
+    parts = [
+        pd.DataFrame({
+            "layer": layer, "head": head, "relation": name, "direction": np.array(DIRECTIONS, dtype=object)[direction],
+            "accuracy": shares.answers, "n": shares.cases,
+        })
+        for name, shares in read.items()
+    ]  # fmt: skip
+    columns = ["layer", "head", "relation", "direction", "accuracy", "n"]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def choose_heads(
+    sums: pd.DataFrame, shape: tuple[int, int], measure: ArcCounts, min_cases: int = MIN_CASES
+) -> pd.DataFrame:
+    """The best head and the best fixed offset of every relation with enough cases, from the table `arcs_sums`; `shape` is (layers, heads)."""
+    rows = []
+    for name, shares in _shares(sums, shape, measure).items():
+        if shares.cases < min_cases or name.partition(":")[0] in NOT_SCORED:
+            continue
+        answer = best(shares.answers.reshape(len(DIRECTIONS), *shape))
+        offset = first_best(shares.baselines.tolist())
+        direction, layer, head = (int(part) for part in np.unravel_index(answer, (len(DIRECTIONS), *shape)))
+        rows.append(
+            {
+                "layer": layer,
+                "head": head,
+                "relation": name,
+                "direction": DIRECTIONS[direction],
+                "offset": measure.offsets[offset],
+                "accuracy": float(shares.answers[answer]),
+                "n": shares.cases,
+                "answer": answer,
+                "baseline": offset,
+            }
+        )
+    if not rows:
+        raise CorpusError(f"no relation has {min_cases} cases; {MORE}")
+    return pd.DataFrame(rows)
+
+
+def score_heads(
+    chosen: pd.DataFrame,
+    sums: pd.DataFrame,
+    shape: tuple[int, int],
+    measure: ArcCounts,
+    min_cases: int = MIN_CASES,
+) -> pd.DataFrame:
+    """Chosen heads and offsets on the counts of other sentences: a row for each relation, most frequent first, `all` before them."""
+    shares = _shares(sums, shape, measure)
+    records = chosen.to_dict("records")
+    rows = [row for one in records if (row := _scored(one, shares.get(one["relation"]), min_cases)) is not None]
+    if not any(row["relation"] != ALL for row in rows):
+        raise CorpusError(f"no relation has {min_cases} cases both to choose on and to score on; {MORE}")
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    first = table["relation"] == ALL
+    rest = table[~first].sort_values("n", ascending=False, kind="stable")
+    return pd.concat([table[first], rest], ignore_index=True)
+
+
+def _shares(sums: pd.DataFrame, shape: tuple[int, int], measure: ArcCounts) -> dict[str, Shares]:
+    answers = len(DIRECTIONS) * shape[0] * shape[1]
+    return shares_of(sums, "relation", answers, len(measure.offsets))
+
+
+def _scored(chosen: dict[str, Any], shares: Shares | None, min_cases: int) -> dict[str, Any] | None:
+    """A chosen head and offset on the cases of its relation; None if there are too few."""
+    if shares is None or shares.cases < min_cases:
+        return None
+    answer, offset = chosen["answer"], chosen["baseline"]
+    low, high = shares.interval(answer)
+    gap, gap_low, gap_high = shares.difference(answer, offset)
+    return {
+        **{name: chosen[name] for name in ("layer", "head", "relation", "direction", "offset")},
+        "accuracy": float(shares.answers[answer]),
+        "low": low,
+        "high": high,
+        "baseline": float(shares.baselines[offset]),
+        "difference": gap,
+        "difference_low": gap_low,
+        "difference_high": gap_high,
+        "n": shares.cases,
+        "texts": shares.texts,
+        "chosen_accuracy": chosen["accuracy"],
+        "chosen_n": chosen["n"],
+    }

@@ -1,0 +1,31 @@
+"""Syntax: the fields of the experiment behind `attlas probe syntax`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attlas.experiments.experiment import Experiment
+from attlas.support.options import MODEL, ModelLike, TextsLike, given, opening, option
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Syntax(Experiment):
+    """Which head finds which dependency relation?
+
+    For every relation, the head that finds it best is chosen on one treebank and scored on another,
+    next to the best fixed offset and the same model with random weights (Clark et al. 2019).
+    """
+
+    name: ClassVar[str] = "syntax"
+    resolves: ClassVar[str] = "work:resolve"
+
+    train: TextsLike = given("Treebank to choose heads on (.conllu).", flags=("--train", "--data"))
+    test: TextsLike | None = given("Treebank to score them on (default: a fifth of train).", None)
+    model: ModelLike | None = given(
+        "Folder, Hub ID or embedded:long (default: the embedded model).", None, opened_by=MODEL
+    )
+    min_cases: int = option(100, "Skip relations with fewer cases.", at_least=1)
+    seed: int = option(0, "Random seed.", at_least=0)
+    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+    allow_pickle: bool = opening(False, "Also read pickled weights, which can run code: only if you trust them.")

@@ -1,0 +1,83 @@
+"""What Syntax does: heads counted, chosen and scored; the same with random weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from attlas.core.text import Text
+from attlas.corpora.annotated import sentences
+from attlas.corpora.splits import overlap
+from attlas.experiments.experiment import Outcome
+from attlas.experiments.probed import held_out as resolve
+from attlas.experiments.records import first_value, records
+from attlas.experiments.workspace import Workspace
+from attlas.models import Model
+from attlas.studies import Study
+from attlas.syntax.arcs import ALL, ArcCounts, choose_heads, score_heads
+from attlas.syntax.examples import examples, telling
+from attlas.syntax.experiment import Syntax
+
+__all__ = ["read", "resolve", "run"]
+
+
+def read(source: Any) -> list[Text]:
+    """Sentences with dependency trees."""
+    return sentences(source)
+
+
+def run(syntax: Syntax, work: Workspace, *, train: list[Text], test: list[Text], model: Model) -> Outcome:
+    """Choose heads on `train` and score them on `test`, with every control."""
+    measure, published = ArcCounts(), ArcCounts(convention="published")
+    work.log("Syntax 1/3: counting what every head finds")
+    chosen_on, scored_on = (work.study(model, texts, [measure]) for texts in (train, test))
+    work.log("Syntax 2/3: the same with random weights")
+    random = model.randomized(syntax.seed)
+    control = [work.study(random, texts, [measure]) for texts in (train, test)]
+    work.log("Syntax 3/3: the published convention, and examples")
+    theirs = work.study(model, test, [published])
+
+    def scored(on: Study, by: Study, measure: ArcCounts) -> pd.DataFrame:
+        shape = model.n_layers, model.n_heads
+        chosen = choose_heads(on.table("arcs_sums"), shape, measure, syntax.min_cases)
+        return score_heads(chosen, by.table("arcs_sums"), shape, measure, syntax.min_cases)
+
+    table = scored(chosen_on, scored_on, measure)
+    baseline = scored(control[0], control[1], measure).set_index("relation")[["accuracy", "low", "high"]]
+    table = table.join(baseline.add_prefix("random_"), on="relation")
+    as_published = scored(theirs, theirs, published)
+    result = _result(table, as_published, chosen_on, scored_on)
+    texts = {"train": len(train), "test": len(test), "in_both": overlap(train, test)}
+    counts = dict(scored_on.manifest["counts"])
+    return Outcome(
+        tables={
+            "syntax": table,
+            "syntax_published": as_published,
+            "syntax_heads": scored_on.table("arcs"),
+            "syntax_offsets": scored_on.table("arcs_offsets"),
+            **examples(model, test, telling(table)),
+        },
+        result={**result, "texts": texts, "counts": counts},
+        counts=counts,
+        controls=[("syntax", "accuracy", "baseline"), ("syntax", "accuracy", "random_accuracy")],
+        about={"probe": {"kind": syntax.name, "texts": texts, "lost": result["lost"]}},
+    )
+
+
+def _result(table: pd.DataFrame, as_published: pd.DataFrame, chosen_on: Study, scored_on: Study) -> dict[str, Any]:
+    """What `--json` prints."""
+    words = scored_on.table("arcs_counts").iloc[0].to_dict()
+    every = table[table["relation"] == ALL]
+    return {
+        "relations": records(table[table["relation"] != ALL]),
+        "published": records(as_published),
+        "words": words,
+        "lost": {
+            "words cut off, or whose head was": words["unseen"],
+            "sentences to choose on that were cut": chosen_on.manifest["counts"]["truncated"],
+        },
+        "overall": first_value(every, "accuracy"),
+        "overall_baseline": first_value(every, "baseline"),
+        "overall_random": first_value(every, "random_accuracy"),
+    }

@@ -1,0 +1,95 @@
+"""Streams of attention, and the laws that every measure keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attlas.core.attention import Attention
+from attlas.core.measure import ActingMeasure, LearningMeasure, Measure, Shape
+from attlas.core.states import State
+from attlas.core.text import Text
+from attlas.models import Model
+from attlas.models.differentiate import differentiate
+
+
+def stream(model: Model, texts: Iterable[str | Text]) -> list[list[Attention]]:
+    """The attention of texts, a batch each: a list of all its layers."""
+    out = []
+    for place, text in enumerate(texts):
+        encoded = model.encode([(place, text if isinstance(text, Text) else Text(str(place), text))])
+        for batch in model.batches(encoded):
+            layers: list[Attention] = []
+            model.forward(batch, layers.append)
+            out.append(layers)
+    return out
+
+
+def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: Shape) -> State:
+    """A state that has taken in all layers of these batches."""
+    state: State = measure.start(model)
+    for layers in batches:
+        for layer in layers:
+            measure.update(state, layer)
+        if isinstance(measure, LearningMeasure) and layers and isinstance(model, Model):
+            batch, gradients, weights = layers[0].batch, measure.needs_gradients, measure.needs_weights
+            measure.learn(state, differentiate(model, batch, gradients=gradients, weights=weights))
+        if isinstance(measure, ActingMeasure) and layers:
+            measure.act(state, model, layers[0].batch)
+    return state
+
+
+def check_measure(
+    measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: Shape, tolerance: float = 1e-9
+) -> None:
+    """Prove the laws of a measure on a stream of batches.
+
+    Cutting the stream anywhere and merging gives the whole (the ends prove that `start` is neutral); merging is associative; a state
+    goes through a file unharmed; `result` does not change the state; streamed tables are the parts' rows joined;
+    and the tables are plain: flat columns, a head-level one begins with `layer head`, a per-text one with `text`.
+    """
+    run: Callable[[Sequence[Sequence[Attention]]], State] = lambda part: fold(measure, part, model)  # noqa: E731
+    whole = measure.result(run(batches))
+    assert whole, f"{measure!r} has no tables"
+    for cut in range(len(batches) + 1):
+        assert_same(measure.result(measure.merge(run(batches[:cut]), run(batches[cut:]))), whole, tolerance)
+    singles = [run([batch]) for batch in batches]
+    assert_same(measure.result(reduce(measure.merge, singles)), whole, tolerance)
+    assert_same(
+        measure.result(reduce(lambda right, left: measure.merge(left, right), reversed(singles))), whole, tolerance
+    )
+    state = run(batches)
+    kept = {name: np.array(array) for name, array in state.arrays().items()}
+    first, again = measure.result(state), measure.result(state)
+    assert_same(again, first, 0)
+    for name, array in state.arrays().items():
+        np.testing.assert_array_equal(array, kept[name], err_msg=f"result changed {name} of the state")
+    restored = measure.start(model).restored(kept)
+    streamed = state.streamed()
+    assert_same(
+        {name: table for name, table in measure.result(restored).items() if name not in streamed},
+        {name: table for name, table in first.items() if name not in streamed},
+        0,
+    )
+    for name, table in whole.items():
+        assert isinstance(table.columns, pd.Index), f"table {name} has nested columns"
+        assert not isinstance(table.columns, pd.MultiIndex), f"table {name} has nested columns"
+        assert table.columns.is_unique, f"table {name} has a column twice"
+        begins = ["text"] if name in streamed else ["layer", "head"] if "head" in table else []
+        assert list(table.columns[: len(begins)]) == begins, f"table {name} begins with {list(table.columns[:2])}"
+
+
+def assert_same(left: dict[str, pd.DataFrame], right: dict[str, pd.DataFrame], tolerance: float = 1e-9) -> None:
+    """Two results are equal: the same tables, columns and rows, numbers to a tolerance (0: exactly)."""
+    assert list(left) == list(right), f"tables {list(left)} and {list(right)}"
+    for name in left:
+        if tolerance:
+            pd.testing.assert_frame_equal(
+                left[name], right[name], check_exact=False, rtol=tolerance, atol=tolerance, obj=f"table {name}"
+            )
+        else:
+            pd.testing.assert_frame_equal(left[name], right[name], check_exact=True, obj=f"table {name}")

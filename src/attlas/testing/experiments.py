@@ -1,0 +1,197 @@
+"""The laws that every experiment keeps, each a check with a name of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from attlas.experiments.experiment import Experiment
+from attlas.experiments.run import identity_of, run
+from attlas.experiments.workspace import Workspace
+from attlas.models import Model
+from attlas.studies.folder import Folder, listed_files
+from attlas.studies.opened import Study
+from attlas.support.errors import AttlasError
+from attlas.support.fingerprint import fingerprint
+from attlas.support.options import Opening, Option, declared
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cheap instance of an experiment, and another value for every input and every option."""
+
+    make: Callable[[], Experiment]
+    changes: Mapping[str, Any]
+    wrong: Mapping[str, Any] = field(default_factory=dict)  # option: a value outside its domain
+
+
+def experiment_checks(case: Case) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Each law with its name, to be run one by one."""
+    laws = (
+        check_same_inputs_give_the_same_bytes,
+        check_every_field_counts,
+        check_how_it_is_run_does_not_count,
+        check_workers_change_nothing,
+        check_it_runs_without_a_folder,
+        check_a_finished_folder_is_opened_again,
+        check_domains_are_refused,
+        check_the_result_is_strict_json,
+        check_every_control_is_there,
+        check_counts_add_up,
+        check_inputs_are_not_touched,
+        check_a_part_is_the_experiment_alone,
+    )
+    for law in laws:
+        yield law.__name__.removeprefix("check_"), lambda law=law: law(case)  # type: ignore[misc]
+
+
+def check_same_inputs_give_the_same_bytes(case: Case) -> None:
+    """Law 1: two runs in two folders give equal tables, result and files."""
+    assert _bytes(_quietly(case.make())) == _bytes(_quietly(case.make()))
+
+
+def check_every_field_counts(case: Case) -> None:
+    """Law 2: another value of any input or option gives another identity."""
+    experiment = case.make()
+    fields = {name for name, about in declared(experiment).items() if not isinstance(about, Opening)}
+    missing = fields - set(case.changes)
+    assert not missing, f"no other value is given for {', '.join(sorted(missing))}"
+    before = identity_of(experiment)
+    for name, value in case.changes.items():
+        after = identity_of(dataclasses.replace(experiment, **{name: value}))
+        assert after != before, f"{name} does not count"
+        assert {one for one in after if after[one] != before.get(one)} == {name}, name
+
+
+def check_how_it_is_run_does_not_count(case: Case) -> None:
+    """Law 5: workers, progress and cache change no identity."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = _quietly(case.make(), Path(folder) / "out", workers=1)
+        other = {"workers": 2, "progress": False, "cache": Path(folder) / "cache"}
+        again = run(case.make(), Path(folder) / "out", **other)  # type: ignore[arg-type]
+        assert again.manifest == done.manifest
+
+
+def check_workers_change_nothing(case: Case) -> None:
+    """Law 10: 1, 2 and 5 workers give the same bytes."""
+    one, two, five = (_bytes(_quietly(case.make(), workers=count)) for count in (1, 2, 5))
+    assert one == two == five
+
+
+def check_it_runs_without_a_folder(case: Case) -> None:
+    """Law 14: without `out` nothing is left when the result is gone."""
+    done = _quietly(case.make())
+    folder = done.folder
+    assert folder.is_dir()
+    del done
+    assert not folder.exists()
+
+
+def check_a_finished_folder_is_opened_again(case: Case) -> None:
+    """Law 8: a finished result is opened, not computed again; `fresh` computes it again."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        first = _quietly(case.make(), out)
+        again = _quietly(case.make(), out)
+        assert again.manifest == first.manifest
+        result = out / "result.json"
+        written = result.stat().st_ino, result.stat().st_mtime_ns
+        fresh = _quietly(case.make(), out, fresh=True)
+        assert (result.stat().st_ino, result.stat().st_mtime_ns) != written, "it was not run"
+        assert listed_files(fresh.manifest) == listed_files(first.manifest)
+
+
+def check_domains_are_refused(case: Case) -> None:
+    """Law 17: a value outside an option's domain is an error that says the domain."""
+    experiment = case.make()
+    bounded = {
+        name: about for name, about in declared(experiment).items() if isinstance(about, Option) and about.domain
+    }
+    missing = set(bounded) - set(case.wrong)
+    assert not missing, f"no value outside the domain is given for {', '.join(sorted(missing))}"
+    for name, value in case.wrong.items():
+        refusal = _refusal(lambda: dataclasses.replace(experiment, **{name: value}))  # noqa: B023
+        assert refusal is not None, f"{name}={value!r} is not refused"
+        assert name in refusal, refusal
+        assert bounded[name].domain in refusal, refusal
+        assert "\n" not in refusal, refusal
+
+
+def check_the_result_is_strict_json(case: Case) -> None:
+    """Law 18: the result has no NaN and no infinity."""
+    done = _quietly(case.make())
+    json.dumps(done.result, allow_nan=False)
+
+
+def check_every_control_is_there(case: Case) -> None:
+    """Law 19: the control of every score is a column that is finite wherever the score is."""
+    done = _quietly(case.make())
+    for table, column, control in done.manifest["controls"]:
+        frame = done.table(table)
+        scored = frame[frame[column].notna()]
+        assert np.isfinite(pd.to_numeric(scored[control])).all(), (table, column, control)
+
+
+def check_counts_add_up(case: Case) -> None:
+    """Law 20: every text that was read is analysed or excluded."""
+    counts = _quietly(case.make()).manifest["counts"]
+    assert counts["read"] == counts["analysed"] + counts["quarantined"], counts
+
+
+def check_inputs_are_not_touched(case: Case) -> None:
+    """Law 22: models, texts and random states are as before."""
+    experiment = case.make()
+
+    def state() -> dict[str, Any]:
+        given = {
+            name: value.identity() if isinstance(value, Model) else value for name, value in experiment.inputs.items()
+        }
+        kind, keys, place, *_ = np.random.get_state()
+        return {
+            "inputs": fingerprint(given),
+            "torch": torch.get_rng_state().numpy().tobytes(),
+            "numpy": (kind, np.asarray(keys).tobytes(), place),
+            "python": random.getstate(),
+        }
+
+    before = state()
+    _quietly(experiment)
+    assert state() == before
+
+
+def check_a_part_is_the_experiment_alone(case: Case) -> None:
+    """Law 23: run inside another, it has the identity and the bytes that it has alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        alone = _quietly(case.make(), Path(folder) / "alone")
+        outer = Folder(Path(folder) / "outer", "outer")
+        with outer.claim({}):
+            inner = Workspace(outer, progress=False).run("inner", case.make())
+        assert inner.manifest["identity"] == alone.manifest["identity"]
+        assert _bytes(inner) == _bytes(alone)
+
+
+def _refusal(make: Callable[[], Experiment]) -> str | None:
+    """What is said when an experiment is refused; None if it is not."""
+    try:
+        make()
+    except AttlasError as error:
+        return str(error)
+    return None
+
+
+def _quietly(experiment: Experiment, out: Path | None = None, **how: Any) -> Study:
+    return run(experiment, out, **{"progress": False, "workers": 1, **how})
+
+
+def _bytes(done: Study) -> dict[str, bytes]:
+    return {name: (done.folder / name).read_bytes() for name in listed_files(done.manifest)}

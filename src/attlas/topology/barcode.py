@@ -1,0 +1,281 @@
+"""At which weights do the pieces of an attention graph join and its cycles appear?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from attlas.core.attention import Attention
+from attlas.core.banded import BandedAttention
+from attlas.core.states import Rows
+from attlas.support.errors import MeasureError
+from attlas.topology import kernels
+from attlas.topology.betti import BettiNumbers
+from attlas.topology.graphs import (
+    band_parts,
+    check_thresholds,
+    check_weights,
+    in_precision,
+    over_graphs,
+    precision_of,
+    refuse,
+    stacked,
+)
+from attlas.topology.head_features import FeaturesState, HeadFeatures
+
+Array = npt.NDArray[Any]
+FLOOR = 1e-3  # weights up to here count as no edge, as in the papers' code
+H1_TOKENS = 64  # holes are sought in texts of at most so many tokens: their cost grows with the cube
+H0_FEATURES = (
+    "h0_sum",
+    "h0_entropy",
+    "h0_longest_death",
+    "h0_deaths_from_0.75",
+    "h0_deaths_from_0.5",
+    "h0_deaths_to_0.25",
+)
+H1_FEATURES = (
+    "h1_longest_birth",
+    "h1_births_from_0.25",
+    "h1_births_to_0.95",
+    "h1_births_to_0.7",
+    "h1_sum",
+    "h1_entropy",
+    "h1_std",
+    "h1_count",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Barcode:
+    """The whole barcode of attention graphs as the threshold falls from 1 to 0.
+
+    Every token is a component from the start; the components merge at the weights `h0` [..., n - 1], those of the maximum spanning tree; every
+    other edge closes a cycle, at the weights `h1` [..., edge], and cycles never die. Both from high to low.
+    """
+
+    h0: Array
+    h1: Array
+    n: int  # tokens
+    precision: str = "float64"  # of the weights as they were given
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter((self.h0, self.h1))
+
+    def betti(self, thresholds: Sequence[float]) -> BettiNumbers:
+        """Betti numbers at any thresholds: [..., threshold]."""
+        with np.errstate(over="ignore"):
+            levels = np.asarray(in_precision(check_thresholds(thresholds), self.precision), dtype=self.h0.dtype)
+        levels = np.maximum(levels, np.finfo(levels.dtype).smallest_subnormal)
+        joined, closed = (np.stack([(bars >= level).sum(-1) for level in levels], axis=-1) for bars in self)
+        return BettiNumbers(self.n - joined, closed)
+
+    def curve(self) -> pd.DataFrame:
+        """The full Betti curves of one graph: `threshold beta0 beta1` at every weight where anything changes, from high to low."""
+        if self.h0.ndim > 1:
+            raise MeasureError("curve() is for one graph; take the barcode of one matrix [n, n]")
+        weights = np.concatenate([self.h0, self.h1])
+        levels = np.unique(weights[weights > 0])[::-1]
+        # both lists fall, so that the number of entries at or above a level is a place in the reversed list
+        joined, closed = (len(bars) - np.searchsorted(bars[::-1], levels, side="left") for bars in (self.h0, self.h1))
+        return pd.DataFrame({"threshold": levels, "beta0": self.n - joined, "beta1": closed})
+
+
+def barcode(weights: Any, loops: bool = True) -> Barcode:
+    """The barcode of attention graphs [..., n, n], from which Betti numbers at any threshold follow.
+
+    An edge's weight is the larger of its two directions. With `loops` a token's attention to itself is a cycle too, as in `betti`.
+
+    >>> bars = barcode([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.0, 0.1, 0.9]])
+    >>> bars.h0, bars.h1
+    (array([0.8, 0.1]), array([0.9, 0.5, 0.2, 0. ]))
+    """
+    array = check_weights(weights)
+    n, lead = array.shape[-1], array.shape[:-2]
+    graphs = array.reshape(int(np.prod(lead)), n, n)
+    _refuse_wrong(graphs)
+    if n == 0 or len(graphs) == 0:
+        sizes = max(0, n - 1), (max(0, (n - 1) * (n - 2) // 2) if n else 0) + (n if loops else 0)
+        return Barcode(
+            np.zeros((*lead, sizes[0]), array.dtype), np.zeros((*lead, sizes[1]), array.dtype), n, precision_of(weights)
+        )
+    parts = over_graphs(graphs, lambda part, _: _bars(part, loops))
+    h0, h1 = (np.concatenate(values) for values in zip(*parts, strict=True))
+    return Barcode(h0.reshape(*lead, -1), h1.reshape(*lead, -1), n, precision_of(weights))
+
+
+def _refuse_wrong(graphs: Array) -> None:
+    wrong = ~np.isfinite(graphs).all((-1, -2)) | (graphs < 0).any((-1, -2))
+    refuse(int(wrong.argmax()) if wrong.any() else -1)
+
+
+def _bars(graphs: Array, loops: bool) -> tuple[Array, Array]:
+    parent, joined = kernels.dense_tree(graphs)
+    return _falling(joined[:, 1:] if graphs.shape[-1] > 1 else joined[:, :0]), _falling(
+        kernels.other_edges(graphs, parent, loops)
+    )
+
+
+def _falling(values: Array) -> Array:
+    return np.sort(values, axis=-1)[:, ::-1].copy()
+
+
+def rips_features(weights: Any, holes: bool = True) -> Array:
+    """The 14 numbers that earlier work takes from the Rips barcode of each head's attention: [..., n, n] -> [..., 14].
+
+    Distance is 1 - max(W, W^T), weights up to 0.001 counting as 0. H0: sum and entropy of the bars' lengths, death of the longest, how many die from .75 and from .5
+    on and up to .25. H1, holes that triangles fill, and so not the beta1 of `betti`: birth of the longest bar, how many are born from .25
+    on, up to .95 and up to .7, sum, entropy and standard deviation of lengths, and their number. Bars that never die and those of length 0 are left
+    out; without bars a number is 0. Without `holes` the H1 numbers are NaN. (Kushnareva et al. 2021; their variance is a standard deviation.)
+    """
+    array = check_weights(weights)
+    n, lead = array.shape[-1], array.shape[:-2]
+    graphs = array.reshape(int(np.prod(lead)), n, n)
+    _refuse_wrong(graphs)
+    joined = kernels.dense_tree(graphs)[1][:, 1:] if n > 1 else np.zeros((len(graphs), 0), array.dtype)
+    first = h0_features(joined)
+    second = h1_features(graphs) if holes else np.full((len(graphs), len(H1_FEATURES)), np.nan)
+    return np.concatenate([first, second], axis=-1).reshape(*lead, len(H0_FEATURES) + len(H1_FEATURES))
+
+
+def h0_features(joined: Array) -> Array:
+    """H0 numbers from the weights of spanning trees: [graph, edge] -> [graph, 6]."""
+    deaths = _distances(joined)
+    there = deaths > 0
+    total, entropy = _lengths(deaths)
+    return np.stack(
+        [
+            total,
+            entropy,
+            deaths.max(-1, initial=0),
+            (deaths >= 0.75).sum(-1),
+            (deaths >= 0.5).sum(-1),
+            (there & (deaths <= 0.25)).sum(-1),
+        ],
+        -1,
+    )
+
+
+def _distances(weights: Array) -> Array:
+    """1 - weight, a weight up to the floor counting as 0."""
+    kept = np.where(weights > weights.dtype.type(FLOOR), weights, 0)
+    return np.clip(1 - kept.astype(np.float64), 0, 1)
+
+
+def _lengths(lengths: Array) -> tuple[Array, Array]:
+    """Sum and entropy of bars' lengths, along the last axis."""
+    total = lengths.sum(-1)
+    shares = np.divide(lengths, total[..., None], out=np.zeros(lengths.shape), where=total[..., None] > 0)
+    return total, np.sum(shares * -np.log(np.where(shares > 0, shares, 1)), axis=-1) + 0.0  # not -0
+
+
+def h1_features(graphs: Array) -> Array:
+    """H1 numbers of square matrices [graph, n, n] through gudhi: [graph, 8]."""
+    gudhi = _gudhi()
+    out = np.zeros((len(graphs), len(H1_FEATURES)))
+    for number, weights in enumerate(graphs):
+        distance = _distances(np.maximum(weights, weights.T))
+        np.fill_diagonal(distance, 0)
+        out[number] = _of_holes(_holes(gudhi, distance))
+    return out
+
+
+def _holes(gudhi: Any, distance: Array) -> Array:
+    """H1 bars of a Rips complex: [bar, 2]. Edges that change no bar are taken out first, which saves most of the time."""
+    if len(distance) < 4:  # a hole needs four points
+        return np.zeros((0, 2))
+    tree = gudhi.RipsComplex(distance_matrix=distance, max_edge_length=1.0).create_simplex_tree(max_dimension=1)
+    tree.collapse_edges()
+    tree.expansion(2)
+    tree.compute_persistence(homology_coeff_field=2)
+    bars = np.asarray(tree.persistence_intervals_in_dimension(1)).reshape(-1, 2)
+    return bars[np.isfinite(bars).all(-1)]
+
+
+def _of_holes(bars: Array) -> Array:
+    if not len(bars):
+        return np.zeros(len(H1_FEATURES))
+    births, lengths = bars[:, 0], bars[:, 1] - bars[:, 0]
+    total, entropy = _lengths(lengths)
+    return np.array(
+        [
+            births[lengths.argmax()],
+            (births >= 0.25).sum(),
+            (births <= 0.95).sum(),
+            (births <= 0.7).sum(),
+            total,
+            entropy,
+            lengths.std(),
+            len(bars),
+        ]
+    )
+
+
+def _gudhi() -> Any:
+    try:
+        import gudhi
+    except ImportError as error:
+        raise MeasureError(
+            "holes of the Rips complex need an extra; install it with: pip install 'attlas[topology]', or leave them out (holes=False, h1_tokens=0)"
+        ) from error
+    return gudhi
+
+
+@dataclass(kw_only=True)
+class BarcodeState(FeaturesState):
+    """A row a text, and means."""
+
+    barcode: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class BarcodeMeasure(HeadFeatures[BarcodeState]):
+    """The 14 Rips barcode features of every head of every text: `L3.H7.h0_sum`, ... See `rips_features`.
+
+    The eight of H1 need gudhi and are sought in texts of at most `h1_tokens` tokens (64; 0 where gudhi is not installed, and among all measures):
+    elsewhere they are NaN, and `barcode_heads` says in `h1_texts` how many of the `texts` have them.
+    """
+
+    name: ClassVar[str] = "barcode"
+    state: ClassVar[type[FeaturesState]] = BarcodeState
+    h1_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.h1_tokens is None:
+            object.__setattr__(self, "h1_tokens", H1_TOKENS if find_spec("gudhi") else 0)
+        elif self.h1_tokens > 0:
+            _gudhi()
+        elif self.h1_tokens < 0:
+            raise MeasureError(f"h1_tokens is {self.h1_tokens}; it must be at least 0")
+
+    @classmethod
+    def among_all(cls) -> Self:
+        return cls(h1_tokens=0)  # holes cost several times the model's pass
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return H0_FEATURES + H1_FEATURES
+
+    def values(self, layer: Attention) -> Array:
+        if isinstance(layer, BandedAttention):
+            joined = kernels.band_tree(*band_parts(layer))
+        else:
+            joined = kernels.dense_tree(stacked(layer.dense().weights))[1]
+        first = h0_features(joined[:, 1:])
+        if layer.n_tokens <= (self.h1_tokens or 0):
+            second = h1_features(stacked(layer.dense().weights))
+        else:
+            second = np.full((len(first), len(H1_FEATURES)), np.nan)
+        return np.concatenate([first, second], axis=-1).reshape(-1, layer.n_heads, len(self.features))
+
+    def result(self, state: BarcodeState) -> dict[str, pd.DataFrame]:
+        tables = super().result(state)
+        counts = state.heads.count.reshape(-1, len(self.features))
+        tables["barcode_heads"] = tables["barcode_heads"].assign(texts=counts[:, 0], h1_texts=counts[:, -1])
+        return tables

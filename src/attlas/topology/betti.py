@@ -1,0 +1,88 @@
+"""What shape has each head's attention graph: how many pieces, how many cycles?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from attlas.core.attention import Attention
+from attlas.core.states import Rows
+from attlas.topology.graphs import (
+    THRESHOLDS,
+    betti_of,
+    betti_of_layer,
+    check_thresholds,
+    check_weights,
+    in_precision,
+    over_graphs,
+    precision_of,
+)
+from attlas.topology.head_features import FeaturesState, HeadFeatures, at_thresholds
+
+Integers = npt.NDArray[np.int64]
+
+
+class BettiNumbers(NamedTuple):
+    """Components and independent cycles at each threshold: two arrays [..., threshold]."""
+
+    beta0: Integers
+    beta1: Integers
+
+
+def betti(weights: Any, thresholds: Sequence[float] = THRESHOLDS, loops: bool = True) -> BettiNumbers:
+    """Betti numbers of attention graphs [..., n, n] at each threshold, exactly.
+
+    At threshold t two tokens are joined if either attends to the other with weight t or more. beta0 is the number of connected components,
+    tokens that stand alone included; beta1 = edges - n + beta0 the number of independent cycles. A token that attends to itself adds a
+    loop, which counts as a cycle, as in the paper's code; `loops=False` leaves loops out.
+    (Kushnareva, Piontkovski and Piontkovskaya, arXiv 2207.01903.)
+
+    >>> betti([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.0, 0.1, 0.9]], thresholds=(0.1, 0.5))
+    BettiNumbers(beta0=array([1, 2]), beta1=array([3, 2]))
+    """
+    levels = in_precision(check_thresholds(thresholds), precision_of(weights))
+    array = check_weights(weights)
+    n, lead = array.shape[-1], array.shape[:-2]
+    graphs = array.reshape(int(np.prod(lead)), n, n)
+    shape = (*lead, len(levels))
+    if n == 0 or len(graphs) == 0:
+        return BettiNumbers(np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+    parts = over_graphs(graphs, lambda part, first: betti_of(part, levels, loops, first))
+    beta0, beta1 = (np.concatenate(values).reshape(shape) for values in zip(*parts, strict=True))
+    return BettiNumbers(beta0, beta1)
+
+
+@dataclass(kw_only=True)
+class BettiState(FeaturesState):
+    """A row a text, and means."""
+
+    betti: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Betti(HeadFeatures[BettiState]):
+    """Betti numbers of every head's attention graph of every text, at each threshold: columns `L3.H7.b0@0.1`, `L3.H7.b1@0.1`.
+
+    From one maximum spanning tree and one count of edges a head, in integers. See `betti`.
+    """
+
+    name: ClassVar[str] = "betti"
+    state: ClassVar[type[FeaturesState]] = BettiState
+    kind: ClassVar[type] = np.int32
+    thresholds: tuple[float, ...] = THRESHOLDS
+    loops: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "thresholds", check_thresholds(self.thresholds))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return at_thresholds(("b0", "b1"), self.thresholds)
+
+    def values(self, layer: Attention) -> Integers:
+        numbers = betti_of_layer(layer, self.thresholds, self.loops)
+        return np.concatenate(numbers, axis=-1).reshape(-1, layer.n_heads, len(self.features))

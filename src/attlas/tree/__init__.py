@@ -1,0 +1,5 @@
+"""How much of a sentence's dependency tree does attention hold?"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,295 @@
+"""The laws of experiments: on a toy, exhaustively, and on every experiment."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import attlas
+from attlas.core.text import Text
+from attlas.experiments.run import identity_of, run
+from attlas.support.errors import AttlasError, StudyError
+from attlas.testing import Case, experiment_checks, tiny
+from tests.experiments.toy import work as toy_work
+from tests.experiments.toy.experiment import Outer, Toy, ToyGrid
+from tests.folders import check_damage, check_foreign, check_fresh, check_resumes, damage
+
+TEXTS = ("the cat sat on the mat", "the dog saw it", "a very good film", "a film not bad")
+
+
+@cache
+def model(seed: int = 0) -> attlas.Model:
+    return tiny("bert", seed=seed)
+
+
+@cache
+def trees() -> tuple[Text, ...]:
+    return tuple(attlas.read("embedded:sentences"))[:14]
+
+
+@cache
+def documents() -> tuple[Text, ...]:
+    from attlas.corpora.annotated import documents
+
+    return tuple(documents("embedded:sentences"))[:4]
+
+
+def toy(**options: object) -> Toy:
+    return Toy(**{"texts": list(TEXTS), "model": model(), **options})  # type: ignore[arg-type]
+
+
+CASES = {
+    "toy": Case(
+        toy,
+        {
+            "texts": [*TEXTS, "one more"],
+            "model": model(1),
+            "scales": (1, 5),
+            "case": "as written",
+            "draws": 4,
+            "controls": False,
+            "seed": 1,
+        },
+        {"scales": (0,), "case": "upper", "draws": 0, "seed": -1, "max_length": 2},
+    ),
+    "grid": Case(
+        lambda: ToyGrid(texts=list(TEXTS)),
+        {"texts": list(TEXTS[1:]), "sizes": (1, 2), "seed": 1},
+        {"sizes": (0,), "seed": -1},
+    ),
+    "syntax": Case(
+        lambda: attlas.Syntax(train=list(trees()[:9]), test=list(trees()[9:]), model=model(), min_cases=2),
+        {
+            "train": list(trees()[:8]),
+            "test": list(trees()[10:]),
+            "model": model(1),
+            "min_cases": 3,
+            "seed": 1,
+        },
+        {"min_cases": 0, "seed": -1, "max_length": 2},
+    ),
+    "coreference": Case(
+        lambda: attlas.Coreference(train=list(documents()[:2]), test=list(documents()[2:]), model=model()),
+        {
+            "train": list(documents()[:1]),
+            "test": list(documents()[3:]),
+            "model": model(1),
+            "tokens": 64,
+            "seed": 1,
+        },
+        {"tokens": -1, "seed": -1, "max_length": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "check",
+    [pytest.param(check, id=f"{name}-{law}") for name, case in CASES.items() for law, check in experiment_checks(case)],
+)
+def test_laws(check: Callable[[], None]) -> None:
+    check()
+
+
+def write_toy(folder: Path, fresh: bool) -> None:
+    run(toy(controls=False), folder, fresh=fresh, workers=1, progress=False)
+
+
+def write_other_toy(folder: Path, fresh: bool) -> None:
+    other = toy(draws=5, texts=list(TEXTS[:3]), controls=False)
+    run(other, folder, fresh=fresh, workers=1, progress=False)
+
+
+def test_stopped_at_any_step_it_resumes_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_resumes(write_toy, tmp_path, monkeypatch) > 20
+
+
+def write_grid(folder: Path, fresh: bool) -> None:
+    run(ToyGrid(texts=list(TEXTS)), folder, fresh=fresh, workers=1, progress=False)
+
+
+def test_a_grid_resumes_and_notices_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_resumes(write_grid, tmp_path / "stops", monkeypatch) > 5
+    check_damage(write_grid, tmp_path / "damage")
+
+
+def test_damage_is_noticed(tmp_path: Path) -> None:
+    check_damage(write_toy, tmp_path)
+
+
+def test_fresh_clears_everything_of_it_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_fresh(write_toy, write_other_toy, tmp_path, monkeypatch, every=3)
+
+
+def test_folders_of_others_are_refused(tmp_path: Path) -> None:
+    check_foreign(write_toy, tmp_path)
+
+
+def test_what_was_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy_work.CALLS.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(attlas.Model, "randomized", lambda self, seed: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run(toy(), tmp_path / "out", progress=False)
+    assert sorted(toy_work.CALLS) == ["count", "scaled 1.0", "scaled 10.0"]
+    damaged = next((tmp_path / "out" / "states").glob("*/value.json"))
+    damage(damaged, "changed")
+    run(toy(), tmp_path / "out", progress=False)
+    assert len(toy_work.CALLS) == 4, "the damaged entry alone is made again"
+
+
+def test_a_cache_is_shared_by_experiments(tmp_path: Path) -> None:
+    toy_work.CALLS.clear()
+    for out in ("a", "b"):
+        run(toy(), tmp_path / out, cache=tmp_path / "cache", progress=False)
+    assert len(toy_work.CALLS) == 3
+    run(toy(draws=9), tmp_path / "c", cache=tmp_path / "cache", progress=False)
+    assert sorted(toy_work.CALLS[3:]) == ["scaled 1.0", "scaled 10.0"]
+
+
+def test_what_changed_is_named(tmp_path: Path) -> None:
+    run(toy(), tmp_path / "out", progress=False)
+    with pytest.raises(StudyError, match="another value of draws"):
+        run(toy(draws=4), tmp_path / "out", progress=False)
+    with pytest.raises(StudyError, match=r"another model \(weights\)"):
+        run(toy(model=model(1)), tmp_path / "out", progress=False)
+
+
+def test_an_experiment_in_another_is_a_folder_of_its_own(tmp_path: Path) -> None:
+    done = run(Outer(texts=list(TEXTS), model=model()), tmp_path / "out", progress=False)
+    part = attlas.Study.open(tmp_path / "out" / "parts" / "inner")
+    assert part.result == done.result
+    assert part.manifest["kind"] == "toy"
+
+
+def test_names_of_inputs_do_not_count(tmp_path: Path) -> None:
+    rows = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
+    (tmp_path / "a.jsonl").write_text(rows)
+    (tmp_path / "b.jsonl").write_text(rows)
+    model().save(tmp_path / "m")
+    model().save(tmp_path / "n")
+    done = run(toy(texts="a.jsonl", model="m"), "out", progress=False)
+    for options in (
+        {"texts": "b.jsonl", "model": "n"},
+        {"texts": tmp_path / "a.jsonl", "model": tmp_path / "m"},
+        {"texts": [replace(one) for one in attlas.read("a.jsonl")], "model": attlas.load("n")},
+    ):
+        assert run(toy(**options), "out", progress=False).manifest == done.manifest
+
+
+def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a cat"}\n{"text": "a dog"}\n')
+    model().save(tmp_path / "m")
+    options = {"texts": "a.jsonl", "model": "m"}
+    run(toy(**options), "out", progress=False)
+    (tmp_path / "a.jsonl").write_text('{"text": "a cat"}\n{"text": "a hog"}\n')
+    with pytest.raises(StudyError, match="another set of texts"):
+        run(toy(**options), "out", progress=False)
+    (tmp_path / "a.jsonl").write_text('{"text": "a cat"}\n{"text": "a dog"}\n')
+    run(toy(**options), "out", progress=False)
+    shutil.rmtree(tmp_path / "m")
+    model(1).save(tmp_path / "m")
+    with pytest.raises(StudyError, match=r"another model \(weights\)"):
+        run(toy(**options), "out", progress=False)
+
+
+def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a cat"}\n')
+    model().save(tmp_path / "m")
+    real = toy_work.read
+
+    def read(source: object) -> list[Text]:
+        texts = real(source)
+        (tmp_path / "a.jsonl").write_text('{"text": "a cat"}\n{"text": "a dog"}\n')
+        return texts
+
+    monkeypatch.setattr(toy_work, "read", read)
+    with pytest.raises(StudyError, match="changed while it was read"):
+        run(toy(texts="a.jsonl", model="m"), "out", progress=False)
+
+
+def test_a_damaged_pass_in_a_cache_is_made_again(tmp_path: Path) -> None:
+    first = run(toy(), tmp_path / "a", cache=tmp_path / "cache", progress=False)
+    for table in (tmp_path / "cache").glob("*/tables/entropy.parquet"):
+        damage(table, "changed")
+    again = run(toy(), tmp_path / "b", cache=tmp_path / "cache", progress=False)
+    assert again.table("heads").equals(first.table("heads"))
+
+
+def test_how_it_is_run_is_checked(tmp_path: Path) -> None:
+    grid = ToyGrid(texts=list(TEXTS))
+    for how, said in (
+        ({"workers": 0}, "workers is 0"),
+        ({"engine": "steam"}, "engine is 'steam'"),
+        ({"cache": tmp_path / "out" / "states"}, "is inside the result folder"),
+    ):
+        with pytest.raises(StudyError, match=said):
+            run(grid, tmp_path / "out", **how)  # type: ignore[arg-type]
+    assert "4 texts" in repr(run(grid, progress=False))
+
+
+def test_a_models_length_counts_however_it_is_given(tmp_path: Path) -> None:
+    model().save(tmp_path / "m")
+    plain, short, by_name = (
+        identity_of(toy(**options)) for options in ({}, {"max_length": 4}, {"max_length": 4, "model": "m"})
+    )
+    assert plain != short == by_name
+
+
+OPENS = """
+import sys, time
+began = time.process_time()
+from attlas.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+used = time.process_time() - began
+heavy = [name for name in ("torch", "transformers", "numpy", "pandas") if name in sys.modules]
+print(used, heavy, file=sys.stderr)
+"""
+
+
+def test_a_finished_folder_is_opened_without_loading_anything(tmp_path: Path) -> None:
+    """Law 6: embedded data, by its own command, in under a second of processor time, without torch."""
+    options = {"train": "embedded:sentences", "min_cases": 10}
+    attlas.run(attlas.Syntax(**options), "out", progress=False)
+    verb = "probe syntax --train embedded:sentences --min-cases 10 --out out --no-report --json"
+    done = subprocess.run([sys.executable, "-c", OPENS, *verb.split()], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    used, _, heavy = done.stderr.strip().splitlines()[-1].partition(" ")
+    assert heavy == "[]"
+    assert float(used) < 1
+    assert json.loads(done.stdout)["overall"] == attlas.Study.open("out").result["overall"]
+
+
+def test_mistakes_cost_nothing(tmp_path: Path) -> None:
+    """A misspelt file and a wrong value are refused before anything heavy is imported."""
+    code = OPENS.replace("assert not end.code, end.code", "assert end.code == 2")
+    for options, said in (
+        ("--train no.conllu", "there is no file 'no.conllu'"),
+        ("--train embedded:sentences --min-cases 0", "min_cases is 0; it must be"),
+        ("--train embedded:novels", "there is no embedded corpus 'novels'"),
+    ):
+        verb = ["probe", "syntax", *options.split()]
+        done = subprocess.run([sys.executable, "-c", code, *verb], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert said in done.stderr
+        used, _, heavy = done.stderr.strip().splitlines()[-1].partition(" ")
+        assert heavy == "[]"
+        assert float(used) < 1.5
+
+
+def test_values_are_converted_to_their_type() -> None:
+    with pytest.raises(AttlasError, match="draws is 'many'; it must be a whole number"):
+        toy(draws="many")
+    assert toy(draws=4.0).draws == 4
+    assert toy(scales="1, 5").scales == (1.0, 5.0)
+    assert "texts=[" in repr(toy())

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attlas.experiments.experiment import Experiment
+from attlas.support.options import MODEL, ModelLike, TextsLike, given, opening, option
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Toy(Experiment):
+    """How often does each word occur, and how focused is attention?"""
+
+    name: ClassVar[str] = "toy"
+
+    texts: TextsLike = given("Texts to count.")
+    model: ModelLike | None = given("Model to read them with.", None, opened_by=MODEL)
+    scales: tuple[float, ...] = option((1.0, 10.0), "Factors.", above=0)
+    case: str = option("lower", "How words are compared.", choices=("lower", "as written"))
+    draws: int = option(3, "Number of draws.", at_least=1, at_most=100)
+    controls: bool = option(True, "Also with random weights.")
+    seed: int = option(0, "Random seed.", at_least=0)
+    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Outer(Experiment):
+    """A toy inside another experiment."""
+
+    name: ClassVar[str] = "outer"
+    does: ClassVar[str] = "work:run_outer"
+
+    texts: TextsLike = given("Texts to count.")
+    model: ModelLike | None = given("Model to read them with.", None, opened_by=MODEL)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ToyGrid(Experiment):
+    """A grid of cells, each computed in a process."""
+
+    name: ClassVar[str] = "toy grid"
+    does: ClassVar[str] = "work:run_grid"
+
+    texts: TextsLike = given("Texts to count.")
+    sizes: tuple[int, ...] = option((1, 2, 3), "Sizes of cells.", at_least=1)
+    seed: int = option(0, "Random seed.", at_least=0)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import attlas
+from attlas.core.text import Text
+from attlas.experiments.experiment import Outcome
+from attlas.experiments.workspace import Workspace
+from attlas.measures.entropy import Entropy
+from tests.experiments.toy.cells import cell
+from tests.experiments.toy.experiment import Outer, Toy, ToyGrid
+
+CALLS: list[str] = []  # which costly functions were called
+
+
+def read(source: Any) -> list[Text]:
+    return list(attlas.read(source))
+
+
+def count(texts: list[Text], case: str) -> pd.DataFrame:
+    CALLS.append("count")
+    words = [word.lower() if case == "lower" else word for one in texts for word in one.text.split()]
+    return pd.DataFrame(sorted(Counter(words).items()), columns=["word", "n"])
+
+
+def scaled(job: tuple[float, int, int]) -> dict[str, float]:
+    scale, draws, seed = job
+    CALLS.append(f"scaled {scale}")
+    return {"scale": scale, "mean": float(scale * np.random.default_rng(seed).random(draws).mean())}
+
+
+def run(toy: Toy, work: Workspace, *, texts: list[Text], model: attlas.Model) -> Outcome:
+    work.log("Toy 1/2: counting")
+    words = work.cached(count, texts, toy.case)
+    work.log("Toy 2/2: reading")
+    study = work.study(model, texts, [Entropy()])
+    rows = work.map(scaled, [(scale, toy.draws, toy.seed) for scale in toy.scales])
+    heads = study.table("entropy")[["layer", "head", "entropy"]]
+    if toy.controls:
+        random = work.study(model.randomized(toy.seed), texts, [Entropy()])
+        heads = heads.assign(entropy_random=random.table("entropy")["entropy"])
+    counts = dict(study.manifest["counts"])
+    return Outcome(
+        tables={"words": words, "scales": pd.DataFrame(rows), "heads": heads},
+        result={"words": len(words), "counts": counts},
+        counts=counts,
+        controls=[("heads", "entropy", "entropy_random")] if toy.controls else [],
+    )
+
+
+def run_outer(outer: Outer, work: Workspace, *, texts: list[Text], model: attlas.Model) -> Outcome:
+    inner = work.run("inner", Toy(texts=texts, model=model))
+    return Outcome(tables={"words": inner.table("words")}, result=inner.result, counts=inner.manifest["counts"])
+
+
+def run_grid(grid: ToyGrid, work: Workspace, *, texts: list[Text]) -> Outcome:
+    jobs = [{"size": size, "seed": grid.seed, "texts": len(texts)} for size in grid.sizes]
+    rows = work.map(cell, jobs, processes=True, what="cells")
+    counts = {"read": len(texts), "analysed": len(texts), "quarantined": 0}
+    return Outcome(tables={"cells": pd.DataFrame(rows)}, result={"cells": rows}, counts=counts)

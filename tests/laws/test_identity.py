@@ -1,0 +1,249 @@
+"""Every field of every input counts: whatever is changed, one at a time, gives another identity. Nothing is run: identities only."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import attlas
+from attlas.core.annotations import COREFERENCE, Coreference, Mention
+from attlas.core.text import Text
+from attlas.coreference.pipeline import probe_coreference
+from attlas.dynamics import AttentionClassifier, run_dynamics
+from attlas.explain.corpus import explain_corpus
+from attlas.explain.measure import Explanations
+from attlas.finetune.training import finetune
+from attlas.relations.candidates import related_texts
+from attlas.relations.extractor import RelationExtractor
+from attlas.relations.pipeline import fit_relations, score_relations
+from attlas.studies.folder import Folder
+from attlas.support.errors import AttlasError
+from attlas.support.fingerprint import fingerprint
+from attlas.syntax.pipeline import probe_syntax
+from attlas.testing import tiny
+from attlas.topology.pipeline import experiment
+from attlas.tree.pipeline import probe_tree
+from tests.support.test_fingerprint import CHANGES, changed_texts
+
+# what says how a thing is run or opened, not what it is made from
+HOW = {"out", "engine", "workers", "fresh", "progress", "say", "keep_states", "cache", "text", "label", "long", "bad", "options"}  # fmt: skip
+
+
+class Known(Exception):  # noqa: N818
+    """The identity of a result, before anything is run."""
+
+
+@pytest.fixture
+def identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Mapping[str, str]]:
+    """The identity that a call would have."""
+
+    @contextmanager
+    def claim(self: Folder, identity: Mapping[str, str], *_: object, **__: object) -> Iterator[None]:
+        raise Known(identity)
+        yield
+
+    monkeypatch.setattr(Folder, "claim", claim)
+
+    def of(function: Callable[..., object], **inputs: Any) -> Mapping[str, str]:
+        with pytest.raises(Known) as known:
+            function(**inputs, progress=False)
+        found: Mapping[str, str] = known.value.args[0]
+        assert "source" in found
+        assert all(len(value) == 64 for value in found.values())
+        return found
+
+    return of
+
+
+@cache
+def labelled() -> tuple[Text, ...]:
+    words = ["the", "cat", "sat", "on", "a", "mat", "and", "the", "dog", "saw", "it", "was", "very", "good"]
+    rows = [" ".join(np.random.default_rng(number).choice(words, 8)) for number in range(40)]
+    return tuple(Text(str(number), row, str(number % 2)) for number, row in enumerate(rows))
+
+
+@cache
+def trees() -> tuple[Text, ...]:
+    return tuple(attlas.read("embedded:sentences"))[:12]
+
+
+@cache
+def triples() -> tuple[Text, ...]:
+    return tuple(related_texts("embedded:relations"))[:24]
+
+
+@cache
+def chains() -> tuple[Text, ...]:
+    words = ("the", "cat", "saw", "a", "dog", "and", "it", "sat", "on", "the", "mat")
+    mentions = (Mention(0, 2, 1, "a", "common"), Mention(6, 7, 6, "a", "pronoun"))
+    return tuple(Text(str(n), words=words, annotations={COREFERENCE: Coreference(mentions)}) for n in range(4))
+
+
+@cache
+def bert() -> attlas.Model:
+    return tiny("bert")
+
+
+@cache
+def classifier() -> attlas.Model:
+    return tiny("bert", "classify")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function with its inputs, and another valid value for each of its options."""
+
+    function: Callable[..., Any]
+    inputs: Callable[[], dict[str, Any]]
+    changes: Mapping[str, Any]
+    texts: Sequence[str]
+    models: Sequence[str] = ("model",)
+    more: Sequence[str] = ()  # options that go to something behind it
+
+    def options(self) -> set[str]:
+        return {*inspect.signature(self.function).parameters, *self.more} - HOW
+
+
+BEHIND_EXPLAIN = [one.name for one in fields(Explanations)]
+BEHIND_DYNAMICS = [*inspect.signature(AttentionClassifier).parameters]
+
+CASES = {
+    "study": Case(
+        attlas.study, lambda: {"model": bert(), "texts": list(labelled()), "measures": "entropy"},
+        {"measures": ["surface"], "seed": 1}, ["texts"],
+    ),
+    "explain": Case(
+        explain_corpus, lambda: {"model": classifier(), "texts": list(labelled()), "out": "x", "methods": ["integrated_gradients", "attention_last"]},
+        {
+            "methods": ["integrated_gradients", "rollout"], "importance": np.ones((3, 4)), "target": 1, "of": "logit", "baseline": "zero", "at": "words", "tolerance": 0.5,
+            "max_evaluations": 100, "keep": ["all"], "p": 0.8, "top": 0.1, "permutations": 3, "faithfulness": ["remove"], "bins": [0.5], "draws": 2, "share": 0.3, "seed": 1,
+        },
+        ["texts"], more=[name for name in BEHIND_EXPLAIN if name != "position"],  # the place of a prediction: language models only
+    ),
+    "syntax": Case(probe_syntax, lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])}, {"min_cases": 7, "seed": 1}, ["train", "test"]),
+    "tree": Case(
+        probe_tree, lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])},
+        {"vectors": "vectors.txt", "convention": "published", "seed": 1}, ["train", "test"],
+    ),
+    "coreference": Case(probe_coreference, lambda: {"model": bert(), "train": list(chains()[:2]), "test": list(chains()[2:])}, {"tokens": 64, "seed": 1}, ["train", "test"]),
+    "relations": Case(
+        fit_relations, lambda: {"model": bert(), "train": list(triples()[:16]), "dev": list(triples()[16:])},
+        {"names": "names.json", "convention": "published", "directions": ["h-t"], "parser": "spacy", "interpret": True, "seed": 1}, ["train", "dev"],
+    ),
+    "topology": Case(
+        experiment, lambda: {"model": classifier(), "train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "out": "x", "frozen": bert()},
+        {"features": ["templates"], "thresholds": (0.1, 0.2), "controls": False, "seed": 1}, ["train", "dev", "test"], ["model", "frozen"],
+    ),
+    "dynamics": Case(
+        run_dynamics, lambda: {"train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "encoders": ["none", "vectors", "model"], "vectors": {"cat": [1.0, 2.0], "dog": [2.0, 3.0]}, "model": bert()},
+        {
+            "scales": [1.0], "encoders": ["none"], "attention": ["additive"], "models": [("dot", "none")], "seeds": 2, "seed": 1, "vectors": {"dog": [1.0, 2.0], "cat": [2.0, 3.0]},
+            "published": {("dot", "none", 10.0): 0.5}, "tokenize": "blanks", "by_encoder": {"none": {"epochs": 3}}, "dim": 7, "dropout": 0.1, "l2": 0.2, "vw_penalty": 0.1, "optimizer": "sgd",
+            "learning_rate": 0.5, "lr_decay": 0.5, "epochs": 3, "batch_size": 7, "patience": 2, "init": 0.5, "min_count": 2, "record": 5, "rule": "paper",
+        },
+        ["train", "dev", "test"], more=[name for name in BEHIND_DYNAMICS if name not in ("attention", "encoder", "scale", "source")],
+    ),
+    "finetune": Case(
+        finetune, lambda: {"texts": list(labelled()[:30]), "dev": list(labelled()[30:]), "model": classifier(), "hold_out": 0.2},
+        {"epochs": 2, "batch_size": 7, "learning_rate": 1e-3, "patience": 3, "max_length": 12, "hold_out": 0.3, "head_only": True, "seed": 1}, ["texts", "dev"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", CASES)
+def test_every_option_counts(
+    verb: str, identity: Callable[..., Mapping[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spacy = SimpleNamespace(meta={"lang": "en", "name": "core_web_sm", "version": "3.8.0"})
+    monkeypatch.setattr("attlas.language.phrases._pipeline", lambda: spacy)
+    case = CASES[verb]
+    Path("vectors.txt").write_text("cat 1 2\ndog 3 5\n")
+    Path("names.json").write_text('{"P31": "instance of"}')
+    inputs = case.inputs()
+    before = identity(case.function, **inputs)
+    undeclared = case.options() - {*case.changes, *case.texts, *case.models}
+    assert not undeclared, "an option without a case here"
+    for name, value in case.changes.items():
+        assert identity(case.function, **{**inputs, name: value}) != before, name
+
+
+@pytest.mark.parametrize("verb", CASES)
+def test_every_field_of_every_text_counts(verb: str, identity: Callable[..., Mapping[str, str]]) -> None:
+    case = CASES[verb]
+    inputs = case.inputs()
+    before = identity(case.function, **inputs)
+    for name in case.texts:
+        given = inputs[name]
+        for what, text in changed_texts(given[-1]).items():
+            try:
+                after = identity(case.function, **{**inputs, name: [*given[:-1], text]})
+            except AttlasError:
+                continue  # a text that cannot be used is refused, which is no stale result
+            assert after != before, f"{name}: {what}"
+        assert identity(case.function, **{**inputs, name: [*given[1:], given[0]]}) != before, f"{name}: order"
+        moved = [replace(one, annotations={**one.annotations, "where": "elsewhere"}) for one in given]
+        assert identity(case.function, **{**inputs, name: moved}) == before, f"{name}: where it was read"
+
+
+@pytest.mark.parametrize("verb", CASES)
+def test_every_part_of_every_model_counts(verb: str, identity: Callable[..., Mapping[str, str]]) -> None:
+    case = CASES[verb]
+    inputs = case.inputs()
+    before = identity(case.function, **inputs)
+    for name in case.models:
+        task = "classify" if inputs[name] is classifier() else "base"
+        for what, (_, change) in CHANGES.items():
+            if what in ("global tokens", "a buffer", "dtype") or (what == "the task" and task == "classify"):
+                continue  # of Longformers; tested of models by themselves
+            model = tiny("bert", task)
+            assert identity(case.function, **{**inputs, name: model}) == before, "the same model, made again"
+            model = change(model) or model
+            assert identity(case.function, **{**inputs, name: model}) != before, f"{name}: {what}"
+
+
+def test_every_part_of_an_extractor_counts(tmp_path: Path, identity: Callable[..., Mapping[str, str]]) -> None:
+    """What `relations score` reads: both files of an extractor, and the texts."""
+    fitted = RelationExtractor(bert(), progress=False).fit(list(triples()[:16]))
+    about = {
+        "controls": [],
+        "vocabulary": {},
+        "held_out": [],
+        "names": {"a": "b"},
+        "seed": 0,
+        "classes": [],
+        "learnt": [],
+        "tuned": [],
+    }
+    fitted.save(tmp_path / "a", {}, about)
+    fitted.save(tmp_path / "b", {}, {**about, "names": {"a": "c"}})
+    inputs = {"test": list(triples()[16:]), "model": bert()}
+    before = identity(score_relations, extractor=tmp_path / "a", **inputs)
+    assert identity(score_relations, extractor=tmp_path / "b", **inputs) != before
+    assert identity(score_relations, extractor=tmp_path / "a", **{**inputs, "test": list(triples()[15:])}) != before
+
+
+def test_the_same_content_has_the_same_identity_whatever_it_is_called(
+    tmp_path: Path, identity: Callable[..., Mapping[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = "text,label\n" + "".join(f"{one.text},{one.label}\n" for one in labelled())
+    (tmp_path / "a.csv").write_text(rows)
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "b.csv").write_text(rows)
+    bert().save(tmp_path / "m")
+    bert().save(tmp_path / "deep" / "n")
+    found = [identity(attlas.study, model=tmp_path / "m", texts=tmp_path / "a.csv", measures="entropy", label="label")]
+    monkeypatch.chdir(tmp_path / "deep")
+    for model in ("n", "../m", attlas.load("n"), (attlas.load("n").network, attlas.load("n").tokenizer)):
+        found.append(identity(attlas.study, model=model, texts="b.csv", measures=["entropy"], label="label"))
+    found.append(identity(attlas.study, model="n", texts=attlas.read("../a.csv", label="label"), measures=["entropy"]))
+    assert all(one == found[0] for one in found)
+    assert fingerprint(found[0])
