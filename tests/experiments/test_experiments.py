@@ -52,6 +52,8 @@ CASES = {
         {
             "texts": [*TEXTS, "one more"],
             "model": model(1),
+            "names": __file__.replace("test_experiments.py", "toy/names.txt"),
+            "other": model(1),
             "scales": (1, 5),
             "case": "as written",
             "draws": 4,
@@ -221,6 +223,22 @@ def test_a_damaged_pass_in_a_cache_is_made_again(tmp_path: Path) -> None:
         damage(table, "changed")
     again = run(toy(), tmp_path / "b", cache=tmp_path / "cache", progress=False)
     assert again.table("heads").equals(first.table("heads"))
+
+
+def test_other_files_and_models_count_by_their_content(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("cat=animal")
+    model(1).save(tmp_path / "m")
+    model().save(tmp_path / "own")
+    options = {"texts": list(TEXTS), "model": "own", "names": "names.txt", "other": "m"}
+    done = run(toy(**options), "out", progress=False)
+    assert done.result["names"] == {"cat": "animal"}
+    assert done.result["other"]
+    assert run(toy(**options), "out", progress=False).manifest == done.manifest
+    (tmp_path / "names.txt").write_text("cat=beast")
+    with pytest.raises(StudyError, match="another value of names"):
+        run(toy(**options), "out", progress=False)
+    with pytest.raises(StudyError, match=r"there is no file 'no\.txt'; give the path of names"):
+        run(toy(**{**options, "names": "no.txt"}), "out", progress=False)
 
 
 def test_how_it_is_run_is_checked(tmp_path: Path) -> None:

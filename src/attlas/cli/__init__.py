@@ -11,5 +11,8 @@ from attlas.cli import (  # their verbs register themselves, after the first one
     reproduce,
     topology,
 )
+from attlas.cli.subjects import add_verbs
+
+add_verbs()
 
 __all__ = ["dynamics", "explain", "main", "probe", "relations", "reproduce", "topology"]

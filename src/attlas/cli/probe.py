@@ -21,9 +21,6 @@ from attlas.cli.app import (
     say_experiment,
     status,
 )
-from attlas.cli.verbs import add_verb
-from attlas.coreference.experiment import Coreference
-from attlas.syntax.experiment import Syntax
 
 verbs = typer.Typer(help="What syntax and coreference the heads of a model hold.", no_args_is_help=True)
 app.add_typer(verbs, name="probe")
@@ -68,10 +65,6 @@ def tree(
         loaded, first, second, out, vectors=vectors, convention=convention, seed=seed, workers=workers, fresh=fresh, say=begun
     )  # fmt: skip
     say_experiment(done.study, report, as_json)
-
-
-add_verb(verbs, "syntax", Syntax)
-add_verb(verbs, "coreference", Coreference)
 
 
 def _files(data: str | None, train: str | None, test: str | None, what: str) -> tuple[str, str | None]:

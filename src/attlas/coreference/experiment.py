@@ -25,9 +25,7 @@ class Coreference(Experiment):
         flags=("--train", "--data"),
     )
     test: TextsLike | None = given("Documents to score them on (default: a fifth of train).", None)
-    model: ModelLike | None = given(
-        "Folder, Hub ID or embedded:long (default: the embedded model).", None, opened_by=MODEL
-    )
+    model: ModelLike | None = given("Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL)
     tokens: int | None = option(
         128,
         "Split documents between sentences into windows of this many tokens (0: the model's own).",

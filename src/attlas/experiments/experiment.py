@@ -19,6 +19,7 @@ import importlib
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 from attlas.support.options import Given, Opening, Option, checked, declared, types_of
@@ -42,6 +43,13 @@ class Experiment:
     def __repr__(self) -> str:
         values = (f"{name}={reprlib.repr(getattr(self, name))}" for name in declared(self))
         return f"{type(self).__name__}({', '.join(values)})"
+
+    def completed(self) -> Experiment:
+        """The experiment with inputs that follow from others, as a base model from its record.
+
+        Called before anything is opened; it reads small files at most.
+        """
+        return self
 
     @property
     def options(self) -> dict[str, Any]:
@@ -76,13 +84,26 @@ class Experiment:
         return getattr(importlib.import_module(f"{package}.{module}"), name)
 
 
+@dataclass(frozen=True)
+class TableFile:
+    """A table that is a Parquet file already, as those of a pass: not read, not copied."""
+
+    path: Path
+    about: Mapping[str, Any]  # its entry in the manifest: rows, kind
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What an experiment has made: tables (frames), `result` (what --json prints), and the rest."""
+    """What an experiment has made: tables (frames), `result` (what --json prints), and the rest.
 
-    tables: Mapping[str, Any]
+    A file named "." is a model: it is saved in the folder itself.
+    """
+
+    tables: Mapping[str, Any]  # name -> a frame, or a TableFile
     result: Mapping[str, Any]
     counts: Mapping[str, int] = field(default_factory=dict)  # read, truncated, excluded
     files: Mapping[str, Any] = field(default_factory=dict)  # name -> a thing with `save(folder)`
     controls: Sequence[tuple[str, str, str]] = ()  # table, column, the column of its control
     about: Mapping[str, Any] = field(default_factory=dict)  # further entries of the manifest
+    corpus: Mapping[str, Any] = field(default_factory=dict)  # further facts of the corpus: labels
+    quarantine: Path | None = None  # rows left out, each with its reason: a pass's file

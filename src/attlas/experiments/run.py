@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attlas.corpora.sources import check_source, files_of
-from attlas.experiments.experiment import Experiment, Outcome
+from attlas.experiments.experiment import Experiment, Outcome, TableFile
 from attlas.models.sources import folder_of
 from attlas.studies.folder import (
     COMPLETE,
     FILES,
     FORMAT,
+    QUARANTINE,
     RESULT,
     SOURCE,
     TABLES,
@@ -22,10 +24,10 @@ from attlas.studies.folder import (
 )
 from attlas.studies.opened import Study, in_folder
 from attlas.support.errors import StudyError
-from attlas.support.files import write_errors, write_json
+from attlas.support.files import link, write_errors, write_json
 from attlas.support.fingerprint import File, fingerprint, source_digest, versions
 from attlas.support.json import to_json
-from attlas.support.options import MODEL, Given, declared
+from attlas.support.options import FILE, MODEL_OR_NONE, TEXTS, Given, declared
 
 if TYPE_CHECKING:
     from attlas.experiments.workspace import Workspace
@@ -53,9 +55,12 @@ def run(
     folder as long as it is used.
     """
     _check_how(workers, engine)
+    experiment = experiment.completed()
     for name, value in experiment.inputs.items():
-        if not _is_model(experiment, name):
+        if _given(experiment, name).of == TEXTS:
             check_source(value)
+        elif _given(experiment, name).of == FILE:
+            check_path(name, value)
 
     def go(path: Path) -> Study:
         place = Folder(path, experiment.name)
@@ -87,14 +92,20 @@ def _check_how(workers: int | None, engine: str) -> None:
         raise StudyError(f"engine is {engine!r}; it must be {' or '.join(ENGINES)}")
 
 
-def _opener(experiment: Experiment, name: str) -> str:
+def check_path(name: str, value: Any) -> None:
+    """Refuse an input that names a file or folder which is not there."""
+    if isinstance(value, str | os.PathLike) and not os.path.exists(Path(value).expanduser()):
+        raise StudyError(f"there is no file {str(value)[:200]!r}; give the path of {name}")
+
+
+def _given(experiment: Experiment, name: str) -> Given:
     about = declared(experiment)[name]
     assert isinstance(about, Given)
-    return about.opened_by
+    return about
 
 
 def _is_model(experiment: Experiment, name: str) -> bool:
-    return _opener(experiment, name) == MODEL
+    return _given(experiment, name).is_model
 
 
 def _run(experiment: Experiment, work: Workspace, fresh: bool, keep_states: bool) -> Study:
@@ -125,7 +136,9 @@ def open_inputs(experiment: Experiment, work: Workspace) -> dict[str, Any]:
         opened = experiment.part(experiment.resolves)(experiment, opened)
     for name, value in experiment.inputs.items():
         if _is_model(experiment, name):
-            opened[name] = work.load(value, **experiment.openings("model"))
+            stays = value is None and _given(experiment, name).of == MODEL_OR_NONE
+            how = experiment.openings("model")
+            opened[name] = None if stays else work.load(value, **how)
     return opened
 
 
@@ -134,8 +147,9 @@ def open_texts(experiment: Experiment) -> dict[str, Any]:
     opened: dict[str, Any] = {}
     for name, value in experiment.inputs.items():
         if not _is_model(experiment, name):
-            opener = experiment.part(_opener(experiment, name))
-            how = experiment.openings("texts")
+            about = _given(experiment, name)
+            opener = experiment.part(about.opened_by)
+            how = experiment.openings("texts") if about.of == TEXTS else {}
             opened[name] = None if value is None else opener(value, **how)
     return opened
 
@@ -161,6 +175,7 @@ def identity_of(experiment: Experiment) -> dict[str, str]:
     """The identity that a run would have: inputs are opened, nothing is run."""
     from attlas.experiments.workspace import Workspace
 
+    experiment = experiment.completed()
     work = Workspace(Folder(Path(), experiment.name), progress=False)
     opened = open_inputs(experiment, work)
     return identify(experiment, {name: work.identity(value) for name, value in opened.items()})
@@ -170,19 +185,27 @@ def input_files(experiment: Experiment) -> dict[str, str]:
     """Each input that is made of local files, by these files and how they are opened."""
     out = {}
     for name, value in experiment.inputs.items():
-        is_model = _is_model(experiment, name)
-        if is_model:
-            folder = folder_of(value)
-            files = None if folder is None else [folder]
-        else:
-            files = [] if value is None else files_of(value)
+        about = _given(experiment, name)
+        is_model, files = about.is_model, _files(about, value)
         if files is None:
             continue
-        how = experiment.openings("model" if is_model else "texts")
+        how = experiment.openings("model" if is_model else "texts" if about.of == TEXTS else "")
         named = str(value) if not files or str(value).startswith("embedded:") else None
         content = [(None if is_model else path.name, File(path)) for path in files]  # ids
         out[name] = fingerprint((named, content, how))
     return out
+
+
+def _files(about: Given, value: Any) -> list[Path] | None:
+    """The files of an input, none if it is not given; None for an object or a name on the Hub."""
+    if value is None and (about.of == MODEL_OR_NONE or not about.is_model):
+        return []
+    if about.is_model:
+        folder = folder_of(value)
+        return None if folder is None else [folder]
+    if about.of == FILE:
+        return [Path(value).expanduser()] if isinstance(value, str | os.PathLike) else None
+    return files_of(value)
 
 
 def _finished(place: Folder, experiment: Experiment) -> Study | None:
@@ -224,7 +247,7 @@ def _about(
 
     models = {name: one for name, one in opened.items() if isinstance(one, Model)}
     first = next(iter(models), "")
-    names = [name for name in experiment.inputs if not _is_model(experiment, name)]
+    names = [name for name in experiment.inputs if _given(experiment, name).of == TEXTS]
     corpus = next((name for name in reversed(names) if opened[name] is not None), "")
     given = next((name for name in reversed(names) if experiment.inputs[name] is not None), "")
     return {
@@ -233,6 +256,7 @@ def _about(
             "name": source_name(experiment.inputs.get(given)),
             "fingerprint": known.get(corpus),
             "labels": {},
+            **outcome.corpus,
         },
         "measures": {experiment.name: str(experiment.options)},
         "inputs": {
@@ -266,11 +290,18 @@ def _write(place: Folder, outcome: Outcome, about: Mapping[str, Any], keep_state
     tables = {}
     with place.staging() as stage, write_errors(place.path):
         (stage / TABLES).mkdir()
-        for name, frame in outcome.tables.items():
-            rows = write_parquet(stage / TABLES / f"{name}.parquet", [arrow(frame)])
-            tables[name] = {"rows": rows, "kind": table_kind(frame, *shape)}
+        for name, table in outcome.tables.items():
+            if isinstance(table, TableFile):
+                link(table.path, stage / TABLES / f"{name}.parquet")
+                tables[name] = dict(table.about)
+            else:
+                rows = write_parquet(stage / TABLES / f"{name}.parquet", [arrow(table)])
+                tables[name] = {"rows": rows, "kind": table_kind(table, *shape)}
         write_json(stage / RESULT, to_json(outcome.result))
+        if outcome.quarantine is not None:
+            link(outcome.quarantine, stage / QUARANTINE)
         for name, thing in outcome.files.items():
-            (stage / FILES).mkdir(exist_ok=True)
-            thing.save(stage / FILES / name)
+            if name != ".":  # a model stands in the folder itself, so that from_pretrained finds it
+                (stage / FILES).mkdir(exist_ok=True)
+            thing.save(stage if name == "." else stage / FILES / name)
         place.publish(stage, {**about, "tables": tables}, keep_states)

@@ -136,30 +136,53 @@ class Workspace:
 
     def map(
         self,
-        function: Callable[[Any], Any],
+        function: Callable[..., Any],
         jobs: Iterable[Any],
         *,
+        common: Sequence[Any] = (),
         processes: bool = False,
         what: str = "working",
     ) -> list[Any]:
-        """`function(job)` for each job, in threads or processes; each result is kept at once.
+        """`function(job, *common)` for each job, in threads; each result is kept at once.
 
-        Jobs for processes are plain values. A killed run loses the jobs under way.
+        What all jobs read is `common`; each of it is hashed once. With `processes` jobs and
+        `common` are plain values, and the function gets one argument more: the folder of the cache,
+        in which it finds what `files` made by the key that its job names. A killed run loses the
+        jobs under way.
         """
         each = list(jobs)
-        keys = [self.key("cached", function, job) for job in each]
+        keys = [self.key("cached", function, job, *common) for job in each]
         values = [self._cache.find(key) for key in keys]
         missing = [number for number, value in enumerate(values) if value is MISSING]
         workers = min(self.workers or cores(), max(1, len(missing)))
         with self.progress(what, "jobs") as report:
             report(len(each) - len(missing), len(each))
             rest = [each[number] for number in missing]
+            read = [*common, str(self._passes.resolve())] if processes else common
             run = run_in_processes if processes and workers > 1 else _in_threads
-            for done, (number, value) in enumerate(run(function, rest, workers), 1):
+            for done, (number, value) in enumerate(run(function, rest, workers, common=read), 1):
                 place = missing[number]
                 values[place] = self._cache.keep(keys[place], value)
                 report(len(each) - len(missing) + done, len(each))
         return values
+
+    def files(self, function: Callable[..., Any], *inputs: Any) -> Path:
+        """Files that `function(folder, *inputs)` writes once for these inputs: their folder.
+
+        For what is too large for memory, or read by processes; the folder's name is its key.
+        """
+        key = self.key("files", function, *inputs)
+        found = self._cache.entries.find(key)
+        if found is None:
+            with self._cache.entries.make(key) as folder:
+                function(folder, *inputs)
+            found = self._cache.entries.folder / key
+        return found
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where passes and values are kept: for an estimator that takes `cache=`."""
+        return self._passes
 
     def run(self, name: str, experiment: Experiment) -> Study:
         """Run an experiment inside this one, in a result folder of its own under `parts/NAME`."""
@@ -191,14 +214,14 @@ class Workspace:
 
 
 def _in_threads(
-    function: Callable[[Any], Any], jobs: Sequence[Any], workers: int
+    function: Callable[..., Any], jobs: Sequence[Any], workers: int, *, common: Sequence[Any] = ()
 ) -> Iterator[tuple[int, Any]]:
     """Each job's number and result, as they finish; the first failure ends all."""
     with (
         one_thread(),
         ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
     ):
-        futures = {pool.submit(function, job): number for number, job in enumerate(jobs)}
+        futures = {pool.submit(function, job, *common): number for number, job in enumerate(jobs)}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()

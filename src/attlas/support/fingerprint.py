@@ -333,7 +333,7 @@ def _computes(path: Path) -> bool:
     return not (
         len(path.parts) == 1
         or path.parts[0] in NOT_COMPUTING
-        or path.name == "section.py"
+        or "section" in (*path.parts[:-1], path.stem)  # a module, or a folder of them
         or "__pycache__" in path.parts
         or path.parts[:2] == ("corpora", "embedded")  # known by its rows, as every corpus is
         or path.suffix in (".toml", ".md", ".pyi", ".pyc", ".nbi", ".nbc")

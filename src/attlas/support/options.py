@@ -30,11 +30,20 @@ def check_convention(convention: str) -> None:
 
 @dataclass(frozen=True)
 class Given:
-    """An input, known by its content. `opened_by` is a function in its experiment's package."""
+    """An input, known by its content.
+
+    `of` is what it is: `TEXTS`, `MODEL`, `MODEL_OR_NONE` or `FILE`. All but models are opened by
+    `opened_by`, a function in the experiment's package.
+    """
 
     help: str
+    of: str
     opened_by: str
     flags: tuple[str, ...] = ()
+
+    @property
+    def is_model(self) -> bool:
+        return self.of in (MODEL, MODEL_OR_NONE)
 
 
 @dataclass(frozen=True)
@@ -80,14 +89,22 @@ class Opening(Option):
     of: str = "model"  # the inputs that it opens: `model`, or `texts`
 
 
-MODEL = "model"  # opened by `attlas.load`
+TEXTS = "texts"  # what `attlas.read` takes; its opener gets the openings of texts as well
+MODEL = "model"  # opened by `attlas.load`; None is the embedded model
+MODEL_OR_NONE = "model or none"  # the same, but None stays None
+FILE = "file"  # another file or folder, such as word vectors; its opener gets nothing else
 
 
 def given(
-    help: str, default: Any = MISSING, *, opened_by: str = "work:read", flags: Sequence[str] = ()
+    help: str,
+    default: Any = MISSING,
+    *,
+    of: str = TEXTS,
+    opened_by: str = "work:read",
+    flags: Sequence[str] = (),
 ) -> Any:
-    """Declare an input, known by its content; `opened_by` is `work:FUNCTION`, or `model`."""
-    metadata = {_KEY: Given(help, opened_by, tuple(flags))}
+    """Declare an input, known by its content; one that is not a model is opened by `opened_by`."""
+    metadata = {_KEY: Given(help, of, opened_by, tuple(flags))}
     return field(default=default, metadata=metadata)
 
 
@@ -96,9 +113,12 @@ def option(default: Any, help: str, *, flags: Sequence[str] = (), **domain: Any)
     return field(default=default, metadata={_KEY: Option(help, flags=tuple(flags), **domain)})
 
 
-def opening(default: Any, help: str, *, of: str = "model", **domain: Any) -> Any:
+def opening(
+    default: Any, help: str, *, of: str = "model", flags: Sequence[str] = (), **domain: Any
+) -> Any:
     """Declare how inputs are opened; what counts is the opened content, not this."""
-    return field(default=default, metadata={_KEY: Opening(help, of=of, **domain)})
+    about = Opening(help, of=of, flags=tuple(flags), **domain)
+    return field(default=default, metadata={_KEY: about})
 
 
 def declared(experiment: Any) -> dict[str, Given | Option]:

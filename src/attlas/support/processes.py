@@ -29,19 +29,20 @@ _STARTING = threading.Lock()
 
 
 def run_in_processes(
-    function: Callable[[Any], Any],
+    function: Callable[..., Any],
     jobs: Sequence[Any],
     workers: int,
     describe: Callable[[Any], str] = str,
+    common: Sequence[Any] = (),
 ) -> Iterator[tuple[int, Any]]:
     """Call a function on each job in worker processes; give each job's number and result.
 
-    Results come in the order in which jobs finish. The function is one of a module and the jobs are
-    plain values: nothing else reaches a worker. The first job that fails stops all workers, and its
-    error is raised here; so does a worker that ends early (`describe` names jobs in its error), an
-    interrupt, and a caller who stops reading.
+    Results come in the order in which jobs finish. The function is one of a module; the jobs, and
+    `common` arguments that follow each, are plain values: nothing else reaches a worker. The first
+    job that fails stops all workers, and its error is raised here; so does a worker that ends early
+    (`describe` names jobs in its error), an interrupt, and a caller who stops reading.
     """
-    _check(function, jobs, workers)
+    _check(function, [*jobs, *common], workers)
     processes = _Context()
     count = max(1, min(workers, len(jobs), MOST_WORKERS))
     with _clean_environment():  # which also starts what multiprocessing tracks its resources with
@@ -51,7 +52,7 @@ def run_in_processes(
     try:
         while True:
             while len(running) < count and (number := next(waiting, None)) is not None:
-                running[pool.submit(_call, function, jobs[number])] = number
+                running[pool.submit(_call, function, jobs[number], *common)] = number
             if not running:
                 return
             done = wait(running, LOOK_EVERY, FIRST_COMPLETED).done
@@ -73,7 +74,7 @@ def run_in_processes(
         pool.shutdown(cancel_futures=True)
 
 
-def _check(function: Callable[[Any], Any], jobs: Sequence[Any], workers: int) -> None:
+def _check(function: Callable[..., Any], jobs: Sequence[Any], workers: int) -> None:
     if workers < 1:
         raise StudyError(f"workers is {workers}; it must be at least 1")
     if sys.flags.ignore_environment and not sys.flags.safe_path:
@@ -116,10 +117,10 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _call(function: Callable[[Any], Any], job: Any) -> Any:
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call the function; an error that would not survive the way back is told in words."""
     try:
-        return function(job)
+        return function(*arguments)
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))

@@ -2,4 +2,13 @@
 
 import lazy_loader
 
+from attlas.experiments.subject import Subject
+
+SUBJECT = Subject(
+    name="syntax",
+    package=__name__,
+    experiments={"Syntax": "experiment"},
+    verb="probe syntax",
+    tour={"Syntax": {"train": "embedded:sentences", "min_cases": 10}},
+)
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -22,9 +22,7 @@ class Syntax(Experiment):
 
     train: TextsLike = given("Treebank to choose heads on (.conllu).", flags=("--train", "--data"))
     test: TextsLike | None = given("Treebank to score them on (default: a fifth of train).", None)
-    model: ModelLike | None = given(
-        "Folder, Hub ID or embedded:long (default: the embedded model).", None, opened_by=MODEL
-    )
+    model: ModelLike | None = given("Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL)
     min_cases: int = option(100, "Skip relations with fewer cases.", at_least=1)
     seed: int = option(0, "Random seed.", at_least=0)
     max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)

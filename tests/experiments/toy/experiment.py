@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from attlas.experiments.experiment import Experiment
-from attlas.support.options import MODEL, ModelLike, TextsLike, given, opening, option
+from attlas.support.options import FILE, MODEL, MODEL_OR_NONE, ModelLike, TextsLike, given, opening, option
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -14,7 +14,9 @@ class Toy(Experiment):
     name: ClassVar[str] = "toy"
 
     texts: TextsLike = given("Texts to count.")
-    model: ModelLike | None = given("Model to read them with.", None, opened_by=MODEL)
+    model: ModelLike | None = given("Model to read them with.", None, of=MODEL)
+    names: str | None = given("Names of words.", None, of=FILE, opened_by="work:read_names")
+    other: ModelLike | None = given("Another model.", None, of=MODEL_OR_NONE)
     scales: tuple[float, ...] = option((1.0, 10.0), "Factors.", above=0)
     case: str = option("lower", "How words are compared.", choices=("lower", "as written"))
     draws: int = option(3, "Number of draws.", at_least=1, at_most=100)
@@ -31,7 +33,7 @@ class Outer(Experiment):
     does: ClassVar[str] = "work:run_outer"
 
     texts: TextsLike = given("Texts to count.")
-    model: ModelLike | None = given("Model to read them with.", None, opened_by=MODEL)
+    model: ModelLike | None = given("Model to read them with.", None, of=MODEL)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
