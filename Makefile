@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BASE ?= HEAD~1
 
-.PHONY: tour test slow paths check same bench serve docs clean
+.PHONY: tour test slow attack paths check same bench serve docs clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -17,18 +17,22 @@ tour: $(READY)
 	$(BIN)/attlas tour --fresh
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=60 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=60 -m "not slow and not attack"
 
 # Whole reproductions, the tour, processes that are killed, and pages in a real browser.
 slow: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=20 -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=20 -m "slow and not attack"
+
+# Every experiment stopped at every write and damaged file by file.
+attack: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=20 -m attack
 
 # The same tests on the code paths of other machines: without vector instructions, with narrower ones, with threads, with other alignments.
 paths: $(READY)
-	ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
-	ATEN_CPU_CAPABILITY=avx2 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
-	ATTLAS_TEST_THREADS=2 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
-	ATTLAS_TEST_WEIGHTS=memory $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not attack"
+	ATEN_CPU_CAPABILITY=avx2 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not attack"
+	ATTLAS_TEST_THREADS=2 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not attack"
+	ATTLAS_TEST_WEIGHTS=memory $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not attack"
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -47,7 +47,7 @@ def batch_of(model: Any, tokens: int) -> Any:
 
 def ours(model: Any, batch: Any) -> dict[str, float]:
     """One pass: seconds of all, and of the views alone."""
-    from attlas.measures import measures_of
+    from attlas.catalogue import measures_of
 
     measures = measures_of(",".join(VIEWS))
     states = {measure.name: measure.start(model) for measure in measures}

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 import attlas
+from attlas.catalogue import MEASURES
 from attlas.core.attention import Attention
 from attlas.core.text import Text
-from attlas.measures import MEASURES
 from attlas.topology import betti
 from attlas.topology.graphs import THRESHOLDS
 from benchmarks.table import Row, best_of

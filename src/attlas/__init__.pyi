@@ -8,14 +8,15 @@ from . import (
     topology as topology,
     tree as tree,
 )
+from .api import study as study
+from .catalogue import MEASURES as MEASURES
 from .core.text import Text as Text
 from .coreference.experiment import Coreference as Coreference
 from .corpora import read as read
 from .experiments.experiment import Experiment as Experiment
 from .experiments.run import run as run
-from .measures import MEASURES as MEASURES
 from .models import Model as Model, load as load
-from .studies import Study as Study, study as study
+from .studies import Study as Study
 from .syntax.experiment import Syntax as Syntax
 from .views.look import attention as attention
 

@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
 
-from attlas.experiments.subject import API, Subject
-from attlas.support.errors import AttlasError
+from attlas.core.registry import Registry
+from attlas.measures.parse import parse_measures
+from attlas.support.errors import AttlasError, MeasureError
+from attlas.support.subject import API, Subject
+
+if TYPE_CHECKING:
+    from attlas.core.measure import Measure
+
+    MEASURES: Registry[type[Measure[Any]]]
 
 SUBJECTS = (
+    "attlas.measures",
+    "attlas.explain",
+    "attlas.topology",
     "attlas.syntax",
     "attlas.coreference",
 )
-GROUP = "attlas.subjects"
+GROUP, MEASURE_GROUP = "attlas.subjects", "attlas.measures"
 
 
 @cache
@@ -27,6 +38,40 @@ def subjects() -> tuple[Subject, ...]:
     """All subjects: our own, then those of other packages; one that is broken is left out."""
     own = [importlib.import_module(name).SUBJECT for name in SUBJECTS]
     return (*own, *_plug_ins(own))
+
+
+@cache
+def measures() -> Registry[type[Measure[Any]]]:
+    """All measures by name: those of the subjects, then single ones of other packages."""
+    found: Registry[type[Measure[Any]]] = Registry("measure", MeasureError)
+    for subject in subjects():
+        for name, (place, question) in subject.measures.items():
+            found.register(name, f"{subject.package}.{place}", question)
+    for entry in sorted(entry_points(group=MEASURE_GROUP), key=lambda one: one.name):
+        if entry.name in found:
+            _leave_out(entry, AttlasError(f"{entry.name!r} already exists"))
+        else:
+            found.register(entry.name, entry.value, f"a measure of {entry.module.split('.')[0]}")
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    if name == "MEASURES":  # public, and made when it is first asked for
+        return measures()
+    raise AttributeError(name)
+
+
+def measures_of(
+    wanted: str | Measure[Any] | Iterable[str | Measure[Any]] = "all",
+) -> list[Measure[Any]]:
+    """Measures from names, measures or both; see `parse_measures`."""
+    return parse_measures(wanted, measures())
+
+
+def _leave_out(entry: EntryPoint, error: Exception) -> None:
+    """Warn of a plug-in that cannot be used: Attlas goes on without it."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    warnings.warn(f"the plug-in {entry.name} ({entry.value}) is left out: {reason}", stacklevel=3)
 
 
 def _plug_ins(own: list[Subject]) -> Iterator[Subject]:
@@ -38,9 +83,8 @@ def _plug_ins(own: list[Subject]) -> Iterator[Subject]:
             taken = {subject.name} & names | set(subject.verbs) & verbs
             if taken:
                 raise AttlasError(f"{min(taken)!r} already exists")
-        except Exception as error:  # whatever is wrong with it, Attlas goes on without it
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            warnings.warn(f"the plug-in {entry.name} ({entry.value}) is left out: {reason}", stacklevel=3)
+        except Exception as error:  # whatever is wrong with it
+            _leave_out(entry, error)
             continue
         names.add(subject.name)
         verbs |= set(subject.verbs)

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import attlas
+from attlas.catalogue import measures_of
 from attlas.core.masks import Keep
 from attlas.core.text import Text
 from attlas.explain import (
@@ -26,7 +27,6 @@ from attlas.explain import (
     measure,
     plausibility,
 )
-from attlas.measures import measures_of
 from attlas.models import Model
 from attlas.studies import Study
 from attlas.support.errors import AttlasError, MeasureError, ModelError, StudyError

@@ -19,6 +19,7 @@ from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import jensenshannon, squareform
 
 import attlas
+from attlas.catalogue import MEASURES
 from attlas.core import kernels
 from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
 from attlas.core.attention import DenseAttention
@@ -27,7 +28,6 @@ from attlas.core.cases import add_cases, sums_frame, width
 from attlas.core.measure import ActingMeasure, LearningMeasure
 from attlas.core.states import Tally
 from attlas.core.text import Text
-from attlas.measures import MEASURES
 from attlas.measures.entropy import Entropy
 from attlas.measures.head_distance import HeadDistance, divergences
 from attlas.measures.head_map import behaviours, head_map, neighbours, square, within_layers

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 
 import attlas
+from attlas.catalogue import MEASURES
 from attlas.core.batch import Batch
 from attlas.core.masks import Keep
 from attlas.core.states import Tally
 from attlas.core.text import Text
-from attlas.measures import MEASURES
 from attlas.measures.heatmap import Heatmap
 from attlas.measures.importance import Importance, importance_of, scaled
 from attlas.measures.position_bias import PositionBias

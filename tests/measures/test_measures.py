@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 import torch
 
+from attlas.catalogue import MEASURES, measures_of
 from attlas.core.measure import ActingMeasure, LearningMeasure
 from attlas.core.text import Text
-from attlas.measures import MEASURES, measures_of
 from attlas.measures.entropy import BINS, EXAMPLES, Entropy
 from attlas.measures.positions import Positions, offset_names
 from attlas.measures.surface import COLUMNS, Surface, surface

@@ -21,9 +21,9 @@ import torch
 from hypothesis import given, strategies as st
 
 import attlas
+from attlas.catalogue import MEASURES
 from attlas.core.text import Text
 from attlas.corpora import BadRow, Corpus
-from attlas.measures import MEASURES
 from attlas.support.fingerprint import (
     File,
     Fingerprint,

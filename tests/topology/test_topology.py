@@ -17,9 +17,9 @@ from hypothesis import given, settings, strategies as st
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 import attlas
+from attlas.catalogue import MEASURES
 from attlas.core.attention import DenseAttention
 from attlas.core.banded import BandedAttention
-from attlas.measures import MEASURES
 from attlas.support.errors import MeasureError
 from attlas.testing import fold, stream, tiny
 from attlas.topology import barcode, betti, digraph, rips_features

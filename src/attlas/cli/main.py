@@ -118,8 +118,9 @@ def study(
     as_json: Json = False,
 ) -> None:
     """Run measures over a corpus: tables, a manifest and a report. Stopped half way, the same command goes on."""
+    from attlas.catalogue import MEASURES
     from attlas.corpora import read
-    from attlas.measures import MEASURES, asked
+    from attlas.measures.parse import asked
 
     for name, _ in [] if measures.strip() == "all" else asked(measures):
         MEASURES.question(name)
@@ -159,8 +160,8 @@ def _run(
     **options: Any,
 ) -> Study:
     with status("loading the model"):
+        from attlas.api import study as run
         from attlas.models import load
-        from attlas.studies import study as run
 
         loaded = load(model, task=task, max_length=max_length, allow_pickle=allow_pickle, global_tokens=global_tokens)
     done = run(loaded, texts, measures, out, **options)
@@ -319,15 +320,15 @@ def tour(
     as_json: Json = False,
 ) -> None:
     """Everything on the embedded model and corpora: a study, probes, small classifiers from scratch, a summary and a report."""
+    from attlas.catalogue import measures_of
     from attlas.corpora import read
-    from attlas.measures import measures_of
 
     with status("loading the model"):
+        from attlas.api import study as run
         from attlas.coreference.pipeline import probe_coreference
         from attlas.dynamics.pipeline import run_dynamics
         from attlas.models import load
         from attlas.relations.pipeline import fit_relations
-        from attlas.studies import study as run
         from attlas.syntax.pipeline import probe_syntax
         from attlas.tree.pipeline import probe_tree
 
@@ -357,7 +358,7 @@ def tour(
 @app.command()
 def measures(as_json: Json = False) -> None:
     """List the measures and what each answers."""
-    from attlas.measures import MEASURES
+    from attlas.catalogue import MEASURES
 
     if as_json:
         print_json([{"name": name, "question": MEASURES.question(name)} for name in MEASURES])

@@ -2,7 +2,7 @@
 
 import lazy_loader
 
-from attlas.experiments.subject import Subject
+from attlas.support.subject import Subject
 
 SUBJECT = Subject(
     name="coreference",

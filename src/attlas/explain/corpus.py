@@ -11,6 +11,7 @@ from attlas.explain.attention import SCALED
 from attlas.explain.importance import importance_grid
 from attlas.explain.measure import USUAL, Explanations
 from attlas.explain.methods import METHODS
+from attlas.measures.importance import Importance
 from attlas.models import Model, load
 from attlas.studies import Study, study
 from attlas.studies.folder import PARTS, Folder
@@ -51,7 +52,7 @@ def explain_corpus(
         place.refuse_foreign()  # before anything is written there
         if running.pop("fresh", False):
             place.reset()  # and importance with it, which is measured once
-        grid = importance_grid(study(model, texts, "importance", place.path / PARTS / IMPORTANCE, **running))
+        grid = importance_grid(study(model, texts, [Importance()], place.path / PARTS / IMPORTANCE, **running))
     measure = Explanations(methods=chosen, importance=grid, **settings, **seed)
     done = study(model, texts, [measure], out, **running)
     if not done.has("explanations"):

@@ -22,7 +22,11 @@ from attlas.corpora.corpus import BadRow
 from attlas.corpora.layouts.conllu import conllu_documents
 from attlas.corpora.splits import HELD_OUT
 from attlas.experiments.derived import Experiment
+from attlas.measures.entropy import Entropy
+from attlas.measures.head_distance import HeadDistance
 from attlas.measures.head_map import head_map
+from attlas.measures.special_gradient import SpecialGradient
+from attlas.measures.surface import Surface
 from attlas.models import Model, load
 from attlas.papers.data import check_chosen, data_folder, existing
 from attlas.papers.parts import Recipe, Reproduced, run_parts
@@ -40,7 +44,7 @@ SEED = 0
 PARTS = ("figures", "syntax", "coreference", "tree")
 ORDER = ("syntax", "coreference", "tree", "figures")  # the map names heads by what they find
 SEGMENTS, TOKENS, RANDOM_SEGMENTS = 1000, 128, 200
-MEASURES = ("surface", "entropy", "head_distance", "special_gradient")
+MEASURES = (Surface(), Entropy(), HeadDistance(), SpecialGradient())
 # UD's name, the paper's (Stanford Dependencies), accuracy and best offset of its notebook where it has them, else of its Table 1
 PUBLISHED_RELATIONS = {
     "all": ("all", 34.7, 26.7), "det": ("det", 94.3, 51.7), "amod": ("amod", 75.6, 68.3), "compound": ("nn", 70.4, 70.2), "nsubj": ("nsubj", 58.5, 45.5), "obj": ("dobj", 86.8, 40.0),

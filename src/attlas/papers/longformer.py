@@ -23,8 +23,11 @@ from attlas.core.text import Text
 from attlas.corpora import split
 from attlas.corpora.splits import label_names
 from attlas.finetune.training import finetune
+from attlas.measures.heatmap import Heatmap
 from attlas.measures.importance import Importance, from_0_to_1, importance_of
+from attlas.measures.position_bias import PositionBias
 from attlas.measures.topk import TopK
+from attlas.measures.totals import Totals
 from attlas.models import Model, lengthen, load
 from attlas.models.predict import head_inputs, logits_of
 from attlas.papers import longformer_tables
@@ -51,7 +54,7 @@ TASKS = {
     "mock_notes": "Mock clinical notes",
     "sst": "Short texts: sentences of SST, negative (0) and positive (1)",
 }
-MEASURES = ("totals", "topk", "heatmap", "position_bias")
+MEASURES = (Totals(), TopK(), Heatmap(), PositionBias())
 ABLATION = {"arxiv_long": 2, "mock_notes": 0}  # texts on which every head is switched off in turn
 
 

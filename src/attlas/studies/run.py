@@ -19,7 +19,6 @@ from attlas.core.measure import ActingMeasure, LearningMeasure, Measure
 from attlas.core.states import State
 from attlas.core.text import Text
 from attlas.corpora import Corpus, read
-from attlas.measures import measures_of
 from attlas.models import Model, load
 from attlas.models.differentiate import check_loss
 from attlas.models.encode import BUDGET_CELLS, BUDGET_TOKENS
@@ -38,15 +37,13 @@ STUDY = "study"
 
 
 def study(
-    model: Any = None,
-    texts: Any = "embedded:all",
-    measures: str | Measure[Any] | Iterable[str | Measure[Any]] = "all",
+    model: Any,
+    texts: Any,
+    measures: Iterable[Measure[Any]],
     out: str | Path | None = None,
     *,
     engine: str = "local",
     workers: int | None = None,
-    text: str | None = None,
-    label: str | None = None,
     long: str = "truncate",
     bad: str = "quarantine",
     fresh: bool = False,
@@ -54,17 +51,12 @@ def study(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Study:
-    """Run measures over a corpus and write their tables to `out`; run again after a crash, it goes on.
-
-    `model` is anything `attlas.load` takes, `texts` anything `attlas.read` takes. A text longer than the model is cut and counted, or refused
-    with `long="error"`; a row that is no text goes to quarantine, or ends the study with `bad="error"`. `fresh` clears what an earlier
-    study wrote to the folder, and nothing else. Without `out` the study lives in a temporary folder as long as the result does.
-    """
+    """Run measures over a corpus: `attlas.study`, with measures that are objects already."""
     for name, value, choices in (("long", long, ("truncate", "error")), ("bad", bad, ("quarantine", "error"))):
         if value not in choices:
             raise StudyError(f"{name} is {value!r}; it must be {' or '.join(choices)}")
-    chosen = measures_of(measures)
-    corpus = read(texts, text=text, label=label)
+    chosen = list(measures)
+    corpus = read(texts)
     found = survey(corpus, bad)
     model = load(model, task="auto")
     _check_measures(model, chosen, found.labels)

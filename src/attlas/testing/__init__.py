@@ -1,19 +1,18 @@
 """For authors of measures, and for tests: tiny models of every family, streams of attention, and the laws of a measure.
 
 >>> model = tiny("bert")
->>> check_measure(MEASURES["entropy"](), stream(model, ["a cat sat", "a dog", "the cat saw a dog"]), model)
+>>> from attlas.measures.entropy import Entropy
+>>> check_measure(Entropy(), stream(model, ["a cat sat", "a dog", "the cat saw a dog"]), model)
 """
 
 from __future__ import annotations
 
-from attlas.measures import MEASURES
 from attlas.testing.contracts import assert_same, check_measure, fold, stream
 from attlas.testing.experiments import Case, experiment_checks
 from attlas.testing.models import FAMILIES, tiny, tiny_tokenizer
 
 __all__ = [
     "FAMILIES",
-    "MEASURES",
     "Case",
     "assert_same",
     "check_measure",

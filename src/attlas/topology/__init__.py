@@ -2,4 +2,28 @@
 
 import lazy_loader
 
+from attlas.support.subject import Subject
+
+SUBJECT = Subject(
+    name="topology",
+    package=__name__,
+    measures={
+        "betti": (
+            "betti:Betti",
+            "How many pieces and cycles has each head's attention graph, at several thresholds?",
+        ),
+        "digraph": (
+            "directed:DigraphMeasure",
+            "How many strong components, edges and directed cycles has each head's attention graph?",
+        ),
+        "barcode": (
+            "barcode:BarcodeMeasure",
+            "At which distances do the pieces of each head's attention graph join, and its holes open and close?",
+        ),
+        "templates": (
+            "templates:Templates",
+            "How near is each head to a simple pattern of attention?",
+        ),
+    },
+)
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

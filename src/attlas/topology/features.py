@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,20 +15,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from attlas.core.text import Text
 from attlas.corpora import Corpus
-from attlas.measures import MEASURES
 from attlas.models import Model, load
 from attlas.studies import Study, study
 from attlas.studies.folder import COMPLETE, MANIFEST, check_file, listed_files
 from attlas.support.errors import CorpusError, MeasureError, StudyError
 from attlas.support.files import read_json
 from attlas.support.fingerprint import fingerprint, source_digest
+from attlas.topology.barcode import BarcodeMeasure
+from attlas.topology.betti import Betti
+from attlas.topology.directed import DigraphMeasure
 from attlas.topology.graphs import THRESHOLDS, check_thresholds
 from attlas.topology.head_features import HeadFeatures, column_names
+from attlas.topology.templates import Templates
 
 Head = tuple[int, int]
 Array = npt.NDArray[Any]
 WHAT = "topology features"
-KINDS = ("betti", "digraph", "barcode", "templates")
+KINDS: dict[str, Callable[..., HeadFeatures[Any]]] = {
+    "betti": Betti,
+    "digraph": DigraphMeasure,
+    "barcode": BarcodeMeasure,
+    "templates": Templates,
+}
 
 
 class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -111,7 +119,7 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return [
             kind
             if isinstance(kind, HeadFeatures)
-            else MEASURES[kind](**({"thresholds": levels} if kind in ("betti", "digraph") else {}))  # type: ignore[misc]
+            else KINDS[kind](**({"thresholds": levels} if kind in ("betti", "digraph") else {}))
             for kind in kinds
         ]
 

@@ -22,7 +22,7 @@ class Subject:
     package: str
     experiments: Mapping[str, str] = field(default_factory=dict)  # class -> module
     verb: str | Mapping[str, str] = ""  # of its experiment; of each experiment, by class
-    measures: Mapping[str, str] = field(default_factory=dict)  # name -> place
+    measures: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # place and question
     section: str = ""  # module with SECTION, or SECTIONS by name
     tour: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # class -> its fields
     api: int = API

@@ -1,0 +1,17 @@
+"""Which heads attend to other occurrences of the same token?"""
+
+from attlas.support.subject import Subject
+
+SUBJECT = Subject(
+    name="repetition",
+    package=__name__,
+    experiments={"Repetition": "experiment"},
+    verb="repetition",
+    measures={
+        "repetition": (
+            "repeats:Repeats",
+            "How much does each head attend to other occurrences of the same token?",
+        ),
+    },
+    tour={"Repetition": {"train": "embedded:reviews"}},
+)
