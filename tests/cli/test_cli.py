@@ -27,7 +27,7 @@ from attlas.cli import main
 from attlas.support import files
 from attlas.support.json import to_json
 from attlas.testing import tiny
-from attlas.views.findings import number
+from attlas.views import findings
 from tests.conftest import Run
 from tests.papers.test_recipes import drawn_before
 
@@ -323,7 +323,7 @@ def test_finetune_then_topology(
     assert (told.code, told.error) == (0, "")
     first = [line.split()[0] for line in told.out.splitlines() if line]
     assert first == ["epoch", "epoch", "texts", "labels", "model", "-", "tables", "report"]
-    assert f"MCC {number(content['scores']['mcc'])}; majority class .50" in told.out
+    assert f"MCC {findings.number(content['scores']['mcc'])}; majority class .50" in told.out
     assert "8 held out in tuned/held_out.jsonl" in told.out
 
     command = [
