@@ -20,10 +20,12 @@ TEXTS, STEPS, TOLERANCE = 6, 500, 0.01
 
 
 def classifiers(folder: Path) -> Iterator[tuple[str, Any]]:
-    from attlas.finetune.training import finetune
+    import attlas
 
-    yield "head fitted", finetune("embedded:reviews", None, folder / "head", head_only=True, progress=False).load()
-    yield "fine-tuned", finetune("embedded:reviews", None, folder / "whole", epochs=3, progress=False).load()
+    for name, options in {"head fitted": {"head_only": True}, "fine-tuned": {"epochs": 3}}.items():
+        tuning = attlas.Finetune(texts="embedded:reviews", **options)
+        done = attlas.run(tuning, folder / name, progress=False)
+        yield name, attlas.load(done.folder, task="classify")
 
 
 def ours(model: Any, texts: list[Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from .coreference.experiment import Coreference as Coreference
 from .corpora import read as read
 from .experiments.experiment import Experiment as Experiment
 from .experiments.run import run as run
+from .finetune.experiment import Finetune as Finetune
 from .models import Model as Model, load as load
 from .studies import Study as Study
 from .syntax.experiment import Syntax as Syntax

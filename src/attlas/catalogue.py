@@ -29,6 +29,7 @@ SUBJECTS = (
     "attlas.topology",
     "attlas.syntax",
     "attlas.coreference",
+    "attlas.finetune",
 )
 GROUP, MEASURE_GROUP = "attlas.subjects", "attlas.measures"
 

@@ -27,6 +27,7 @@ from attlas.cli import main
 from attlas.support import files
 from attlas.support.json import to_json
 from attlas.testing import tiny
+from attlas.views import findings
 from tests.conftest import Run
 from tests.papers.test_recipes import drawn_before
 
@@ -311,17 +312,18 @@ def test_finetune_then_topology(
     command += ["--out", "tuned", "--epochs", "2", "--learning-rate", "0.003", "--batch-size", "8", "--hold-out", "0.2"]
     done = attlas_command(*command, "--json", **ONE_THREAD)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert done.stderr.splitlines()[1] == "Finetune 2/3: training on 32 texts"
     content = json.loads(done.stdout)
-    assert content["model"] == "tuned"
+    assert content["study"] == "tuned"
     assert content["status"] == "complete"
     assert content["labels"] == ["bad", "good"]
     assert content["counts"] == {"fitted": 32, "dev": 16, "held_out": 8, "truncated": 0}
     assert set(content["scores"]) == {"mcc", "accuracy"}
     told = inside(*command)  # the same again: what was done, in words
     assert (told.code, told.error) == (0, "")
-    assert [line.split()[0] for line in told.out.splitlines()] == ["epoch", "epoch", "dev", "texts", "labels", "model"]
-    assert f"MCC {content['scores']['mcc']:.3f}" in told.out.splitlines()[2]
+    first = [line.split()[0] for line in told.out.splitlines() if line]
+    assert first == ["epoch", "epoch", "texts", "labels", "model", "-", "tables", "report"]
+    assert f"MCC {findings.number(content['scores']['mcc'])}; majority class .50" in told.out
     assert "8 held out in tuned/held_out.jsonl" in told.out
 
     command = [
@@ -365,7 +367,7 @@ def test_finetune_then_topology(
 def test_finetune_the_head_alone(inside: Callable[..., Said], tmp_path: Path, small_folder: Path) -> None:
     write_reviews(tmp_path / "train.csv", 40)
     done = inside("finetune", "--data", "train.csv", *COLUMNS, "--model", small_folder, "--out", "tuned", "--head-only")
-    assert (done.code, done.error) == (0, "")
+    assert done.code == 0, done.error
     lines = done.out.splitlines()
     assert [line.partition("MCC")[0].split() for line in lines[:4]] == [
         ["C", "0.01"],
@@ -756,15 +758,15 @@ def test_reproduce_longformer(
 
 WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     "finetune: no data": (["finetune"], "Missing option '--data'"),
-    "finetune: no such file": (["finetune", "--data", "nowhere.csv"], "there is no file nowhere.csv"),
+    "finetune: no such file": (["finetune", "--data", "nowhere.csv"], "there is no file 'nowhere.csv'"),
     "finetune: no label column": (["finetune", "--data", "good.csv", "--label", "stars"], "no column 'stars'; its columns are text, label"),
     "finetune: one label": (["finetune", "--data", "good.csv"], "all texts have the label 1; a classifier needs at least two"),
     "finetune: a label is missing": (["finetune", "--data", "nolabel.csv"], "row 1 (line 2): it has no label in 'label'"),
     "finetune: an unknown label in dev": (["finetune", "--data", "two.csv", "--dev", "three.csv"], "labels that no training text has: c"),
-    "finetune: no epochs": (["finetune", "--data", "two.csv", "--epochs", "0"], "epochs is 0; it must be at least 1"),
+    "finetune: no epochs": (["finetune", "--data", "two.csv", "--epochs", "0"], "epochs is 0; it must be a whole number at least 1"),
     "finetune: epochs that are no number": (["finetune", "--data", "two.csv", "--epochs", "x"], "Invalid value for '--epochs'"),
     "finetune: a learning rate of 0": (["finetune", "--data", "two.csv", "--learning-rate", "0"], "learning_rate is 0.0"),
-    "finetune: all held out": (["finetune", "--data", "two.csv", "--hold-out", "1"], "hold_out is 1.0; it is a share"),
+    "finetune: all held out": (["finetune", "--data", "two.csv", "--hold-out", "1"], "hold_out is 1.0; it must be a number at least 0 and below 1"),
     "finetune: no such model": (["finetune", "--data", "two.csv", "--model", "./nowhere"], "there is no folder nowhere"),
     "finetune: not a model": (["finetune", "--data", "two.csv", "--model", "taken"], "has no config.json"),
     "finetune: a folder of someone else": (["finetune", "--data", "two.csv", "--out", "taken"], "taken is not empty (it has notes.txt) and holds no results of Attlas"),

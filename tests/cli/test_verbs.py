@@ -23,10 +23,17 @@ from tests.conftest import Run
 VERBS: dict[str, type[Experiment]] = {
     "probe syntax": attlas.Syntax,
     "probe coreference": attlas.Coreference,
+    "finetune": attlas.Finetune,
 }
 KEYS = {
     "probe syntax": {"relations", "overall"},
     "probe coreference": {"heads", "baselines"},
+    "finetune": {"base", "settings", "labels", "counts", "history", "scores"},
+}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "probe syntax": {"train": "embedded:sentences", "min_cases": 10},
+    "probe coreference": {"train": "embedded:sentences"},
+    "finetune": {"texts": "embedded:reviews", "head_only": True},
 }
 EACH = pytest.mark.parametrize("verb", VERBS)
 
@@ -76,9 +83,10 @@ def _wide() -> dict[str, str]:
     return {**os.environ, "COLUMNS": "400"}
 
 
-def options_of(verb: str) -> dict[str, Any]:
-    out = {"train": "embedded:sentences", "model": "m"}
-    return {**out, "min_cases": 10} if verb == "probe syntax" else out
+def flags_of(options: dict[str, Any]) -> list[str]:
+    """What the shell is given; a flag has no value."""
+    named = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
+    return [name if value is True else f"{name}={value}" for name, value in named.items()]
 
 
 @EACH
@@ -86,8 +94,8 @@ def test_the_verbs_folder_is_the_functions_and_the_other_way_round(
     verb: str, tmp_path: Path, attlas_command: Run
 ) -> None:
     tiny("bert").save(tmp_path / "m")
-    options = options_of(verb)
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    options = {**OPTIONS[verb], "model": "m"}
+    flags = flags_of(options)
     said = attlas_command(*verb.split(), *flags, "--out", "shell", "--no-report", "--json")
     assert said.returncode == 0, said.stderr
     printed = json.loads(said.stdout, parse_constant=_refuse)
@@ -111,8 +119,8 @@ def _refuse(constant: str) -> None:
 
 @EACH
 def test_a_value_outside_its_domain_is_the_same_line_in_both(verb: str, attlas_command: Run) -> None:
-    said = attlas_command(*verb.split(), "--train", "embedded:sentences", "--seed=-1")
+    said = attlas_command(*verb.split(), *flags_of(OPTIONS[verb]), "--seed=-1")
     assert (said.returncode, said.stdout) == (2, "")
     with pytest.raises(attlas.support.errors.AttlasError) as caught:
-        VERBS[verb](train="embedded:sentences", seed=-1)
+        VERBS[verb](**OPTIONS[verb], seed=-1)
     assert said.stderr == f"attlas: {caught.value}\n"

@@ -42,6 +42,10 @@ def documents() -> tuple[Text, ...]:
     return tuple(documents("embedded:sentences"))[:4]
 
 
+def rated() -> list[Text]:
+    return [Text(str(number), TEXTS[number % 4], "ab"[number % 4 > 1]) for number in range(12)]
+
+
 def toy(**options: object) -> Toy:
     return Toy(**{"texts": list(TEXTS), "model": model(), **options})  # type: ignore[arg-type]
 
@@ -88,6 +92,30 @@ CASES = {
             "seed": 1,
         },
         {"tokens": -1, "seed": -1, "max_length": 2},
+    ),
+    "finetune": Case(  # of the head: only on one thread are the bytes of whole training promised
+        lambda: attlas.Finetune(texts=rated(), dev=rated()[:6], model=tiny("bert", "classify"), head_only=True),
+        {
+            "texts": rated()[2:],
+            "dev": rated()[:4],
+            "model": tiny("bert", "classify", seed=1),
+            "epochs": 2,
+            "batch_size": 7,
+            "learning_rate": 1e-3,
+            "patience": 3,
+            "hold_out": 0.3,
+            "head_only": False,
+            "seed": 1,
+        },
+        {
+            "epochs": 0,
+            "batch_size": 0,
+            "learning_rate": 0,
+            "patience": 0,
+            "hold_out": 1,
+            "seed": -1,
+            "max_length": 2,
+        },
     ),
 }
 

@@ -25,8 +25,7 @@ from torch import nn
 
 import attlas
 from attlas.corpora import labelled, split
-from attlas.finetune import training as module
-from attlas.finetune.training import finetune
+from attlas.finetune import head, training as module, work
 from attlas.models.predict import logits_of
 from attlas.models.record import base_of
 from attlas.stats.scores import mcc_and_accuracy
@@ -83,6 +82,10 @@ def toy(count: int, seed: int = 0, labels: tuple[Any, ...] = ("neg", "pos")) -> 
     return out
 
 
+def finetune(texts: Any, model: Any, out: Any, *, fresh: bool = False, **fields: Any) -> attlas.Study:
+    return attlas.run(attlas.Finetune(texts=texts, model=model, **fields), out, fresh=fresh, progress=False)
+
+
 FAST = {"epochs": 4, "learning_rate": 1e-2, "batch_size": 16}
 ONCE = {"epochs": 1, "learning_rate": 1e-3, "batch_size": 16}
 
@@ -108,20 +111,29 @@ def logits_slowly(model: attlas.Model, texts: list[str]) -> torch.Tensor:
 def test_it_learns_what_can_be_learnt_and_writes_a_model(bert: Path, tmp_path: Path) -> None:
     train, dev = toy(120), toy(60, seed=1)
     done = finetune(train, bert, tmp_path / "out", dev=dev, **FAST)
-    assert done.scores["mcc"] > 0.8
-    assert done.scores["mcc"] == pytest.approx(max(row["mcc"] for row in done.record["history"]))
-    assert [row["epoch"] for row in done.record["history"]] == [1, 2, 3, 4][: len(done.record["history"])]
-    assert done.record["counts"] == {"fitted": 120, "dev": 60, "held_out": 0, "truncated": 0}
+    assert done.result["scores"]["mcc"] > 0.8
+    assert done.result["scores"]["mcc"] == pytest.approx(max(row["mcc"] for row in done.result["history"]))
+    assert [row["epoch"] for row in done.result["history"]] == [1, 2, 3, 4][: len(done.result["history"])]
+    assert done.result["counts"] == {"fitted": 120, "dev": 60, "held_out": 0, "truncated": 0}
     assert {path.name for path in done.folder.iterdir()} == {
         ".lock",
         "config.json",
         "finetune.json",
+        "log.txt",
         "manifest.json",
         "model.safetensors",
+        "result.json",
+        "tables",
         "tokenizer.json",
         "tokenizer_config.json",
     }
-    assert json.loads((done.folder / "finetune.json").read_text()) == done.record
+    record = json.loads((done.folder / "finetune.json").read_text())
+    assert {name: done.result.get(name) for name in record if name != "files"} == {
+        name: value for name, value in record.items() if name != "files"
+    }
+    assert set(record["files"]) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    assert done.table("finetune")["mcc"].tolist() == [row["mcc"] for row in done.result["history"]]
+    assert done.result["controls"] == {"majority": 0.5}
     model = attlas.load(done.folder, task="classify")
     assert not model.network.training
     texts = [row["text"] for row in dev]
@@ -130,8 +142,10 @@ def test_it_learns_what_can_be_learnt_and_writes_a_model(bert: Path, tmp_path: P
     np.testing.assert_allclose(fast, slow.numpy(), rtol=1e-4, atol=1e-5)
     guesses = [model.network.config.id2label[int(number)] for number in slow.argmax(-1)]
     wanted = [row["label"] for row in dev]
-    assert done.scores["mcc"] == pytest.approx(matthews_corrcoef(wanted, guesses))
-    assert done.scores["accuracy"] == pytest.approx(np.mean([a == b for a, b in zip(wanted, guesses, strict=True)]))
+    assert done.result["scores"]["mcc"] == pytest.approx(matthews_corrcoef(wanted, guesses))
+    assert done.result["scores"]["accuracy"] == pytest.approx(
+        np.mean([a == b for a, b in zip(wanted, guesses, strict=True)])
+    )
     assert base_of(done.folder) == str(bert)
 
 
@@ -140,11 +154,11 @@ def test_the_best_epoch_is_kept_and_training_ends_after_patience(
 ) -> None:
     script(monkeypatch, [0.1, 0.7, 0.6, 0.7, 0.9])
     done = finetune(toy(32), bert, tmp_path / "out", dev=toy(8, 1), epochs=5, patience=2, learning_rate=1e-3)
-    assert [row["mcc"] for row in done.record["history"]] == [0.1, 0.7, 0.6, 0.7]
+    assert [row["mcc"] for row in done.result["history"]] == [0.1, 0.7, 0.6, 0.7]
     kept = weights_of(done.folder)
     script(monkeypatch, [0.1, 0.7, 0.6, 0.7, 0.9])
     patient = finetune(toy(32), bert, tmp_path / "patient", dev=toy(8, 1), epochs=5, patience=5, learning_rate=1e-3)
-    assert len(patient.record["history"]) == 5
+    assert len(patient.result["history"]) == 5
     assert not torch.equal(kept["classifier.weight"], weights_of(patient.folder)["classifier.weight"])
 
 
@@ -170,8 +184,8 @@ def script(monkeypatch: pytest.MonkeyPatch, scores: list[float]) -> None:
 )
 def test_labels_have_an_order(labels: tuple[Any, ...], order: list[str], bert: Path, tmp_path: Path) -> None:
     done = finetune(toy(30, labels=labels), bert, tmp_path / "out", head_only=True)
-    assert done.record["labels"] == order
-    config = done.load().network.config
+    assert done.result["labels"] == order
+    config = attlas.load(done.folder, task="classify").network.config
     assert config.id2label == dict(enumerate(order))
     assert config.label2id == {name: number for number, name in enumerate(order)}
     assert config.num_labels == len(order)
@@ -182,7 +196,7 @@ def test_cut_texts_are_counted(bert: Path, tmp_path: Path) -> None:
     longer = sum(len(row["text"].split()) + 2 > 6 for row in train + dev)
     assert 0 < longer < 60
     done = finetune(train, bert, tmp_path / "out", dev=dev, head_only=True, max_length=6)
-    assert done.record["counts"]["truncated"] == longer
+    assert done.result["counts"]["truncated"] == longer
     assert attlas.load(done.folder).max_length == 6  # it is read as it was trained
     assert attlas.load(bert).max_length > 6
 
@@ -190,19 +204,19 @@ def test_cut_texts_are_counted(bert: Path, tmp_path: Path) -> None:
 def test_among_equals_the_head_keeps_the_stronger_penalty(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept: list[Any] = []
-    put = module._put
-    monkeypatch.setattr(module, "_put", lambda layer, fitted: (kept.append(fitted), put(layer, fitted)))
-    monkeypatch.setattr(module, "scores_of", lambda *_: {"mcc": 0.5, "accuracy": 0.75})
-    finetune(toy(30), bert, tmp_path / "out", head_only=True)
-    assert [fitted[-1].C for fitted in kept] == [min(module.HEAD_STRENGTHS)]
+    monkeypatch.setattr(head, "scores_of", lambda *_: {"mcc": 0.5, "accuracy": 0.75})
+    among = finetune(toy(30), bert, tmp_path / "among", head_only=True)
+    assert [row["C"] for row in among.result["history"]] == sorted(head.STRENGTHS)
+    monkeypatch.setattr(head, "STRENGTHS", (min(head.STRENGTHS),))
+    alone = finetune(toy(30), bert, tmp_path / "alone", head_only=True)
+    assert same_weights(among.folder, alone.folder)
 
 
 @pytest.mark.parametrize("head_only", [False, True])
 def test_a_dev_of_one_label_is_no_cause_for_warnings(head_only: bool, bert: Path, tmp_path: Path) -> None:
     dev = [row for row in toy(20, 1) if row["label"] == "pos"]
     done = finetune(toy(60), bert, tmp_path / "out", dev=dev, head_only=head_only, **FAST)
-    assert done.scores["mcc"] == 0  # warnings are errors here
+    assert done.result["scores"]["mcc"] == 0  # warnings are errors here
 
 
 def test_scores_are_those_of_the_likeliest_labels() -> None:
@@ -240,23 +254,23 @@ def test_killed_after_a_checkpoint_it_resumes_to_the_same_bytes(
         time.sleep(0.002)
     assert process.wait(60) == -signal.SIGKILL
     assert json.loads((broken / "manifest.json").read_text())["status"] == "running"
-    assert {path.name for path in broken.iterdir()} == {".lock", "manifest.json", "states"}
+    assert {path.name for path in broken.iterdir()} == {".lock", "log.txt", "manifest.json", "states"}
     assert base_of(broken) is None  # there is no model yet
     assert entries(broken), "nothing to resume from"
-    resumed = finetune(train, str(bert), broken, dev=str(dev), **settings, progress=False)
+    resumed = finetune(train, str(bert), broken, dev=str(dev), **settings)
     whole = finetune(train, str(bert), tmp_path / "whole", dev=dev, **settings)
-    assert resumed.record["history"] == whole.record["history"]
-    assert len(whole.record["history"]) == 6
+    assert resumed.result["history"] == whole.result["history"]
+    assert len(whole.result["history"]) == 6
     assert_same_model(resumed.folder, whole.folder)
-    assert resumed.scores == whole.scores
+    assert resumed.result["scores"] == whole.result["scores"]
     assert not (broken / "states").exists()
 
 
 def assert_same_model(left: Path, right: Path) -> None:
-    """The same files, byte for byte, but for the record with its seconds."""
+    """The same files, byte for byte, but for seconds and times."""
     one, two = files_of(left), files_of(right)
     assert one.keys() == two.keys()
-    assert {name for name in one if one[name] != two[name]} <= {"finetune.json", "manifest.json"}
+    assert {name for name in one if one[name] != two[name]} <= {"manifest.json", "log.txt"}
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -309,14 +323,14 @@ def test_patience_is_not_forgotten_when_it_resumes(bert: Path, tmp_path: Path, m
     scores, settings = [0.5, 0.4, 0.3, 0.9, 0.9, 0.9], {"epochs": 5, "patience": 2, "learning_rate": 1e-3}
     script(monkeypatch, scores)
     whole = finetune(toy(32), bert, tmp_path / "whole", dev=toy(8, 1), **settings)
-    assert [row["mcc"] for row in whole.record["history"]] == [0.5, 0.4, 0.3]
+    assert [row["mcc"] for row in whole.result["history"]] == [0.5, 0.4, 0.3]
     script(monkeypatch, scores)
     stop_at(monkeypatch, 3)  # a step an epoch: in the third, after one epoch without a better one
     with pytest.raises(StoppedError):
         finetune(toy(32), bert, tmp_path / "broken", dev=toy(8, 1), **settings)
     stop_at(monkeypatch, None)
     broken = finetune(toy(32), bert, tmp_path / "broken", dev=toy(8, 1), **settings)
-    assert [row["mcc"] for row in broken.record["history"]] == [0.5, 0.4, 0.3]
+    assert [row["mcc"] for row in broken.result["history"]] == [0.5, 0.4, 0.3]
     assert same_weights(broken.folder, whole.folder)
 
 
@@ -329,14 +343,14 @@ def test_stopped_after_the_last_epoch_nothing_is_trained_again(
     whole = finetune(toy(32), bert, tmp_path / "whole", **settings)
     script(monkeypatch, scores)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "write_json", stopped)
+        patch.setattr(work, "write_json", stopped)
         with pytest.raises(StoppedError):
             finetune(toy(32), bert, tmp_path / "out", **settings)
     steps = stop_at(monkeypatch, None)
     done = finetune(toy(32), bert, tmp_path / "out", **settings)
     assert steps == []
-    assert [row["mcc"] for row in done.record["history"]] == scores
-    assert done.record["history"] == whole.record["history"]
+    assert [row["mcc"] for row in done.result["history"]] == scores
+    assert done.result["history"] == whole.result["history"]
     assert_same_model(done.folder, whole.folder)
 
 
@@ -531,7 +545,7 @@ def test_the_same_call_returns_at_once(bert: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(module, "Trainer", refuse)
     monkeypatch.setattr(attlas.Model, "encode", refuse)
     again = finetune(toy(32), str(bert), str(tmp_path / "out"), **ONCE)
-    assert again.record == first.record
+    assert again.manifest == first.manifest
     assert {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")} == before
 
 
@@ -544,7 +558,7 @@ def test_names_do_not_count(bert: Path, tmp_path: Path, monkeypatch: pytest.Monk
     shutil.copytree(bert, tmp_path / "copy")
     (tmp_path / "copy/README.md").write_text("not a part of the model")
     (tmp_path / "link").symlink_to(bert)
-    monkeypatch.setattr(module, "_run", stopped)
+    monkeypatch.setattr(work, "run", stopped)
     monkeypatch.chdir(bert.parent)
     for base in (
         bert.name,
@@ -554,8 +568,8 @@ def test_names_do_not_count(bert: Path, tmp_path: Path, monkeypatch: pytest.Monk
         tmp_path / "copy",
         tmp_path / "link",
     ):
-        assert finetune(toy(32), base, first.folder, head_only=True).record == first.record
-    assert finetune(tmp_path / "texts.jsonl", bert, first.folder, head_only=True).record == first.record
+        assert finetune(toy(32), base, first.folder, head_only=True).manifest == first.manifest
+    assert finetune(tmp_path / "texts.jsonl", bert, first.folder, head_only=True).manifest == first.manifest
 
 
 def test_a_classifier_is_the_same_as_an_object_and_as_a_folder(tmp_path: Path) -> None:
@@ -564,13 +578,13 @@ def test_a_classifier_is_the_same_as_an_object_and_as_a_folder(tmp_path: Path) -
     options: dict[str, Any] = {"dev": toy(8, 1), "head_only": True}
     first = finetune(toy(32), tmp_path / "model", tmp_path / "out", **options)
     for given in (model, (model.network, model.tokenizer), attlas.load(tmp_path / "model", task="auto")):
-        assert finetune(toy(32), given, first.folder, **options).record == first.record
+        assert finetune(toy(32), given, first.folder, **options).manifest == first.manifest
     with torch.no_grad():
         model.network.classifier.bias.add_(1)
-    with pytest.raises(StudyError, match=r"was made with another head; .*--fresh"):
+    with pytest.raises(StudyError, match=r"was made with another model \(weights\); .*--fresh"):
         finetune(toy(32), model, first.folder, **options)
     model.tokenizer.truncation_side = "left"
-    with pytest.raises(StudyError, match=r"was made with another model \(tokenizer\), head; "):
+    with pytest.raises(StudyError, match=r"was made with another model \(weights, tokenizer\); "):
         finetune(toy(32), model, first.folder, **options)
 
 
@@ -657,7 +671,7 @@ def test_every_field_of_a_text_counts(bert: Path, tmp_path: Path) -> None:
 def test_other_global_tokens_are_another_model(saved: Callable[[str], Path], tmp_path: Path) -> None:
     model = attlas.load(saved("longformer"), task="classify", labels=["neg", "pos"])
     first = finetune(toy(32), model, tmp_path / "out", head_only=True)
-    assert finetune(toy(32), model, first.folder, head_only=True).record == first.record
+    assert finetune(toy(32), model, first.folder, head_only=True).manifest == first.manifest
     other = attlas.load(model, global_tokens="special")
     with pytest.raises(StudyError, match=r"another model \(global_tokens\); "):
         finetune(toy(32), other, first.folder, head_only=True)
@@ -666,12 +680,12 @@ def test_other_global_tokens_are_another_model(saved: Callable[[str], Path], tmp
 def test_equal_numbers_of_other_types_are_equal(bert: Path, tmp_path: Path) -> None:
     first = finetune(toy(32), bert, tmp_path / "out", head_only=True, learning_rate=1.0)
     options: dict[str, Any] = {"learning_rate": 1, "epochs": np.int64(4), "hold_out": 0, "seed": np.int8(0)}
-    assert finetune(toy(32), bert, first.folder, head_only=True, **options).record == first.record
+    assert finetune(toy(32), bert, first.folder, head_only=True, **options).manifest == first.manifest
 
 
 def test_another_fine_tuning_is_refused_unless_fresh(bert: Path, saved: Callable[[str], Path], tmp_path: Path) -> None:
     first = finetune(toy(32), bert, tmp_path / "out", **ONCE)
-    weights = (first.folder / "model.safetensors").read_bytes()
+    weights, counts = (first.folder / "model.safetensors").read_bytes(), first.result["counts"]
     others: dict[str, dict[str, Any]] = {
         "epochs": {"epochs": 2},
         "batch_size": {"batch_size": 8},
@@ -695,7 +709,7 @@ def test_another_fine_tuning_is_refused_unless_fresh(bert: Path, saved: Callable
         finetune(swapped, bert, first.folder, **ONCE)
     again = finetune(swapped, bert, first.folder, fresh=True, **ONCE)
     assert (first.folder / "model.safetensors").read_bytes() != weights
-    assert again.record["counts"] == first.record["counts"]
+    assert again.result["counts"] == counts
 
 
 def test_fresh_throws_nothing_away_before_the_new_call_is_known_to_be_right(bert: Path, tmp_path: Path) -> None:
@@ -752,6 +766,8 @@ NAMES = [
     "finetune.json",
     "held_out.jsonl",
     "model.safetensors",
+    "result.json",
+    "tables/finetune.parquet",
     "tokenizer.json",
     "tokenizer_config.json",
 ]
@@ -780,9 +796,9 @@ def test_damage_of_a_finished_model_is_noticed(name: str, bert: Path, tmp_path: 
         if damaged is None:
             (out / name).touch()
     (out / name).write_bytes(whole)
-    assert finetune(toy(32), bert, out, **options).record["status"] == "complete"
+    assert finetune(toy(32), bert, out, **options).result["status"] == "complete"
     (out / name).unlink()
-    assert finetune(toy(32), bert, out, fresh=True, **options).record["status"] == "complete"
+    assert finetune(toy(32), bert, out, fresh=True, **options).result["status"] == "complete"
     assert_same_model(out, finished)
 
 
@@ -801,7 +817,7 @@ def test_a_finished_folder_is_a_model_for_transformers_too(finished: Path) -> No
 def test_a_second_process_is_refused(bert: Path, tmp_path: Path) -> None:
     with locked(tmp_path / "out"), pytest.raises(StudyError, match="another process is writing in"):
         finetune(toy(32), bert, tmp_path / "out", head_only=True)
-    assert finetune(toy(32), bert, tmp_path / "out", head_only=True).record["status"] == "complete"
+    assert finetune(toy(32), bert, tmp_path / "out", head_only=True).result["status"] == "complete"
 
 
 def test_of_two_at_once_the_second_is_refused_and_the_first_is_not_disturbed(
@@ -888,7 +904,7 @@ def test_nothing_is_written_through_a_planted_link(name: str, bert: Path, tmp_pa
         (tmp_path / "out" / name).symlink_to(victim)
         done = finetune(toy(32, 1), bert, tmp_path / "out", head_only=True, fresh=True)
         assert victim.read_text() == "mine"
-        assert done.load().task == "classify"
+        assert attlas.load(done.folder, task="classify").task == "classify"
 
 
 # --- what is kept apart ---------------------------------------------------------------------------------------------
@@ -916,13 +932,13 @@ def test_held_out_texts_are_never_fitted(
     assert all((by_id[one.id]["text"], by_id[one.id]["label"]) == (one.text, one.label) for one in held)
     distinct = Counter({one.text: one.label for one in held}.values())
     assert distinct == {"pos": 18, "neg": 6}  # 0.3 of 60 and of 20 different texts
-    encode = done.load().tokenizer
+    encode = attlas.load(done.folder, task="classify").tokenizer
     held_ids = {tuple(encode(one.text)["input_ids"]) for one in held}
     parts = {name: {tuple(row["input_ids"]) for row in rows} for name, rows in given.items()}
     assert not held_ids & parts["train"]
     assert not held_ids & parts["dev"]
     assert not parts["train"] & parts["dev"]
-    counts = done.record["counts"]
+    counts = done.result["counts"]
     assert (counts["fitted"], counts["dev"]) == (len(given["train"]), len(given["dev"]))
     assert counts["held_out"] == len(held)
     assert counts["fitted"] + counts["held_out"] + (0 if with_dev else counts["dev"]) == len(train)
@@ -1001,7 +1017,7 @@ def test_head_only_fits_the_last_layer_and_nothing_else(
     family: str, count: int, saved: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strengths = (0.01, 0.03, 0.1)  # where the solver ends in one place, whatever the last digits of its input
-    monkeypatch.setattr(module, "HEAD_STRENGTHS", strengths)
+    monkeypatch.setattr(head, "STRENGTHS", strengths)
     names = ("a", "b", "c")[:count]
     train, dev = toy(60, labels=names), toy(30, 1, names)
     done = finetune(train, saved(family), tmp_path / "out", dev=dev, head_only=True)
@@ -1011,11 +1027,11 @@ def test_head_only_fits_the_last_layer_and_nothing_else(
     changed = sorted(name for name in after if not torch.equal(before[name], after[name]))
     layer = changed[0].rpartition(".")[0]
     assert {name.rpartition(".")[0] for name in changed} == {layer}
-    head = model.network.get_submodule(layer)
-    assert isinstance(head, nn.Linear)
-    assert head.out_features == count
+    last = model.network.get_submodule(layer)
+    assert isinstance(last, nn.Linear)
+    assert last.out_features == count
 
-    biased = head.bias is not None
+    biased = last.bias is not None
     inputs, _ = inputs_slowly(model, layer, [row["text"] for row in train])
     others, logits = inputs_slowly(model, layer, [row["text"] for row in dev])
     scaler = StandardScaler(with_mean=biased).fit(inputs)
@@ -1025,11 +1041,11 @@ def test_head_only_fits_the_last_layer_and_nothing_else(
         regression = LogisticRegression(C=strength, max_iter=1000, fit_intercept=biased)
         regression.fit(scaler.transform(inputs), [row["label"] for row in train])
         fitted[strength] = regression, matthews_corrcoef(wanted, regression.predict(scaler.transform(others)))
-    assert {row["C"]: pytest.approx(row["mcc"]) for row in done.record["history"]} == {
+    assert {row["C"]: pytest.approx(row["mcc"]) for row in done.result["history"]} == {
         strength: score for strength, (_, score) in fitted.items()
     }
     top = max(score for _, score in fitted.values())
-    assert done.scores["mcc"] == pytest.approx(top)
+    assert done.result["scores"]["mcc"] == pytest.approx(top)
     decided = logits[:, 1] - logits[:, 0] if count == 2 else logits
     near = [
         np.allclose(decided, regression.decision_function(scaler.transform(others)), rtol=1e-4, atol=1e-4)
@@ -1066,21 +1082,21 @@ REFUSED: dict[str, tuple[dict[str, Any], type[AttlasError], str]] = {
         CorpusError,
         "two different texts are needed",
     ),
-    "no epochs": ({"epochs": 0}, ModelError, "epochs is 0; it must be at least 1"),
-    "no batch": ({"batch_size": 0}, ModelError, "batch_size is 0"),
-    "no patience": ({"patience": 0}, ModelError, "patience is 0"),
-    "a learning rate of 0": ({"learning_rate": 0.0}, ModelError, "learning_rate is 0.0; it must be above 0"),
-    "a negative learning rate": ({"learning_rate": -1.0}, ModelError, "learning_rate is -1.0"),
-    "a learning rate that is no number": ({"learning_rate": float("nan")}, ModelError, "learning_rate is nan"),
-    "an endless learning rate": ({"learning_rate": float("inf")}, ModelError, "learning_rate is inf"),
-    "a share above 1": ({"hold_out": 1.5}, ModelError, "hold_out is 1.5; it is a share"),
-    "a share of 1": ({"hold_out": 1.0}, ModelError, "hold_out is 1.0; it is a share"),
-    "a negative share": ({"hold_out": -0.5}, ModelError, "hold_out is -0.5; it is a share"),
+    "no epochs": ({"epochs": 0}, AttlasError, "epochs is 0; it must be a whole number at least 1"),
+    "no batch": ({"batch_size": 0}, AttlasError, "batch_size is 0"),
+    "no patience": ({"patience": 0}, AttlasError, "patience is 0"),
+    "a learning rate of 0": ({"learning_rate": 0.0}, AttlasError, "learning_rate is 0.0; it must be a number above 0"),
+    "a negative learning rate": ({"learning_rate": -1.0}, AttlasError, "learning_rate is -1.0"),
+    "a learning rate that is no number": ({"learning_rate": float("nan")}, AttlasError, "learning_rate is nan"),
+    "an endless learning rate": ({"learning_rate": float("inf")}, AttlasError, "learning_rate is inf"),
+    "a share above 1": ({"hold_out": 1.5}, AttlasError, "hold_out is 1.5; it must be a number at least 0 and below 1"),
+    "a share of 1": ({"hold_out": 1.0}, AttlasError, "hold_out is 1.0"),
+    "a negative share": ({"hold_out": -0.5}, AttlasError, "hold_out is -0.5"),
     "a negative seed": ({"seed": -1}, AttlasError, "seed is -1"),
-    "a length without room": ({"max_length": 2}, ModelError, "max_length is 2"),
-    "half an epoch": ({"epochs": 1.5}, ModelError, "epochs is 1.5; it must be a whole number"),
+    "a length without room": ({"max_length": 2}, AttlasError, "max_length is 2; it must be a whole number at least 3"),
+    "half an epoch": ({"epochs": 1.5}, AttlasError, "epochs is 1.5; it must be a whole number"),
     "no such model": ({"model": "/nowhere"}, ModelError, "there is no folder /nowhere"),
-    "no such file": ({"texts": "nowhere.csv"}, CorpusError, "there is no file nowhere.csv"),
+    "no such file": ({"texts": "nowhere.csv"}, CorpusError, "there is no file 'nowhere.csv'"),
 }
 
 
@@ -1106,7 +1122,7 @@ def test_a_model_given_as_an_object_is_fine_tuned_once_and_left_as_it_was(tmp_pa
     before = fingerprint(model)
     first = finetune(toy(32), model, tmp_path / "out", **ONCE)
     assert fingerprint(model) == before
-    assert finetune(toy(32), model, tmp_path / "out", **ONCE).record == first.record
+    assert finetune(toy(32), model, tmp_path / "out", **ONCE).manifest == first.manifest
 
 
 def test_a_network_that_is_no_classifier_is_refused(tmp_path: Path) -> None:

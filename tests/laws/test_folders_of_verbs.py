@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+import attlas
 from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import run_dynamics
 from attlas.explain.corpus import explain_corpus
-from attlas.finetune.training import finetune
 from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.syntax.pipeline import probe_syntax
 from attlas.topology.pipeline import experiment
@@ -34,7 +34,7 @@ VERBS: dict[str, Verb] = {
     "relations fit": quiet(fit_relations, bert(), list(triples()[:16]), list(triples()[16:]), workers=1),
     "topology": quiet(experiment, classifier(), list(labelled()[:20]), list(labelled()[20:30]), list(labelled()[30:]), frozen=bert(), workers=1),
     "dynamics": quiet(run_dynamics, list(labelled()[:20]), list(labelled()[20:30]), list(labelled()[30:]), epochs=2, scales=[1.0, 10.0], workers=1),
-    "finetune": quiet(finetune, list(labelled()[:30]), classifier(), dev=list(labelled()[30:]), head_only=True),
+    "finetune": quiet(attlas.run, attlas.Finetune(texts=list(labelled()[:30]), model=classifier(), dev=list(labelled()[30:]), head_only=True), workers=1),
 }  # fmt: skip
 
 
@@ -78,5 +78,4 @@ def located(folder: Path) -> dict[str, bytes]:
     return {
         name: data.replace(str(folder).encode(), b"FOLDER") if name.endswith(".json") else data
         for name, data in results(folder).items()
-        if name != "finetune.json"  # has its seconds
     }

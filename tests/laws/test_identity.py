@@ -21,7 +21,6 @@ from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import AttentionClassifier, run_dynamics
 from attlas.explain.corpus import explain_corpus
 from attlas.explain.measure import Explanations
-from attlas.finetune.training import finetune
 from attlas.relations.candidates import related_texts
 from attlas.relations.extractor import RelationExtractor
 from attlas.relations.pipeline import fit_relations, score_relations
@@ -35,7 +34,7 @@ from attlas.tree.pipeline import probe_tree
 from tests.support.test_fingerprint import CHANGES, changed_texts
 
 # what says how a thing is run or opened, not what it is made from
-HOW = {"out", "engine", "workers", "fresh", "progress", "say", "keep_states", "cache", "text", "label", "long", "bad", "options"}  # fmt: skip
+HOW = {"out", "engine", "workers", "fresh", "progress", "say", "keep_states", "cache", "text", "label", "long", "bad", "options", "allow_pickle", "global_tokens"}  # fmt: skip
 
 
 class Known(Exception):  # noqa: N818
@@ -113,6 +112,16 @@ class Case:
         return {*inspect.signature(self.function).parameters, *self.more} - HOW
 
 
+def ran(kind: type[attlas.Experiment]) -> Callable[..., Any]:
+    """The function that runs an experiment, with its fields as parameters."""
+
+    def run(progress: bool | None = None, **fields: Any) -> attlas.Study:
+        return attlas.run(kind(**fields), progress=progress)
+
+    run.__signature__ = inspect.signature(kind)  # type: ignore[attr-defined]
+    return run
+
+
 BEHIND_EXPLAIN = [one.name for one in fields(Explanations)]
 BEHIND_DYNAMICS = [*inspect.signature(AttentionClassifier).parameters]
 
@@ -153,7 +162,7 @@ CASES = {
         ["train", "dev", "test"], more=[name for name in BEHIND_DYNAMICS if name not in ("attention", "encoder", "scale", "source")],
     ),
     "finetune": Case(
-        finetune, lambda: {"texts": list(labelled()[:30]), "dev": list(labelled()[30:]), "model": classifier(), "hold_out": 0.2},
+        ran(attlas.Finetune), lambda: {"texts": list(labelled()[:30]), "dev": list(labelled()[30:]), "model": classifier(), "hold_out": 0.2},
         {"epochs": 2, "batch_size": 7, "learning_rate": 1e-3, "patience": 3, "max_length": 12, "hold_out": 0.3, "head_only": True, "seed": 1}, ["texts", "dev"],
     ),
 }  # fmt: skip

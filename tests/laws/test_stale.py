@@ -29,7 +29,6 @@ from attlas.core.states import State, Sums
 from attlas.core.text import Text
 from attlas.corpora.synthetic import synthetic
 from attlas.dynamics import AttentionClassifier, run_dynamics
-from attlas.finetune.training import finetune
 from attlas.models.vectors import GloveVectors, ModelVectors
 from attlas.papers import betti, dynamics as recipe, longformer
 from attlas.relations import RelationExtractor
@@ -344,8 +343,10 @@ ROWS = labelled_rows()
 def tuned(model: Any, out: str | None = None, texts: Any = ROWS, **options: Any) -> str:
     """The digest of the fine-tuned weights; only the head is fitted, which is quick."""
     with tempfile.TemporaryDirectory() as other:
-        options = {"head_only": True, **QUIET, **options}
-        return finetune(texts, model, other if out is None else out, **options).load().weights_sha256()
+        fresh = options.pop("fresh", False)
+        tuning = attlas.Finetune(texts=texts, model=model, **{"head_only": True, **options})
+        done = attlas.run(tuning, other if out is None else out, fresh=fresh, **QUIET)
+        return attlas.load(done.folder, task="classify").weights_sha256()
 
 
 def save_tiny(folder: str | Path, family: str = "bert", seed: int = 0, lower: bool = True, **options: Any) -> None:
@@ -779,11 +780,11 @@ def lengthened(monkeypatch: pytest.MonkeyPatch, window: int = 8) -> tuple[Any, l
     monkeypatch.setattr(longformer, "LENGTH", 1040)
     seen: list[attlas.Model] = []
 
-    def stop(texts: Any, model: Any, *_: Any, **__: Any) -> None:
-        seen.append(attlas.load(model))
+    def stop(tuning: attlas.Finetune, *_: Any, **__: Any) -> None:
+        seen.append(attlas.load(tuning.model))
         raise Stop
 
-    monkeypatch.setattr(longformer, "finetune", stop)
+    monkeypatch.setattr(longformer, "run_experiment", stop)
     with contextlib.suppress(Stop):
         longformer.reproduce("data", "out", model="base", tasks=["mock_notes"], **QUIET)
     return seen[0].network.config.attention_window, seen[0].tokenizer("a Cat")["input_ids"]
@@ -814,7 +815,7 @@ def test_a_recipe_sees_the_weights_of_its_model(monkeypatch: pytest.MonkeyPatch)
         raise Stop
 
     monkeypatch.setattr(betti, "experiment", stop)
-    monkeypatch.setattr(betti, "finetune", partial(finetune, head_only=True))
+    monkeypatch.setattr(betti, "Finetune", partial(attlas.Finetune, head_only=True))
 
     def fitted(out: str) -> str:
         with contextlib.suppress(Stop):

@@ -25,7 +25,6 @@ from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import AttentionClassifier
 from attlas.dynamics.pipeline import run_dynamics
 from attlas.explain.corpus import explain_corpus
-from attlas.finetune.training import finetune
 from attlas.models.vectors import ModelVectors
 from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.relations import RelationExtractor
@@ -105,7 +104,8 @@ def run_grid(out: Path, fresh: bool) -> object:
 
 
 def run_finetune(out: Path, fresh: bool) -> object:
-    return finetune(reviews(40), model("classify"), out, head_only=True, fresh=fresh, **QUIET)
+    tuning = attlas.Finetune(texts=reviews(40), model=model("classify"), head_only=True)
+    return attlas.run(tuning, out, fresh=fresh, **QUIET)
 
 
 class OnePart(Recipe):
@@ -390,7 +390,8 @@ def other_grid(out: Path) -> object:
 
 
 def other_finetune(out: Path) -> object:
-    return finetune(reviews(44), model("classify"), out, head_only=True, fresh=True, **QUIET)
+    tuning = attlas.Finetune(texts=reviews(44), model=model("classify"), head_only=True)
+    return attlas.run(tuning, out, fresh=True, **QUIET)
 
 
 OTHER_INPUTS: dict[str, Callable[[Path], object]] = {

@@ -21,7 +21,6 @@ from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
 from attlas.core.batch import Batch
 from attlas.core.text import Text
-from attlas.finetune.training import finetune
 from attlas.models import Model, lengthen, longformer
 from attlas.models.predict import logits_of
 from attlas.support.errors import AttlasError, ModelError, StudyError
@@ -811,16 +810,11 @@ def labelled_texts() -> list[Text]:
 def test_a_lengthened_model_can_be_fine_tuned(tmp_path: Path) -> None:
     lengthen(short_model("bert", "base"), 700, 8).save(tmp_path / "long")
     before = attlas.load(tmp_path / "long").network.state_dict()
-    done = finetune(
-        labelled_texts(),
-        tmp_path / "long",
-        tmp_path / "out",
-        epochs=1,
-        batch_size=4,
-        learning_rate=1e-3,
-        progress=False,
+    tuning = attlas.Finetune(
+        texts=labelled_texts(), model=tmp_path / "long", epochs=1, batch_size=4, learning_rate=1e-3
     )
-    model = done.load()
+    done = attlas.run(tuning, tmp_path / "out", progress=False)
+    model = attlas.load(done.folder, task="classify")
     assert model.banded
     assert (model.max_length, model.position_period) == (700, 520)
     assert set(model.network.config.label2id) == {"a", "b"}
@@ -848,7 +842,7 @@ def test_training_and_scoring_use_the_same_global_tokens(tmp_path: Path, monkeyp
     base = tiny_long("classify")
     model = attlas.load((base.network, base.tokenizer), task="classify", global_tokens="special")
     monkeypatch.setattr(transformers.LongformerModel, "forward", spy)
-    finetune(labelled_texts(), model, tmp_path / "out", epochs=1, progress=False)
+    attlas.run(attlas.Finetune(texts=labelled_texts(), model=model, epochs=1), tmp_path / "out", progress=False)
     assert met[True] == {2}
     assert met[False] == {2}
 

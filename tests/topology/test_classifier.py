@@ -26,7 +26,6 @@ from sklearn.preprocessing import StandardScaler
 
 import attlas
 from attlas.experiments.derived import write_derived
-from attlas.finetune.training import finetune
 from attlas.models.model import Model
 from attlas.stats.bootstrap import difference, score
 from attlas.stats.intervals import wilson
@@ -1005,7 +1004,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     model = tiny("bert")
     model.network.save_pretrained(root / "base")
     model.tokenizer.save_pretrained(root / "base")
-    finetune(PARTS["train"], root / "base", root / "tuned", dev=PARTS["dev"], epochs=1, learning_rate=1e-3)
+    tuning = attlas.Finetune(texts=PARTS["train"], dev=PARTS["dev"], model=root / "base", epochs=1, learning_rate=1e-3)
+    attlas.run(tuning, root / "tuned", progress=False)
     return root / "base", root / "tuned"
 
 
@@ -1253,7 +1253,8 @@ def test_a_loaded_encoder_of_a_classifier_is_enough(folders: tuple[Path, Path], 
 
 
 def test_what_was_fine_tuned_from_an_object_can_be_analysed(tmp_path: Path) -> None:
-    finetune(PARTS["train"], small("classify"), tmp_path / "tuned", dev=PARTS["dev"], head_only=True)
+    tuning = attlas.Finetune(texts=PARTS["train"], dev=PARTS["dev"], model=small("classify"), head_only=True)
+    attlas.run(tuning, tmp_path / "tuned", progress=False)
     found = go(tmp_path / "tuned", tmp_path / "out", thresholds=(0.1,))
     assert found.result["controls"]["random_model"] is not None
 

@@ -63,6 +63,7 @@ def run(
             check_path(name, value)
 
     def go(path: Path) -> Study:
+        _refuse_inputs_of(path, experiment)
         place = Folder(path, experiment.name)
         finished = None if fresh else _finished(place, experiment)
         if finished is not None:
@@ -96,6 +97,15 @@ def check_path(name: str, value: Any) -> None:
     """Refuse an input that names a file or folder which is not there."""
     if isinstance(value, str | os.PathLike) and not os.path.exists(Path(value).expanduser()):
         raise StudyError(f"there is no file {str(value)[:200]!r}; give the path of {name}")
+
+
+def _refuse_inputs_of(out: Path, experiment: Experiment) -> None:
+    """Refuse a result folder that is an input itself, or holds one: it would be cleared."""
+    for name, value in experiment.inputs.items():
+        about = _given(experiment, name)
+        for path in _files(about, value) or () if about.of != TEXTS else ():
+            if path.resolve().is_relative_to(out.resolve()):
+                raise StudyError(f"{path} is read as {name}; choose another folder (--out)")
 
 
 def _given(experiment: Experiment, name: str) -> Given:
@@ -289,6 +299,10 @@ def _write(place: Folder, outcome: Outcome, about: Mapping[str, Any], keep_state
     )
     tables = {}
     with place.staging() as stage, write_errors(place.path):
+        for name, thing in outcome.files.items():
+            if name != ".":  # a model stands in the folder itself, so that from_pretrained finds it
+                (stage / FILES).mkdir(exist_ok=True)
+            thing.save(stage if name == "." else stage / FILES / name)
         (stage / TABLES).mkdir()
         for name, table in outcome.tables.items():
             if isinstance(table, TableFile):
@@ -300,8 +314,4 @@ def _write(place: Folder, outcome: Outcome, about: Mapping[str, Any], keep_state
         write_json(stage / RESULT, to_json(outcome.result))
         if outcome.quarantine is not None:
             link(outcome.quarantine, stage / QUARANTINE)
-        for name, thing in outcome.files.items():
-            if name != ".":  # a model stands in the folder itself, so that from_pretrained finds it
-                (stage / FILES).mkdir(exist_ok=True)
-            thing.save(stage if name == "." else stage / FILES / name)
         place.publish(stage, {**about, "tables": tables}, keep_states)

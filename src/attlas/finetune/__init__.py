@@ -2,4 +2,12 @@
 
 import lazy_loader
 
+from attlas.support.subject import Subject
+
+SUBJECT = Subject(
+    name="finetune",
+    package=__name__,
+    experiments={"Finetune": "experiment"},
+    verb="finetune",
+)
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,1 @@
-from .training import Finetuned as Finetuned, finetune as finetune
+from .experiment import Finetune as Finetune

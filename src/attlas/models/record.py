@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
-from attlas.models.model import Model
 from attlas.models.sources import EMBEDDED
-from attlas.support.files import (
-    read_json,
-)
+from attlas.support.files import read_json
 
 RECORD = "finetune.json"
 
@@ -27,7 +25,7 @@ def base_name(model: Any) -> str | None:
     """A name or folder that loads the model again from anywhere; None for an object."""
     if model is None:
         return EMBEDDED
-    if isinstance(model, Model):
+    if not isinstance(model, str | os.PathLike):
         return None
     folder = Path(model).expanduser()
     return str(folder.resolve()) if folder.is_dir() else str(model)

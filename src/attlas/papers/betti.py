@@ -13,7 +13,9 @@ from typing import Any
 from attlas.core.text import Text
 from attlas.corpora import labelled, split
 from attlas.experiments.derived import Experiment
-from attlas.finetune.training import HELD_OUT as HELD_OUT_FILE, finetune
+from attlas.experiments.run import run as run_experiment
+from attlas.finetune.experiment import Finetune
+from attlas.finetune.work import HELD_OUT as HELD_OUT_FILE
 from attlas.models.load import load
 from attlas.papers.data import check_chosen, cola, data_folder, imdb, sms, without
 from attlas.papers.parts import Recipe, Reproduced, run_parts
@@ -226,17 +228,18 @@ class _Run(Recipe):
         fine-tuning.
         """
         corrected = convention == "corrected"
-        training = {name: self.options[name] for name in ("fresh", "progress")}
-        tuned = finetune(
-            parts.train,
-            self.model,
+        tuned = run_experiment(
+            Finetune(
+                texts=parts.train,
+                dev=parts.dev,
+                model=self.model,
+                epochs=task.epochs,
+                learning_rate=LEARNING_RATE,
+                hold_out=HELD_OUT if corrected else 0.0,
+                seed=SEED,
+            ),
             self.inside(f"{task.name}-model-{convention}"),
-            dev=parts.dev,
-            epochs=task.epochs,
-            learning_rate=LEARNING_RATE,
-            hold_out=HELD_OUT if corrected else 0.0,
-            seed=SEED,
-            **training,
+            **self.options,
         )
         fitted = {convention: parts.train}
         if corrected:

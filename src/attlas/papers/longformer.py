@@ -22,7 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from attlas.core.text import Text
 from attlas.corpora import split
 from attlas.corpora.splits import label_names
-from attlas.finetune.training import finetune
+from attlas.experiments.run import run as run_experiment
+from attlas.finetune.experiment import Finetune
 from attlas.measures.heatmap import Heatmap
 from attlas.measures.importance import Importance, from_0_to_1, importance_of
 from attlas.measures.position_bias import PositionBias
@@ -117,10 +118,6 @@ class _Run(Recipe):
     name = "longformer"
     model: Any
 
-    @property
-    def training(self) -> dict[str, Any]:
-        return {name: self.options[name] for name in ("fresh", "progress")}
-
     @cached_property
     def long_model(self) -> Path:
         """The folder of the lengthened model."""
@@ -152,7 +149,7 @@ class _Run(Recipe):
         self.say(TASKS[name])
         train, test = _texts(self.root, name)
         place = self.inside(f"{name}-model")
-        classifier, said = trained(train, test, self.long_model, place, self.training)
+        classifier, said = trained(train, test, self.long_model, place, self.options)
         example = _example(classifier, test)
         ordered = [example, *(text for text in test if text.id != example.id)]
         corpus, found = self._figures(name, classifier, ordered)
@@ -164,8 +161,8 @@ class _Run(Recipe):
         self.say(TASKS["sst"])
         train, test = _texts(self.root, "sst")
         place = self.inside("sst-model")
-        tuned = finetune(train, self.model, place, epochs=SHORT_EPOCHS, seed=SEED, **self.training)
-        classifier, names = tuned.load(), label_names(train, test=test)
+        tuning = Finetune(texts=train, model=self.model, epochs=SHORT_EPOCHS, seed=SEED)
+        classifier, names = _tuned(tuning, place, self.options), label_names(train, test=test)
         wanted = np.array([names.index(str(text.label)) for text in test])
         ours = float((logits_of(classifier, test).argmax(-1) == wanted).mean())
         low, high = wilson(ours, len(test))
@@ -217,15 +214,27 @@ def _texts(root: Path, name: str) -> tuple[list[Text], list[Text]]:
     return labelled_jsonl(root, name, "train"), labelled_jsonl(root, name, "dev")
 
 
+def _tuned(tuning: Finetune, place: Path, options: dict[str, Any]) -> Model:
+    """The fine-tuned classifier."""
+    return load(run_experiment(tuning, place, **options).folder, task="classify")
+
+
 def _papers(
     train: list[Text], test: list[Text], long: Path, place: Path, options: dict[str, Any]
 ) -> tuple[Model, dict[str, str]]:
     """Fine-tune on the papers; accuracy compared with a bag of words."""
     fitted, dev = split(train, 0.1, SEED)
-    tuned = finetune(
-        fitted, long, place, dev=dev, epochs=EPOCHS, batch_size=BATCH, learning_rate=LEARNING_RATE, max_length=MAX_LENGTH, seed=SEED, **options
-    )  # fmt: skip
-    classifier = tuned.load()
+    tuning = Finetune(
+        texts=fitted,
+        dev=dev,
+        model=long,
+        epochs=EPOCHS,
+        batch_size=BATCH,
+        learning_rate=LEARNING_RATE,
+        max_length=MAX_LENGTH,
+        seed=SEED,
+    )
+    classifier = _tuned(tuning, place, options)
     names = label_names(train, test=test)
     wanted = np.array([names.index(str(text.label)) for text in test])
     ours = float((logits_of(classifier, test).argmax(-1) == wanted).mean())
@@ -243,8 +252,8 @@ def _notes(
     train: list[Text], test: list[Text], long: Path, place: Path, options: dict[str, Any]
 ) -> tuple[Model, dict[str, str]]:
     """Twelve notes are too few to fine-tune on: only the last layer is fitted, and each note is scored by a layer fitted on the others."""
-    tuned = finetune(train, long, place, dev=train, head_only=True, max_length=LENGTH, seed=SEED, **options)
-    classifier = tuned.load()
+    tuning = Finetune(texts=train, dev=train, model=long, head_only=True, max_length=LENGTH, seed=SEED)
+    classifier = _tuned(tuning, place, options)
     known = [str(text.label) for text in test]
     inputs = head_inputs(classifier, test)
     said = cross_val_predict(

@@ -83,6 +83,11 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     path = folder / MANIFEST
     if not path.exists():
         strange = next(_strangers(folder), None)
+        if strange is not None and "settings" in (read_json(folder / "finetune.json") or {}):
+            raise ForeignFolderError(
+                f"{folder} was fine-tuned by an earlier Attlas, which did not list its files: "
+                f"it can be loaded, not continued or cleared; {ELSEWHERE}"
+            )
         if strange is not None:
             raise ForeignFolderError(
                 f"{folder} is not empty (it has {_name(strange, folder)}) and holds no results of Attlas; {ELSEWHERE}"

@@ -153,7 +153,7 @@ def findings(study: Study, over: float = 0.5) -> list[str]:
         out += _explained(study)
     for table, tell in (
         ("special_gradient", _special_gradient), ("head_distance", _head_distance), ("syntax", _syntax), ("tree", _tree), ("coreference", _coreference), ("relations", relation_findings),
-        ("dynamics", dynamics_findings),
+        ("dynamics", dynamics_findings), ("finetune", _finetune),
     ):  # fmt: skip
         if study.has(table):
             out += tell(study)
@@ -200,6 +200,18 @@ def _head_distance(study: Study) -> list[str]:
         near = pairs.loc[pairs["mean"].idxmin()]
         out.append(f"Most alike are L{int(near['layer'])}.H{int(near['head'])} and L{int(near['other_layer'])}.H{int(near['other_head'])} ({number(near['mean'])} nats; from even attention {number(near['mean_uniform'])})")  # fmt: skip
     return out
+
+
+def _finetune(study: Study) -> list[str]:
+    result = study.holding("finetune").result
+    scores, majority, n = result["scores"], result["controls"]["majority"], result["counts"]["dev"]
+    low, high = result["accuracy_interval"]
+    numbers = (
+        f"accuracy {number(scores['accuracy'])} [{number(low)}, {number(high)}] on {n:,} texts of dev, "
+        f"MCC {number(scores['mcc'])}; majority class {number(majority)}"
+    )
+    beyond = "predicts labels" if low > majority else "is not significantly better than the majority class"
+    return [f"The fine-tuned model {beyond}: {numbers}"]
 
 
 def _syntax(study: Study) -> list[str]:

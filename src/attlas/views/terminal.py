@@ -94,6 +94,9 @@ def print_probe(study: Study) -> None:
     if "dynamics" in study.tables:
         print_dynamics(study)
         return
+    if "finetune" in study.tables:
+        print_finetune(study)
+        return
     name = "relations" if "relations" in study.tables else str(study.manifest["probe"]["kind"])
     shown = {
         "syntax": {"relation": "relation", "layer": "layer", "head": "head", "accuracy": "accuracy", "low": "from", "high": "to", "baseline": "offset", "offset": "", "random_accuracy": "random", "n": "n"},
@@ -113,6 +116,20 @@ def print_probe(study: Study) -> None:
     console = Console(highlight=False)
     console.print(table)
     console.print()
+
+
+def print_finetune(study: Study) -> None:
+    """The scores of every epoch (or penalty) on dev, the texts, the labels, and where the model is."""
+    result = study.result
+    for row in result["history"]:
+        step = f"C {row['C']:g}" if "C" in row else f"epoch {row['epoch']:.0f}"
+        print(f"{step:9} MCC {row['mcc']:.3f}  accuracy {row['accuracy']:.3f}")
+    counts = result["counts"]
+    held = f", {counts['held_out']:,} held out in {study.folder / 'held_out.jsonl'}" if counts["held_out"] else ""
+    print(f"texts     {counts['fitted']:,} fitted, {counts['dev']:,} of dev, {counts['truncated']:,} truncated{held}")
+    print(f"labels    {', '.join(result['labels'])}")
+    print(f"model     {study.folder}")
+    print()
 
 
 def print_dynamics(study: Study) -> None:
