@@ -3,6 +3,7 @@ from . import (
     dynamics as dynamics,
     explain as explain,
     finetune as finetune,
+    lengthen as lengthen,
     relations as relations,
     syntax as syntax,
     topology as topology,
@@ -13,6 +14,8 @@ from .coreference.experiment import Coreference as Coreference
 from .corpora import read as read
 from .experiments.experiment import Experiment as Experiment
 from .experiments.run import run as run
+from .explain.experiment import Explain as Explain
+from .lengthen.experiment import Lengthen as Lengthen
 from .measures import MEASURES as MEASURES
 from .models import Model as Model, load as load
 from .studies import Study as Study, study as study

@@ -18,6 +18,8 @@ from attlas.support.errors import AttlasError
 SUBJECTS = (
     "attlas.syntax",
     "attlas.coreference",
+    "attlas.explain",
+    "attlas.lengthen",
 )
 GROUP = "attlas.subjects"
 

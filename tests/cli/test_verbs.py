@@ -23,10 +23,27 @@ from tests.conftest import Run
 VERBS: dict[str, type[Experiment]] = {
     "probe syntax": attlas.Syntax,
     "probe coreference": attlas.Coreference,
+    "explain": attlas.Explain,
+    "lengthen": attlas.Lengthen,
 }
 KEYS = {
     "probe syntax": {"relations", "overall"},
     "probe coreference": {"heads", "baselines"},
+    "explain": {"texts", "evaluations", "gap", "agreement"},
+    "lengthen": {"model", "length", "window", "n_layers"},
+}
+SENTENCES = "embedded:sentences"
+OPTIONS: dict[str, dict[str, Any]] = {  # of a cheap run
+    "probe syntax": {"train": SENTENCES, "model": "m", "min_cases": 10},
+    "probe coreference": {"train": SENTENCES, "model": "m"},
+    "explain": {"data": "a.txt", "model": "classifier", "methods": "saliency,rollout", "draws": 1},
+    "lengthen": {"model": "m", "length": 600, "window": 16},
+}
+WRONG: dict[str, dict[str, Any]] = {  # refused by the domain of a field
+    "probe syntax": {"train": SENTENCES, "seed": -1},
+    "probe coreference": {"train": SENTENCES, "seed": -1},
+    "explain": {"data": SENTENCES, "faithfulness": "burn"},
+    "lengthen": {"window": 7},
 }
 EACH = pytest.mark.parametrize("verb", VERBS)
 
@@ -42,7 +59,8 @@ def test_options_are_the_fields(verb: str) -> None:
         required = one.default is dataclasses.MISSING
         assert (parameter.default is inspect.Parameter.empty) == required
         if not required:
-            assert parameter.default == one.default
+            listed = isinstance(one.default, tuple)
+            assert parameter.default == (",".join(map(str, one.default)) if listed else one.default)
         option = parameter.annotation.__metadata__[0]
         assert option.help == help_of(declared(experiment)[name])
 
@@ -76,9 +94,8 @@ def _wide() -> dict[str, str]:
     return {**os.environ, "COLUMNS": "400"}
 
 
-def options_of(verb: str) -> dict[str, Any]:
-    out = {"train": "embedded:sentences", "model": "m"}
-    return {**out, "min_cases": 10} if verb == "probe syntax" else out
+def flags_of(options: dict[str, Any]) -> list[str]:
+    return [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
 
 
 @EACH
@@ -86,8 +103,9 @@ def test_the_verbs_folder_is_the_functions_and_the_other_way_round(
     verb: str, tmp_path: Path, attlas_command: Run
 ) -> None:
     tiny("bert").save(tmp_path / "m")
-    options = options_of(verb)
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    tiny("bert", "classify").save(tmp_path / "classifier")
+    (tmp_path / "a.txt").write_text("a cat sat on a mat\nit was a good film\n")
+    options, flags = OPTIONS[verb], flags_of(OPTIONS[verb])
     said = attlas_command(*verb.split(), *flags, "--out", "shell", "--no-report", "--json")
     assert said.returncode == 0, said.stderr
     printed = json.loads(said.stdout, parse_constant=_refuse)
@@ -111,8 +129,8 @@ def _refuse(constant: str) -> None:
 
 @EACH
 def test_a_value_outside_its_domain_is_the_same_line_in_both(verb: str, attlas_command: Run) -> None:
-    said = attlas_command(*verb.split(), "--train", "embedded:sentences", "--seed=-1")
+    said = attlas_command(*verb.split(), *flags_of(WRONG[verb]), "--out=out")
     assert (said.returncode, said.stdout) == (2, "")
     with pytest.raises(attlas.support.errors.AttlasError) as caught:
-        VERBS[verb](train="embedded:sentences", seed=-1)
+        VERBS[verb](**WRONG[verb])
     assert said.stderr == f"attlas: {caught.value}\n"

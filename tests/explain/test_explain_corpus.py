@@ -21,7 +21,6 @@ from attlas.explain import (
     Explanations,
     agreement,
     explain,
-    explain_corpus,
     faithfulness,
     measure,
     plausibility,
@@ -437,11 +436,15 @@ def test_a_corpus_of_which_nothing_can_be_explained(tmp_path: Path) -> None:
     assert "explanations" not in study.tables
     assert study.report(tmp_path / "report.html").is_file()
     with pytest.raises(
-        StudyError, match=r"no text could be explained; the first, '0': text '0' has the label 'stars', but"
+        MeasureError, match=r"no text could be explained; the first, '0': text '0' has the label 'stars', but"
     ):
-        explain_corpus(classifier(), texts, tmp_path / "none", target="label")
+        attlas.run(attlas.Explain(data=texts, model=classifier(), target="label"), tmp_path / "none", progress=False)
     with pytest.raises(MeasureError, match="the target is 'label', but no text has one"):
-        explain_corpus(classifier(), ["a cat"], tmp_path / "none", target="label")
+        attlas.run(attlas.Explain(data=["a cat"], model=classifier(), target="label"), progress=False)
+    done = attlas.run(
+        attlas.Explain(data=texts, model=classifier(), methods="saliency"), tmp_path / "none", progress=False
+    )
+    assert done.result["texts"] == 2, "a failed run has no claim on its folder"
 
 
 def test_a_first_part_of_which_nothing_can_be_explained(tmp_path: Path) -> None:
@@ -493,7 +496,7 @@ def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_sta
         return attlas.study(attlas.load(folder, task="auto"), data, [one], tmp_path / out, workers=1)
 
     code = (
-        "import attlas; from attlas.explain import Explanations, explain_corpus; "
+        "import attlas; from attlas.explain import Explanations; "
         f"attlas.study(attlas.load({str(folder)!r}, task='auto'), {str(data)!r}, [{one!r}], 'broken', workers=1)"
     )
     states = tmp_path / "broken" / "states"

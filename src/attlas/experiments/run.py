@@ -113,6 +113,8 @@ def _run(experiment: Experiment, work: Workspace, fresh: bool, keep_states: bool
     work.place.refuse_foreign() if fresh else read_manifest(work.place.path)
     files = input_files(experiment)
     opened = open_inputs(experiment, work)
+    if experiment.checks:
+        experiment.part(experiment.checks)(experiment, work, **opened)
     known = {name: work.identity(value) for name, value in opened.items()}
     identity = identify(experiment, known)
     if input_files(experiment) != files:
@@ -289,6 +291,8 @@ def _write(place: Folder, outcome: Outcome, about: Mapping[str, Any], keep_state
     )
     tables = {}
     with place.staging() as stage, write_errors(place.path):
+        if "." in outcome.files:  # a model, which is saved in no folder that holds anything else
+            outcome.files["."].save(stage)
         (stage / TABLES).mkdir()
         for name, table in outcome.tables.items():
             if isinstance(table, TableFile):
@@ -301,7 +305,7 @@ def _write(place: Folder, outcome: Outcome, about: Mapping[str, Any], keep_state
         if outcome.quarantine is not None:
             link(outcome.quarantine, stage / QUARANTINE)
         for name, thing in outcome.files.items():
-            if name != ".":  # a model stands in the folder itself, so that from_pretrained finds it
+            if name != ".":
                 (stage / FILES).mkdir(exist_ok=True)
-            thing.save(stage if name == "." else stage / FILES / name)
+                thing.save(stage / FILES / name)
         place.publish(stage, {**about, "tables": tables}, keep_states)

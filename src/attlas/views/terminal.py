@@ -9,7 +9,7 @@ from rich.text import Text as Styled
 
 from attlas.studies.opened import Study
 from attlas.views.charts import CLASSIFIERS
-from attlas.views.findings import model_title, number, scale_title
+from attlas.views.findings import facts, model_title, number, scale_title
 from attlas.views.look import TextAttention
 from attlas.views.overlay import LEVELS, levels, received_by
 
@@ -94,6 +94,9 @@ def print_probe(study: Study) -> None:
     if "dynamics" in study.tables:
         print_dynamics(study)
         return
+    if not {"relations", "probe"} & {*study.tables, *study.manifest}:
+        print_facts(study)
+        return
     name = "relations" if "relations" in study.tables else str(study.manifest["probe"]["kind"])
     shown = {
         "syntax": {"relation": "relation", "layer": "layer", "head": "head", "accuracy": "accuracy", "low": "from", "high": "to", "baseline": "offset", "offset": "", "random_accuracy": "random", "n": "n"},
@@ -113,6 +116,13 @@ def print_probe(study: Study) -> None:
     console = Console(highlight=False)
     console.print(table)
     console.print()
+
+
+def print_facts(study: Study) -> None:
+    """What was read."""
+    for name, value in facts(study):
+        print(f"{name:9} {value}")
+    print()
 
 
 def print_dynamics(study: Study) -> None:
