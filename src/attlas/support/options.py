@@ -155,6 +155,12 @@ def checked(name: str, value: Any, hint: Any, about: Option) -> Any:
     10
     >>> checked("scales", "1,10", tuple[float, ...], Option("", above=0))
     (1.0, 10.0)
+    >>> checked("target", "3", str | int, Option("")), checked("target", 3, str | int, Option(""))
+    ('3', 3)
+    >>> checked("n", 7, int, Option("", multiple_of=2))
+    Traceback (most recent call last):
+        ...
+    attlas.support.errors.AttlasError: n is 7; it must be a whole number a multiple of 2
     """
     converted = _converted(value, hint)
     each = converted if isinstance(converted, tuple) else (converted,)
