@@ -3,6 +3,7 @@ from . import (
     dynamics as dynamics,
     explain as explain,
     finetune as finetune,
+    lengthen as lengthen,
     relations as relations,
     syntax as syntax,
     topology as topology,
@@ -15,7 +16,9 @@ from .coreference.experiment import Coreference as Coreference
 from .corpora import read as read
 from .experiments.experiment import Experiment as Experiment
 from .experiments.run import run as run
+from .explain.experiment import Explain as Explain
 from .finetune.experiment import Finetune as Finetune
+from .lengthen.experiment import Lengthen as Lengthen
 from .models import Model as Model, load as load
 from .studies import Study as Study
 from .syntax.experiment import Syntax as Syntax

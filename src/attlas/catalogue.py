@@ -30,6 +30,7 @@ SUBJECTS = (
     "attlas.syntax",
     "attlas.coreference",
     "attlas.finetune",
+    "attlas.lengthen",
 )
 GROUP, MEASURE_GROUP = "attlas.subjects", "attlas.measures"
 

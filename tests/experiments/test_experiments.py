@@ -11,12 +11,18 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import attlas
 from attlas.core.text import Text
+from attlas.corpora import Corpus
 from attlas.experiments.run import identity_of, run
-from attlas.support.errors import AttlasError, StudyError
+from attlas.experiments.workspace import Workspace
+from attlas.measures.entropy import Entropy
+from attlas.studies.folder import Folder
+from attlas.support.errors import AttlasError, CorpusError, ModelError, StudyError
+from attlas.support.fingerprint import fingerprint
 from attlas.testing import Case, experiment_checks, tiny
 from tests.experiments.toy import work as toy_work
 from tests.experiments.toy.experiment import Outer, Toy, ToyGrid
@@ -28,6 +34,11 @@ TEXTS = ("the cat sat on the mat", "the dog saw it", "a very good film", "a film
 @cache
 def model(seed: int = 0) -> attlas.Model:
     return tiny("bert", seed=seed)
+
+
+@cache
+def classifier(seed: int = 0) -> attlas.Model:
+    return tiny("bert", "classify", seed=seed)
 
 
 @cache
@@ -116,6 +127,62 @@ CASES = {
             "seed": -1,
             "max_length": 2,
         },
+    ),
+    "explain": Case(
+        lambda: attlas.Explain(
+            data=[*TEXTS, " "],  # the last is quarantined
+            model=classifier(),
+            methods=("input_x_gradient", "attention_all_scaled", "random"),
+            keep=("all",),
+            permutations=2,
+            bins=(0.5,),
+            draws=1,
+        ),
+        {
+            "data": [*TEXTS[1:], " "],
+            "model": classifier(1),
+            "importance": np.ones((3, 4)),
+            "methods": ("input_x_gradient", "attention_all_scaled"),
+            "target": 1,
+            "of": "logit",
+            "position": 1,
+            "baseline": "zero",
+            "at": "words",
+            "tolerance": 0.5,
+            "max_evaluations": 100,
+            "keep": ("ordinary",),
+            "p": 0.8,
+            "top": 0.1,
+            "permutations": 3,
+            "faithfulness": "none",
+            "bins": (0.2,),
+            "draws": 2,
+            "share": 0.3,
+            "seed": 1,
+        },
+        {
+            "methods": "magic",
+            "of": "size",
+            "baseline": "noise",
+            "at": "parts",
+            "tolerance": 0,
+            "max_evaluations": 8,
+            "p": 1,
+            "top": 0,
+            "permutations": 0,
+            "faithfulness": "burn",
+            "bins": (1,),
+            "draws": 0,
+            "share": 0,
+            "seed": -1,
+            "task": "base",
+            "max_length": 2,
+        },
+    ),
+    "lengthen": Case(
+        lambda: attlas.Lengthen(model=model(), length=600, window=8),
+        {"model": model(1), "length": 700, "window": 16, "skip": 1},
+        {"length": 0, "window": 7, "skip": -1},
     ),
 }
 
@@ -267,6 +334,41 @@ def test_other_files_and_models_count_by_their_content(tmp_path: Path) -> None:
         run(toy(**options), "out", progress=False)
     with pytest.raises(StudyError, match=r"there is no file 'no\.txt'; give the path of names"):
         run(toy(**{**options, "names": "no.txt"}), "out", progress=False)
+
+
+def test_a_corpus_is_studied_with_its_bad_rows(tmp_path: Path) -> None:
+    rows = [*(json.dumps({"text": text}) for text in TEXTS), "not JSON", '{"text": 3}']
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    corpus = attlas.read("a.jsonl")
+    read: list[int] = []
+    counted = Corpus(corpus.name, lambda: read.append(1) or corpus.source())  # type: ignore[func-returns-value]
+    place = Folder(tmp_path / "out", "toy")
+    with place.claim({}):
+        work = Workspace(place, progress=False)
+        assert work.identity(counted) == fingerprint(corpus)
+        assert (work.survey(counted).rows, work.survey(counted).bad) == (6, 2)
+        done = work.study(model(), counted, [Entropy()])
+        assert len(read) == 2, "once for its identity, once for the pass"
+        counts = done.manifest["counts"]
+        assert (counts["read"], counts["analysed"], counts["quarantined"]) == (6, 4, 2)
+        assert len(done.quarantine.read_text().splitlines()) == 2
+        listed = work.study(model(), list(attlas.read(list(TEXTS))), [Entropy()])
+        assert listed.table("entropy").equals(done.table("entropy"))
+        other = attlas.read("a.jsonl")
+        work.identity(other)
+        (tmp_path / "a.jsonl").write_text("\n".join([*rows, '{"text": "one more"}']))
+        with pytest.raises(StudyError, match="changed while it was read"):
+            work.study(model(1), other, [Entropy()])
+        with pytest.raises(CorpusError, match="holds no text that can be analysed"):
+            work.survey(attlas.read([" "]))
+
+
+def test_inputs_that_do_not_fit_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="length is 100, but the model takes"):
+        run(attlas.Lengthen(model=model(), length=100), tmp_path / "out")
+    with pytest.raises(ModelError, match="gives no answer to explain"):
+        run(attlas.Explain(data=list(TEXTS), model=model()), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_how_it_is_run_is_checked(tmp_path: Path) -> None:

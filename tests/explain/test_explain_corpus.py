@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,27 @@ import torch
 
 import attlas
 from attlas.catalogue import measures_of
-from attlas.core.masks import Keep
+from attlas.core.masks import KINDS, Keep
 from attlas.core.text import Text
 from attlas.explain import (
     METHODS,
     Explanations,
     agreement,
+    experiment,
     explain,
-    explain_corpus,
     faithfulness,
     measure,
     plausibility,
 )
+from attlas.explain.faithfulness import HOW
+from attlas.explain.gradients import BASELINES
+from attlas.explain.importance import importance_grid
+from attlas.explain.target import OF
 from attlas.models import Model
+from attlas.models.embeddings import AT
 from attlas.studies import Study
 from attlas.support.errors import AttlasError, MeasureError, ModelError, StudyError
+from attlas.support.options import Option, declared
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
 from tests.close import close_tables, terms_of
 from tests.conftest import Start, stirred
@@ -377,6 +384,54 @@ def test_what_cannot_be_is_said_at_once(options: dict[str, Any], message: str) -
         Explanations(**options)
 
 
+def test_the_experiment_has_the_names_and_defaults_of_the_measure() -> None:
+    assert tuple(METHODS) == experiment.METHODS
+    assert experiment.KEEPS == KINDS
+    mine = attlas.Explain(data=[]).options
+    theirs = {one.name: one.default for one in fields(Explanations) if one.name != "importance"}
+    assert {**mine, "faithfulness": ()} == theirs  # of one measure among many, it is tested if asked for
+    assert mine["faithfulness"] == ("remove",)
+    assert attlas.Explain(data=[], methods="all").methods == tuple(METHODS)[:-1]
+    assert attlas.Explain(data=[], faithfulness="none").faithfulness == ()
+    choices = {name: about.choices for name, about in declared(attlas.Explain).items() if isinstance(about, Option)}
+    assert (choices["of"], choices["baseline"], choices["at"]) == (OF, BASELINES, AT[:2])
+    assert choices["faithfulness"] == (*HOW, "none")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"methods": ()}, "methods is empty"),
+        ({"methods": "saliency,saliency"}, "name each once"),
+        ({"methods": "all,saliency"}, "all stands alone"),
+        ({"faithfulness": "none,mask"}, "none stands alone"),
+        ({"bins": ()}, "bins is empty"),
+        ({"keep": "all,nouns"}, "keep is 'all,nouns'; each must be all or ordinary or words or keywords"),
+    ],
+)
+def test_lists_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(AttlasError, match=message):
+        attlas.Explain(data=[], **options)
+
+
+def test_importance_may_be_given(tmp_path: Path) -> None:
+    """By a study, its folder or its numbers: one and the same."""
+    texts = [Text(str(place), text, label=f"LABEL_{place % 2}") for place, text in enumerate(TEXTS)]
+    model = classifier()
+    attlas.study(model, texts, "importance", tmp_path / "study")
+    given = attlas.Study.open(tmp_path / "study")
+    options = {"data": texts, "model": model, "methods": "attention_all_scaled,random", "permutations": 2}
+    grid = importance_grid(given)
+    done = [
+        attlas.run(attlas.Explain(**options, importance=one), progress=False)
+        for one in (None, given, tmp_path / "study", grid)
+    ]
+    for one in done:
+        assert table_bytes(one.folder) == table_bytes(done[0].folder)
+    found = [one.manifest["identity"]["importance"] for one in done]
+    assert found[0] != found[1] == found[2] == found[3]
+
+
 def test_the_command_line_can_name_every_parameter() -> None:
     asked = "explanations(methods=integrated_gradients+saliency, faithfulness=remove+mask, bins=0.1+0.5, keep=all+ordinary, tolerance=0.1)"
     expected = Explanations(
@@ -437,11 +492,15 @@ def test_a_corpus_of_which_nothing_can_be_explained(tmp_path: Path) -> None:
     assert "explanations" not in study.tables
     assert study.report(tmp_path / "report.html").is_file()
     with pytest.raises(
-        StudyError, match=r"no text could be explained; the first, '0': text '0' has the label 'stars', but"
+        MeasureError, match=r"no text could be explained; the first, '0': text '0' has the label 'stars', but"
     ):
-        explain_corpus(classifier(), texts, tmp_path / "none", target="label")
+        attlas.run(attlas.Explain(data=texts, model=classifier(), target="label"), tmp_path / "none", progress=False)
     with pytest.raises(MeasureError, match="the target is 'label', but no text has one"):
-        explain_corpus(classifier(), ["a cat"], tmp_path / "none", target="label")
+        attlas.run(attlas.Explain(data=["a cat"], model=classifier(), target="label"), progress=False)
+    done = attlas.run(
+        attlas.Explain(data=texts, model=classifier(), methods="saliency"), tmp_path / "none", progress=False
+    )
+    assert done.result["texts"] == 2, "a failed run has no claim on its folder"
 
 
 def test_a_first_part_of_which_nothing_can_be_explained(tmp_path: Path) -> None:
@@ -493,7 +552,7 @@ def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_sta
         return attlas.study(attlas.load(folder, task="auto"), data, [one], tmp_path / out, workers=1)
 
     code = (
-        "import attlas; from attlas.explain import Explanations, explain_corpus; "
+        "import attlas; from attlas.explain import Explanations; "
         f"attlas.study(attlas.load({str(folder)!r}, task='auto'), {str(data)!r}, [{one!r}], 'broken', workers=1)"
     )
     states = tmp_path / "broken" / "states"
@@ -507,3 +566,34 @@ def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_sta
     assert whole.manifest["measures"] == {"explanations": repr(one)}
     with pytest.raises(StudyError, match="was made with another set of measures"):
         attlas.study(attlas.load(folder, task="auto"), data, [Explanations()], tmp_path / "broken")
+
+
+def test_a_killed_experiment_resumes_by_shards(
+    tmp_path: Path, attlas_start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 130 texts that are explained, two shards of 64 are done when the process is killed."""
+    classifier().save(tmp_path / "model")
+    (tmp_path / "texts.txt").write_text("\n".join([*sentences(130), " "]))
+    options = {
+        "data": str(tmp_path / "texts.txt"), "model": str(tmp_path / "model"), "methods": "input_x_gradient,attention_all_scaled",
+        "keep": "all", "permutations": 1, "faithfulness": "none",
+    }  # fmt: skip
+    code = f"import attlas; attlas.run(attlas.Explain(**{options!r}), 'broken', workers=1)"
+    states = tmp_path / "broken" / "states"
+    assert kill_when(attlas_start(code=code), lambda: len(list(states.glob("*/states/*/entry.json"))) >= 2)
+    whole = attlas.run(attlas.Explain(**options), tmp_path / "whole", progress=False)
+    ran: list[tuple[str, int]] = []
+    job = attlas.studies.run.ShardJob
+
+    def counting(*given: Any) -> Any:
+        ran.append((given[1][0].name, given[3].index))
+        return job(*given)
+
+    monkeypatch.setattr(attlas.studies.run, "ShardJob", counting)
+    broken = attlas.run(attlas.Explain(**options), tmp_path / "broken", progress=False)
+    assert set(ran) <= {("explanations", 2)}, ran
+    assert table_bytes(broken.folder) == table_bytes(whole.folder)
+    assert broken.quarantine.read_bytes() == whole.quarantine.read_bytes()
+    assert broken.manifest["counts"] == whole.manifest["counts"]
+    assert (broken.manifest["counts"]["read"], broken.manifest["counts"]["quarantined"]) == (131, 1)
+    assert not states.exists()

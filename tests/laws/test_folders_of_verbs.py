@@ -11,7 +11,6 @@ import pytest
 import attlas
 from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import run_dynamics
-from attlas.explain.corpus import explain_corpus
 from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.syntax.pipeline import probe_syntax
 from attlas.topology.pipeline import experiment
@@ -27,7 +26,8 @@ def quiet(function: Callable[..., object], *given: Any, **options: Any) -> Verb:
 
 
 VERBS: dict[str, Verb] = {
-    "explain": lambda out: explain_corpus(classifier(), list(labelled()[:6]), out, ["integrated_gradients", "attention_last_scaled"], max_evaluations=20, progress=False),
+    "explain": lambda out: attlas.run(attlas.Explain(data=list(labelled()[:6]), model=classifier(), methods=["integrated_gradients", "attention_last_scaled"], max_evaluations=20), out, workers=1, progress=False),
+    "lengthen": lambda out: attlas.run(attlas.Lengthen(model=bert(), length=600, window=8), out, progress=False),
     "syntax": quiet(probe_syntax, bert(), list(trees()[:8]), list(trees()[8:]), min_cases=2, workers=1),
     "tree": quiet(probe_tree, bert(), list(trees()[:6]), list(trees()[6:9]), workers=1),
     "coreference": quiet(probe_coreference, bert(), list(chains()[:2]), list(chains()[2:]), workers=1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,14 +19,14 @@ from attlas.core.annotations import COREFERENCE, Coreference, Mention
 from attlas.core.text import Text
 from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import AttentionClassifier, run_dynamics
-from attlas.explain.corpus import explain_corpus
-from attlas.explain.measure import Explanations
+from attlas.experiments.experiment import Experiment
 from attlas.relations.candidates import related_texts
 from attlas.relations.extractor import RelationExtractor
 from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.studies.folder import Folder
 from attlas.support.errors import AttlasError
 from attlas.support.fingerprint import fingerprint
+from attlas.support.options import Opening, declared
 from attlas.syntax.pipeline import probe_syntax
 from attlas.testing import tiny
 from attlas.topology.pipeline import experiment
@@ -107,22 +107,24 @@ class Case:
     texts: Sequence[str]
     models: Sequence[str] = ("model",)
     more: Sequence[str] = ()  # options that go to something behind it
+    without: Sequence[str] = ()  # options that these inputs do not have
 
     def options(self) -> set[str]:
-        return {*inspect.signature(self.function).parameters, *self.more} - HOW
+        return {*inspect.signature(self.function).parameters, *self.more} - HOW - set(self.without)
 
 
-def ran(kind: type[attlas.Experiment]) -> Callable[..., Any]:
-    """The function that runs an experiment, with its fields as parameters."""
+def runs(kind: type[Experiment]) -> Callable[..., object]:
+    """An experiment as a function of its inputs and options."""
 
-    def run(progress: bool | None = None, **fields: Any) -> attlas.Study:
-        return attlas.run(kind(**fields), progress=progress)
+    def function(**values: Any) -> object:
+        return attlas.run(kind(**{name: values.pop(name) for name in declared(kind) if name in values}), "x", **values)
 
-    run.__signature__ = inspect.signature(kind)  # type: ignore[attr-defined]
-    return run
+    names = [name for name, about in declared(kind).items() if not isinstance(about, Opening)]
+    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return function
 
 
-BEHIND_EXPLAIN = [one.name for one in fields(Explanations)]
 BEHIND_DYNAMICS = [*inspect.signature(AttentionClassifier).parameters]
 
 CASES = {
@@ -131,13 +133,14 @@ CASES = {
         {"measures": ["surface"], "seed": 1}, ["texts"],
     ),
     "explain": Case(
-        explain_corpus, lambda: {"model": classifier(), "texts": list(labelled()), "out": "x", "methods": ["integrated_gradients", "attention_last"]},
+        runs(attlas.Explain), lambda: {"model": classifier(), "data": list(labelled()), "methods": ["integrated_gradients", "attention_last"]},
         {
             "methods": ["integrated_gradients", "rollout"], "importance": np.ones((3, 4)), "target": 1, "of": "logit", "baseline": "zero", "at": "words", "tolerance": 0.5,
-            "max_evaluations": 100, "keep": ["all"], "p": 0.8, "top": 0.1, "permutations": 3, "faithfulness": ["remove"], "bins": [0.5], "draws": 2, "share": 0.3, "seed": 1,
+            "max_evaluations": 100, "keep": ["all"], "p": 0.8, "top": 0.1, "permutations": 3, "faithfulness": ["mask"], "bins": [0.5], "draws": 2, "share": 0.3, "seed": 1,
         },
-        ["texts"], more=[name for name in BEHIND_EXPLAIN if name != "position"],  # the place of a prediction: language models only
+        ["data"], without=["position"],  # the place of a prediction: language models only
     ),
+    "lengthen": Case(runs(attlas.Lengthen), lambda: {"model": bert(), "length": 600, "window": 8}, {"length": 700, "window": 16, "skip": 1}, []),
     "syntax": Case(probe_syntax, lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])}, {"min_cases": 7, "seed": 1}, ["train", "test"]),
     "tree": Case(
         probe_tree, lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])},
@@ -162,7 +165,7 @@ CASES = {
         ["train", "dev", "test"], more=[name for name in BEHIND_DYNAMICS if name not in ("attention", "encoder", "scale", "source")],
     ),
     "finetune": Case(
-        ran(attlas.Finetune), lambda: {"texts": list(labelled()[:30]), "dev": list(labelled()[30:]), "model": classifier(), "hold_out": 0.2},
+        runs(attlas.Finetune), lambda: {"texts": list(labelled()[:30]), "dev": list(labelled()[30:]), "model": classifier(), "hold_out": 0.2},
         {"epochs": 2, "batch_size": 7, "learning_rate": 1e-3, "patience": 3, "max_length": 12, "hold_out": 0.3, "head_only": True, "seed": 1}, ["texts", "dev"],
     ),
 }  # fmt: skip

@@ -24,7 +24,6 @@ from attlas.core.text import Text
 from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import AttentionClassifier
 from attlas.dynamics.pipeline import run_dynamics
-from attlas.explain.corpus import explain_corpus
 from attlas.models.vectors import ModelVectors
 from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.relations import RelationExtractor
@@ -67,12 +66,14 @@ def run_study(out: Path, fresh: bool) -> object:
 
 
 def run_explain(out: Path, fresh: bool) -> object:
-    return explain_corpus(model("classify"), TEXTS, out, "attention_last", fresh=fresh, **QUIET)
+    explain = attlas.Explain(data=TEXTS, model=model("classify"), methods="attention_last")
+    return attlas.run(explain, out, fresh=fresh, **QUIET)
 
 
 def run_explain_scaled(out: Path, fresh: bool) -> object:
     methods = ["attention_last", "attention_last_scaled"]
-    return explain_corpus(model("classify"), TEXTS, out, methods, fresh=fresh, **QUIET)
+    explain = attlas.Explain(data=TEXTS, model=model("classify"), methods=methods)
+    return attlas.run(explain, out, fresh=fresh, **QUIET)
 
 
 def run_syntax(out: Path, fresh: bool) -> object:
@@ -190,7 +191,7 @@ def command(home: Path) -> Callable[[str], Command]:
 
     def run_lengthen_line(out: Path, fresh: bool) -> object:
         common = ("--model", home / "model", "--length", "1024", "--window", "8")
-        return command_line("lengthen", *common, "--out", out)
+        return command_line("lengthen", *common, "--out", out, *["--fresh"] * fresh)
 
     own = {
         "score_relations": run_score,
@@ -294,7 +295,7 @@ EITHER = pytest.mark.parametrize("fresh", [False, True], ids=["resume", "fresh"]
 def cases() -> Iterator[tuple[str, str, bool]]:
     """Every command with everything a user may have, with and without fresh if it has that option."""
     for name, entries in FOREIGN_FOLDERS.items():
-        either = (False,) if name.endswith(("save", "lengthen")) else (False, True)
+        either = (False,) if name.endswith("save") else (False, True)
         yield from itertools.product([name], entries, either)
 
 

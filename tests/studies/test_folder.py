@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import attlas
-from attlas.explain.corpus import explain_corpus
 from attlas.studies.folder import Folder, States, read_manifest
 from attlas.support.errors import MeasureError, StudyError
 from attlas.support.files import atomic_write, locked, remove_leftovers, temporary_folder, write_bytes
@@ -258,29 +257,29 @@ def test_a_result_that_grew_is_not_given_up_by_a_mistake(tmp_path: Path) -> None
 
 
 def test_importance_is_measured_once_also_after_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[str] = []
+    ran: list[list[str]] = []
     finish = attlas.studies.run._Run.finish  # type: ignore[attr-defined]
     monkeypatch.setattr(
-        attlas.studies.run._Run, "finish", lambda run, *given: (ran.append(run.folder.name), finish(run, *given))
+        attlas.studies.run._Run,
+        "finish",
+        lambda run, *given: (ran.append([one.name for one in run.measures]), finish(run, *given)),
     )  # type: ignore[attr-defined]
     model, texts = (
         tiny("bert", "classify"),
         [attlas.Text(str(n), one, str(n % 2)) for n, one in enumerate(sentences(4))],
     )
 
+    experiment = attlas.Explain(data=texts, model=model, methods=["attention_last", "attention_last_scaled"])
+
     def explain(fresh: bool) -> None:
-        explain_corpus(
-            model, texts, tmp_path / "why", ["attention_last", "attention_last_scaled"], fresh=fresh, progress=False
-        )
+        attlas.run(experiment, tmp_path / "why", fresh=fresh, progress=False)
 
     for fresh in (False, True, False):
         explain(fresh)
-    assert ran == ["importance", "why"] * 2
+    assert ran == [["importance"], ["explanations"]] * 2
     with pytest.raises(StudyError, match="another kind of result"):
-        explain_corpus(
-            model, texts, syntax_folder(tmp_path), ["attention_last", "attention_last_scaled"], progress=False
-        )
-    assert not (tmp_path / "syntax" / "parts").exists()
+        attlas.run(experiment, syntax_folder(tmp_path), progress=False)
+    assert not (tmp_path / "syntax" / "states").exists()
 
 
 def syntax_folder(tmp_path: Path) -> Path:

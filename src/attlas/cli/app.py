@@ -20,6 +20,7 @@ app = typer.Typer(
     help="An atlas of attention: what the heads of a transformer do over a corpus, always with a control beside the number.",
 )
 
+EXCLUDED = {"quarantined": "rows were left out", "unexplained": "texts could not be explained"}
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
 ModelOption = Annotated[
     str | None,
@@ -95,23 +96,36 @@ def say_study(done: Study, page: Path | None, as_json: bool) -> None:
     print(f"tables    {done.folder / 'tables'} ({', '.join(done.manifest['tables'])})")
     if page:
         print(f"report    {page}")
+    _say_excluded(done)
+
+
+def _say_excluded(done: Study) -> None:
+    """How many rows and texts were excluded, and where each has its reason."""
     counts = done.manifest["counts"]
-    for what, left in (
-        ("rows were left out", counts["quarantined"]),
-        ("texts could not be explained", counts.get("unexplained", 0)),
-    ):
-        if left:
-            print(f"attlas: {left} {what}; see {done.quarantine}", file=sys.stderr)
+    for name, what in EXCLUDED.items() if done.quarantine.is_file() else ():
+        if counts.get(name):
+            print(f"attlas: {counts[name]} {what}; see {done.quarantine}", file=sys.stderr)
 
 
 def say_experiment(done: Study, report: bool, as_json: bool) -> None:
-    """What an experiment found, with its report if wanted, and where its tables are."""
-    page = None
-    if report:
-        page = _report(done)
+    """What an experiment found, with its report if wanted, and where its tables and model are."""
+    page = _report(done) if report and done.tables else None
+    model = {"model": str(done.folder)} if "config.json" in done.manifest["files"] else {}
     if as_json:
-        print_json({**done.result, "study": str(done.folder), "report": str(page) if page else None})
+        where = {"study": str(done.folder), "report": str(page) if page else None}
+        print_json({**model, **done.result, **where})
         return
+    if done.tables:
+        _say_findings(done)
+    if page:
+        print(f"report    {page}")
+    for name, folder in model.items():
+        print(f"{name:9} {folder}")
+    _say_excluded(done)
+
+
+def _say_findings(done: Study) -> None:
+    """What stands out in the tables of an experiment, and where they are."""
     from attlas.views.findings import findings
     from attlas.views.terminal import print_probe
 
@@ -120,8 +134,6 @@ def say_experiment(done: Study, report: bool, as_json: bool) -> None:
         print(f"- {line}")
     print()
     print(f"tables    {done.folder / 'tables'} ({', '.join(done.tables)})")
-    if page:
-        print(f"report    {page}")
 
 
 def _report(done: Study) -> Path:

@@ -12,7 +12,6 @@ import typer
 from attlas import __version__
 from attlas.cli.app import (
     AnyLabelColumn,
-    Fresh,
     GlobalTokens,
     Json,
     MaxLength,
@@ -232,51 +231,6 @@ def _text_of(file: Path) -> str:
         return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise AttlasError(f"{file} cannot be read as a text: {error}") from error
-
-
-@app.command()
-def lengthen(
-    out: Annotated[Path, typer.Option("--out", help="The folder for the long model.")],
-    model: ModelOption = None,
-    length: Annotated[int, typer.Option("--length", help="How many tokens it shall take.")] = 4096,
-    window: Annotated[int, typer.Option("--window", help="How many tokens around it a token sees.")] = 512,
-    skip: Annotated[
-        int, typer.Option("--skip", help="How many of the first positions are not repeated: 1 for that of [CLS].")
-    ] = 0,
-    fresh: Fresh = False,
-    allow_pickle: Pickle = False,
-    as_json: Json = False,
-) -> None:
-    """Make a model for long texts (a Longformer) from a BERT or RoBERTa, without any training.
-
-    It is done as Longformer's authors did. Interrupted, the same command can be run again.
-    """
-    with status("loading the model"):
-        from attlas.models import lengthen as make, load
-        from attlas.studies.folder import SOURCE, Folder, read_manifest
-        from attlas.support.fingerprint import fingerprint, source_digest, versions
-
-        read_manifest(out)  # a folder of someone else is refused before anything is loaded
-        short = load(model, task="auto", allow_pickle=allow_pickle)
-        long = make(short, length, window, skip)
-    options = {"length": length, "window": window, "skip": skip}
-    parts = short.identity()
-    identity = {
-        "model": fingerprint(parts),
-        **{name: fingerprint(value) for name, value in options.items()},
-        SOURCE: source_digest(),
-    }
-    place = Folder(out, "lengthen")
-    about = {"settings": {"model": short.name, **options}, "versions": versions()}
-    with place.claim(identity, fresh, {"model": parts}, **about) as found:
-        if found is None:
-            with status("writing the model"), place.staging() as stage:
-                long.save(stage)
-                place.publish(stage, {})
-    if as_json:
-        print_json({"model": str(out), "length": length, "window": window, "n_layers": long.n_layers})
-        return
-    print(f"{long.name}: {out}")
 
 
 @app.command()

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, get_origin
 
 import typer
 
 from attlas.cli.app import begun, say_experiment
 from attlas.experiments.experiment import Experiment
-from attlas.support.options import Given, Option, declared, types_of
+from attlas.support.options import Given, Option, declared, kinds_of, types_of
 
 HOW: dict[str, tuple[Any, Any, str, tuple[str, ...]]] = {  # the same for every verb
     "workers": (int | None, None, "Number of workers (default: one per core).", ("--workers",)),
@@ -39,8 +39,9 @@ def verb_of(experiment: type[Experiment]) -> Callable[..., None]:
         done = run(experiment(**values), out, **how, say=begun)
         say_experiment(done, report, as_json)
 
-    out = Annotated[Path, typer.Option("--out", help="Folder for tables and report.")]
-    parameters = [*_of_fields(experiment), _parameter("out", out, Path("runs") / experiment.name)]
+    out = Annotated[Path, typer.Option("--out", help="Folder for the result.")]
+    folder = inspect.Parameter.empty if experiment.needs_folder else Path("runs") / experiment.name
+    parameters = [*_of_fields(experiment), _parameter("out", out, folder)]
     for name, (kind, default, help, flags) in HOW.items():
         parameters.append(_parameter(name, Annotated[kind, typer.Option(*flags, help=help)], default))
     ordered = sorted(parameters, key=lambda one: one.default is not inspect.Parameter.empty)
@@ -78,12 +79,12 @@ def _flag(name: str, default: Any) -> str:
 
 
 def _shell_type(about: Given | Option, hint: Any, default: Any) -> Any:
-    """What the shell gives: inputs and lists are strings, the rest as declared."""
+    """What the shell gives: inputs, lists and what may be a string are strings."""
     if isinstance(about, Given):
         return str if default is MISSING else str | None
-    inner = next((one for one in get_args(hint) if one is not type(None)), hint)
-    listed = get_origin(hint) is tuple or get_origin(inner) is tuple
-    return (str | None if default is None else str) if listed else hint
+    kinds = kinds_of(hint)
+    plain = len(kinds) == 1 and get_origin(kinds[0]) is not tuple
+    return hint if plain else str | None if default is None else str
 
 
 def _shell_value(default: Any) -> Any:

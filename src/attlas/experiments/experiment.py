@@ -32,6 +32,8 @@ class Experiment:
     name: ClassVar[str] = ""  # the kind of its result folder
     does: ClassVar[str] = "work:run"  # the function that runs it, in its package
     resolves: ClassVar[str] = ""  # one that completes its opened inputs, as a test set from train
+    checks: ClassVar[str] = ""  # one that refuses opened inputs, before anything is written
+    needs_folder: ClassVar[bool] = False  # whether its verb has no default for --out
 
     def __post_init__(self) -> None:
         hints = types_of(type(self))

@@ -123,6 +123,8 @@ def _run(experiment: Experiment, work: Workspace, fresh: bool, keep_states: bool
     work.place.refuse_foreign() if fresh else read_manifest(work.place.path)
     files = input_files(experiment)
     opened = open_inputs(experiment, work)
+    if experiment.checks:
+        experiment.part(experiment.checks)(experiment, work, **opened)
     known = {name: work.identity(value) for name, value in opened.items()}
     identity = identify(experiment, known)
     if input_files(experiment) != files:

@@ -14,11 +14,13 @@ import torch
 
 from attlas.core.measure import Measure
 from attlas.core.text import Text
+from attlas.corpora import Corpus
 from attlas.experiments.cache import MISSING, Cache
 from attlas.models import Model, load
 from attlas.studies.folder import PARTS, DamagedError, Folder, clear
 from attlas.studies.opened import Study
 from attlas.studies.run import Hashed, pass_over
+from attlas.studies.shards import Survey, survey, survey_of_texts
 from attlas.support.errors import LockedError, StudyError
 from attlas.support.fingerprint import fingerprint, source_digest
 from attlas.support.machine import cores, one_thread
@@ -55,6 +57,7 @@ class Workspace:
         self._models: dict[str, Model] = {}
         self._known: dict[int, tuple[Any, Any]] = {}  # by id: the thing, and what it is known by
         self._weights: dict[int, str] = {}  # by id of the network
+        self._surveys: dict[int, Survey] = {}  # by id of the corpus
 
     def load(self, model: Any = None, **opening: Any) -> Model:
         """Load a model once; asked again with the same options, it is the same object."""
@@ -77,7 +80,17 @@ class Workspace:
             self._known[id(thing)] = known
         return known[1]
 
+    def survey(self, texts: Sequence[Text] | Corpus) -> Survey:
+        """Count rows and labels of texts; a corpus is read once for this and its identity."""
+        digest = self.identity(texts)
+        if isinstance(texts, Corpus):
+            return self._surveys[id(texts)]
+        return survey_of_texts(texts, digest)
+
     def _identity(self, thing: Any) -> Any:
+        if isinstance(thing, Corpus):
+            self._surveys[id(thing)] = survey(thing)
+            return self._surveys[id(thing)].digest
         if not isinstance(thing, Model):
             return fingerprint(thing)
         origin, weights = thing.origin, None
@@ -90,13 +103,20 @@ class Workspace:
     def key(self, *things: Any) -> str:
         """The fingerprint of things and of the code that computes; each object is hashed once."""
         parts = [
-            self.identity(one) if isinstance(one, Model | list | tuple) else one for one in things
+            self.identity(one) if isinstance(one, Model | Corpus | list | tuple) else one
+            for one in things
         ]
         return fingerprint((parts, source_digest()))
 
-    def study(self, model: Model, texts: Sequence[Text], measures: Sequence[Measure[Any]]) -> Study:
-        """One pass of texts through a model, resumed by shard, found again when it is complete."""
-        inputs = Hashed(model, self.identity(model), texts, self.identity(texts))
+    def study(
+        self, model: Model, texts: Sequence[Text] | Corpus, measures: Sequence[Measure[Any]]
+    ) -> Study:
+        """One pass of texts through a model, resumed by shard, found again when it is complete.
+
+        Of a corpus, rows that are not texts are quarantined; its rows must be those of its
+        identity.
+        """
+        inputs = Hashed(model, self.identity(model), texts, self.survey(texts))
         chosen = {measure.name: measure for measure in measures}
         if len(chosen) < len(measures):
             raise StudyError(

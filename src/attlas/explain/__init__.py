@@ -1,4 +1,4 @@
-"""Explanations: attributions with a guarantee, attention as an explanation, and what can be said of whether they agree, are faithful and plausible."""
+"""Which tokens do answers rest on? Attributions with a guarantee, attention as an explanation, agreement, faithfulness, plausibility."""
 
 import lazy_loader
 
@@ -13,5 +13,7 @@ SUBJECT = Subject(
             "Which tokens does the model's answer rest on, and does attention say so too?",
         ),
     },
+    experiments={"Explain": "experiment"},
+    verb="explain",
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,5 +1,4 @@
 from .agreement import Agreement as Agreement, agreement as agreement, rbo as rbo
-from .corpus import explain_corpus as explain_corpus
 from .explanation import (
     Explanation as Explanation,
     explain as explain,

@@ -18,6 +18,7 @@ from attlas.core.masks import Keep
 from attlas.core.measure import Acted, ActingMeasure, Shape
 from attlas.core.states import Moments, Rows, State, Tally
 from attlas.explain.agreement import CONVENTIONS, METRICS, check_options, compare
+from attlas.explain.experiment import USUAL
 from attlas.explain.faithfulness import BINS, MEASURED, Erasing, blank, erased, order_of, random_orders
 from attlas.explain.importance import importance_grid
 from attlas.explain.methods import METHODS, Explained, Settings, explain_batch, settings_of
@@ -33,7 +34,6 @@ from attlas.stats.intervals import student
 from attlas.support.errors import AttlasError, MeasureError
 
 Floats = npt.NDArray[np.float64]
-USUAL = ("integrated_gradients", "attention_last", "attention_all", "cls_row", "rollout", "attention_x_gradient", "gradient_rollout")  # fmt: skip
 KEEPS = ("all", "ordinary", "keywords")
 ANY = "(any)"  # whatever the model answered
 SHOWN = 500  # types on each end of a table

@@ -1,180 +1,24 @@
-"""lengthen: a model for long texts from one for short texts, the way Longformer's authors made theirs (Beltagy, Peters and Cohan 2020)."""
+"""lengthen: a model for long texts from one for short texts (Beltagy, Peters and Cohan 2020)."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import torch
-import transformers
-from torch import Tensor
-from transformers import LongformerConfig, PreTrainedModel
-
-from attlas.models.model import PERIOD, Model
-from attlas.support.errors import ModelError
-
-LENGTH, WINDOW = 4096, 512
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """A kind of short model: Longformer's class for each of its tasks, and how its heads' weights are named there."""
-
-    tasks: dict[str, str]
-    renamed: Callable[[str], str | None]
-
-
-def _of_bert(name: str) -> str | None:
-    """Longformer's name for a weight of BERT: BERT's pooler and last layer are Longformer's classifier, dense layer and projection."""
-    for theirs, ours in (
-        ("bert.pooler.", "classifier."),
-        ("classifier.", "classifier.out_proj."),
-        ("cls.predictions.transform.dense.", "lm_head.dense."),
-        ("cls.predictions.transform.LayerNorm.", "lm_head.layer_norm."),
-        ("cls.predictions.decoder.", "lm_head.decoder."),
-        ("cls.predictions.", "lm_head."),
-        ("bert.", "longformer."),
-    ):
-        if name.startswith(theirs):
-            return name.replace(theirs, ours, 1)
-    return name
-
-
-def _of_roberta(name: str) -> str | None:
-    return name.replace("roberta.", "longformer.", 1) if name.startswith("roberta.") else name
-
-
-KINDS = {
-    "bert": _Kind(
-        {
-            "BertModel": "LongformerModel",
-            "BertForSequenceClassification": "LongformerForSequenceClassification",
-            "BertForMaskedLM": "LongformerForMaskedLM",
-        },
-        _of_bert,
-    ),
-    **dict.fromkeys(
-        ("roberta", "xlm-roberta", "camembert"),
-        _Kind(
-            {
-                f"{family}{task}": f"Longformer{task}"
-                for family in ("Roberta", "XLMRoberta", "Camembert")
-                for task in ("Model", "ForSequenceClassification", "ForMaskedLM")
-            },
-            _of_roberta,
-        ),
-    ),
-}
+from attlas.models.lengthened import LENGTH, WINDOW, lengthened
+from attlas.models.load import load
+from attlas.models.model import Model
 
 
 def lengthen(model: Any = None, length: int = LENGTH, window: int = WINDOW, skip: int = 0) -> Model:
-    """A Longformer of `length` tokens from a BERT-like or RoBERTa-like model; nothing is trained further.
+    """A Longformer of `length` tokens from a BERT-like or RoBERTa-like model, without training.
 
-    Every weight is kept. Position embeddings are repeated until there are `length`; the projections of global tokens start as those of
-    the others. A token sees `window` / 2 tokens on each side, and the first token. Up to `window` / 2 + 1 tokens nothing changes; beyond
-    that the model sees less than it did, and positions repeat, so look at the measure `position_bias`. `skip` leaves that many of the first positions out
-    of the repetition: with 1, no later token stands where [CLS] does. A cut of the short model (`max_length`) does not hold for the long one. Dropout of attention weights is
-    switched off for later training: it would cost more than the weights. `model` is anything `attlas.load` takes.
+    Every weight is kept. Position embeddings are repeated until there are `length`; the projections
+    of global tokens start as those of the others. A token sees `window` / 2 tokens on each side, and
+    the first token. Up to `window` / 2 + 1 tokens nothing changes; beyond that the model sees less
+    than it did, and positions repeat, so look at the measure `position_bias`. `skip` leaves that
+    many of the first positions out of the repetition: with 1, no later token stands where [CLS]
+    does. A truncation of the short model (`max_length`) does not hold for the long one. Dropout of
+    attention weights is switched off for later training: it would cost more than the weights.
+    `model` is anything `attlas.load` takes.
     """
-    from attlas.models.load import load
-
-    short = load(model, task="auto")
-    config = short.network.config
-    kind = KINDS.get(config.model_type)
-    target = kind.tasks.get(type(short.network).__name__) if kind else None
-    if kind is None or target is None:
-        raise ModelError(
-            f"{type(short.network).__name__} cannot be lengthened; give a BERT or RoBERTa as a base model, a classifier or a masked language model"
-        )
-    if window < 4 or window % 2:
-        raise ModelError(f"window is {window}; it must be even and at least 4")
-    if target == "LongformerForMaskedLM" and config.hidden_act != "gelu":
-        raise ModelError(
-            f"this masked language model has the activation {config.hidden_act!r}, and Longformer's head is made for gelu; lengthen it as a base model (task='base')"
-        )
-    positions, offset = _positions(short.network)
-    if not 0 <= skip < len(positions):
-        raise ModelError(f"skip is {skip}; it must be 0 or more, and below the {len(positions)} positions there are")
-    if length < len(positions):
-        raise ModelError(f"length is {length}, but the model takes {len(positions)} tokens as it is")
-    network = _network(target, _config(short, length, window, 0 if skip else len(positions)))
-    weights = {
-        new: tensor
-        for name, tensor in short.network.state_dict().items()
-        if not name.endswith("position_ids") and (new := kind.renamed(name)) is not None
-    }
-    _lengthen_positions(weights, positions, offset, skip, network.config)
-    _copy_projections(weights)
-    _fill(network, weights)
-    tokenizer = copy.deepcopy(short.tokenizer)
-    tokenizer.model_max_length = length
-    network = network.to(device=short.device, dtype=short.network.dtype).eval()
-    name = f"{short.name} lengthened to {length:,} tokens, window {window}"
-    return Model(network, tokenizer, name, short.task)
-
-
-def _positions(network: PreTrainedModel) -> tuple[Tensor, int]:
-    """The position embeddings that a text uses, and at which row they begin: RoBERTa counts from after the padding id."""
-    table = next(module for name, module in network.named_modules() if name.endswith("position_embeddings"))
-    offset = 0 if table.padding_idx is None else int(table.padding_idx) + 1
-    return table.weight[offset:].detach(), offset
-
-
-def _config(short: Model, length: int, window: int, period: int) -> LongformerConfig:
-    kept = (
-        "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act", "hidden_dropout_prob",
-        "type_vocab_size", "initializer_range", "layer_norm_eps", "pad_token_id", "bos_token_id", "eos_token_id", "id2label", "label2id", "tie_word_embeddings",
-    )  # fmt: skip
-    config = short.network.config
-    padding = config.pad_token_id if config.pad_token_id is not None else 0
-    options = {name: getattr(config, name) for name in kept if hasattr(config, name)}
-    sep = getattr(short.tokenizer, "sep_token_id", None)
-    return LongformerConfig(
-        **{
-            **options,
-            "pad_token_id": padding,
-            "sep_token_id": 2 if sep is None else sep,
-            "attention_window": [window] * config.num_hidden_layers,
-            "attention_probs_dropout_prob": 0.0,
-            "max_position_embeddings": length + padding + 1,
-            PERIOD: period,
-        }
-    )
-
-
-def _network(target: str, config: LongformerConfig) -> Any:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return getattr(transformers, target)(config)
-
-
-def _lengthen_positions(weights: dict[str, Tensor], positions: Tensor, offset: int, skip: int, config: Any) -> None:
-    """Repeat the position embeddings but the first `skip`; what stands before them (RoBERTa's padding row) stays."""
-    (name,) = [name for name in weights if name.endswith("embeddings.position_embeddings.weight")]
-    first = config.pad_token_id + 1
-    table = positions.new_zeros(config.max_position_embeddings, positions.shape[1])
-    if offset == first:
-        table[:first] = weights[name][:first]
-    order = torch.arange(len(table) - first, device=positions.device)
-    table[first:] = positions[torch.where(order < skip, order, skip + (order - skip) % (len(positions) - skip))]
-    weights[name] = table
-
-
-def _copy_projections(weights: dict[str, Tensor]) -> None:
-    """The projections of global tokens begin as those of all tokens."""
-    for name in [name for name in weights if ".attention.self." in name or name.startswith("attention.self.")]:
-        stem, _, kind = name.rpartition(".")
-        weights[f"{stem}_global.{kind}"] = weights[name].clone()
-
-
-def _fill(network: Any, weights: dict[str, Tensor]) -> None:
-    missing, strange = network.load_state_dict(weights, strict=False)
-    missing = [name for name in missing if "pooler" not in name and "decoder" not in name]
-    strange = [name for name in strange if "pooler" not in name]
-    if missing or strange:
-        raise ModelError(
-            f"the weights do not fit a Longformer ({len(missing)} missing, {len(strange)} unknown, such as {(missing + strange)[0]}); it cannot be lengthened"
-        )
-    network.tie_weights()
+    return lengthened(load(model, task="auto"), length, window, skip)

@@ -13,6 +13,7 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer
 
 from attlas.models.encode import GLOBAL_TOKENS
+from attlas.models.lengthened import lengthened
 from attlas.models.model import GLOBAL_CHOICE, Model, check_parts
 from attlas.models.quiet import quiet
 from attlas.models.sources import EMBEDDED, EMBEDDED_LONG, embedded_folder
@@ -56,10 +57,8 @@ def load(
     if max_length is not None:
         _checked_length(max_length)
     if model == EMBEDDED_LONG:
-        from attlas.models.lengthen import lengthen
-
         return replace(
-            lengthen(load(task=task, device=device, labels=labels, seed=seed)),
+            lengthened(load(task=task, device=device, labels=labels, seed=seed)),
             name=EMBEDDED_LONG,
             limit=max_length,
             global_tokens=chosen or "first",

@@ -22,14 +22,15 @@ from sklearn.preprocessing import StandardScaler
 from attlas.core.text import Text
 from attlas.corpora import split
 from attlas.corpora.splits import label_names
-from attlas.experiments.run import run as run_experiment
+from attlas.experiments.run import run
 from attlas.finetune.experiment import Finetune
+from attlas.lengthen.experiment import Lengthen
 from attlas.measures.heatmap import Heatmap
 from attlas.measures.importance import Importance, from_0_to_1, importance_of
 from attlas.measures.position_bias import PositionBias
 from attlas.measures.topk import TopK
 from attlas.measures.totals import Totals
-from attlas.models import Model, lengthen, load
+from attlas.models import Model, load
 from attlas.models.predict import head_inputs, logits_of
 from attlas.papers import longformer_tables
 from attlas.papers.data import check_chosen, data_folder, labelled_jsonl, sst
@@ -37,8 +38,6 @@ from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.stats.intervals import wilson
 from attlas.stats.rankings import spearman
 from attlas.studies import Study, study
-from attlas.studies.folder import SOURCE, Folder
-from attlas.support.fingerprint import fingerprint, source_digest
 from attlas.views import charts
 from attlas.views.findings import position_finding, position_period
 from attlas.views.overlay import overlay, received_by
@@ -100,7 +99,7 @@ def reproduce(
     short = loaded.name
     named = f"{short}, lengthened to {LENGTH:,} tokens, window {WINDOW}; of SST {short} itself"
     published = {"accuracy": PUBLISHED_ACCURACY}
-    run = _Run(
+    recipe = _Run(
         root=root,
         done=Reproduced(named, tuple(TASKS), published, Path(out).expanduser()),
         model=model,
@@ -108,7 +107,7 @@ def reproduce(
         options={"workers": workers, "fresh": fresh, "progress": progress},
         say=say,
     )
-    return run_parts(run, [name for name in TASKS if name in tasks], announce=False)
+    return run_parts(recipe, [name for name in TASKS if name in tasks], announce=False)
 
 
 @dataclass(kw_only=True)
@@ -122,21 +121,8 @@ class _Run(Recipe):
     def long_model(self) -> Path:
         """The folder of the lengthened model."""
         short = load(self.model, task="classify")
-        made, parts = lengthen(short, LENGTH, WINDOW), short.identity()
-        identity = {
-            "model": fingerprint(parts),
-            "length": fingerprint(LENGTH),
-            "window": fingerprint(WINDOW),
-            SOURCE: source_digest(),
-        }
-        place = Folder(self.inside("model-long"), "lengthen")
-        about = {"settings": {"model": short.name, "length": LENGTH, "window": WINDOW}}
-        with place.claim(identity, self.options["fresh"], {"model": parts}, **about) as found:
-            if found is None:
-                with place.staging() as stage:
-                    made.save(stage)
-                    place.publish(stage, {})
-        return place.path
+        experiment = Lengthen(model=short, length=LENGTH, window=WINDOW)
+        return run(experiment, self.inside("model-long"), fresh=self.options["fresh"]).folder
 
     def arxiv_long(self) -> None:
         self._long("arxiv_long", _papers)
@@ -216,7 +202,7 @@ def _texts(root: Path, name: str) -> tuple[list[Text], list[Text]]:
 
 def _tuned(tuning: Finetune, place: Path, options: dict[str, Any]) -> Model:
     """The fine-tuned classifier."""
-    return load(run_experiment(tuning, place, **options).folder, task="classify")
+    return load(run(tuning, place, **options).folder, task="classify")
 
 
 def _papers(

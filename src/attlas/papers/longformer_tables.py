@@ -9,8 +9,9 @@ import altair as alt
 import pandas as pd
 
 from attlas.core.text import Text
-from attlas.explain import explain_corpus
+from attlas.experiments.run import run
 from attlas.explain.agreement import METRICS
+from attlas.explain.experiment import Explain
 from attlas.explain.measure import ANY
 from attlas.models import Model
 from attlas.studies import Study
@@ -56,10 +57,15 @@ def explained(
     """Explain the first texts of a task; the short ones by more methods, and tested for faithfulness."""
     short = name == "sst"
     methods = (METHOD, *ROWS, *(OTHERS if short else ()))
-    done = explain_corpus(
-        classifier, texts[: EXPLAINED[name]], place, methods, importance=importance, target=None if short else TARGET, keep=("all", "ordinary", "keywords"),
-        faithfulness=("remove", "mask") if short else (), **options,
-    )  # fmt: skip
+    experiment = Explain(
+        data=texts[: EXPLAINED[name]],
+        model=classifier,
+        importance=importance,
+        methods=methods,
+        target=None if short else TARGET,
+        faithfulness=("remove", "mask") if short else (),
+    )
+    done = run(experiment, place, **options)
     done.report(place / "report.html")
     return done
 

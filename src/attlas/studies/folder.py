@@ -52,6 +52,8 @@ INPUTS = {  # what people call an input, where it is not the value of an option
     **{name: name for name in ("length", "window", "parser")},
     "frozen": "frozen model",
     "measures": "set of measures",
+    "methods": "set of methods",
+    "data": "corpus",
     "texts": "set of texts",
     "train": "training set",
     "dev": "dev set",

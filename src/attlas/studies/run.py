@@ -28,7 +28,7 @@ from attlas.studies.opened import Study, in_folder
 from attlas.studies.shard_job import LANES, ShardJob
 from attlas.studies.shards import COSTLY_CHARACTERS, COSTLY_TEXTS, SHARD_CHARACTERS, SHARD_TEXTS, Survey, shards, survey
 from attlas.studies.store import ShardStore, arrow, write_parquet
-from attlas.support.errors import CorpusError, StudyError
+from attlas.support.errors import StudyError
 from attlas.support.files import atomic_write, write_errors
 from attlas.support.fingerprint import Fingerprint, fingerprint, source_digest, versions
 from attlas.support.progress import Report, progress_bar
@@ -59,7 +59,7 @@ def study(
     corpus = read(texts)
     found = survey(corpus, bad)
     model = load(model, task="auto")
-    _check_measures(model, chosen, found.labels)
+    check_measures(model, chosen, found.labels)
     if long == "error":
         _refuse_long(model, corpus)
     chosen_engine = engine_of(engine, workers, model.device)
@@ -71,7 +71,7 @@ def study(
     return in_folder(out, go)
 
 
-def _check_measures(model: Model, measures: Sequence[Measure[Any]], labels: Mapping[str, int]) -> None:
+def check_measures(model: Model, measures: Sequence[Measure[Any]], labels: Mapping[str, int]) -> None:
     """Refuse measures that this model and these labels cannot serve."""
     learning = [measure for measure in measures if isinstance(measure, LearningMeasure)]
     if any(measure.needs_loss for measure in learning) or (learning and model.task != "base"):
@@ -83,12 +83,16 @@ def _check_measures(model: Model, measures: Sequence[Measure[Any]], labels: Mapp
 
 @dataclass(frozen=True)
 class Hashed:
-    """A model and texts in memory, each with its fingerprint: hashed once, read by many passes."""
+    """A model and texts, each with its fingerprint: known once, read by many passes.
+
+    Rows of a corpus, which may change on disk, are hashed again as they are read; texts in memory
+    are not.
+    """
 
     model: Model
     parts: Mapping[str, str]  # of the model's identity
-    texts: Sequence[Text]
-    digest: str
+    texts: Sequence[Text] | Corpus
+    survey: Survey
 
 
 def pass_over(
@@ -100,17 +104,23 @@ def pass_over(
     workers: int | None = None,
     progress: bool | None = None,
 ) -> Study:
-    """A study of a model and texts whose fingerprints are known: neither is hashed again."""
-    if not inputs.texts:
-        raise CorpusError("there are no texts to read")
-    labels = dict(Counter(one.label for one in inputs.texts if one.label is not None).most_common(100))
-    found = Survey(len(inputs.texts), digest=inputs.digest, labels=labels)
-    _check_measures(inputs.model, measures, labels)
-    corpus = Corpus("texts", lambda: inputs.texts)
+    """A study of a model and texts whose fingerprints are known."""
+    check_measures(inputs.model, measures, inputs.survey.labels)
+    in_memory = not isinstance(inputs.texts, Corpus)
+    corpus = inputs.texts if isinstance(inputs.texts, Corpus) else Corpus("texts", lambda: inputs.texts)
     chosen = engine_of(engine, workers, inputs.model.device)
     with progress_bar("reading attention", wanted=progress) as report:
-        run = _Run(inputs.model, corpus, list(measures), folder, found, 0, False, inputs.parts)
+        known = _Known(inputs.parts, in_memory)
+        run = _Run(inputs.model, corpus, list(measures), folder, inputs.survey, 0, False, known)
         return run.go(chosen, False, report)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What need not be hashed by a pass: the parts of the model's identity, texts in memory."""
+
+    model: Mapping[str, str] | None = None
+    texts: bool = False
 
 
 @dataclass
@@ -124,7 +134,7 @@ class _Run:
     survey: Survey
     seed: int
     keep_states: bool
-    parts: Mapping[str, str] | None = None  # of the model's identity, where it and the texts are known already
+    known: _Known = _Known()
 
     def __post_init__(self) -> None:
         self.place = Folder(self.folder, STUDY)
@@ -135,7 +145,7 @@ class _Run:
     def go(self, engine: Engine, fresh: bool, report: Report) -> Study:
         began = time.perf_counter()
         self.model.n_layers  # noqa: B018  a model without attention is refused before anything is written
-        parts = self.model.identity() if self.parts is None else self.parts
+        parts = self.model.identity() if self.known.model is None else self.known.model
         identity = self.identity(parts)
         with self.place.claim(identity, fresh, {"model": parts}, **self.describe(parts)) as found:
             if found is not None:
@@ -177,7 +187,7 @@ class _Run:
 
         def tasks() -> Iterator[Task]:
             nonlocal count
-            for shard in shards(self.corpus, *self.cut, whole if self.parts is None else None):
+            for shard in shards(self.corpus, *self.cut, None if self.known.texts else whole):
                 count += 1
                 key = fingerprint(("shard", made_from, shard.index, shard.rows))
                 if self.shards.find(shard.index, key):
@@ -187,7 +197,7 @@ class _Run:
 
         tell(0)
         engine.run(tasks())
-        if self.parts is None and str(whole) != self.survey.digest:
+        if not self.known.texts and str(whole) != self.survey.digest:
             raise StudyError(f"{self.corpus.name} changed while it was read; run the same command again")
         return count
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from attlas.core.text import Text
@@ -68,6 +69,14 @@ class Survey:
     first_bad: BadRow | None = None
     digest: str = ""
     labels: dict[str, int] = field(default_factory=dict)
+
+
+def survey_of_texts(texts: Sequence[Text], digest: str) -> Survey:
+    """The same of texts in memory whose digest is known."""
+    if not texts:
+        raise CorpusError("there are no texts to read")
+    labels = Counter(one.label for one in texts if one.label is not None)
+    return Survey(len(texts), digest=digest, labels=dict(labels.most_common(100)))
 
 
 def survey(corpus: Corpus, bad: str = "quarantine") -> Survey:

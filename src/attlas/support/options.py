@@ -55,6 +55,7 @@ class Option:
     above: float | None = None
     at_most: float | None = None
     below: float | None = None
+    multiple_of: int | None = None
     choices: tuple[Any, ...] | None = None
     flags: tuple[str, ...] = ()
 
@@ -68,6 +69,7 @@ class Option:
             "above": self.above,
             "at most": self.at_most,
             "below": self.below,
+            "a multiple of": self.multiple_of,
         }
         return " and ".join(f"{name} {end}" for name, end in ends.items() if end is not None)
 
@@ -79,6 +81,7 @@ class Option:
             and (self.above is None or value > self.above)
             and (self.at_most is None or value <= self.at_most)
             and (self.below is None or value < self.below)
+            and (self.multiple_of is None or value % self.multiple_of == 0)
         )
 
 
@@ -109,7 +112,10 @@ def given(
 
 
 def option(default: Any, help: str, *, flags: Sequence[str] = (), **domain: Any) -> Any:
-    """Declare a plain value: `at_least`, `above`, `at_most`, `below` and `choices` bound it."""
+    """Declare a plain value.
+
+    `at_least`, `above`, `at_most`, `below`, `multiple_of` and `choices` bound it.
+    """
     return field(default=default, metadata={_KEY: Option(help, flags=tuple(flags), **domain)})
 
 
@@ -149,13 +155,19 @@ def checked(name: str, value: Any, hint: Any, about: Option) -> Any:
     10
     >>> checked("scales", "1,10", tuple[float, ...], Option("", above=0))
     (1.0, 10.0)
+    >>> checked("target", "3", str | int, Option("")), checked("target", 3, str | int, Option(""))
+    ('3', 3)
+    >>> checked("n", 7, int, Option("", multiple_of=2))
+    Traceback (most recent call last):
+        ...
+    attlas.support.errors.AttlasError: n is 7; it must be a whole number a multiple of 2
     """
     converted = _converted(value, hint)
     each = converted if isinstance(converted, tuple) else (converted,)
     if converted is not None and (
         converted is _WRONG or any(one is _WRONG or not about.holds(one) for one in each)
     ):
-        wanted = " ".join(part for part in (_named(hint), about.domain) if part)
+        wanted = " ".join(part for part in (_named(hint, about), about.domain) if part)
         raise AttlasError(f"{name} is {value!r}; it must be {wanted}")
     return converted
 
@@ -164,11 +176,24 @@ _WRONG = object()
 
 
 def _converted(value: Any, hint: Any) -> Any:
-    """A value as a type has it; `_WRONG` if it cannot be."""
-    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    """A value as a type has it, of several types the first that fits; `_WRONG` if it cannot be."""
     if value is None:
-        return None if type(None) in kinds else _WRONG
-    kind = next(one for one in kinds if one is not type(None))
+        return None if type(None) in get_args(hint) else _WRONG
+    each = (_as_kind(value, kind) for kind in kinds_of(hint))
+    return next((one for one in each if one is not _WRONG), _WRONG)
+
+
+def kinds_of(hint: Any) -> list[Any]:
+    """The types that a field may have, without None.
+
+    >>> kinds_of(str | int | None), kinds_of(float)
+    ([<class 'str'>, <class 'int'>], [<class 'float'>])
+    """
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return [one for one in kinds if one is not type(None)]
+
+
+def _as_kind(value: Any, kind: Any) -> Any:
     if get_origin(kind) is tuple:
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, Sequence):
@@ -210,9 +235,13 @@ _PLAIN = {int: _whole, float: _number, bool: _truth, str: _string}
 _NAMES = {int: "a whole number", float: "a number", bool: "True or False", str: "a string"}
 
 
-def _named(hint: Any) -> str:
-    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    kind = next(one for one in kinds if one is not type(None))
-    if get_origin(kind) is tuple:
-        return f"a list, each {_NAMES.get(get_args(kind)[0], '')}"
-    return _NAMES.get(kind, "")
+def _named(hint: Any, about: Option) -> str:
+    """What a value must be, in words; what is one of some strings needs no name."""
+    names = {**_NAMES, str: ""} if about.choices is not None else _NAMES
+
+    def named(kind: Any) -> str:
+        if get_origin(kind) is tuple:
+            return f"a list, each {names.get(get_args(kind)[0], '')}".strip()
+        return names.get(kind, "")
+
+    return " or ".join(filter(None, map(named, kinds_of(hint))))

@@ -657,6 +657,8 @@ def render(study: Study) -> str:
 
 def write_report(study: Study, path: Path) -> Path:
     """Write the report to a file, whole or not at all."""
+    if not study.tables:
+        raise StudyError(f"{study.folder} holds no tables: it is the result of {study.manifest.get('kind')}")
     if path.is_dir():
         path = path / REPORT
     if path.exists() and not is_our_report(path):
@@ -690,6 +692,8 @@ def write_charts(study: Study, folder: Path, kind: str = "svg") -> list[Path]:
 
 def study_html(study: Study) -> str:
     """A study in a notebook: what was read and what stands out."""
+    if not study.tables:
+        return f"<code>{escape(repr(study))}</code>"
     rows = "".join(
         f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(value)}</td></tr>"
         for name, value in facts(study)

@@ -9,7 +9,7 @@ from rich.text import Text as Styled
 
 from attlas.studies.opened import Study
 from attlas.views.charts import CLASSIFIERS
-from attlas.views.findings import model_title, number, scale_title
+from attlas.views.findings import facts, model_title, number, scale_title
 from attlas.views.look import TextAttention
 from attlas.views.overlay import LEVELS, levels, received_by
 
@@ -97,6 +97,9 @@ def print_probe(study: Study) -> None:
     if "finetune" in study.tables:
         print_finetune(study)
         return
+    if not {"relations", "probe"} & {*study.tables, *study.manifest}:
+        print_facts(study)
+        return
     name = "relations" if "relations" in study.tables else str(study.manifest["probe"]["kind"])
     shown = {
         "syntax": {"relation": "relation", "layer": "layer", "head": "head", "accuracy": "accuracy", "low": "from", "high": "to", "baseline": "offset", "offset": "", "random_accuracy": "random", "n": "n"},
@@ -129,6 +132,13 @@ def print_finetune(study: Study) -> None:
     print(f"texts     {counts['fitted']:,} fitted, {counts['dev']:,} of dev, {counts['truncated']:,} truncated{held}")
     print(f"labels    {', '.join(result['labels'])}")
     print(f"model     {study.folder}")
+    print()
+
+
+def print_facts(study: Study) -> None:
+    """What was read."""
+    for name, value in facts(study):
+        print(f"{name:9} {value}")
     print()
 
 

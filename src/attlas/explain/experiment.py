@@ -1,0 +1,140 @@
+"""Explain: the fields of the experiment behind `attlas explain`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from attlas.experiments.experiment import Experiment
+from attlas.support.errors import AttlasError
+from attlas.support.options import FILE, MODEL, ModelLike, TextsLike, given, opening, option
+
+ALL, NONE = "all", "none"  # every method but the random one; no test of faithfulness
+METHODS = (
+    "integrated_gradients",
+    "saliency",
+    "input_x_gradient",
+    "deeplift",
+    "gradient_shap",
+    "occlusion",
+    "attention_last",
+    "attention_all",
+    "attention_last_scaled",
+    "attention_all_scaled",
+    "cls_row",
+    "rollout",
+    "attention_x_gradient",
+    "gradient_rollout",
+    "random",
+)
+USUAL = (
+    "integrated_gradients",
+    "attention_last",
+    "attention_all",
+    "cls_row",
+    "rollout",
+    "attention_x_gradient",
+    "gradient_rollout",
+)
+KEEPS = ("all", "ordinary", "words", "keywords")  # tokens; keywords may name languages: keywords:de+fr
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Explain(Experiment):
+    """Which tokens do a model's answers rest on, and does attention say so too?
+
+    Every token of every text is scored by several methods, each with its error; attention is
+    compared with attribution and with chance, and tokens are removed to see whether the answer
+    needs them.
+    """
+
+    name: ClassVar[str] = "explain"
+    checks: ClassVar[str] = "work:check"
+
+    data: TextsLike = given("Texts: a file as for attlas study, also ERASER's and HateXplain's with rationales.")
+    model: ModelLike | None = given("Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL)
+    importance: Any = given(
+        "Study with the measure importance, for scaled attention (default: measured on the same texts).",
+        None,
+        of=FILE,
+        opened_by="work:read_importance",
+    )
+    methods: tuple[str, ...] = option(
+        USUAL,
+        "Methods, separated by commas; the others are compared with the first.",
+        choices=(ALL, *METHODS),
+        flags=("--method", "--methods"),
+    )
+    target: str | int | None = option(
+        None, "Class, label for the text's own, or a token (default: what the model predicts)."
+    )
+    of: str = option("probability", "Which number of the target is explained.", choices=("probability", "logit"))
+    position: int | None = option(
+        None, "Token at which a language model predicts (default: the mask token, or the last one)."
+    )
+    baseline: str = option(
+        "padding", "What replaces a word that is taken away.", choices=("padding", "mask", "zero", "mean")
+    )
+    at: str = option(
+        "embeddings",
+        "Where gradients are taken: what enters the first layer, or word vectors.",
+        choices=("embeddings", "words"),
+    )
+    tolerance: float = option(0.01, "Gap at which integrated gradients end: 0.01 is 1%.", above=0)
+    max_evaluations: int = option(500, "Gradients per text; texts that do not converge are counted.", at_least=9)
+    keep: tuple[str, ...] = option(
+        ("all", "ordinary", "keywords"), f"Tokens that are compared: {', '.join(KEEPS)}; keywords:de for German."
+    )
+    p: float = option(0.9, "Persistence of rank overlap: lower looks at the top only.", above=0, below=1)
+    top: float = option(0.05, "Share of tokens in the top that the Jaccard index compares.", above=0, at_most=1)
+    permutations: int = option(100, "Permutations of a text's scores for chance.", at_least=1)
+    faithfulness: tuple[str, ...] = option(
+        ("remove",), "How tokens are taken away to test explanations.", choices=("remove", "mask", NONE)
+    )
+    bins: tuple[float, ...] = option(
+        (0.01, 0.05, 0.1, 0.2, 0.5), "Shares of a text's tokens that are taken away.", above=0, below=1
+    )
+    draws: int = option(5, "Random orders of tokens, the control of faithfulness.", at_least=1)
+    share: float | None = option(
+        None,
+        "Share of words that counts as marked by a method (default: as many as people marked).",
+        above=0,
+        at_most=1,
+    )
+    seed: int = option(0, "Random seed.", at_least=0)
+    text: str | None = opening(None, "Column of the text.", of="texts")
+    label: str | None = opening(None, "Column of the label.", of="texts")
+    task: str = opening(
+        "auto",
+        "What the model does; auto is what its weights were saved for.",
+        choices=("auto", "classify", "mlm", "lm"),
+    )
+    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+    global_tokens: str | None = opening(
+        None, "Tokens of a Longformer that see all: first, special, none, or positions such as 0,5."
+    )
+    allow_pickle: bool = opening(False, "Also read pickled weights, which can run code: only if you trust them.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.methods == (ALL,):
+            object.__setattr__(self, "methods", METHODS[:-1])
+        if self.faithfulness == (NONE,):
+            object.__setattr__(self, "faithfulness", ())
+        _check_names("methods", self.methods, ALL)
+        _check_names("faithfulness", self.faithfulness, NONE)
+        if not self.methods:
+            raise AttlasError("methods is empty; name at least one")
+        if not self.bins and self.faithfulness:
+            raise AttlasError("bins is empty; give at least one share, such as 0.1")
+        unknown = [one for one in self.keep if one.partition(":")[0] not in KEEPS]
+        if unknown:
+            raise AttlasError(f"keep is {','.join(self.keep)!r}; each must be {' or '.join(KEEPS)}")
+
+
+def _check_names(field: str, names: tuple[str, ...], alone: str) -> None:
+    """Refuse a name that is given twice, or one that stands alone among others."""
+    if len(set(names)) < len(names):
+        raise AttlasError(f"{field} is {','.join(names)!r}; name each once")
+    if alone in names:
+        raise AttlasError(f"{field} is {','.join(names)!r}; {alone} stands alone")

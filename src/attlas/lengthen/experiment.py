@@ -1,0 +1,30 @@
+"""Lengthen: the fields of the experiment behind `attlas lengthen`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attlas.experiments.experiment import Experiment
+from attlas.support.options import MODEL, ModelLike, given, opening, option
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Lengthen(Experiment):
+    """Make a model for long texts (a Longformer) from a BERT or RoBERTa, without training.
+
+    Weights are kept and position embeddings are repeated, as Longformer's authors did (Beltagy,
+    Peters and Cohan 2020). The model stands in the result folder itself.
+    """
+
+    name: ClassVar[str] = "lengthen"
+    checks: ClassVar[str] = "work:check"
+    needs_folder: ClassVar[bool] = True
+
+    model: ModelLike | None = given(
+        "Folder or Hub ID of a BERT or RoBERTa (default: the embedded model).", None, of=MODEL
+    )
+    length: int = option(4096, "Number of tokens that the long model takes.", at_least=1)
+    window: int = option(512, "Number of tokens around a token that it sees.", at_least=4, multiple_of=2)
+    skip: int = option(0, "Number of first positions that are not repeated: 1 for that of [CLS].", at_least=0)
+    allow_pickle: bool = opening(False, "Also read pickled weights, which can run code: only if you trust them.")
