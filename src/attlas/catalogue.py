@@ -17,6 +17,7 @@ from attlas.support.errors import AttlasError
 
 SUBJECTS = (
     "attlas.syntax",
+    "attlas.tree",
     "attlas.coreference",
 )
 GROUP = "attlas.subjects"

@@ -6,7 +6,6 @@ from attlas.cli.main import main
 from attlas.cli import (  # their verbs register themselves, after the first ones
     dynamics,
     explain,
-    probe,
     relations,
     reproduce,
     topology,
@@ -15,4 +14,4 @@ from attlas.cli.subjects import add_verbs
 
 add_verbs()
 
-__all__ = ["dynamics", "explain", "main", "probe", "relations", "reproduce", "topology"]
+__all__ = ["dynamics", "explain", "main", "relations", "reproduce", "topology"]

@@ -323,29 +323,30 @@ def tour(
     from attlas.measures import measures_of
 
     with status("loading the model"):
-        from attlas.coreference.pipeline import probe_coreference
+        from attlas.coreference.experiment import Coreference
         from attlas.dynamics.pipeline import run_dynamics
+        from attlas.experiments.run import run as run_experiment
         from attlas.models import load
         from attlas.relations.pipeline import fit_relations
         from attlas.studies import study as run
-        from attlas.syntax.pipeline import probe_syntax
-        from attlas.tree.pipeline import probe_tree
+        from attlas.syntax.experiment import Syntax
+        from attlas.tree.experiment import Tree
 
         loaded = load(model)
     done = run(loaded, read("embedded:all"), [*measures_of("all"), *TOUR], out, workers=workers, fresh=fresh)
     options: dict[str, Any] = {"workers": workers, "fresh": fresh, "say": begun}
-    trees = "embedded:sentences"
+    shared: dict[str, Any] = {"train": "embedded:sentences", "model": loaded}
     probes = [
-        probe_syntax(loaded, trees, None, out / "syntax", min_cases=TOUR_CASES, **options),
-        probe_tree(loaded, trees, None, out / "tree", **options),
-        probe_coreference(loaded, trees, None, out / "coreference", **options),
-        fit_relations(loaded, "embedded:relations", None, out / "relations", interpret=True, **options),
+        run_experiment(Syntax(**shared, min_cases=TOUR_CASES), out / "syntax", **options),
+        run_experiment(Tree(**shared), out / "tree", **options),
+        run_experiment(Coreference(**shared), out / "coreference", **options),
+        fit_relations(loaded, "embedded:relations", None, out / "relations", interpret=True, **options).study,
         run_dynamics(
             TOUR_SYNTHETIC, out=out / "dynamics", scales=(1, 10, 100), models=TOUR_MODELS, epochs=12, **options
-        ),
+        ).study,
     ]
     with status("writing the report"):
-        together = done.beside(*(probe.study for probe in probes))
+        together = done.beside(*probes)
         page = together.report(out / "report.html")
     say_study(together, page, as_json)
     if serve:
