@@ -22,10 +22,12 @@ from tests.conftest import Run
 
 VERBS: dict[str, type[Experiment]] = {
     "probe syntax": attlas.Syntax,
+    "probe tree": attlas.Tree,
     "probe coreference": attlas.Coreference,
 }
 KEYS = {
     "probe syntax": {"relations", "overall"},
+    "probe tree": {"uas"},
     "probe coreference": {"heads", "baselines"},
 }
 EACH = pytest.mark.parametrize("verb", VERBS)

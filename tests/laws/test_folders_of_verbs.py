@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from attlas.coreference.pipeline import probe_coreference
+import attlas
 from attlas.dynamics import run_dynamics
 from attlas.explain.corpus import explain_corpus
 from attlas.finetune.training import finetune
 from attlas.relations.pipeline import fit_relations, score_relations
-from attlas.syntax.pipeline import probe_syntax
 from attlas.topology.pipeline import experiment
-from attlas.tree.pipeline import probe_tree
 from tests.folders import Stopped, contents, damage, refusal, results, stopping
 from tests.laws.test_identity import bert, chains, classifier, labelled, trees, triples
 
@@ -26,11 +24,15 @@ def quiet(function: Callable[..., object], *given: Any, **options: Any) -> Verb:
     return lambda out: function(*given, out=out, progress=False, **options)
 
 
+def experiment_of(one: attlas.Experiment) -> Verb:
+    return lambda out: attlas.run(one, out, workers=1, progress=False)
+
+
 VERBS: dict[str, Verb] = {
     "explain": lambda out: explain_corpus(classifier(), list(labelled()[:6]), out, ["integrated_gradients", "attention_last_scaled"], max_evaluations=20, progress=False),
-    "syntax": quiet(probe_syntax, bert(), list(trees()[:8]), list(trees()[8:]), min_cases=2, workers=1),
-    "tree": quiet(probe_tree, bert(), list(trees()[:6]), list(trees()[6:9]), workers=1),
-    "coreference": quiet(probe_coreference, bert(), list(chains()[:2]), list(chains()[2:]), workers=1),
+    "syntax": experiment_of(attlas.Syntax(model=bert(), train=list(trees()[:8]), test=list(trees()[8:]), min_cases=2)),
+    "tree": experiment_of(attlas.Tree(model=bert(), train=list(trees()[:6]), test=list(trees()[6:9]))),
+    "coreference": experiment_of(attlas.Coreference(model=bert(), train=list(chains()[:2]), test=list(chains()[2:]))),
     "relations fit": quiet(fit_relations, bert(), list(triples()[:16]), list(triples()[16:]), workers=1),
     "topology": quiet(experiment, classifier(), list(labelled()[:20]), list(labelled()[20:30]), list(labelled()[30:]), frozen=bert(), workers=1),
     "dynamics": quiet(run_dynamics, list(labelled()[:20]), list(labelled()[20:30]), list(labelled()[30:]), epochs=2, scales=[1.0, 10.0], workers=1),

@@ -17,7 +17,6 @@ import pytest
 import attlas
 from attlas.core.annotations import COREFERENCE, Coreference, Mention
 from attlas.core.text import Text
-from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import AttentionClassifier, run_dynamics
 from attlas.explain.corpus import explain_corpus
 from attlas.explain.measure import Explanations
@@ -28,10 +27,9 @@ from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.studies.folder import Folder
 from attlas.support.errors import AttlasError
 from attlas.support.fingerprint import fingerprint
-from attlas.syntax.pipeline import probe_syntax
+from attlas.support.options import Opening, declared
 from attlas.testing import tiny
 from attlas.topology.pipeline import experiment
-from attlas.tree.pipeline import probe_tree
 from tests.support.test_fingerprint import CHANGES, changed_texts
 
 # what says how a thing is run or opened, not what it is made from
@@ -113,6 +111,18 @@ class Case:
         return {*inspect.signature(self.function).parameters, *self.more} - HOW
 
 
+def running(experiment: type[attlas.Experiment]) -> Callable[..., Any]:
+    """The call that runs an experiment; its parameters are the inputs and options."""
+
+    def call(progress: bool, **inputs: Any) -> Any:
+        return attlas.run(experiment(**inputs), "x", progress=progress)
+
+    names = [name for name, about in declared(experiment).items() if not isinstance(about, Opening)]
+    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call
+
+
 BEHIND_EXPLAIN = [one.name for one in fields(Explanations)]
 BEHIND_DYNAMICS = [*inspect.signature(AttentionClassifier).parameters]
 
@@ -129,12 +139,12 @@ CASES = {
         },
         ["texts"], more=[name for name in BEHIND_EXPLAIN if name != "position"],  # the place of a prediction: language models only
     ),
-    "syntax": Case(probe_syntax, lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])}, {"min_cases": 7, "seed": 1}, ["train", "test"]),
+    "syntax": Case(running(attlas.Syntax), lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])}, {"min_cases": 7, "seed": 1}, ["train", "test"]),
     "tree": Case(
-        probe_tree, lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])},
+        running(attlas.Tree), lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])},
         {"vectors": "vectors.txt", "convention": "published", "seed": 1}, ["train", "test"],
     ),
-    "coreference": Case(probe_coreference, lambda: {"model": bert(), "train": list(chains()[:2]), "test": list(chains()[2:])}, {"tokens": 64, "seed": 1}, ["train", "test"]),
+    "coreference": Case(running(attlas.Coreference), lambda: {"model": bert(), "train": list(chains()[:2]), "test": list(chains()[2:])}, {"tokens": 64, "seed": 1}, ["train", "test"]),
     "relations": Case(
         fit_relations, lambda: {"model": bert(), "train": list(triples()[:16]), "dev": list(triples()[16:])},
         {"names": "names.json", "convention": "published", "directions": ["h-t"], "parser": "spacy", "interpret": True, "seed": 1}, ["train", "dev"],

@@ -69,6 +69,7 @@ def run(
         counts=counts,
         controls=[("coreference_heads", name, f"{name}_random") for name in mean.index],
         about={"probe": {"kind": coreference.name, "texts": texts, "lost": result["lost"]}},
+        quarantine=scored_on.quarantine,
     )
 
 

@@ -62,6 +62,7 @@ def run(syntax: Syntax, work: Workspace, *, train: list[Text], test: list[Text],
         counts=counts,
         controls=[("syntax", "accuracy", "baseline"), ("syntax", "accuracy", "random_accuracy")],
         about={"probe": {"kind": syntax.name, "texts": texts, "lost": result["lost"]}},
+        quarantine=scored_on.quarantine,
     )
 
 
