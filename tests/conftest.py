@@ -60,7 +60,7 @@ def stirred(model: attlas.Model, seed: int = 1) -> attlas.Model:
 # asked for runs in a process of its own, with its own folder, environment, output and exit code, and can be killed.
 FORKS = """
 import gc, json, os, runpy, signal, sys, tempfile, traceback
-import attlas.cli.main, attlas.explain, attlas.finetune.work, attlas.experiments.probed, attlas.studies
+import attlas.cli.main, attlas.explain, attlas.finetune.work, attlas.experiments.workspace, attlas.studies
 import attlas.testing, attlas.topology.pipeline, attlas.views.look, attlas.views.report, attlas.views.terminal
 import pydantic, torch
 from threadpoolctl import threadpool_limits

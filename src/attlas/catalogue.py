@@ -28,6 +28,7 @@ SUBJECTS = (
     "attlas.explain",
     "attlas.topology",
     "attlas.syntax",
+    "attlas.tree",
     "attlas.coreference",
     "attlas.finetune",
     "attlas.lengthen",

@@ -22,11 +22,13 @@ from tests.conftest import Run
 
 VERBS: dict[str, type[Experiment]] = {
     "probe syntax": attlas.Syntax,
+    "probe tree": attlas.Tree,
     "probe coreference": attlas.Coreference,
     "finetune": attlas.Finetune,
 }
 KEYS = {
     "probe syntax": {"relations", "overall"},
+    "probe tree": {"uas"},
     "probe coreference": {"heads", "baselines"},
     "finetune": {"base", "settings", "labels", "counts", "history", "scores"},
 }

@@ -93,6 +93,18 @@ CASES = {
         },
         {"min_cases": 0, "seed": -1, "max_length": 2},
     ),
+    "tree": Case(
+        lambda: attlas.Tree(train=list(trees()[:5]), test=list(trees()[5:8]), model=model()),
+        {
+            "train": list(trees()[:4]),
+            "test": list(trees()[6:8]),
+            "model": model(1),
+            "vectors": __file__.replace("test_experiments.py", "toy/vectors.txt"),
+            "convention": "published",
+            "seed": 1,
+        },
+        {"convention": "theirs", "seed": -1, "max_length": 2},
+    ),
     "coreference": Case(
         lambda: attlas.Coreference(train=list(documents()[:2]), test=list(documents()[2:]), model=model()),
         {
@@ -264,6 +276,24 @@ def test_an_experiment_in_another_is_a_folder_of_its_own(tmp_path: Path) -> None
     part = attlas.Study.open(tmp_path / "out" / "parts" / "inner")
     assert part.result == done.result
     assert part.manifest["kind"] == "toy"
+
+
+def test_files_of_many_jobs_are_written_once(tmp_path: Path) -> None:
+    """Found again by another workspace; a damaged one alone is written again."""
+
+    def write() -> list[Path]:
+        work = Workspace(Folder(tmp_path, "toy"), cache=tmp_path / "cache", workers=2, progress=False)
+        return work.map_files(toy_work.write_scaled, (1, 2, 3), common=[list(TEXTS)])
+
+    toy_work.CALLS.clear()
+    folders = write()
+    assert [(folder / "n.txt").read_text() for folder in folders] == ["4", "8", "12"]
+    assert len(toy_work.CALLS) == 3
+    assert write() == folders
+    assert len(toy_work.CALLS) == 3
+    damage(folders[1] / "n.txt", "changed")
+    assert (write()[1] / "n.txt").read_text() == "8"
+    assert toy_work.CALLS[3:] == ["write 2"]
 
 
 def test_names_of_inputs_do_not_count(tmp_path: Path) -> None:

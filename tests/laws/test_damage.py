@@ -16,7 +16,6 @@ import attlas
 from attlas.dynamics import run_dynamics
 from attlas.relations.candidates import gold_cases, related_texts
 from attlas.relations.vectors import gather
-from attlas.syntax.pipeline import probe_syntax
 from attlas.testing import tiny
 from attlas.tree import TreeProbe
 from tests.attacks import DAMAGE
@@ -67,8 +66,9 @@ def test_a_damaged_shard_is_noticed(pattern: str, how: str) -> None:
 
 def syntax(out: str) -> dict[str, Any]:
     texts = parsed(16)
-    done = probe_syntax(tiny("bert"), texts[:10], texts[10:], out, min_cases=1, workers=1, **QUIET)
-    return {"table": done.study.table("syntax_heads"), "result": done.result}
+    experiment = attlas.Syntax(model=tiny("bert"), train=texts[:10], test=texts[10:], min_cases=1)
+    done = attlas.run(experiment, out, workers=1, **QUIET)
+    return {"table": done.table("syntax_heads"), "result": done.result}
 
 
 @pytest.mark.parametrize("how", ["removed", "cut", "changed"])

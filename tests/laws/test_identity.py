@@ -17,7 +17,6 @@ import pytest
 import attlas
 from attlas.core.annotations import COREFERENCE, Coreference, Mention
 from attlas.core.text import Text
-from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import AttentionClassifier, run_dynamics
 from attlas.experiments.experiment import Experiment
 from attlas.relations.candidates import related_texts
@@ -27,10 +26,8 @@ from attlas.studies.folder import Folder
 from attlas.support.errors import AttlasError
 from attlas.support.fingerprint import fingerprint
 from attlas.support.options import Opening, declared
-from attlas.syntax.pipeline import probe_syntax
 from attlas.testing import tiny
 from attlas.topology.pipeline import experiment
-from attlas.tree.pipeline import probe_tree
 from tests.support.test_fingerprint import CHANGES, changed_texts
 
 # what says how a thing is run or opened, not what it is made from
@@ -141,12 +138,12 @@ CASES = {
         ["data"], without=["position"],  # the place of a prediction: language models only
     ),
     "lengthen": Case(runs(attlas.Lengthen), lambda: {"model": bert(), "length": 600, "window": 8}, {"length": 700, "window": 16, "skip": 1}, []),
-    "syntax": Case(probe_syntax, lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])}, {"min_cases": 7, "seed": 1}, ["train", "test"]),
+    "syntax": Case(runs(attlas.Syntax), lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])}, {"min_cases": 7, "seed": 1}, ["train", "test"]),
     "tree": Case(
-        probe_tree, lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])},
+        runs(attlas.Tree), lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])},
         {"vectors": "vectors.txt", "convention": "published", "seed": 1}, ["train", "test"],
     ),
-    "coreference": Case(probe_coreference, lambda: {"model": bert(), "train": list(chains()[:2]), "test": list(chains()[2:])}, {"tokens": 64, "seed": 1}, ["train", "test"]),
+    "coreference": Case(runs(attlas.Coreference), lambda: {"model": bert(), "train": list(chains()[:2]), "test": list(chains()[2:])}, {"tokens": 64, "seed": 1}, ["train", "test"]),
     "relations": Case(
         fit_relations, lambda: {"model": bert(), "train": list(triples()[:16]), "dev": list(triples()[16:])},
         {"names": "names.json", "convention": "published", "directions": ["h-t"], "parser": "spacy", "interpret": True, "seed": 1}, ["train", "dev"],

@@ -37,7 +37,6 @@ from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.relations.vectors import gather
 from attlas.support.errors import AttlasError
 from attlas.syntax import SyntaxHeads
-from attlas.syntax.pipeline import probe_syntax
 from attlas.testing import tiny
 from attlas.topology import TopologyFeatures, experiment
 from attlas.tree import TreeProbe
@@ -629,8 +628,8 @@ def syntax(model: Any, spans: Any = (), out: str | None = None) -> pd.DataFrame:
     with tempfile.TemporaryDirectory() as other:
         texts = parsed(20, 12, **({"global": spans} if spans else {}))
         place = other if out is None else out
-        done = probe_syntax(model, texts[:14], texts[14:], place, min_cases=1, workers=1, **QUIET)
-        return done.study.table("syntax_heads")
+        experiment = attlas.Syntax(model=model, train=texts[:14], test=texts[14:], min_cases=1)
+        return attlas.run(experiment, place, workers=1, **QUIET).table("syntax_heads")
 
 
 def test_a_probe_sees_global_spans() -> None:

@@ -21,7 +21,6 @@ import pytest
 
 import attlas
 from attlas.core.text import Text
-from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import AttentionClassifier
 from attlas.dynamics.pipeline import run_dynamics
 from attlas.models.vectors import ModelVectors
@@ -29,11 +28,9 @@ from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.relations import RelationExtractor
 from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.support.errors import AttlasError
-from attlas.syntax.pipeline import probe_syntax
 from attlas.topology import TopologyClassifier
 from attlas.topology.pipeline import experiment
 from attlas.tree import TreeProbe
-from attlas.tree.pipeline import probe_tree
 from tests.attacks import QUIET, Files, Interrupted, command_line, files_in, model, reviews, write_files
 
 Command = Callable[[Path, bool], object]  # out, fresh
@@ -77,16 +74,19 @@ def run_explain_scaled(out: Path, fresh: bool) -> object:
 
 
 def run_syntax(out: Path, fresh: bool) -> object:
-    return probe_syntax(model(), trees(), trees(), out, min_cases=1, fresh=fresh, **QUIET)
+    syntax = attlas.Syntax(model=model(), train=trees(), test=trees(), min_cases=1)
+    return attlas.run(syntax, out, fresh=fresh, **QUIET)
 
 
 def run_tree(out: Path, fresh: bool) -> object:
-    return probe_tree(model(), trees()[:3], trees()[:3], out, fresh=fresh, **QUIET)
+    tree = attlas.Tree(model=model(), train=trees()[:3], test=trees()[:3])
+    return attlas.run(tree, out, fresh=fresh, **QUIET)
 
 
 def run_coreference(out: Path, fresh: bool) -> object:
     documents = "embedded:sentences"
-    return probe_coreference(model(), documents, documents, out, fresh=fresh, **QUIET)
+    coreference = attlas.Coreference(model=model(), train=documents, test=documents)
+    return attlas.run(coreference, out, fresh=fresh, **QUIET)
 
 
 def run_fit_relations(out: Path, fresh: bool) -> object:
@@ -151,9 +151,9 @@ COMMANDS: dict[str, Command] = {
     "study": run_study,
     "explain": run_explain,
     "explain_scaled": run_explain_scaled,
-    "probe_syntax": run_syntax,
-    "probe_tree": run_tree,
-    "probe_coreference": run_coreference,
+    "syntax": run_syntax,
+    "tree": run_tree,
+    "coreference": run_coreference,
     "fit_relations": run_fit_relations,
     "topology": run_topology,
     "dynamics": run_grid,
@@ -264,9 +264,9 @@ FOREIGN_FOLDERS: dict[str, tuple[str, ...]] = {
     ),
     "explain": ("tables/mine.csv", FOREIGN),
     "explain_scaled": ("importance/tables/mine.csv",),
-    "probe_syntax": ("tables/mine.csv", "passes/x", FOREIGN),
-    "probe_tree": ("tables/mine.csv",),
-    "probe_coreference": ("tables/mine.csv",),
+    "syntax": ("tables/mine.csv", "passes/x", FOREIGN),
+    "tree": ("tables/mine.csv",),
+    "coreference": ("tables/mine.csv",),
     "fit_relations": ("tables/mine.csv",),
     "score_relations": ("tables/mine.csv",),
     "topology": ("tables/mine.csv", FOREIGN),
@@ -376,7 +376,8 @@ def other_study(out: Path) -> object:
 
 
 def other_syntax(out: Path) -> object:
-    return probe_syntax(model(), trees(), trees()[:5], out, min_cases=1, fresh=True, **QUIET)
+    syntax = attlas.Syntax(model=model(), train=trees(), test=trees()[:5], min_cases=1)
+    return attlas.run(syntax, out, fresh=True, **QUIET)
 
 
 def other_topology(out: Path) -> object:
@@ -397,7 +398,7 @@ def other_finetune(out: Path) -> object:
 
 OTHER_INPUTS: dict[str, Callable[[Path], object]] = {
     "study": other_study,
-    "probe_syntax": other_syntax,
+    "syntax": other_syntax,
     "topology": other_topology,
     "dynamics": other_grid,
     "finetune": other_finetune,

@@ -25,7 +25,6 @@ import attlas
 from attlas import Model, Study, Text
 from attlas.core.annotations import COREFERENCE, DEPENDENCIES, KINDS, ROOT, Coreference, Dependencies, Mention
 from attlas.coreference import CoreferenceHeads
-from attlas.coreference.pipeline import probe_coreference
 from attlas.corpora import split
 from attlas.experiments.derived import Experiment, found_or_run, write_derived
 from attlas.models.vectors import ModelVectors
@@ -36,10 +35,9 @@ from attlas.support.fingerprint import fingerprint
 from attlas.syntax import SyntaxHeads
 from attlas.syntax.arcs import DIRECTIONS, OFFSETS, PUBLISHED_OFFSETS
 from attlas.syntax.examples import FAINT, HEADS, examples, telling
-from attlas.syntax.pipeline import probe_syntax
 from attlas.testing import stream, tiny
 from attlas.tree import TreeProbe
-from attlas.tree.pipeline import PROBES, probe_tree
+from attlas.tree.work import PROBES
 from attlas.views.findings import findings
 from attlas.views.lines import Lines, lines_svg, study_lines
 from attlas.views.report import SECTIONS, sections, write_charts
@@ -51,7 +49,6 @@ from tests.views.test_views import browser, open_page
 
 __all__ = ["browser", "inside", "small_folder"]
 
-Probe = Callable[..., Experiment]
 PLAIN = ("the", "a", "dog", "sat", "saw", "on", "mat", "and", "with", "it", "was", "very", "good", "film")
 LOOKS = (-1, 1, -2, "cat")  # what the heads of `rigged` look at: an offset, or a word wherever it stands
 RATES = torch.tensor([1.0, 0.5, 0.23, 0.11])
@@ -495,24 +492,31 @@ def test_what_cutting_documents_loses_is_counted() -> None:
 
 
 TEXTS: dict[str, Callable[..., list[Text]]] = {"syntax": treebank, "tree": treebank, "coreference": stories}
-PIPELINES: dict[str, Probe] = {
-    "syntax": partial(probe_syntax, min_cases=5, progress=False),
-    "tree": partial(probe_tree, progress=False),
-    "coreference": partial(probe_coreference, progress=False),
+PROBED: dict[str, Callable[..., Any]] = {
+    "syntax": partial(attlas.Syntax, min_cases=5),
+    "tree": attlas.Tree,
+    "coreference": attlas.Coreference,
 }
-KINDS_OF_PROBE = pytest.mark.parametrize("kind", PIPELINES)
+KINDS_OF_PROBE = pytest.mark.parametrize("kind", PROBED)
 
 
-def probed(kind: str, out: Path, model: Model | None = None, **options: Any) -> Experiment:
+def probe(kind: str, model: Any, train: Any, test: Any, out: Path, **options: Any) -> Study:
+    """Run an experiment; `workers` and `fresh` say how."""
+    how = {name: options.pop(name) for name in ("workers", "fresh") if name in options}
+    experiment = PROBED[kind](model=model, train=train, test=test, **options)
+    return attlas.run(experiment, out, progress=False, **how)
+
+
+def probed(kind: str, out: Path, model: Model | None = None, **options: Any) -> Study:
     texts = TEXTS[kind]
-    return PIPELINES[kind](model or rigged(), texts(30, 1), texts(25, 2), out, **options)
+    return probe(kind, model or rigged(), texts(30, 1), texts(25, 2), out, **options)
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Experiment]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Study]:
     """Every probe once, of one model."""
     folder = tmp_path_factory.mktemp("probes")
-    return {kind: probed(kind, folder / kind) for kind in PIPELINES}
+    return {kind: probed(kind, folder / kind) for kind in PROBED}
 
 
 def plain(value: Any) -> None:
@@ -530,20 +534,20 @@ def plain(value: Any) -> None:
 
 
 @KINDS_OF_PROBE
-def test_results_are_plain_and_the_same_from_memory_and_from_disk(kind: str, done: dict[str, Experiment]) -> None:
-    result, folder = done[kind].result, done[kind].study.folder
+def test_results_are_plain_and_the_same_from_memory_and_from_disk(kind: str, done: dict[str, Study]) -> None:
+    result, folder = done[kind].result, done[kind].folder
     plain(result)
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     assert json.loads((folder / RESULT).read_text()) == result
     assert result["texts"] == {"train": 30, "test": 25, "in_both": 0 if kind != "coreference" else result["texts"]["in_both"]}  # fmt: skip
-    manifest = done[kind].study.manifest
+    manifest = done[kind].manifest
     assert manifest["status"] == "complete"
     assert manifest["counts"]["read"] == manifest["counts"]["analysed"] == 25
     assert {path.stem for path in (folder / "tables").iterdir()} == set(manifest["tables"])
 
 
-def test_the_result_of_syntax(done: dict[str, Experiment]) -> None:
-    result, study = done["syntax"].result, done["syntax"].study
+def test_the_result_of_syntax(done: dict[str, Study]) -> None:
+    result, study = done["syntax"].result, done["syntax"]
     assert study.tables == ["syntax", "syntax_published", "syntax_heads", "syntax_offsets", "example_words", "example_arcs"]  # fmt: skip
     assert set(result) >= {"relations", "overall", "words", "counts", "texts"}
     names = [row["relation"] for row in result["relations"]]
@@ -560,20 +564,20 @@ def test_the_result_of_syntax(done: dict[str, Experiment]) -> None:
     assert result["words"]["words"] == table.set_index("relation").loc["all", "n"]
 
 
-def test_the_control_of_syntax_is_the_best_head_of_random_weights(done: dict[str, Experiment]) -> None:
+def test_the_control_of_syntax_is_the_best_head_of_random_weights(done: dict[str, Study]) -> None:
     control = SyntaxHeads(rigged().randomized(0), min_cases=5, progress=False).fit(treebank(30, 1))
     expected = control.evaluate(treebank(25, 2)).set_index("relation")
-    table = done["syntax"].study.table("syntax").set_index("relation")
+    table = done["syntax"].table("syntax").set_index("relation")
     for name in table.index:
         assert table.loc[name, "random_accuracy"] == expected.loc[name, "accuracy"]
     assert table.loc["obj", "random_accuracy"] < 0.8 < table.loc["obj", "accuracy"]
     assert done["syntax"].result["overall_random"] == expected.loc["all", "accuracy"]
     published = SyntaxHeads(rigged(), convention="published", min_cases=5, progress=False).evaluate(treebank(25, 2))
-    pd.testing.assert_frame_equal(done["syntax"].study.table("syntax_published"), published)
+    pd.testing.assert_frame_equal(done["syntax"].table("syntax_published"), published)
 
 
-def test_the_result_of_tree(done: dict[str, Experiment]) -> None:
-    result, study = done["tree"].result, done["tree"].study
+def test_the_result_of_tree(done: dict[str, Study]) -> None:
+    result, study = done["tree"].result, done["tree"]
     assert study.tables == ["tree"]
     assert {"attention", "attention_words", "right_branching", "distance_words", "random_attention_words"} <= set(result["uas"])  # fmt: skip
     assert list(result["uas"]) == list(PROBES) == study.table("tree")["probe"].tolist()
@@ -596,8 +600,8 @@ def test_the_result_of_tree(done: dict[str, Experiment]) -> None:
         assert row["words"] == result["words"]["scored"]
 
 
-def test_the_result_of_coreference(done: dict[str, Experiment]) -> None:
-    result, study = done["coreference"].result, done["coreference"].study
+def test_the_result_of_coreference(done: dict[str, Study]) -> None:
+    result, study = done["coreference"].result, done["coreference"]
     assert study.tables == ["coreference", "coreference_heads"]
     assert len(result["heads"]) == 4
     for row in result["heads"]:
@@ -624,27 +628,27 @@ def refuse(*_: Any, **__: Any) -> None:
 
 
 @KINDS_OF_PROBE
-def test_a_probe_is_found_again_and_another_is_refused(kind: str, done: dict[str, Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    out = done[kind].study.folder
+def test_a_probe_is_found_again_and_another_is_refused(kind: str, done: dict[str, Study], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    out = done[kind].folder
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     for name in (
         "attlas.experiments.probe.study",
-        "attlas.tree.probe.gather",
+        "attlas.tree.work.gather",
         "attlas.syntax.work.examples",
         "attlas.experiments.workspace.pass_over",
     ):
         monkeypatch.setattr(name, refuse)
     again = probed(kind, out)
     assert again.result == done[kind].result
-    assert again.study.tables == done[kind].study.tables
+    assert again.tables == done[kind].tables
     texts = TEXTS[kind]
     with pytest.raises(StudyError, match=r"was made with another test set;"):
-        PIPELINES[kind](rigged(), texts(30, 1), texts(25, 3), out)
+        probe(kind, rigged(), texts(30, 1), texts(25, 3), out)
     with pytest.raises(StudyError, match=r"was made with another seed;"):
         probed(kind, out, seed=1)
     with pytest.raises(StudyError, match=r"was made with another model \(weights, config\);"):
         probed(kind, out, tiny("bert"))
-    other = next(name for name in PIPELINES if name != kind)
+    other = next(name for name in PROBED if name != kind)
     with pytest.raises(StudyError, match=r"holds another kind of result"):
         probed(other, out)
     (tmp_path / "taken").mkdir()
@@ -661,7 +665,7 @@ def test_other_vectors_under_the_same_name_are_another_probe(tmp_path: Path) -> 
     def write() -> None:
         path.write_text("".join(f"{word} {' '.join(map(str, rng.normal(size=4)))}\n" for word in (*PLAIN, "cat")))
 
-    run = partial(probe_tree, rigged(), treebank(8), treebank(6, 2), tmp_path / "out", vectors=path, progress=False)
+    run = partial(probe, "tree", rigged(), treebank(8), treebank(6, 2), tmp_path / "out", vectors=path)
     write()
     first = run()
     assert first.result["vectors"] == "glove.txt"
@@ -672,33 +676,33 @@ def test_other_vectors_under_the_same_name_are_another_probe(tmp_path: Path) -> 
 
 
 def test_fresh_throws_another_probe_away(tmp_path: Path) -> None:
-    probe = partial(probe_coreference, rigged(), progress=False)
-    probe(stories(8, 5), stories(6, 6), tmp_path / "out")
-    anew = probe(stories(8, 7), stories(7, 8), tmp_path / "out", fresh=True)
-    alone = probe(stories(8, 7), stories(7, 8), tmp_path / "alone")
+    run = partial(probe, "coreference", rigged())
+    run(stories(8, 5), stories(6, 6), tmp_path / "out")
+    anew = run(stories(8, 7), stories(7, 8), tmp_path / "out", fresh=True)
+    alone = run(stories(8, 7), stories(7, 8), tmp_path / "alone")
     assert anew.result == alone.result
-    assert anew.study.manifest["identity"] == alone.study.manifest["identity"]
-    assert table_bytes(anew.study.folder) == table_bytes(alone.study.folder)
+    assert anew.manifest["identity"] == alone.manifest["identity"]
+    assert table_bytes(anew.folder) == table_bytes(alone.folder)
 
 
 @KINDS_OF_PROBE
-def test_the_same_probe_writes_the_same_bytes(kind: str, done: dict[str, Experiment], tmp_path: Path) -> None:
+def test_the_same_probe_writes_the_same_bytes(kind: str, done: dict[str, Study], tmp_path: Path) -> None:
     """Whoever runs it, with one worker or two."""
     again = probed(kind, tmp_path / "again", workers=1)
-    assert table_bytes(again.study.folder) == table_bytes(done[kind].study.folder)
-    assert (again.study.folder / RESULT).read_bytes() == (done[kind].study.folder / RESULT).read_bytes()
+    assert table_bytes(again.folder) == table_bytes(done[kind].folder)
+    assert (again.folder / RESULT).read_bytes() == (done[kind].folder / RESULT).read_bytes()
 
 
 @KINDS_OF_PROBE
 def test_one_file_is_cut_in_two(kind: str, tmp_path: Path) -> None:
     texts = TEXTS[kind](20, 3)
-    found = PIPELINES[kind](rigged(), texts, None, tmp_path / "out", seed=4)
+    found = probe(kind, rigged(), texts, None, tmp_path / "out", seed=4)
     first, second = split(texts, 0.2, 4)
     assert (found.result["texts"]["train"], found.result["texts"]["test"]) == (16, 4)
-    identity = found.study.manifest["identity"]
+    identity = found.manifest["identity"]
     assert (identity["train"], identity["test"]) == (fingerprint(first), fingerprint(second))
     with pytest.raises(CorpusError, match=r"two different texts are needed to set some aside, got 1; .*--test"):
-        PIPELINES[kind](rigged(), texts[:1], None, tmp_path / "one")
+        probe(kind, rigged(), texts[:1], None, tmp_path / "one")
     assert not (tmp_path / "one").exists()
 
 
@@ -707,7 +711,7 @@ def test_sentences_longer_than_the_model_are_counted(kind: str, tmp_path: Path) 
     short = rigged()
     model = attlas.load((short.network, short.tokenizer), max_length=9)  # seven words and the marks
     texts = TEXTS[kind]
-    found = PIPELINES[kind](model, texts(30, 1), texts(25, 2), tmp_path / "out")
+    found = probe(kind, model, texts(30, 1), texts(25, 2), tmp_path / "out")
     counts = found.result["counts"]
     assert counts["read"] == counts["analysed"]
     if kind == "coreference":  # both sentences are longer; "Anna" has three tokens, so that the second is cut off
@@ -737,7 +741,7 @@ def test_a_word_without_a_head_may_have_the_name_of_a_relation(tmp_path: Path) -
         sentence(one.id, one.words or (), one.annotations[DEPENDENCIES].heads, [name.replace("root", "obj") for name in one.annotations[DEPENDENCIES].relations])
         for one in texts
     ]  # fmt: skip
-    found = probe_syntax(rigged(), odd, odd, tmp_path / "out", min_cases=5, progress=False)
+    found = probe("syntax", rigged(), odd, odd, tmp_path / "out", min_cases=5)
     row = next(row for row in found.result["relations"] if row["relation"] == "obj")
     assert (row["head"], row["accuracy"]) == (3, 1)
 
@@ -745,13 +749,13 @@ def test_a_word_without_a_head_may_have_the_name_of_a_relation(tmp_path: Path) -
 def test_documents_to_score_on_without_antecedents_are_refused(tmp_path: Path) -> None:
     alone = [document(n, "dog mat it", (0, "a", "common"), (2, "b", "pronoun")) for n in range(3)]
     with pytest.raises(AttlasError, match="antecedent"):
-        probe_coreference(rigged(), stories(3), alone, tmp_path / "out", progress=False)
+        probe("coreference", rigged(), stories(3), alone, tmp_path / "out")
 
 
 def test_sentences_to_score_on_without_words_to_score_are_refused(tmp_path: Path) -> None:
     marks = [sentence(n, [".", "!"], [ROOT, 0], ["punct", "punct"]) for n in range(3)]
     with pytest.raises(AttlasError):
-        probe_tree(rigged(), treebank(5), marks, tmp_path / "out", progress=False)
+        probe("tree", rigged(), treebank(5), marks, tmp_path / "out")
 
 
 def test_a_difference_seen_in_one_text_alone_is_not_certain() -> None:
@@ -780,7 +784,7 @@ def test_a_probe_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Path, tiny_
         Study.open(out)
     assert json.loads((out / "manifest.json").read_text())["status"] == "running"
     with pytest.raises(StudyError, match=r"holds another kind of result \(syntax, not coreference\)"):
-        probe_coreference(tiny_folder, "embedded:sentences", None, out)  # of another kind
+        probe("coreference", tiny_folder, "embedded:sentences", None, out)  # of another kind
     jobs, runs = Counter[str](), []
 
     def counted(*given: Any) -> ShardJob:
@@ -791,11 +795,11 @@ def test_a_probe_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Path, tiny_
     found = {}
     for folder in (out, whole):
         runs.append(folder.name)
-        found[folder.name] = probe_syntax(tiny_folder, str(data), None, folder, progress=False)
+        found[folder.name] = probe("syntax", tiny_folder, str(data), None, folder, min_cases=100)
     assert 0 < jobs["broken"] < jobs["whole"]  # what was done is not done again
     assert (out / RESULT).read_bytes() == (whole / RESULT).read_bytes()
     assert table_bytes(out) == table_bytes(whole)
-    assert found["broken"].study.manifest["counts"] == found["whole"].study.manifest["counts"]
+    assert found["broken"].manifest["counts"] == found["whole"].manifest["counts"]
     assert not (out / "states").exists()  # large, and of no more use
 
 
@@ -846,26 +850,26 @@ def test_what_is_derived_is_written_last_of_all_and_found_again(tmp_path: Path) 
     assert find(fresh=False).result == {"x": 1}
 
 
-def test_studies_of_one_model_stand_beside_one_another(done: dict[str, Experiment], tmp_path: Path) -> None:
+def test_studies_of_one_model_stand_beside_one_another(done: dict[str, Study], tmp_path: Path) -> None:
     study = attlas.study(rigged(), ["a cat sat", "the dog"], ["surface", "entropy"], tmp_path / "study")
-    both = study.beside(done["syntax"].study, done["coreference"].study)
-    assert both.tables == [*study.tables, *done["syntax"].study.tables, *done["coreference"].study.tables]
-    for name, owner in (("surface", study), ("syntax", done["syntax"].study), ("coreference", done["coreference"].study)):  # fmt: skip
+    both = study.beside(done["syntax"], done["coreference"])
+    assert both.tables == [*study.tables, *done["syntax"].tables, *done["coreference"].tables]
+    for name, owner in (("surface", study), ("syntax", done["syntax"]), ("coreference", done["coreference"])):  # fmt: skip
         assert both.has(name)
         pd.testing.assert_frame_equal(both.table(name), owner.table(name))
     assert both.table("syntax", ["relation"]).columns.tolist() == ["relation"]
-    assert both.beside(done["tree"].study).has("tree")
+    assert both.beside(done["tree"]).has("tree")
     assert not study.has("syntax")  # as it was
     with pytest.raises(StudyError, match="no table 'tree'; its tables are texts, surface"):
         both.table("tree")
     stranger = attlas.study(tiny("bert"), ["a cat"], ["surface"], tmp_path / "stranger")
     with pytest.raises(StudyError, match=r"stranger is of another model .* than .*study .*; a report is of one model"):
-        study.beside(done["syntax"].study, stranger)
+        study.beside(done["syntax"], stranger)
 
 
-def test_studies_may_stand_beside_one_another_in_any_order(done: dict[str, Experiment], tmp_path: Path) -> None:
+def test_studies_may_stand_beside_one_another_in_any_order(done: dict[str, Study], tmp_path: Path) -> None:
     study = attlas.study(rigged(), ["a cat sat", "the dog"], ["surface", "totals"], tmp_path / "study")
-    for number, together in enumerate((study.beside(done["syntax"].study), done["syntax"].study.beside(study))):
+    for number, together in enumerate((study.beside(done["syntax"]), done["syntax"].beside(study))):
         page = together.report(tmp_path / f"{number}.html").read_text()
         assert re.findall(r'<section id="(\w+)"', page) == ["syntax", "surface", "totals"]
         assert "the dog" in re.sub(r"<[^>]*>", "", page)
@@ -952,13 +956,10 @@ def test_a_probe_of_one_file(inside: Callable[..., Said], tmp_path: Path, small_
     assert json.loads(cut.out)["counts"]["truncated"] > 0
 
 
-BOTH = "with --data, or one to choose on and one to score on with --train and --test"
 MISSING = "Missing option '--train' / '--data'"
 WRONG: dict[str, tuple[list[str], str]] = {
-    "no data": ([], BOTH),
-    "both ways": (["--data", "bank.conllu", "--train", "bank.conllu"], BOTH),
-    "nothing to score on": (["--train", "bank.conllu"], BOTH),
-    "nothing to choose on": (["--test", "bank.conllu"], BOTH),
+    "no data": ([], MISSING),
+    "nothing to choose on": (["--test", "bank.conllu"], MISSING),
     "no such file": (["--data", "nowhere.conllu"], "nowhere.conllu"),
     "no such file to score on": (["--train", "good", "--test", "nowhere.conllu"], "nowhere.conllu"),
     "a table": (["--data", "plain.csv"], "plain.csv"),
@@ -984,10 +985,6 @@ def test_a_wrong_call_is_one_clear_line_and_nothing_is_written(
     names = {"good": "stories.conllu", "broken": "broken-stories.conllu"} if kind == "coreference" else {"good": "bank.conllu", "broken": "broken.conllu"}  # fmt: skip
     names["one"] = "one.conllu"
     given, message = WRONG[case]
-    if message == BOTH and kind != "tree":  # made from fields: --data is another name of --train, --test may be omitted
-        if case in ("both ways", "nothing to score on"):
-            return
-        message = MISSING
     arguments = [names.get(part, part) for part in given]
     arguments += [] if "--model" in arguments else ["--model", str(small_folder)]
     arguments += [] if "--out" in arguments else ["--out", "out"]
@@ -1005,7 +1002,7 @@ def test_a_wrong_call_is_one_clear_line_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["tree", "--vectors", "nowhere.txt"], "nowhere.txt cannot be read"),
+        (["tree", "--vectors", "nowhere.txt"], "there is no file 'nowhere.txt'; give the path of vectors"),
         (["tree", "--convention", "mine"], "convention is 'mine'; it must be sound or published"),
         (["coreference", "--tokens", "2"], "windows of 2 tokens hold no word"),
         (["syntax", "--min-cases", "9999"], "no relation has 9999 cases"),
@@ -1025,12 +1022,12 @@ def test_options_that_cannot_be_are_refused(arguments: list[str], message: str, 
 def test_the_verb_alone_lists_its_probes(inside: Callable[..., Said]) -> None:
     said = inside("probe", "--help")
     assert said.code == 0
-    assert all(name in said.out for name in PIPELINES)
+    assert all(name in said.out for name in PROBED)
     assert "No such command 'grammar'" in inside("probe", "grammar").error
 
 
-def test_one_report_of_several_folders(inside: Callable[..., Said], done: dict[str, Experiment], tmp_path: Path) -> None:  # fmt: skip
-    folders = [done[kind].study.folder for kind in PIPELINES]
+def test_one_report_of_several_folders(inside: Callable[..., Said], done: dict[str, Study], tmp_path: Path) -> None:  # fmt: skip
+    folders = [done[kind].folder for kind in PROBED]
     said = inside("report", *folders, "--out", "all.html", "--json")
     assert said.code == 0, said.error
     content = json.loads(said.out)
@@ -1119,18 +1116,18 @@ def test_words_of_a_picture_with_lines_are_escaped() -> None:
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """A probe of sentences whose words are out to break a page."""
     words = (*PLAIN, *HOSTILE[:4], "</script><img src=x onerror=alert(1)>", "$&", "{{x}}")
     out = tmp_path_factory.mktemp("hostile") / "syntax"
-    return probe_syntax(rigged(), treebank(40, 1, words), treebank(40, 2, words), out, min_cases=5, progress=False)
+    return probe("syntax", rigged(), treebank(40, 1, words), treebank(40, 2, words), out, min_cases=5)
 
 
-def test_the_report_draws_lines_between_words(hostile: Experiment, tmp_path: Path, browser: Any) -> None:
-    drawn = study_lines(hostile.study)
+def test_the_report_draws_lines_between_words(hostile: Study, tmp_path: Path, browser: Any) -> None:
+    drawn = study_lines(hostile)
     assert len(drawn) == 3
     assert all(one.title.startswith("obj, L0.H3, dependent → head: ") for one in drawn)
-    page, wrong = open_page(browser, hostile.study.report(tmp_path / "report.html"))
+    page, wrong = open_page(browser, hostile.report(tmp_path / "report.html"))
     page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 1")
     select = page.locator("#syntax [data-choose=example]")
     assert select.locator("option").all_inner_texts() == [re.sub(r"\s+", " ", one.title).strip() for one in drawn]
@@ -1160,9 +1157,9 @@ def test_the_report_draws_lines_between_words(hostile: Experiment, tmp_path: Pat
     page.context.close()
 
 
-def test_lines_of_the_report_are_written_as_pictures(hostile: Experiment, tmp_path: Path) -> None:
+def test_lines_of_the_report_are_written_as_pictures(hostile: Study, tmp_path: Path) -> None:
     for kind, signature in (("svg", b"<svg"), ("png", b"\x89PNG")):
-        paths = write_charts(hostile.study, tmp_path / kind, kind)
+        paths = write_charts(hostile, tmp_path / kind, kind)
         assert len(paths) == 1 + 3
         assert all(path.read_bytes().startswith(signature) for path in paths)
 
@@ -1209,15 +1206,15 @@ def test_reports_of_studies_with_little_in_them(tmp_path: Path, browser: Any) ->
     """A model of one head; no relation above its offset; one kind of mention; all beside a map of heads."""
     one, flat = rigged((-1,)), [chained(n, -1) for n in range(12)]
     pairs = [document(n, "dog it was good", (0, "d", "common"), (1, "d", "pronoun")) for n in range(6)]
-    syntax = probe_syntax(one, flat, flat, tmp_path / "syntax", min_cases=5, progress=False).study
+    syntax = probe("syntax", one, flat, flat, tmp_path / "syntax", min_cases=5)
     assert not len(telling(syntax.table("syntax")))
     assert study_lines(syntax) == ()
-    coreference = probe_coreference(one, pairs, pairs, tmp_path / "coreference", progress=False)
+    coreference = probe("coreference", one, pairs, pairs, tmp_path / "coreference")
     assert coreference.result["heads"][0]["proper"] is None
     assert coreference.result["heads"][0]["pronoun"] == 1
-    tree = probe_tree(one, flat, flat, tmp_path / "tree", progress=False).study
+    tree = probe("tree", one, flat, flat, tmp_path / "tree")
     study = attlas.study(one, ["a cat sat", "the dog"], ["surface", "entropy", "head_distance", "special_gradient"], tmp_path / "study")  # fmt: skip
-    together = study.beside(syntax, tree, coreference.study)
+    together = study.beside(syntax, tree, coreference)
     told = findings(together)
     assert any(line.startswith("0 of 1 relations have a head that beats the best fixed offset") for line in told)
     assert not any("nan" in line for line in told)
@@ -1230,15 +1227,15 @@ def test_reports_of_studies_with_little_in_them(tmp_path: Path, browser: Any) ->
     page.context.close()
 
 
-def test_heads_on_the_map_are_named_by_what_they_find(done: dict[str, Experiment], tmp_path: Path) -> None:
+def test_heads_on_the_map_are_named_by_what_they_find(done: dict[str, Study], tmp_path: Path) -> None:
     study = attlas.study(rigged(), ["a cat sat on it", "the dog saw a cat"], ["surface", "entropy", "head_distance"], tmp_path / "study")  # fmt: skip
-    together = study.beside(*(one.study for one in done.values()))
+    together = study.beside(*done.values())
     map_figure = SECTIONS["head_distance"].figures(together)[0]
     spec = json.dumps(map_figure.chart.to_dict()) if map_figure.chart is not None else ""
     assert '"behaviour": "obj"' in spec
     assert '"behaviour": "obj"' not in json.dumps(SECTIONS["head_distance"].figures(study)[0].chart.to_dict())  # type: ignore[union-attr]
     told = findings(together)
-    table = done["syntax"].study.table("syntax").set_index("relation")
+    table = done["syntax"].table("syntax").set_index("relation")
     assert any(f"obj 1.00 by L0.H3 (offset {table.loc['obj', 'baseline']:.2f}".replace("0.", ".") in line.replace("0.", ".") for line in told)  # fmt: skip
     for begins in ("Attention alone finds the syntactic head of", "With words it finds", "Over all relations the best single head is"):  # fmt: skip
         assert any(line.startswith(begins) for line in told), begins
@@ -1315,7 +1312,7 @@ def test_reproduce_bert(inside: Callable[..., Said], tmp_path: Path, small_folde
     for name in pictures:
         assert (out / name).read_bytes().startswith(b"\x89PNG")
         assert f"out/{name}" in said.out
-    for name in ("attlas.experiments.probe.study", "attlas.tree.probe.gather", "attlas.studies.run.ShardJob"):
+    for name in ("attlas.experiments.probe.study", "attlas.tree.work.gather", "attlas.studies.run.ShardJob"):
         monkeypatch.setattr(name, refuse)
     monkeypatch.setattr("attlas.views.charts.export", drawn_before(out))
     again = inside(*command, "--json")

@@ -23,12 +23,14 @@ from sklearn.base import clone
 import attlas
 from attlas import Model, Text
 from attlas.core.annotations import DEPENDENCIES, GLOBAL_SPANS, ROOT, WHERE, Dependencies
+from attlas.experiments.probe import workspace_of
 from attlas.models.vectors import GloveVectors, ModelVectors
 from attlas.support.errors import CorpusError, MeasureError, ModelError, StudyError
 from attlas.support.fingerprint import sha256
 from attlas.testing import stream, tiny
 from attlas.tree import word_attention as weights_module
-from attlas.tree.probe import IGNORED, UNSEEN, TreeProbe, sentence_of
+from attlas.tree.data import IGNORED, sentence_of
+from attlas.tree.probe import UNSEEN, TreeProbe
 from attlas.tree.scorers import (
     AttentionScorer,
     AttentionWordsScorer,
@@ -38,7 +40,7 @@ from attlas.tree.scorers import (
     distance_features,
 )
 from attlas.tree.spanning import spanning_tree
-from attlas.tree.word_attention import WordAttention, gather
+from attlas.tree.word_attention import WordAttention, gather as gather_in
 
 WORDS = ("the", "cat", "dog", "sat", "saw", "mat", "unseeing", "films", "he", ".", "was", "very", "good", "x1")
 
@@ -204,7 +206,11 @@ def test_vectors_that_are_not_there_are_an_error(tmp_path: Path) -> None:
         GloveVectors(tmp_path / "none.txt").of(["the"])
 
 
-# weights on disk
+# attention between words on disk
+
+
+def gather(model: Model, texts: list[Text], cache: Path, workers: int | None = None) -> WordAttention:
+    return gather_in(workspace_of(cache, workers, False), model, texts)
 
 
 def block_slowly(model: Model, one: Text) -> np.ndarray:
@@ -259,17 +265,17 @@ def entries(cache: Path) -> list[Path]:
 class Written:
     """Which texts go through the model again while it is open, by the number of their shard."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, dies_at: int | None = None) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, dies_from: int = 10**9) -> None:
         self.shards: list[int] = []
-        plain = weights_module._write_shard
+        plain = weights_module.pass_counts
 
-        def noted(model: Any, states: Any, key: str, texts: list[Text], *rest: Any) -> None:
-            self.shards.append(int(texts[0].id) // 4)
-            if self.shards[-1] == dies_at:
+        def noted(read: int, texts: Sequence[Any], quarantined: int) -> dict[str, int]:
+            self.shards.append(texts[0].place // 4)
+            if self.shards[-1] >= dies_from:
                 raise KeyboardInterrupt
-            plain(model, states, key, texts, *rest)
+            return plain(read, texts, quarantined)
 
-        monkeypatch.setattr(weights_module, "_write_shard", noted)
+        monkeypatch.setattr(weights_module, "pass_counts", noted)
 
 
 def same_blocks(one: WordAttention, two: WordAttention) -> None:
@@ -288,7 +294,7 @@ def test_a_killed_pass_resumes_with_the_missing_shards(
     whole = gather(model, texts, tmp_path / "whole", workers=1)
     assert len(entries(tmp_path / "whole")) == 4
     with monkeypatch.context() as patch:
-        Written(patch, dies_at=2)
+        Written(patch, dies_from=2)
         with pytest.raises(KeyboardInterrupt):
             gather(model, texts, tmp_path / "killed", workers=1)
     done = {path.name for path in entries(tmp_path / "killed")}
@@ -363,7 +369,7 @@ def test_an_entry_counts_everything_it_was_made_from(
     moved = [replace(one, annotations={**one.annotations, WHERE: "row 3"}) for one in texts]
     gather(attlas.load((model.network, model.tokenizer)), moved, tmp_path / "kept")
     assert len(entries(tmp_path / "kept")) == len(others) + 1  # names and places do not count
-    monkeypatch.setattr(weights_module, "source_digest", lambda: "other code")
+    monkeypatch.setattr("attlas.experiments.workspace.source_digest", lambda: "other code")
     gather(model, texts, tmp_path / "kept")
     assert len(entries(tmp_path / "kept")) == len(others) + 2
 
@@ -391,7 +397,7 @@ def test_two_passes_at_once_share_a_cache(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_model_is_digested_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights_module, "SHARD_TEXTS", 2)
     calls, plain = [], Model.identity
-    monkeypatch.setattr(Model, "identity", lambda model: (calls.append(1), plain(model))[1])
+    monkeypatch.setattr(Model, "identity", lambda *given: (calls.append(1), plain(*given))[1])
     gather(tiny("bert"), corpus(9), tmp_path)
     assert len(calls) == 1
 
@@ -419,6 +425,10 @@ def test_words_that_the_model_does_not_see_are_counted(tmp_path: Path) -> None:
     assert kept.words.tolist() == [6, 2, 0, 2]
     assert kept.missing == ((6, 7), (1,), (0,), ())
     assert kept.unseen == 4
+    study = attlas.study(model, texts, ["entropy"], tmp_path / "study", progress=False)
+    assert kept.counts == study.manifest["counts"]
+    assert (kept.counts["read"], kept.counts["analysed"], kept.counts["quarantined"]) == (4, 3, 1)
+    assert list(kept.quarantine) == [json.loads(line) for line in study.quarantine.read_text().splitlines()]
     probe = TreeProbe(model, "attention", epochs=1, cache=tmp_path / "cache").fit(texts)
     assert probe.unseen_ == 4
     scores = probe.evaluate(texts)

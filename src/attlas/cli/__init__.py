@@ -1,17 +1,17 @@
-"""The verbs of the command line; no logic of their own, and nothing heavy imported before a verb runs."""
+"""The verbs of the command line; nothing heavy is imported before a verb runs."""
 
 from attlas.cli.main import main
 
 # isort: split
 from attlas.cli import (  # their verbs register themselves, after the first ones
     dynamics,
-    probe,
     relations,
     reproduce,
     topology,
+    tour,
 )
 from attlas.cli.subjects import add_verbs
 
 add_verbs()
 
-__all__ = ["dynamics", "main", "probe", "relations", "reproduce", "topology"]
+__all__ = ["dynamics", "main", "relations", "reproduce", "topology", "tour"]

@@ -22,7 +22,6 @@ from attlas.cli.app import (
     TextColumn,
     Workers,
     app,
-    begun,
     print_json,
     say_study,
     status,
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
     from attlas.studies import Study
 
 INTERRUPTED = 130
-TOUR = ("head_distance", "special_gradient")  # measures of the tour that are costly, on few texts
-TOUR_SYNTHETIC, TOUR_MODELS = "synthetic:texts=1200", (("dot", "none"), ("dot", "lstm"), ("additive", "none"))
-TOUR_CASES = 10  # a relation of the embedded sentences has few
 
 
 def main() -> None:
@@ -259,54 +255,6 @@ def report(
         return
     for path in [page, *pictures]:
         print(path)
-
-
-@app.command()
-def tour(
-    out: Annotated[Path, typer.Option("--out", help="The folder for the study.")] = Path("runs/tour"),
-    model: ModelOption = None,
-    workers: Workers = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away what an earlier tour left in the folder.")] = False,
-    serve: Annotated[
-        bool, typer.Option("--serve/--no-serve", help="Serve the report on this machine until interrupted.")
-    ] = False,
-    port: Annotated[int, typer.Option("--port", help="The port for --serve; 0 for any.")] = 8765,
-    as_json: Json = False,
-) -> None:
-    """Everything on the embedded model and corpora: a study, probes, small classifiers from scratch, a summary and a report."""
-    from attlas.catalogue import measures_of
-    from attlas.corpora import read
-
-    with status("loading the model"):
-        from attlas.api import study as run
-        from attlas.coreference.pipeline import probe_coreference
-        from attlas.dynamics.pipeline import run_dynamics
-        from attlas.models import load
-        from attlas.relations.pipeline import fit_relations
-        from attlas.syntax.pipeline import probe_syntax
-        from attlas.tree.pipeline import probe_tree
-
-        loaded = load(model)
-    done = run(loaded, read("embedded:all"), [*measures_of("all"), *TOUR], out, workers=workers, fresh=fresh)
-    options: dict[str, Any] = {"workers": workers, "fresh": fresh, "say": begun}
-    trees = "embedded:sentences"
-    probes = [
-        probe_syntax(loaded, trees, None, out / "syntax", min_cases=TOUR_CASES, **options),
-        probe_tree(loaded, trees, None, out / "tree", **options),
-        probe_coreference(loaded, trees, None, out / "coreference", **options),
-        fit_relations(loaded, "embedded:relations", None, out / "relations", interpret=True, **options),
-        run_dynamics(
-            TOUR_SYNTHETIC, out=out / "dynamics", scales=(1, 10, 100), models=TOUR_MODELS, epochs=12, **options
-        ),
-    ]
-    with status("writing the report"):
-        together = done.beside(*(probe.study for probe in probes))
-        page = together.report(out / "report.html")
-    say_study(together, page, as_json)
-    if serve:
-        from attlas.cli.serve import serve_folder
-
-        serve_folder(out, port)
 
 
 @app.command()

@@ -1,2 +1,2 @@
+from .experiment import Coreference as Coreference
 from .heads import CoreferenceHeads as CoreferenceHeads
-from .pipeline import probe_coreference as probe_coreference

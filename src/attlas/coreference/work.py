@@ -13,7 +13,7 @@ from attlas.coreference.windows import cut
 from attlas.corpora.annotated import documents
 from attlas.corpora.splits import overlap
 from attlas.experiments.experiment import Outcome
-from attlas.experiments.probed import held_out as resolve
+from attlas.experiments.inputs import held_out as resolve
 from attlas.experiments.records import records
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
@@ -69,6 +69,7 @@ def run(
         counts=counts,
         controls=[("coreference_heads", name, f"{name}_random") for name in mean.index],
         about={"probe": {"kind": coreference.name, "texts": texts, "lost": result["lost"]}},
+        quarantine=scored_on.quarantine,
     )
 
 

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from attlas.experiments import experiment
-from attlas.experiments.run import run
 from attlas.studies.folder import RESULT, TABLES, Folder
 from attlas.studies.opened import Study
 from attlas.studies.run import table_kind
@@ -75,14 +73,3 @@ def named_source(train: Any, test: Any) -> str:
     source = train if test is None else test
     named = str(getattr(source, "name", source if isinstance(source, str | Path) else "texts"))
     return named if named.startswith(("embedded:", "synthetic")) else Path(named).name
-
-
-def run_as_before(
-    kind: type[experiment.Experiment], out: str | Path, options: Mapping[str, Any], **inputs: Any
-) -> Experiment:
-    """Run an experiment by its former function, whose options said both what and how."""
-    named = ("workers", "fresh", "progress", "say")
-    how = {name: value for name, value in options.items() if name in named}
-    what = {name: value for name, value in options.items() if name not in named}
-    study = run(kind(**inputs, **what), out, **how)
-    return Experiment(study, study.result)

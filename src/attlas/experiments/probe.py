@@ -1,4 +1,4 @@
-"""One pass of a corpus for a probe: kept in a cache, or as long as its result is used."""
+"""What estimators that hold a model share: its clone, passes and a cache of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from sklearn.base import BaseEstimator
 
 from attlas.core.measure import Measure
 from attlas.core.text import Text
+from attlas.experiments.run import check_how
+from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.studies import Study, study
+from attlas.studies.folder import Folder
 from attlas.support.fingerprint import fingerprint, source_digest
 
 
@@ -37,3 +40,9 @@ def pass_of(
             ("pass", model, texts, measure, source_digest())
         )
     return study(model, list(texts), [measure], out, workers=workers, progress=progress)
+
+
+def workspace_of(cache: Path, workers: int | None, progress: bool | None) -> Workspace:
+    """A workspace over the cache of an estimator: what it makes there is found again."""
+    check_how(workers)
+    return Workspace(Folder(cache, "cache"), cache=cache, workers=workers, progress=progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +17,8 @@ from attlas.core.text import Text
 from attlas.corpora import Corpus
 from attlas.experiments.cache import MISSING, Cache
 from attlas.models import Model, load
-from attlas.studies.folder import PARTS, DamagedError, Folder, clear
+from attlas.studies.engines import default_workers
+from attlas.studies.folder import PARTS, DamagedError, Folder, States, clear
 from attlas.studies.opened import Study
 from attlas.studies.run import Hashed, pass_over
 from attlas.studies.shards import Survey, survey, survey_of_texts
@@ -173,18 +174,56 @@ class Workspace:
         each = list(jobs)
         keys = [self.key("cached", function, job, *common) for job in each]
         values = [self._cache.find(key) for key in keys]
-        missing = [number for number, value in enumerate(values) if value is MISSING]
-        workers = min(self.workers or cores(), max(1, len(missing)))
-        with self.progress(what, "jobs") as report:
-            report(len(each) - len(missing), len(each))
-            rest = [each[number] for number in missing]
-            read = [*common, str(self._passes.resolve())] if processes else common
-            run = run_in_processes if processes and workers > 1 else _in_threads
-            for done, (number, value) in enumerate(run(function, rest, workers, common=read), 1):
-                place = missing[number]
-                values[place] = self._cache.keep(keys[place], value)
-                report(len(each) - len(missing) + done, len(each))
+        missing = {n: each[n] for n, value in enumerate(values) if value is MISSING}
+        read = [*common, str(self._passes.resolve())] if processes else common
+        for number, value in self._each(function, missing, read, len(each), what, processes):
+            values[number] = self._cache.keep(keys[number], value)
         return values
+
+    def map_files(
+        self,
+        function: Callable[..., Any],
+        jobs: Iterable[Any],
+        *,
+        common: Sequence[Any] = (),
+        what: str = "working",
+    ) -> list[Path]:
+        """Files that `function(folder, job, *common)` writes for each job, in threads: the folders.
+
+        As `map`, for what is too large for memory: each folder is found again as it was written.
+        """
+        each = list(jobs)
+        keys = [self.key("files", function, job, *common) for job in each]
+        missing = {
+            number: (key, job)
+            for number, (key, job) in enumerate(zip(keys, each, strict=True))
+            if self._cache.entries.find(key) is None
+        }
+        read = (self._cache.entries, function, *common)
+        for _ in self._each(_write_entry, missing, read, len(each), what):
+            pass
+        return [self._cache.entries.folder / key for key in keys]
+
+    def _each(
+        self,
+        function: Callable[..., Any],
+        jobs: Mapping[int, Any],
+        common: Sequence[Any],
+        total: int,
+        what: str,
+        processes: bool = False,
+    ) -> Iterator[tuple[int, Any]]:
+        """The number and result of each job as it finishes, of so many in all; one bar for all."""
+        models = [one for one in common if isinstance(one, Model)]
+        most = self.workers or min([cores(), *(default_workers(one.device) for one in models)])
+        workers, numbers, before = min(most, max(1, len(jobs))), list(jobs), total - len(jobs)
+        run = run_in_processes if processes and workers > 1 else _in_threads
+        with self.progress(what, "jobs") as report:
+            report(before, total)
+            finished = run(function, list(jobs.values()), workers, common=common)
+            for done, (number, value) in enumerate(finished, before + 1):
+                yield numbers[number], value
+                report(done, total)
 
     def files(self, function: Callable[..., Any], *inputs: Any) -> Path:
         """Files that `function(folder, *inputs)` writes once for these inputs: their folder.
@@ -192,12 +231,9 @@ class Workspace:
         For what is too large for memory, or read by processes; the folder's name is its key.
         """
         key = self.key("files", function, *inputs)
-        found = self._cache.entries.find(key)
-        if found is None:
-            with self._cache.entries.make(key) as folder:
-                function(folder, *inputs)
-            found = self._cache.entries.folder / key
-        return found
+        if self._cache.entries.find(key) is None:
+            _write_entry((key, *inputs), self._cache.entries, function)
+        return self._cache.entries.folder / key
 
     @property
     def cache_folder(self) -> Path:
@@ -231,6 +267,15 @@ class Workspace:
             self._say(line)
         elif self._progress or (self._progress is None and sys.stderr.isatty()):
             print(line, file=sys.stderr, flush=True)
+
+
+def _write_entry(
+    job: tuple[Any, ...], entries: States, function: Callable[..., Any], *common: Any
+) -> None:
+    """Let a function write the files of an entry; the job is the entry's key and its inputs."""
+    key, *inputs = job
+    with entries.make(key) as folder:
+        function(folder, *inputs, *common)
 
 
 def _in_threads(

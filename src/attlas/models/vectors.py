@@ -142,9 +142,11 @@ class GloveVectors:
     def size(self) -> int:
         return int(self._read[1].shape[1])
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        return fingerprint(self)
+        """The words in the order of the file, the row of each, all numbers; not the file's name."""
+        words, table = self._read
+        return fingerprint(("vectors of lower-cased words", *rows_content(words), table))
 
     def of(self, words: Sequence[str]) -> Floats:
         """The vector of each word, zeros if unknown: [word, size]."""
@@ -160,9 +162,8 @@ def _(vectors: ModelVectors, put: Put) -> None:
 
 @feed.register
 def _(vectors: GloveVectors, put: Put) -> None:
-    """The words in the order of the file, the row of each, and all numbers; not the file's name."""
-    words, table = vectors._read
-    feed(("vectors of lower-cased words", *rows_content(words), table), put)
+    """The digest of its content, computed once: a file is read once."""
+    feed(("vectors", vectors.digest), put)
 
 
 def rows_content(rows: Mapping[str, int]) -> tuple[list[str], npt.NDArray[np.int64]]:

@@ -14,14 +14,15 @@ from typing import Any
 import pandas as pd
 
 from attlas.core.text import Text
-from attlas.coreference.pipeline import probe_coreference
+from attlas.coreference.experiment import Coreference
 from attlas.coreference.windows import windows
 from attlas.corpora import read, split
 from attlas.corpora.annotated import documents
 from attlas.corpora.corpus import BadRow
 from attlas.corpora.layouts.conllu import conllu_documents
 from attlas.corpora.splits import HELD_OUT
-from attlas.experiments.derived import Experiment
+from attlas.experiments.experiment import Experiment
+from attlas.experiments.run import run
 from attlas.measures.entropy import Entropy
 from attlas.measures.head_distance import HeadDistance
 from attlas.measures.head_map import head_map
@@ -33,8 +34,8 @@ from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.studies import Study, study
 from attlas.studies.folder import STATES
 from attlas.syntax.examples import telling
-from attlas.syntax.pipeline import probe_syntax
-from attlas.tree.pipeline import probe_tree
+from attlas.syntax.experiment import Syntax
+from attlas.tree.experiment import Tree
 from attlas.views import heads
 from attlas.views.findings import findings, number
 from attlas.views.lines import lines_svg, study_lines
@@ -103,26 +104,17 @@ class _Run(Recipe):
         for name, (title, _) in TREEBANKS.items():
             self.say(f"Table 1: {title}")
             train, test = read(self.treebank(name, "train")), read(self.treebank(name, "dev"))
-            found = self.kept(
-                probe_syntax(
-                    self.model,
-                    train,
-                    test,
-                    self.inside(f"syntax-{name}"),
-                    seed=SEED,
-                    say=self.say,
-                    **self.options,
-                )
-            )
+            syntax = Syntax(train=train, test=test, model=self.model, seed=SEED)
+            found = self.run(syntax, f"syntax-{name}")
             self.part.results[f"syntax {name}"] = found.result
             self.part.lines += [f"### Table 1: relations, {title}", "", *_relation_lines(found), ""]
-            table = found.study.table("syntax")
+            table = found.table("syntax")
             self.draw(heads.relations(table), f"table1-{name}")
             if name == "ud_ewt":
                 self.part.named += [
                     [row["layer"], row["head"], row["relation"]] for row in telling(table).to_dict("records")
                 ]
-                drawn = study_lines(found.study)
+                drawn = study_lines(found)
                 for one in {each.relation: each for each in reversed(drawn)}.values():
                     path = self.picture_path(f"figure5-{one.relation.replace(':', '-')}")
                     self.add_pictures(*write_picture(lines_svg(one, one.about), path, "png"))
@@ -138,21 +130,11 @@ class _Run(Recipe):
         for name, (title, train, test) in sets.items():
             self.say(f"Table 2: {title}")
             tokens = None if name == "gap" else TOKENS
-            found = self.kept(
-                probe_coreference(
-                    self.model,
-                    train,
-                    test,
-                    self.inside(f"coreference-{name}"),
-                    tokens=tokens,
-                    seed=SEED,
-                    say=self.say,
-                    **self.options,
-                )
-            )
+            coreference = Coreference(train=train, test=test, model=self.model, tokens=tokens, seed=SEED)
+            found = self.run(coreference, f"coreference-{name}")
             self.part.results[f"coreference {name}"] = {key: value for key, value in found.result.items() if key != "heads"}  # fmt: skip
             self.part.lines += [f"### Table 2: antecedents, {title}", "", *_coreference_lines(found), ""]
-            self.draw(heads.coreference(found.study.table("coreference")), f"table2-{name}")
+            self.draw(heads.coreference(found.table("coreference")), f"table2-{name}")
             if name == "ud_gum":
                 best = found.result["best"][0]
                 self.part.named.append([best["layer"], best["head"], "coreference"])
@@ -165,27 +147,15 @@ class _Run(Recipe):
             "own": ("the model's own word vectors", None, "sound"), "glove": ("GloVe, 50 dimensions, 20,000 words", glove, "sound"),
             "published": ("the same as published: GloVe vectors shifted by one word", glove, "published"),
         }  # fmt: skip
-        found: dict[str, Experiment] = {}
+        found: dict[str, Study] = {}
         cache = self.folder / STATES  # shared by the three; cleared when the part is published
         for name, (title, vectors, convention) in ways.items():
             self.say(f"Table 3: {title}")
-            found[name] = self.kept(
-                probe_tree(
-                    self.model,
-                    train,
-                    test,
-                    self.inside(f"tree-{name}"),
-                    vectors=vectors,
-                    convention=convention,
-                    cache=cache,
-                    seed=SEED,
-                    say=self.say,
-                    **self.options,
-                )
-            )
+            tree = Tree(train=train, test=test, model=self.model, vectors=vectors, convention=convention, seed=SEED)
+            found[name] = self.run(tree, f"tree-{name}", cache)
             self.part.results[f"tree {name}"] = found[name].result
         self.part.lines += ["### Table 3: probes, UD English-EWT (fitted on train, scored on dev)", "", *_tree_lines({ways[name][0]: one for name, one in found.items()}), ""]  # fmt: skip
-        self.draw(heads.probes(found["own"].study.table("tree")), "table3")
+        self.draw(heads.probes(found["own"].table("tree")), "table3")
 
     def figures(self) -> None:
         """Figures 2, 3, 4 and 6, over segments of EWT."""
@@ -225,19 +195,20 @@ class _Run(Recipe):
                 break
         return out[:SEGMENTS]
 
-    def kept(self, found: Experiment) -> Experiment:
-        """Write the report of an experiment into its folder."""
-        found.study.report(found.study.folder / "report.html")
-        return found
+    def run(self, experiment: Experiment, name: str, cache: Path | None = None) -> Study:
+        """Run an experiment in a folder of its own, with its report."""
+        done = run(experiment, self.inside(name), cache=cache, say=self.say, **self.options)
+        done.report(done.folder / "report.html")
+        return done
 
 
 def _percent(share: float | None) -> str:
     return "-" if share is None or share != share else f"{100 * share:.1f}"
 
 
-def _relation_lines(found: Experiment) -> list[str]:
+def _relation_lines(found: Study) -> list[str]:
     """Table 1: ours with interval, best offset, random weights; as published (same sentences); the paper's numbers."""
-    table, same = found.study.table("syntax"), found.study.table("syntax_published").set_index("relation")
+    table, same = found.table("syntax"), found.table("syntax_published").set_index("relation")
     out = [
         "| relation | head | ours [95 %] | best offset | random weights | n | ours, chosen and scored on the same | its offset | paper's name | paper | its offset |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
@@ -257,9 +228,9 @@ def _relation_lines(found: Experiment) -> list[str]:
     return out
 
 
-def _coreference_lines(found: Experiment) -> list[str]:
+def _coreference_lines(found: Study) -> list[str]:
     """Table 2: every way by kind of mention, the paper's beside."""
-    table = found.study.table("coreference")
+    table = found.table("coreference")
     out = ["| | all [95 %] | pronoun | proper | common | paper (all, pronoun, proper, nominal) |", "|---|---|---|---|---|---|"]  # fmt: skip
     for who, title in heads.WHO.items():
         rows = table[table["who"] == who].set_index("kind")
@@ -277,13 +248,13 @@ def _coreference_lines(found: Experiment) -> list[str]:
     return out
 
 
-def _tree_lines(found: dict[str, Experiment]) -> list[str]:
+def _tree_lines(found: dict[str, Study]) -> list[str]:
     """Table 3: UAS by probe, the paper's beside."""
     out = ["| probe | paper | " + " | ".join(f"{title}: UAS [95 %], best tree" for title in found) + " |", "|---|---|" + "---|" * len(found)]  # fmt: skip
     for probe, title in heads.PROBES.items():
         cells = []
         for one in found.values():
-            row = one.study.table("tree").set_index("probe").loc[probe]
+            row = one.table("tree").set_index("probe").loc[probe]
             cells.append(f"{_percent(row['uas'])} [{_percent(row['low'])}, {_percent(row['high'])}], {_percent(row['tree_uas'])}")  # fmt: skip
         out.append(f"| {title} | {PUBLISHED_PROBES.get(probe, '-')} | {' | '.join(cells)} |")
     first = next(iter(found.values())).result["words"]

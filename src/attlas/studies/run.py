@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import threading
 import time
@@ -27,9 +26,9 @@ from attlas.studies.folder import QUARANTINE, SOURCE, TABLES, Folder
 from attlas.studies.opened import Study, in_folder
 from attlas.studies.shard_job import LANES, ShardJob
 from attlas.studies.shards import COSTLY_CHARACTERS, COSTLY_TEXTS, SHARD_CHARACTERS, SHARD_TEXTS, Survey, shards, survey
-from attlas.studies.store import ShardStore, arrow, write_parquet
+from attlas.studies.store import ShardStore, arrow, write_parquet, write_quarantine
 from attlas.support.errors import StudyError
-from attlas.support.files import atomic_write, write_errors
+from attlas.support.files import write_errors
 from attlas.support.fingerprint import Fingerprint, fingerprint, source_digest, versions
 from attlas.support.progress import Report, progress_bar
 
@@ -216,12 +215,10 @@ class _Run:
                     kind = table_kind(frame, self.model.n_layers, self.model.n_heads)
                     about[name] = {"rows": rows, "kind": kind, "measure": measure}
             counts: Counter[str] = Counter()
-            with atomic_write(stage / QUARANTINE) as file:
-                for index in range(count):
-                    record = self.shards.record(index)
-                    counts.update(record["counts"])
-                    for row in record["quarantine"]:
-                        file.write((json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
+            for index in range(count):
+                counts.update(self.shards.record(index)["counts"])
+            excluded = (row for index in range(count) for row in self.shards.record(index)["quarantine"])
+            write_quarantine(stage / QUARANTINE, excluded)
             end = {"counts": dict(counts), "tables": about, "seconds": round(time.perf_counter() - began, 3)}
             self.place.publish(stage, end, self.keep_states)
 

@@ -129,23 +129,8 @@ class ShardJob:
         quarantine: list[dict[str, Any]] = [
             {"place": place, "id": row.id, "where": row.where, "reason": row.reason} for place, row in self.shard.bad
         ]
-        quarantine += [
-            {
-                "place": text.place,
-                "id": text.text.id,
-                "where": _where(text),
-                "reason": "the tokenizer makes no token of it",
-            }
-            for text in self.empty
-        ]
-        counts = {
-            "read": self.shard.n_rows,
-            "analysed": len(self.kept),
-            "quarantined": len(quarantine),
-            "truncated": sum(text.cut > 0 for text in self.kept),
-            "tokens": sum(map(len, self.kept)),
-            "tokens_cut": sum(text.cut for text in self.kept),
-        }
+        quarantine += [excluded_row(text) for text in self.empty]
+        counts = pass_counts(self.shard.n_rows, self.kept, len(quarantine))
         found = {text.place: text for text in self.kept}
         for name, acted in self.acted.items():
             counts |= {what: acted.counts[what] for what in sorted(acted.counts)}
@@ -178,6 +163,28 @@ class ShardJob:
                 "content": [text.text.text for text in texts],
             }
         )
+
+
+def pass_counts(read: int, kept: Sequence[Encoded], quarantined: int) -> dict[str, int]:
+    """What a pass read, analysed, excluded and truncated."""
+    return {
+        "read": read,
+        "analysed": len(kept),
+        "quarantined": quarantined,
+        "truncated": sum(text.cut > 0 for text in kept),
+        "tokens": sum(map(len, kept)),
+        "tokens_cut": sum(text.cut for text in kept),
+    }
+
+
+def excluded_row(text: Encoded) -> dict[str, Any]:
+    """The row of `quarantine.jsonl` for a text without a token."""
+    return {
+        "place": text.place,
+        "id": text.text.id,
+        "where": _where(text),
+        "reason": "the tokenizer makes no token of it",
+    }
 
 
 def _where(text: Encoded) -> str:

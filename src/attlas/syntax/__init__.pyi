@@ -1,2 +1,2 @@
+from .experiment import Syntax as Syntax
 from .heads import SyntaxHeads as SyntaxHeads
-from .pipeline import probe_syntax as probe_syntax

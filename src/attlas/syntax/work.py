@@ -10,7 +10,7 @@ from attlas.core.text import Text
 from attlas.corpora.annotated import sentences
 from attlas.corpora.splits import overlap
 from attlas.experiments.experiment import Outcome
-from attlas.experiments.probed import held_out as resolve
+from attlas.experiments.inputs import held_out as resolve
 from attlas.experiments.records import first_value, records
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
@@ -62,6 +62,7 @@ def run(syntax: Syntax, work: Workspace, *, train: list[Text], test: list[Text],
         counts=counts,
         controls=[("syntax", "accuracy", "baseline"), ("syntax", "accuracy", "random_accuracy")],
         about={"probe": {"kind": syntax.name, "texts": texts, "lost": result["lost"]}},
+        quarantine=scored_on.quarantine,
     )
 
 

@@ -2,4 +2,13 @@
 
 import lazy_loader
 
+from attlas.support.subject import Subject
+
+SUBJECT = Subject(
+    name="tree",
+    package=__name__,
+    experiments={"Tree": "experiment"},
+    verb="probe tree",
+    tour={"Tree": {"train": "embedded:sentences"}},
+)
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

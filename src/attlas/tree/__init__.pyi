@@ -1,2 +1,2 @@
-from .pipeline import probe_tree as probe_tree
+from .experiment import Tree as Tree
 from .probe import TreeProbe as TreeProbe

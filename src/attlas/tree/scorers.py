@@ -1,4 +1,7 @@
-"""The scorers of the tree probe: a score for every candidate head of every word, from attention, from attention and words, or from distances and words."""
+"""The scorers of the tree probe: a score for every candidate head of every word.
+
+From attention, from attention and words, or from distances and words.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ from attlas.core.annotations import ROOT
 from attlas.tree.word_attention import ENDS
 
 HIDDEN, DISTANCES = 256, 8
-FASTER = 20  # how much faster weights learn that stand alone, beside those with a vector's dimensions to add up
+FASTER = 20  # times the rate, for single weights next to those of all dimensions of a vector
 NOTHING = torch.empty(0)
 
 
 @dataclass(frozen=True)
 class Given:
-    """A batch of sentences of one word count, as scorers take it; what a scorer does not use may be empty."""
+    """A batch of sentences of one word count; what a scorer does not use may be empty."""
 
     pairs: Tensor  # text word word 2*head: at [i, j] what i gives to j, then what j gives to i
-    ends: Tensor  # text word 4 head: see weights.ENDS
+    ends: Tensor  # text word 4 head: see word_attention.ENDS
     vectors: Tensor  # text word size
 
 
 class Scorer(nn.Module):
-    """Scores of heads from what is given of a batch: [text, candidate, word], candidate 0 is ROOT."""
+    """Scores of heads from a batch: [text, candidate, word], candidate 0 is ROOT."""
 
     epochs: int  # what served best, as the rate
     rate: float
@@ -39,8 +42,9 @@ class Scorer(nn.Module):
 class AttentionScorer(Scorer):
     """Weights for each head in both directions.
 
-    ROOT, sound: weights of their own for what a word gives to and gets from [CLS] and [SEP], and a bias. Published: the same weights as for words, on what
-    it gives and gets times two scalars, one for [CLS] and one for [SEP].
+    ROOT, sound: weights of their own for what a word gives to and gets from [CLS] and [SEP], and a
+    bias. Published: the same weights as for words, on what it gives and gets times two scalars, one
+    for [CLS] and one for [SEP].
     """
 
     epochs, rate = 6, 0.05
@@ -65,10 +69,12 @@ class AttentionScorer(Scorer):
 
 
 class AttentionWordsScorer(Scorer):
-    """Weights for each head in both directions, linear in the vectors of candidate and word: w_k(i, j) = W_k [v_i; v_j] + b_k.
+    """Weights for each head in both directions, linear in the vectors of candidate and word.
 
-    Never built for pairs: the candidate's part and the word's part of the weights are each a product with the rows of `pairs`.
-    Published: each candidate has the vector of its right neighbour (ROOT the first word's), and neither vector counts where the last word is the candidate.
+    w_k(i, j) = W_k [v_i; v_j] + b_k. Never built for pairs: the candidate's part and the word's
+    part of the weights are each a product with the rows of `pairs`. Published: each candidate has
+    the vector of its right neighbour (ROOT the first word's), and neither vector counts where the
+    last word is the candidate.
     """
 
     epochs, rate = 10, 0.001
@@ -90,8 +96,8 @@ class AttentionWordsScorer(Scorer):
         """Scores of heads: [text, candidate, word]."""
         vectors = given.vectors
         ours = torch.matmul(vectors, self.word)  # text word 2*head
-        beside = neighbours(vectors) if self.published else vectors
-        theirs = torch.matmul(beside, self.candidate) + self.bias
+        shifted = neighbours(vectors) if self.published else vectors
+        theirs = torch.matmul(shifted, self.candidate) + self.bias
         words = self._words(given.pairs, theirs, ours)
         if self.published:
             weights = ours + torch.matmul(vectors[:, :1], self.candidate) + self.bias
@@ -102,7 +108,10 @@ class AttentionWordsScorer(Scorer):
         return with_root(root, words)
 
     def _words(self, pairs: Tensor, theirs: Tensor, ours: Tensor) -> Tensor:
-        """[text, candidate, word]: each row of `pairs` once times the weights of its word as candidate, once as the word that looks for its head."""
+        """[text, candidate, word]: each row of `pairs` times both weights of its word.
+
+        Those it has as the candidate, and those it has as the word whose head is sought.
+        """
         texts, n, _, maps = pairs.shape
         turned = ours.roll(maps // 2, -1)  # from the word's side, what it gives comes first
         both = torch.stack([theirs, turned], -1).view(texts * n, maps, 2)
@@ -114,7 +123,7 @@ class AttentionWordsScorer(Scorer):
 
 
 class DistanceWordsScorer(Scorer):
-    """The paper's baseline without attention: one hidden layer on the vectors of candidate and word and on how far apart they are."""
+    """The paper's baseline without attention: one hidden layer on both vectors and the distance."""
 
     epochs, rate = 10, 0.001
 
@@ -145,6 +154,8 @@ SCORERS: dict[str, type[Scorer]] = {
     "attention_words": AttentionWordsScorer,
     "distance_words": DistanceWordsScorer,
 }
+FROM_ATTENTION = ("attention", "attention_words")
+FROM_WORDS = ("attention_words", "distance_words")
 BASELINES: dict[str, Callable[[int], list[int]]] = {
     "right_branching": lambda n: [*range(1, n), ROOT],
     "previous_word": lambda n: list(range(-1, n - 1)),
@@ -152,7 +163,10 @@ BASELINES: dict[str, Callable[[int], list[int]]] = {
 
 
 def with_root(root: Tensor, words: Tensor) -> Tensor:
-    """Scores with ROOT as the first candidate, [text, word] and [text, word, word] -> [text, candidate, word]; a word is never its own head."""
+    """Scores with ROOT as the first candidate; a word is never its own head.
+
+    [text, word] and [text, word, word] -> [text, candidate, word].
+    """
     return without_self(torch.cat([root[:, None], words], 1))
 
 
@@ -163,7 +177,10 @@ def without_self(scores: Tensor) -> Tensor:
 
 
 def published_ends(ends: Tensor, scalars: Tensor) -> Tensor:
-    """What stands for attention between ROOT and each word in the released code: [text, word, 4, head] -> [text, word, 2*head], from ROOT, then to it."""
+    """What stands for attention between ROOT and each word in the released code.
+
+    [text, word, 4, head] -> [text, word, 2*head], from ROOT, then to it.
+    """
     given, received = ends[:, :, :2], ends[:, :, 2:]
     return torch.cat([torch.einsum("twmh,m->twh", part, scalars) for part in (received, given)], -1)
 
@@ -174,7 +191,10 @@ def neighbours(vectors: Tensor) -> Tensor:
 
 
 def distance_features(n: int) -> Tensor:
-    """How far the candidate is: ahead and behind as a share of the sentence, offsets 0, -1, 1, -2, 2, ROOT: [candidate, word, 8]."""
+    """How far the candidate is: [candidate, word, 8].
+
+    Ahead and behind as a share of the sentence, offsets 0, -1, 1, -2, 2, ROOT.
+    """
     offset = torch.arange(n)[:, None] - torch.arange(n)  # candidate word: candidate minus word
     parts = [offset.clamp(min=0) / n, (-offset).clamp(min=0) / n]
     parts += [(offset == wanted).float() for wanted in (0, -1, 1, -2, 2)]

@@ -1,8 +1,9 @@
-"""Spanning: the best dependency tree for scores of heads, with exactly one word that hangs on ROOT (numba, no GIL, O(n^2)).
+"""Spanning: the best dependency tree for scores of heads, with exactly one word that hangs on ROOT.
 
-Edmonds' contraction, grown as one path: each component takes its best head among the other words, a cycle becomes one component, and ROOT
-is taken only where no word is left. As every tree with one word on ROOT beats every tree with more, that is the best of them, and exactly so:
-no penalty is added to the scores.
+In numba, without the GIL, O(n^2). Edmonds' contraction, grown as one path: each component takes its
+best head among the other words, a cycle becomes one component, and ROOT is taken only where no word
+is left. As every tree with one word on ROOT beats every tree with more, that is the best of them,
+and exactly so: no penalty is added to the scores.
 """
 
 from __future__ import annotations
@@ -19,21 +20,30 @@ Array = npt.NDArray[Any]
 
 
 def spanning_tree(scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Heads of the tree whose scores sum to most: [candidate, word] -> [word]; candidate 0 is ROOT, whose head is written -1.
+    """Heads of the tree with the largest sum of scores: [candidate, word] -> [word].
 
-    A score of -inf forbids a head; that of a word as its own head is not looked at.
+    Candidate 0 is ROOT; a word that hangs on it has the head -1. A score of -inf forbids a head;
+    that of a word as its own head does not count.
 
-    >>> spanning_tree([[0.0, 0.0, 1.0], [-np.inf, 5.0, 0.0], [6.0, -np.inf, 0.0], [1.0, 2.0, -np.inf]])
+    >>> no = -np.inf
+    >>> spanning_tree([[0.0, 0.0, 1.0], [no, 5.0, 0.0], [6.0, no, 0.0], [1.0, 2.0, no]])
     array([ 1,  2, -1])
     """
     array = np.ascontiguousarray(scores, dtype=np.float64)
     if array.ndim != 2 or array.shape[0] != array.shape[1] + 1:
-        raise MeasureError(f"scores have the shape {list(array.shape)}; give [candidate, word], ROOT before the words")
+        raise MeasureError(
+            f"scores have the shape {list(array.shape)}; give [candidate, word], ROOT before the "
+            "words"
+        )
     if np.isnan(array).any() or (array == np.inf).any():
-        raise MeasureError("scores have NaN or +inf; give numbers, or -inf for a head that must not be")
+        raise MeasureError(
+            "scores have NaN or +inf; give numbers, or -inf for a head that must not be"
+        )
     heads = _heads(array)
     if (heads == -1).sum() != min(len(heads), 1):
-        raise MeasureError("no tree with one word on ROOT is allowed by these scores; too many of them are -inf")
+        raise MeasureError(
+            "no tree with one word on ROOT is allowed by these scores; too many of them are -inf"
+        )
     return heads
 
 
@@ -41,9 +51,8 @@ def spanning_tree(scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
 def _heads(scores: Array) -> Array:
     """Heads by word; where no single tree is allowed, not exactly one of them is -1."""
     n = scores.shape[1]
-    gain = np.full(
-        (2 * n, n + 1), -np.inf
-    )  # component source: what its best edge from there is worth, the last source is ROOT
+    # component source: what its best edge from there is worth; the last source is ROOT
+    gain = np.full((2 * n, n + 1), -np.inf)
     into = np.zeros((2 * n, n + 1), np.int64)  # component source: the word that edge goes to
     source = np.full(2 * n, -2, np.int64)  # component: the head it takes
     member = np.arange(n)  # word -> its component
@@ -69,7 +78,9 @@ def _heads(scores: Array) -> Array:
                     state[path[place]] = 2
                 depth = 0
             elif state[member[best]] == 1:
-                depth = _contract(gain, into, source, member, above, path, depth, member[best], used)
+                depth = _contract(
+                    gain, into, source, member, above, path, depth, member[best], used
+                )
                 state[used] = 1
                 used += 1
             else:
@@ -81,20 +92,32 @@ def _heads(scores: Array) -> Array:
 
 @numba.njit(nogil=True, cache=True)
 def _best(gain: Array, member: Array, component: int) -> int:
-    """The source of the best edge from outside; ROOT if there is none else, -2 if there is none at all."""
+    """The source of the best edge from outside; ROOT if no other is there, -2 if none is."""
     n = member.shape[0]
     best = -2
     for source in range(n):
-        if member[source] != component and gain[source] > -np.inf and (best < 0 or gain[source] > gain[best]):
+        if (
+            member[source] != component
+            and gain[source] > -np.inf
+            and (best < 0 or gain[source] > gain[best])
+        ):
             best = source
     return n if best < 0 and gain[n] > -np.inf else best
 
 
 @numba.njit(nogil=True, cache=True)
 def _contract(
-    gain: Array, into: Array, source: Array, member: Array, above: Array, path: Array, depth: int, first: int, new: int
+    gain: Array,
+    into: Array,
+    source: Array,
+    member: Array,
+    above: Array,
+    path: Array,
+    depth: int,
+    first: int,
+    new: int,
 ) -> int:
-    """Make the end of the path, from component `first`, one component; the length of the path then."""
+    """Make the end of the path, from component `first`, one component; the path's new length."""
     n = member.shape[0]
     while True:
         depth -= 1
@@ -115,7 +138,10 @@ def _contract(
 
 @numba.njit(nogil=True, cache=True)
 def _expanded(source: Array, into: Array, above: Array, used: int, n: int) -> Array:
-    """Heads by word, from the edges components took: what enters a component replaces the edge of the part that it enters."""
+    """Heads by word, from the edges that components took.
+
+    What enters a component replaces the edge of the part that it enters.
+    """
     entered = np.full(used, -1, np.int64)  # component -> the word by which it is entered
     for component in range(used - 1, -1, -1):
         if entered[component] < 0:

@@ -73,6 +73,11 @@ def write_lengths(folder: Path, texts: list[Text]) -> None:
     np.save(folder / "lengths.npy", np.array([len(one.text.split()) for one in texts]))
 
 
+def write_scaled(folder: Path, scale: int, texts: list[str]) -> None:
+    CALLS.append(f"write {scale}")
+    (folder / "n.txt").write_text(str(scale * len(texts)))
+
+
 def run_grid(grid: ToyGrid, work: Workspace, *, texts: list[Text]) -> Outcome:
     lengths = work.files(write_lengths, texts)
     jobs = [{"size": size, "seed": grid.seed, "lengths": lengths.name} for size in grid.sizes]

@@ -1,0 +1,53 @@
+"""Tree: the fields of the experiment behind `attlas probe tree`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from attlas.experiments.experiment import Experiment
+from attlas.support.options import (
+    CONVENTIONS,
+    FILE,
+    MODEL,
+    ModelLike,
+    TextsLike,
+    given,
+    opening,
+    option,
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Tree(Experiment):
+    """How much of a sentence's dependency tree does attention hold?
+
+    Probes that name each word's head from attention, and from attention and words, are fitted on
+    one treebank and scored on another, next to word order, words and distances without attention,
+    and the same model with random weights (Clark et al. 2019).
+    """
+
+    name: ClassVar[str] = "tree"
+    resolves: ClassVar[str] = "work:resolve"
+
+    train: TextsLike = given("Treebank to fit probes on (.conllu).", flags=("--train", "--data"))
+    test: TextsLike | None = given("Treebank to score them on (default: a fifth of train).", None)
+    model: ModelLike | None = given(
+        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
+    )
+    vectors: Any = given(
+        "Word vectors in GloVe's text format (default: the model's own input embeddings).",
+        None,
+        of=FILE,
+        opened_by="work:read_vectors",
+    )
+    convention: str = option(
+        "sound",
+        "As published, each candidate has the word vector of its right neighbor.",
+        choices=CONVENTIONS,
+    )
+    seed: int = option(0, "Random seed.", at_least=0)
+    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+    allow_pickle: bool = opening(
+        False, "Also read pickled weights, which can run code: only if you trust them."
+    )
