@@ -11,6 +11,7 @@ from . import (
 from .core.text import Text as Text
 from .coreference.experiment import Coreference as Coreference
 from .corpora import read as read
+from .dynamics.experiment import Dynamics as Dynamics
 from .experiments.experiment import Experiment as Experiment
 from .experiments.run import run as run
 from .measures import MEASURES as MEASURES

@@ -4,7 +4,6 @@ from attlas.cli.main import main
 
 # isort: split
 from attlas.cli import (  # their verbs register themselves, after the first ones
-    dynamics,
     explain,
     probe,
     relations,
@@ -15,4 +14,4 @@ from attlas.cli.subjects import add_verbs
 
 add_verbs()
 
-__all__ = ["dynamics", "explain", "main", "probe", "relations", "reproduce", "topology"]
+__all__ = ["explain", "main", "probe", "relations", "reproduce", "topology"]

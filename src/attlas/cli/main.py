@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 TOUR = ("head_distance", "special_gradient")  # measures of the tour that are costly, on few texts
-TOUR_SYNTHETIC, TOUR_MODELS = "synthetic:texts=1200", (("dot", "none"), ("dot", "lstm"), ("additive", "none"))
 TOUR_CASES = 10  # a relation of the embedded sentences has few
 
 
@@ -324,7 +323,8 @@ def tour(
 
     with status("loading the model"):
         from attlas.coreference.pipeline import probe_coreference
-        from attlas.dynamics.pipeline import run_dynamics
+        from attlas.dynamics import SUBJECT as DYNAMICS
+        from attlas.experiments.run import run as run_experiment
         from attlas.models import load
         from attlas.relations.pipeline import fit_relations
         from attlas.studies import study as run
@@ -340,12 +340,11 @@ def tour(
         probe_tree(loaded, trees, None, out / "tree", **options),
         probe_coreference(loaded, trees, None, out / "coreference", **options),
         fit_relations(loaded, "embedded:relations", None, out / "relations", interpret=True, **options),
-        run_dynamics(
-            TOUR_SYNTHETIC, out=out / "dynamics", scales=(1, 10, 100), models=TOUR_MODELS, epochs=12, **options
-        ),
     ]
+    classifiers = DYNAMICS.experiment("Dynamics")(**DYNAMICS.tour["Dynamics"])
+    grid = run_experiment(classifiers, out / "dynamics", **options)
     with status("writing the report"):
-        together = done.beside(*(probe.study for probe in probes))
+        together = done.beside(*(probe.study for probe in probes), grid)
         page = together.report(out / "report.html")
     say_study(together, page, as_json)
     if serve:

@@ -88,9 +88,15 @@ class Workspace:
         return parts
 
     def key(self, *things: Any) -> str:
-        """The fingerprint of things and of the code that computes; each object is hashed once."""
+        """The fingerprint of things and of the code that computes.
+
+        Models, lists, and whatever has a `digest` (vectors of words) are hashed once per object.
+        """
         parts = [
-            self.identity(one) if isinstance(one, Model | list | tuple) else one for one in things
+            self.identity(one)
+            if isinstance(one, Model | list | tuple) or hasattr(type(one), "digest")
+            else one
+            for one in things
         ]
         return fingerprint((parts, source_digest()))
 
@@ -128,7 +134,8 @@ class Workspace:
     def cached(self, function: Callable[..., Any], *inputs: Any) -> Any:
         """`function(*inputs)`, computed once for these inputs; it gets nothing else.
 
-        The function is one of a module; it returns a DataFrame, a mapping of arrays, or JSON.
+        The function is one of a module; it returns a DataFrame, a mapping of DataFrames
+        or of arrays, or JSON.
         """
         key = self.key("cached", function, *inputs)
         found = self._cache.find(key)
@@ -142,13 +149,14 @@ class Workspace:
         common: Sequence[Any] = (),
         processes: bool = False,
         what: str = "working",
+        name: Callable[[Any], str] = str,
     ) -> list[Any]:
         """`function(job, *common)` for each job, in threads; each result is kept at once.
 
         What all jobs read is `common`; each of it is hashed once. With `processes` jobs and
         `common` are plain values, and the function gets one argument more: the folder of the cache,
-        in which it finds what `files` made by the key that its job names. A killed run loses the
-        jobs under way.
+        in which it finds what `files` made by the key that its job names; `name` names a job whose
+        process ended. A killed run loses the jobs under way.
         """
         each = list(jobs)
         keys = [self.key("cached", function, job, *common) for job in each]
@@ -159,8 +167,12 @@ class Workspace:
             report(len(each) - len(missing), len(each))
             rest = [each[number] for number in missing]
             read = [*common, str(self._passes.resolve())] if processes else common
-            run = run_in_processes if processes and workers > 1 else _in_threads
-            for done, (number, value) in enumerate(run(function, rest, workers, common=read), 1):
+            results = (
+                run_in_processes(function, rest, workers, name, common=read)
+                if processes and workers > 1
+                else _in_threads(function, rest, workers, common=read)
+            )
+            for done, (number, value) in enumerate(results, 1):
                 place = missing[number]
                 values[place] = self._cache.keep(keys[place], value)
                 report(len(each) - len(missing) + done, len(each))
@@ -216,7 +228,14 @@ class Workspace:
 def _in_threads(
     function: Callable[..., Any], jobs: Sequence[Any], workers: int, *, common: Sequence[Any] = ()
 ) -> Iterator[tuple[int, Any]]:
-    """Each job's number and result, as they finish; the first failure ends all."""
+    """Each job's number and result, as they finish; the first failure ends all.
+
+    One worker is the thread that asks, so that an interrupt ends its job at once.
+    """
+    if workers == 1:
+        with one_thread():
+            yield from ((number, function(job, *common)) for number, job in enumerate(jobs))
+        return
     with (
         one_thread(),
         ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
