@@ -14,7 +14,7 @@ import pytest
 
 import attlas
 import attlas.support.errors
-from attlas.cli.verbs import HOW, help_of, verb_of
+from attlas.cli.verbs import HOW, help_of, shell_value, verb_of
 from attlas.experiments.experiment import Experiment
 from attlas.support.options import declared
 from attlas.testing import tiny
@@ -23,10 +23,12 @@ from tests.conftest import Run
 VERBS: dict[str, type[Experiment]] = {
     "probe syntax": attlas.Syntax,
     "probe coreference": attlas.Coreference,
+    "dynamics": attlas.Dynamics,
 }
 KEYS = {
     "probe syntax": {"relations", "overall"},
     "probe coreference": {"heads", "baselines"},
+    "dynamics": {"cells"},
 }
 EACH = pytest.mark.parametrize("verb", VERBS)
 
@@ -42,7 +44,7 @@ def test_options_are_the_fields(verb: str) -> None:
         required = one.default is dataclasses.MISSING
         assert (parameter.default is inspect.Parameter.empty) == required
         if not required:
-            assert parameter.default == one.default
+            assert parameter.default == shell_value(one.default)
         option = parameter.annotation.__metadata__[0]
         assert option.help == help_of(declared(experiment)[name])
 
@@ -77,6 +79,8 @@ def _wide() -> dict[str, str]:
 
 
 def options_of(verb: str) -> dict[str, Any]:
+    if verb == "dynamics":
+        return {"train": "synthetic:texts=60", "model": "m", "encoders": "model", "epochs": 1}
     out = {"train": "embedded:sentences", "model": "m"}
     return {**out, "min_cases": 10} if verb == "probe syntax" else out
 

@@ -18,7 +18,6 @@ import attlas
 from attlas.core.annotations import COREFERENCE, Coreference, Mention
 from attlas.core.text import Text
 from attlas.coreference.pipeline import probe_coreference
-from attlas.dynamics import AttentionClassifier, run_dynamics
 from attlas.explain.corpus import explain_corpus
 from attlas.explain.measure import Explanations
 from attlas.finetune.training import finetune
@@ -114,7 +113,6 @@ class Case:
 
 
 BEHIND_EXPLAIN = [one.name for one in fields(Explanations)]
-BEHIND_DYNAMICS = [*inspect.signature(AttentionClassifier).parameters]
 
 CASES = {
     "study": Case(
@@ -144,13 +142,14 @@ CASES = {
         {"features": ["templates"], "thresholds": (0.1, 0.2), "controls": False, "seed": 1}, ["train", "dev", "test"], ["model", "frozen"],
     ),
     "dynamics": Case(
-        run_dynamics, lambda: {"train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "encoders": ["none", "vectors", "model"], "vectors": {"cat": [1.0, 2.0], "dog": [2.0, 3.0]}, "model": bert()},
+        lambda progress, **options: attlas.run(attlas.Dynamics(**options), progress=progress),
+        lambda: {"train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "encoders": ["none", "vectors", "model"], "vectors": {"cat": [1.0, 2.0], "dog": [2.0, 3.0]}, "model": bert()},
         {
-            "scales": [1.0], "encoders": ["none"], "attention": ["additive"], "models": [("dot", "none")], "seeds": 2, "seed": 1, "vectors": {"dog": [1.0, 2.0], "cat": [2.0, 3.0]},
-            "published": {("dot", "none", 10.0): 0.5}, "tokenize": "blanks", "by_encoder": {"none": {"epochs": 3}}, "dim": 7, "dropout": 0.1, "l2": 0.2, "vw_penalty": 0.1, "optimizer": "sgd",
+            "scales": [1.0], "encoders": ["none"], "attention": ["additive"], "models": ["dot+none"], "seeds": 2, "seed": 1, "vectors": {"dog": [1.0, 2.0], "cat": [2.0, 3.0]},
+            "tokenize": "blanks", "by_encoder": ["none.epochs=3"], "dim": 7, "dropout": 0.1, "l2": 0.2, "vw_penalty": 0.1, "optimizer": "sgd",
             "learning_rate": 0.5, "lr_decay": 0.5, "epochs": 3, "batch_size": 7, "patience": 2, "init": 0.5, "min_count": 2, "record": 5, "rule": "paper",
         },
-        ["train", "dev", "test"], more=[name for name in BEHIND_DYNAMICS if name not in ("attention", "encoder", "scale", "source")],
+        ["train", "dev", "test"], more=[*inspect.signature(attlas.Dynamics).parameters],
     ),
     "finetune": Case(
         finetune, lambda: {"texts": list(labelled()[:30]), "dev": list(labelled()[30:]), "model": classifier(), "hold_out": 0.2},

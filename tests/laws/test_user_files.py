@@ -23,7 +23,6 @@ import attlas
 from attlas.core.text import Text
 from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import AttentionClassifier
-from attlas.dynamics.pipeline import run_dynamics
 from attlas.explain.corpus import explain_corpus
 from attlas.finetune.training import finetune
 from attlas.models.vectors import ModelVectors
@@ -100,8 +99,13 @@ def run_topology(out: Path, fresh: bool) -> object:
 
 
 def run_grid(out: Path, fresh: bool) -> object:
-    parts = reviews(20), reviews(8, 1), reviews(8, 2)
-    return run_dynamics(*parts, out, epochs=1, dim=2, workers=1, fresh=fresh, **QUIET)
+    return classifiers(20, out, fresh)
+
+
+def classifiers(count: int, out: Path, fresh: bool) -> object:
+    parts = {"train": reviews(count), "dev": reviews(8, 1), "test": reviews(8, 2)}
+    grid = attlas.Dynamics(**parts, scales=(10.0,), epochs=1, dim=2)
+    return attlas.run(grid, out, workers=1, fresh=fresh, **QUIET)
 
 
 def run_finetune(out: Path, fresh: bool) -> object:
@@ -385,8 +389,7 @@ def other_topology(out: Path) -> object:
 
 
 def other_grid(out: Path) -> object:
-    parts = reviews(24), reviews(8, 1), reviews(8, 2)
-    return run_dynamics(*parts, out, epochs=1, dim=2, workers=1, fresh=True, **QUIET)
+    return classifiers(24, out, fresh=True)
 
 
 def other_finetune(out: Path) -> object:

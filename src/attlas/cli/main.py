@@ -322,8 +322,8 @@ def tour(
     from attlas.measures import measures_of
 
     with status("loading the model"):
+        from attlas.catalogue import subjects
         from attlas.coreference.pipeline import probe_coreference
-        from attlas.dynamics import SUBJECT as DYNAMICS
         from attlas.experiments.run import run as run_experiment
         from attlas.models import load
         from attlas.relations.pipeline import fit_relations
@@ -341,7 +341,8 @@ def tour(
         probe_coreference(loaded, trees, None, out / "coreference", **options),
         fit_relations(loaded, "embedded:relations", None, out / "relations", interpret=True, **options),
     ]
-    classifiers = DYNAMICS.experiment("Dynamics")(**DYNAMICS.tour["Dynamics"])
+    subject = next(one for one in subjects() if one.name == "dynamics")
+    classifiers = subject.experiment("Dynamics")(**subject.tour["Dynamics"])
     grid = run_experiment(classifiers, out / "dynamics", **options)
     with status("writing the report"):
         together = done.beside(*(probe.study for probe in probes), grid)

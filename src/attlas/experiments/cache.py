@@ -80,9 +80,7 @@ def read_value(folder: Path) -> Any:
 
 
 def _are_frames(value: Mapping[str, Any]) -> bool:
-    return all(
-        isinstance(one, pd.DataFrame) and name.isidentifier() for name, one in value.items()
-    )
+    return all(isinstance(one, pd.DataFrame) and name.isidentifier() for name, one in value.items())
 
 
 def _are_arrays(value: Mapping[str, Any]) -> bool:

@@ -206,10 +206,9 @@ def _files(about: Given, value: Any) -> list[Path] | None:
     if about.of in (FILE, FILE_OR_MODEL):
         if not isinstance(value, str | os.PathLike):
             return None
-        path: Path | None = Path(value).expanduser()
-        if about.of == FILE_OR_MODEL and not os.path.exists(path):
-            path = folder_of(value)
-        return None if path is None else [path]
+        path = Path(value).expanduser()
+        found = path if about.of == FILE or os.path.exists(path) else folder_of(value)
+        return None if found is None else [found]
     return files_of(value)
 
 
