@@ -14,6 +14,7 @@ from .catalogue import MEASURES as MEASURES
 from .core.text import Text as Text
 from .coreference.experiment import Coreference as Coreference
 from .corpora import read as read
+from .dynamics.experiment import Dynamics as Dynamics
 from .experiments.experiment import Experiment as Experiment
 from .experiments.run import run as run
 from .explain.experiment import Explain as Explain

@@ -32,6 +32,7 @@ SUBJECTS = (
     "attlas.coreference",
     "attlas.finetune",
     "attlas.lengthen",
+    "attlas.dynamics",
 )
 GROUP, MEASURE_GROUP = "attlas.subjects", "attlas.measures"
 

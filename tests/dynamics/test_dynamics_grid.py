@@ -22,19 +22,22 @@ import pytest
 from hypothesis import given, strategies as st
 from threadpoolctl import threadpool_limits
 
+import attlas
 from attlas.cli import main
 from attlas.core.text import Text
 from attlas.corpora.labelled import labelled
 from attlas.corpora.synthetic import synthetic
-from attlas.dynamics import AttentionClassifier, grid, pipeline, run_dynamics
-from attlas.dynamics.grid import Cell, Data, run_grid
+from attlas.dynamics import AttentionClassifier, experiment, grid, ragged, work
+from attlas.dynamics.experiment import Dynamics
+from attlas.dynamics.grid import Cell, Data
 from attlas.dynamics.ragged import Bags, bagged, starts_of, vocabulary_of
+from attlas.experiments import workspace
 from attlas.models import load
 from attlas.stats.intervals import wilson
-from attlas.studies.folder import States
 from attlas.studies.opened import Study
-from attlas.support.errors import AttlasError, MeasureError, StudyError
+from attlas.support.errors import AttlasError, StudyError
 from attlas.support.files import file_sha256
+from attlas.support.options import Opening, Option, declared
 from attlas.testing import tiny
 from tests.conftest import Start, Started
 from tests.dynamics.test_dynamics import BAD, GOOD, REST, reviews
@@ -59,10 +62,12 @@ def texts_for(count: int = 60, classes: int = 2, seed: int = 0) -> list[Text]:
     return [Text(str(place), words=tuple(text), label=NAMES[label]) for place, (text, label) in enumerate(zip(texts, labels, strict=True))]  # fmt: skip
 
 
-def run(out: Path, train: object = None, dev: object = None, test: object = None, **options: object):
+def run(out: Path, train: object = None, dev: object = None, test: object = None, **options: object) -> Study:
     """A grid over few texts, in this process."""
-    chosen = train or texts_for(), dev or texts_for(21, seed=1), test or texts_for(30, seed=2)
-    return run_dynamics(*chosen, out, **{"workers": 1, "progress": False, **OPTIONS, **options})  # type: ignore[arg-type]
+    how = {"workers": 1, "progress": False}
+    how |= {name: options.pop(name) for name in ("workers", "fresh", "progress", "cache") if name in options}
+    parts = {"train": train or texts_for(), "dev": dev or texts_for(21, seed=1), "test": test or texts_for(30, seed=2)}
+    return attlas.run(Dynamics(**{**parts, "scales": (10.0,), **OPTIONS, **options}), out, **how)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +88,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
 
 def test_a_row_is_what_the_classifier_alone_says(home):
     train, dev, test = (labelled(path) for path in home.files)
-    rows, tokens, path, flows = (home.done.study.table(name) for name in ("dynamics", "dynamics_tokens", "dynamics_path", "dynamics_flow"))  # fmt: skip
+    rows, tokens, path, flows = (home.done.table(name) for name in ("dynamics", "dynamics_tokens", "dynamics_path", "dynamics_flow"))  # fmt: skip
     assert len(rows) == 9
     wanted = [(encoder, scale) for encoder in GRID["encoders"] for scale in GRID["scales"]]
     assert list(zip(rows["encoder"], rows["scale"], strict=True)) == wanted
@@ -126,20 +131,20 @@ def test_the_result_is_complete_and_plain(home):
     assert result["vocabulary"] == 16 + 300
     assert result["unknown"]["train"] == 0
     assert result["unknown"]["test"] == 0  # x0 to x59 are in all three
-    assert (home.done.study.folder / "tables").is_dir()
-    assert not (home.done.study.folder / "cells").exists()
-    assert not (home.done.study.folder / "states").exists()
-    manifest = home.done.study.manifest
+    assert (home.done.folder / "tables").is_dir()
+    assert not (home.done.folder / "cells").exists()
+    assert not (home.done.folder / "states").exists()
+    manifest = home.done.manifest
     assert (manifest["attlas"], manifest["kind"], manifest["status"]) == (2, "dynamics", "complete")
     assert manifest["dynamics"] == result
     assert {"model", "corpus", "measures", "counts", "seed", "versions", "tables"} <= {*manifest}
     for name, digest in manifest["files"].items():
-        assert file_sha256(home.done.study.folder / name) == digest
+        assert file_sha256(home.done.folder / name) == digest
 
 
 def test_seeds_are_summed_up(tmp_path):
     done = run(tmp_path / "out", seeds=3, seed=4, scales=(1.0, 50.0))
-    rows, means = done.study.table("dynamics"), done.study.table("dynamics_summary")
+    rows, means = done.table("dynamics"), done.table("dynamics_summary")
     assert rows["seed"].tolist() == [4, 5, 6] * 2
     assert rows["accuracy"].nunique() > 1
     for row in means.to_dict("records"):
@@ -150,8 +155,8 @@ def test_seeds_are_summed_up(tmp_path):
             assert row[f"{name}_sd"] == pytest.approx(np.std(mine[name], ddof=1), nan_ok=True)
         assert row["gap_size"] == pytest.approx(mine["gap"].abs().mean(), nan_ok=True)
         assert (row["gap_low"], row["gap_high"]) == pytest.approx((mine["gap"].min(), mine["gap"].max()), nan_ok=True)
-    assert set(done.study.table("dynamics_tokens")["scale"]) == {1.0, 50.0}
-    assert len(done.study.table("dynamics_path")) == 2 * 7  # of the first seed
+    assert set(done.table("dynamics_tokens")["scale"]) == {1.0, 50.0}
+    assert len(done.table("dynamics_path")) == 2 * 7  # of the first seed
 
 
 def test_three_classes_and_a_frozen_model_end_to_end(tmp_path, tiny_folder):
@@ -175,20 +180,41 @@ def test_a_class_called_neutral_is_no_neutral_word(tmp_path):
     plain = run(tmp_path / "plain", texts_for(150, 3), texts_for(21, 3, 1), texts_for(30, 3, 2))
     assert sum(done.result["kinds"].values()) == sum(plain.result["kinds"].values())
     for name in ("tokens_polarity", "tokens_neutral"):
-        assert done.study.table("dynamics")[name].tolist() == plain.study.table("dynamics")[name].tolist(), name
+        assert done.table("dynamics")[name].tolist() == plain.table("dynamics")[name].tolist(), name
 
 
 def test_options_hold_for_all_or_for_one_encoder(tmp_path):
     parts = texts_for(), texts_for(21, seed=1), texts_for(30, seed=2)
-    done = run(tmp_path / "out", *parts, encoders=("none", "affine"), by_encoder={"affine": {"l2": 5.0, "epochs": 3}})
+    done = run(tmp_path / "out", *parts, encoders=("none", "affine"), by_encoder="affine.l2=5,affine.epochs=3")
     alone = AttentionClassifier("dot", "affine", progress=False, **{**OPTIONS, "l2": 5.0, "epochs": 3}).fit(parts[0], dev=parts[1])  # fmt: skip
-    path = done.study.table("dynamics_path")
+    path = done.table("dynamics_path")
     assert path.loc[path["encoder"] == "affine", "loss"].to_numpy() == pytest.approx(alone.history_["loss"].to_numpy(), nan_ok=True)  # fmt: skip
     assert (path["encoder"] == "none").sum() == 7
-    with pytest.raises(MeasureError, match="'depth'"):
-        run(tmp_path / "other", depth=3)
-    with pytest.raises(AttlasError, match="afine"):
-        run(tmp_path / "other", encoders=("none", "affine"), by_encoder={"afine": {"l2": 5.0}})
+
+
+@pytest.mark.parametrize("wrong", ["afine.l2=5", "affine.depth=5", "affine.l2", "affine.l2=-1", "affine.l2=none", "affine.min_count=2", "affine.epochs=x", ""])  # fmt: skip
+def test_options_of_an_encoder_are_checked(wrong):
+    with pytest.raises(AttlasError, match=f"by_encoder has '{wrong}'|affine.l2 is|affine.epochs is") as refusal:
+        Dynamics(train=[], by_encoder=(wrong,))
+    assert "\n" not in str(refusal.value)
+
+
+def test_options_of_an_encoder_have_one_form():
+    plain = Dynamics(train=[], by_encoder=" lstm.patience=none , lstm.epochs=15,affine.l2=5")
+    assert plain.by_encoder == ("affine.l2=5.0", "lstm.epochs=15", "lstm.patience=none")
+    assert plain.settings("lstm") == {**plain.settings(), "epochs": 15, "patience": None, "record": 1}
+    assert plain.settings("none") == plain.settings()
+    assert plain.settings()["record"] == 4
+
+
+def test_names_are_those_that_the_classifier_knows():
+    assert set(experiment.TOKENIZERS) == set(ragged.TOKENIZERS)
+    own = {"attention", "encoder", "scale", "seed", "tokenize", "source", "progress"}
+    defaults = AttentionClassifier().get_params()
+    settings = Dynamics(train=[]).settings()
+    assert set(settings) == set(defaults) - own
+    changed = {name for name in settings if settings[name] != defaults[name]}
+    assert changed == {"patience", "record"}  # early stopping; about ten records of training
 
 
 def test_rare_tokens_may_be_unknown(tmp_path):
@@ -196,7 +222,7 @@ def test_rare_tokens_may_be_unknown(tmp_path):
     done = run(tmp_path / "out", texts, min_count=2)
     assert done.result["unknown"]["train"] > 0.1
     assert done.result["vocabulary"] == 16
-    assert len(done.study.table("dynamics_flow"))
+    assert len(done.table("dynamics_flow"))
 
 
 @given(st.floats(1e-6, 1e6))
@@ -256,13 +282,12 @@ def test_a_grid_that_was_stopped_goes_on_with_what_is_missing(tmp_path, monkeypa
             run(tmp_path / "out", **how)
     fits = counted_fits(monkeypatch)
     heard: list[tuple[int, int]] = []
-    monkeypatch.setattr(pipeline, "progress_bar", lambda *_: Heard(heard))
+    monkeypatch.setattr(workspace, "progress_bar", lambda *_, **__: Heard(heard))
     assert run(tmp_path / "out", **how).result == whole.result
     assert len(first) == 3
     assert [cell.scale for cell in fits] == [10.0]
     assert table_bytes(tmp_path / "out") == table_bytes(tmp_path / "whole")
-    assert heard[0] == (6, 8)
-    assert heard[-1] == (8, 8)
+    assert heard == [(3, 4), (4, 4)]
 
 
 class Heard:
@@ -277,27 +302,17 @@ class Heard:
     def __exit__(self, *_: object) -> None: ...
 
 
-def test_one_bar_goes_forward_to_its_end_also_when_patience_ends_a_cell(tmp_path, monkeypatch):
-    heard: list[tuple[int, int]] = []
-    monkeypatch.setattr(pipeline, "progress_bar", lambda *_: Heard(heard))
-    run(tmp_path / "out", scales=(1.0, 10.0), epochs=30, patience=2)
-    done = [one for one, _ in heard]
-    assert done == sorted(done)
-    assert heard[0] == (0, 60)
-    assert heard[-1] == (60, 60)
-
-
 @pytest.mark.parametrize("change", [{"seed": 1}, {"dim": 9}, {"seeds": 1}, {"train": texts_for(61)}, {"dev": texts_for(22, seed=1)}, {"tokenize": "blanks", "min_count": 3}], ids=["seed", "dim", "seeds", "train", "dev", "tokens"])  # fmt: skip
 def test_an_interrupted_grid_is_not_taken_for_another(tmp_path, monkeypatch, change):
     with monkeypatch.context() as context:
-        context.setattr(pipeline, "assembled", interrupted)
+        context.setattr(work, "assembled", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "out", epochs=2, seeds=2)
     how = {"epochs": 2, "seeds": 2, **change}
     with pytest.raises(StudyError, match=r"was made with another .*fresh"):
         run(tmp_path / "out", **how)
     run(tmp_path / "out", fresh=True, **how)
-    assert table_bytes(tmp_path / "out") == table_bytes(run(tmp_path / "whole", **how).study.folder)
+    assert table_bytes(tmp_path / "out") == table_bytes(run(tmp_path / "whole", **how).folder)
 
 
 def interrupted(*_: object) -> None:
@@ -317,32 +332,34 @@ def test_vectors_that_were_changed_are_another_grid(tmp_path, monkeypatch):
     with pytest.raises(StudyError, match="fresh"):
         run(tmp_path / "out", **how)
     with monkeypatch.context() as context:
-        context.setattr(pipeline, "assembled", interrupted)
+        context.setattr(work, "assembled", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "begun", scales=(1.0, 10.0), **how)
-    entry_of(tmp_path / "begun", "dot-vectors-1.0-0").joinpath("cell.json").unlink()
+    entry_of(tmp_path / "begun", 1.0).joinpath(ROW).unlink()
     run(tmp_path / "begun", scales=(1.0, 10.0), **how)  # with the vectors that were written
-    assert table_bytes(tmp_path / "begun") == table_bytes(run(tmp_path / "whole", scales=(1.0, 10.0), **how).study.folder)  # fmt: skip
+    assert table_bytes(tmp_path / "begun") == table_bytes(run(tmp_path / "whole", scales=(1.0, 10.0), **how).folder)  # fmt: skip
     with monkeypatch.context() as context:
-        context.setattr(pipeline, "assembled", interrupted)
+        context.setattr(work, "assembled", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "other", **how)
     rewrite()
-    with pytest.raises(StudyError, match=r"another set of vectors \(content\)"):
+    with pytest.raises(StudyError, match=r"another set of vectors"):
         run(tmp_path / "other", **how)
     run(tmp_path / "other", fresh=True, **how)
-    assert table_bytes(tmp_path / "other") == table_bytes(run(tmp_path / "last", **how).study.folder)
+    assert table_bytes(tmp_path / "other") == table_bytes(run(tmp_path / "last", **how).folder)
+
+
+ROW = "frame-row.parquet"
 
 
 def cells_in(folder: Path) -> list[Path]:
-    """The files of cells that are done."""
-    return [path for path in folder.glob("states/*/cell.json") if len(path.parent.name) == 64]
+    """The rows of cells that are done."""
+    return [path for path in folder.glob(f"states/*/{ROW}") if len(path.parent.name) == 64]
 
 
-def entry_of(folder: Path, name: str) -> Path:
-    """The entry of a cell in the states of a folder."""
-    entries = folder.glob("states/*/entry.json")
-    return next(one.parent for one in entries if json.loads(one.read_text())["what"].endswith(name))
+def entry_of(folder: Path, scale: float) -> Path:
+    """The entry of the cell of a scale in the states of a folder."""
+    return next(path.parent for path in cells_in(folder) if pd.read_parquet(path)["scale"].item() == scale)
 
 
 # never an old result for new inputs
@@ -380,7 +397,7 @@ def test_every_part_of_a_frozen_model_counts(tmp_path):
     how = {"encoders": ("model",), "epochs": 1}
     model = tiny("bert")
     first = run(tmp_path / "out", model=model, **how)
-    assert first.study.manifest["counts"]["truncated"] == 0
+    assert first.manifest["counts"]["truncated"] == 0
     short = replace(tiny("bert"), limit=4)
     refused(tmp_path / "out", r"another model \(max_length\)", model=short, **how)
     left = tiny("bert")
@@ -388,7 +405,7 @@ def test_every_part_of_a_frozen_model_counts(tmp_path):
     refused(tmp_path / "out", r"another model \(tokenizer\)", model=left, **how)
     refused(tmp_path / "out", r"another model \(weights\)", model=tiny("bert", seed=5), **how)
     cut = run(tmp_path / "out", model=short, fresh=True, **how)
-    assert cut.study.manifest["counts"]["truncated"] > 100  # of 111
+    assert cut.manifest["counts"]["truncated"] > 100  # of 111
     assert run(tmp_path / "out", model=short, **how).result == cut.result
 
 
@@ -399,10 +416,10 @@ def test_a_model_folder_that_was_replaced_is_another_model(tmp_path):
     run(tmp_path / "out", **both, **how)
     shutil.copytree(tmp_path / "m", tmp_path / "copy")
     copied = dict.fromkeys(both, tmp_path / "copy")
-    assert run(tmp_path / "out", **copied, **how).study.folder == tmp_path / "out"  # by content
+    assert run(tmp_path / "out", **copied, **how).folder == tmp_path / "out"  # by content
     shutil.rmtree(tmp_path / "m")
     tiny("bert", seed=9).save(tmp_path / "m")
-    refused(tmp_path / "out", r"another set of vectors \(weights\), model \(weights\)", **both, **how)
+    refused(tmp_path / "out", r"another model \(weights\), set of vectors", **both, **how)
     run(tmp_path / "out", fresh=True, **both, **how)
     run(tmp_path / "whole", model=load(tmp_path / "m"), vectors=load(tmp_path / "m"), **how)
     assert table_bytes(tmp_path / "out") == table_bytes(tmp_path / "whole")
@@ -418,7 +435,7 @@ def test_the_words_of_a_vector_file_count(tmp_path):
         return path
 
     run(tmp_path / "out", vectors=vectors(words), **how)
-    refused(tmp_path / "out", r"another set of vectors \(content\)", vectors=vectors(words[::-1]), **how)
+    refused(tmp_path / "out", r"another set of vectors", vectors=vectors(words[::-1]), **how)
     other = run(tmp_path / "out", vectors=path, fresh=True, **how)
     renamed = path.rename(tmp_path / "renamed.txt")
     assert run(tmp_path / "out", vectors=renamed, **how).result == other.result
@@ -437,39 +454,52 @@ def test_vectors_without_a_fingerprint_are_one_clear_error(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_published_numbers_and_every_option_count(tmp_path):
-    known = {("dot", "none", 10): 0.9}
-    run(tmp_path / "out", epochs=2)
-    refused(tmp_path / "out", "another set of published", published=known, epochs=2)
-    done = run(tmp_path / "out", published=known, epochs=2, fresh=True)
-    assert done.study.table("dynamics_summary")["published"].tolist() == [0.9]
+def test_every_option_counts(tmp_path):
+    done = run(tmp_path / "out", epochs=2)
     options = {"epochs": 3, "dropout": 0.4, "l2": 0.02, "vw_penalty": 0.1, "optimizer": "adam"}
     options |= {"learning_rate": 0.2, "lr_decay": 0.01, "batch_size": 10, "patience": 1, "dim": 9}
     options |= {"min_count": 2, "record": 2, "rule": "paper", "tokenize": "blanks", "init": 0.2}
-    options |= {"by_encoder": {"affine": {"l2": 1.0}}}
-    assert {*pipeline._settings({})} <= {*options}  # an option that is added needs a case here
+    options |= {"by_encoder": "affine.l2=1", "scales": 1, "encoders": "affine", "attention": "additive"}
+    options |= {"models": "dot+none", "seeds": 2, "seed": 1}
+    plain = {name for name, one in declared(Dynamics).items() if isinstance(one, Option) and not isinstance(one, Opening)}  # fmt: skip
+    assert plain == {*options}  # an option that is added needs a case here
     for name, value in options.items():
-        how = {"published": known, "epochs": 2, name: value}
-        refused(tmp_path / "out", f"another .*{name}", **how)
+        refused(tmp_path / "out", f"another .*{name}", **{"epochs": 2, name: [value] if name == "scales" else value})
     same = {"epochs": np.int64(2), "dim": np.int64(8), "dropout": np.float64(0.5), "vw_penalty": 0}
     same |= {"seed": np.int64(0), "scales": [10], "workers": 2, "progress": True}
-    same |= {"published": {("dot", "none", 10.0): np.float64(0.9)}}
     assert run(tmp_path / "out", **same).result == done.result
+
+
+def test_a_frozen_model_that_no_encoder_reads_is_not_loaded(tmp_path):
+    done = run(tmp_path / "out", epochs=1, model="no/such/model", vectors="no.txt")
+    assert run(tmp_path / "out", epochs=1).manifest == done.manifest
+    with pytest.raises(AttlasError, match="no/such/model"):
+        run(tmp_path / "other", epochs=1, encoders=("model",), model="no/such/model")
+    with pytest.raises(AttlasError, match=r"there is no file of vectors no\.txt"):
+        run(tmp_path / "other", epochs=1, encoders=("vectors",), vectors="no.txt")
+
+
+def test_a_frozen_model_is_hashed_once(tmp_path, monkeypatch):
+    model, hashed = tiny("bert"), []
+    real = attlas.Model.weights_sha256
+    monkeypatch.setattr(attlas.Model, "weights_sha256", lambda self: (hashed.append(self), real(self))[1])
+    run(tmp_path / "out", epochs=1, encoders=("model",), model=model, scales=(1.0, 10.0))
+    assert len(hashed) == 1
+    run(tmp_path / "vectors", epochs=1, encoders=("vectors",), vectors=model, scales=(1.0, 10.0))
+    assert len(hashed) == 2
 
 
 def test_a_changed_cell_is_trained_again(tmp_path, monkeypatch):
     how = {"scales": (1.0, 10.0, 100.0), "epochs": 2}
     whole = run(tmp_path / "whole", **how)
     with monkeypatch.context() as context:
-        context.setattr(pipeline, "assembled", interrupted)
+        context.setattr(work, "assembled", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "out", **how)
-    row = entry_of(tmp_path / "out", "dot-none-1.0-0") / "cell.json"
-    found = json.loads(row.read_text())
-    found["row"]["accuracy"] = 0.123
-    row.write_text(json.dumps(found))
-    (entry_of(tmp_path / "out", "dot-none-10.0-0") / "tokens.parquet").write_bytes(b"")
-    words = entry_of(tmp_path / "out", "numbered texts") / "data.json"
+    row = entry_of(tmp_path / "out", 1.0) / ROW
+    pd.read_parquet(row).assign(accuracy=0.123).to_parquet(row)
+    (entry_of(tmp_path / "out", 10.0) / "frame-tokens.parquet").write_bytes(b"")
+    words = next((tmp_path / "out").glob("states/*/data.json"))
     words.write_text(words.read_text().replace("up", "pu"))
     fits = counted_fits(monkeypatch)
     assert run(tmp_path / "out", **how).result == whole.result
@@ -497,7 +527,7 @@ def test_a_folder_of_an_earlier_attlas_opens_and_is_not_written_to(tmp_path, fre
     before = {one: one.read_bytes() for one in (tmp_path / "out").rglob("*") if one.is_file()}
     opened = Study.open(tmp_path / "out")
     assert opened.manifest["dynamics"] == done.result
-    pd.testing.assert_frame_equal(opened.table("dynamics"), done.study.table("dynamics"))
+    pd.testing.assert_frame_equal(opened.table("dynamics"), done.table("dynamics"))
     with pytest.raises(StudyError, match="made by an earlier Attlas"):
         run(tmp_path / "out", epochs=1, fresh=fresh)
     after = {one: one.read_bytes() for one in (tmp_path / "out").rglob("*") if one.is_file()}
@@ -516,11 +546,11 @@ def test_files_of_the_user_are_never_touched(tmp_path, monkeypatch, fresh):
         assert (strange / name).read_text() == "precious"
     out = tmp_path / "out"
     with monkeypatch.context() as context:
-        context.setattr(pipeline, "assembled", interrupted)
+        context.setattr(work, "assembled", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(out, epochs=1)
     names = ("README.md", "tables/mine.csv", "states/mine.txt", "cells/mine.txt")
-    mine = [*(out / name for name in names), entry_of(out, "dot-none-10.0-0") / "mine.txt"]
+    mine = [*(out / name for name in names), entry_of(out, 10.0) / "mine.txt"]
     for path in mine:
         path.parent.mkdir(exist_ok=True)
         path.write_text("precious")
@@ -540,7 +570,7 @@ def test_workers_import_nothing_from_the_working_folder(tmp_path, monkeypatch):
     assert not Path("ran").exists()
     monkeypatch.undo()
     run(tmp_path / "alone", scales=(1.0, 10.0), epochs=1)
-    assert table_bytes(tmp_path / done.study.folder) == table_bytes(tmp_path / "alone")
+    assert table_bytes(tmp_path / done.folder) == table_bytes(tmp_path / "alone")
 
 
 def test_tables_do_not_depend_on_how_many_threads_multiply(tmp_path):
@@ -575,37 +605,16 @@ def test_numbered_texts_go_through_files(tmp_path):
 # workers
 
 
-@pytest.fixture
-def small() -> SimpleNamespace:
-    """Two cells and their texts, as the grid hands them to its workers."""
-    tokens = [["good", "a"], ["bad", "b"]] * 10
-    bags, codes = bagged(tokens, vocabulary_of(tokens)), np.array([1, 0] * 10)
-    data = Data(("down", "up"), dict.fromkeys(grid.PARTS, bags), dict.fromkeys(grid.PARTS, codes), {}, {})
-    cells = [Cell("dot", "none", scale, 0) for scale in (1.0, 10.0)]
-    settings = pipeline._settings({"dim": 2, "epochs": 3})
-    return SimpleNamespace(data=data, cells=cells, options=dict.fromkeys(cells, settings))
-
-
-def grid_of(small: SimpleNamespace, folder: Path, workers: int = 2) -> dict[Cell, grid.Fitted]:
-    states = States(folder)
-    return run_grid(states, lambda: small.data, "texts", small.options, workers, lambda *_: None)
-
-
-WILD = {"optimizer": "sgd", "learning_rate": 1e30, "dropout": 0.0, "epochs": 9}
-LONG = {"epochs": 10_000_000}
-
-
-def with_options(small: SimpleNamespace, *changes: dict[str, object]) -> SimpleNamespace:
-    """The same cells, each with its own change of options."""
-    options = {cell: {**small.options[cell], **change} for cell, change in zip(small.cells, changes, strict=True)}
-    return SimpleNamespace(data=small.data, cells=small.cells, options=options)
+TWO = {"models": ("dot+none", "dot+affine"), "epochs": 3, "dim": 2}
+LONG = ("none.epochs=10000000", "none.patience=none")
+WILD = ("affine.optimizer=sgd", "affine.learning_rate=1e30", "affine.dropout=0", "affine.epochs=9")
 
 
 @pytest.mark.slow
-def test_what_goes_wrong_in_a_worker_is_said_and_stops_all(tmp_path, small):
+def test_what_goes_wrong_in_a_worker_is_said_and_stops_all(tmp_path):
     began = time.monotonic()
     with pytest.raises(AttlasError, match="smaller learning rate"):
-        grid_of(with_options(small, LONG, WILD), tmp_path)
+        run(tmp_path / "out", **TWO, by_encoder=(*LONG, *WILD), workers=2)
     assert time.monotonic() - began < 120  # not only when the other is done, too
     assert not psutil_workers(os.getpid())
 
@@ -621,50 +630,58 @@ def psutil_workers(pid: int) -> list[psutil.Process]:
 
 
 @pytest.mark.slow
-def test_with_a_worker_killed_it_resumes_to_the_same(tmp_path, small):
-    out = tmp_path / "out"
-    whole = grid_of(small, tmp_path / "whole", 1)
-    longer = with_options(small, {}, LONG)
-    key = grid._job(small.cells[1], small.options[small.cells[1]], "texts", True)["key"]
+def test_with_a_worker_killed_what_was_done_stays(tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
 
-    def kill() -> None:  # the one that trains the long cell, and as if it had written half of the other
-        while not list(out.glob("*/cell.json")):
+    def kill() -> None:  # while the long cell is trained
+        while not list(cache.glob(f"[!.]*/{ROW}")):
             time.sleep(0.01)
-        for folder in (out / ".attlas-abcdefgh.tmp", out / key):
-            folder.mkdir()
-            (folder / "cell.json").write_text("{")
         for process in psutil_workers(os.getpid()):
             process.kill()
 
     killer = threading.Thread(target=kill)
     killer.start()
     with pytest.raises(StudyError, match=r"a worker ended \(exit code -9\) .*dot-none-10.*run the same command again"):
-        grid_of(longer, out)
+        run(tmp_path / "long", **TWO, by_encoder=LONG, workers=2, cache=cache)
     killer.join()
-    for cell, found in grid_of(small, out, 1).items():
-        assert json.dumps(found.row) == json.dumps(whole[cell].row)
-        assert json.dumps(found.tables) == json.dumps(whole[cell].tables)
-        pd.testing.assert_frame_equal(found.tokens, whole[cell].tokens)
+    fits = counted_fits(monkeypatch)
+    run(tmp_path / "out", **TWO, cache=cache)
+    assert [cell.encoder for cell in fits] == ["none"]
+    run(tmp_path / "alone", **TWO)
+    assert table_bytes(tmp_path / "out") == table_bytes(tmp_path / "alone")
 
 
-def test_a_worker_knows_nothing_but_its_job(tmp_path, small):
-    states = States(tmp_path)
-    with states.make("data") as folder:
-        small.data.write(folder)
-    for cell in small.cells:
-        job = {**grid._job(cell, small.options[cell], "texts", True), "states": str(tmp_path), "data": "data"}
-        grid.fit_alone(json.loads(json.dumps(job)))
-        found = grid.written(states, job["key"])
-        assert found is not None
-        assert found.row["scale"] == cell.scale
-    assert grid.written(states, "another key") is None
+def test_a_worker_knows_nothing_but_its_job(tmp_path):
+    tokens = [["good", "a"], ["bad", "b"]] * 10
+    bags, codes = bagged(tokens, vocabulary_of(tokens)), np.array([1, 0] * 10)
+    data = Data(("down", "up"), dict.fromkeys(grid.PARTS, bags), dict.fromkeys(grid.PARTS, codes), {}, {})
+    (tmp_path / "texts").mkdir()
+    data.write(tmp_path / "texts")
+    settings = Dynamics(train=[], dim=2, epochs=3).settings()
+    for cell in (Cell("dot", "none", scale, 0) for scale in (1.0, 10.0)):
+        job = json.loads(json.dumps(grid.job_of(cell, settings, detailed=True)))
+        found = grid.fit_job(job, "texts", str(tmp_path))
+        assert found["row"]["scale"].item() == cell.scale
+        assert grid.job_name(job) == cell.name
+        for name, frame in grid.fit_cell(cell, data, settings, detailed=True).items():
+            pd.testing.assert_frame_equal(found[name], frame)
+
+
+def test_vectors_of_frozen_encoders_are_mapped_into_memory(tmp_path):
+    rows = {"vectors": np.ones((7, 4), dtype=np.float32)}
+    bags = {part: Bags(np.arange(6), starts_of(np.array([2, 4])), tuple("abcdef")) for part in grid.PARTS}
+    Data(("a", "b"), bags, dict.fromkeys(grid.PARTS, np.arange(2)), rows, rows).write(tmp_path)
+    again = Data.read(tmp_path)
+    assert all(isinstance(one, np.memmap) for one in (*again.rows.values(), *again.states.values()))
+    assert not isinstance(again.bags["train"].ids, np.memmap)
 
 
 @pytest.mark.slow
-def test_with_workers_the_bar_goes_forward_cell_by_cell(tmp_path, small):
+def test_with_workers_the_bar_goes_forward_cell_by_cell(tmp_path, monkeypatch):
     heard: list[tuple[int, int]] = []
-    run_grid(States(tmp_path), lambda: small.data, "texts", small.options, 2, lambda *one: heard.append(one))
-    assert heard == [(0, 6), (3, 6), (6, 6)]
+    monkeypatch.setattr(workspace, "progress_bar", lambda *_, **__: Heard(heard))
+    run(tmp_path / "out", **TWO, workers=2)
+    assert heard == [(0, 2), (1, 2), (2, 2)]
 
 
 @pytest.mark.parametrize("workers", [0, -1])
@@ -707,7 +724,7 @@ def test_killed_among_its_workers_it_resumes_to_the_same_bytes_as_one_alone(home
     shown = json.loads(said)
     assert {key: shown[key] for key in home.done.result} == home.done.result
     assert shown["study"] == str(out)
-    assert error.splitlines()[1:] == []  # one line says what is begun; no warnings of workers
+    assert [line[:13] for line in error.splitlines()] == ["Dynamics 1/2:", "Dynamics 2/2:"]  # no warnings of workers
 
 
 def test_interrupted_it_says_how_to_go_on(home, tmp_path, attlas_start: Start):
@@ -806,17 +823,19 @@ def test_mistakes_are_one_line_and_exit_code_two(command, tmp_path, home):
         "no column 'review'": (*on, "--text", "review"),
         "dev has labels.*sideways": ("--train", train, "--dev", "three.csv", "--test", test),
         "test has labels.*sideways": ("--train", train, "--dev", dev, "--test", "three.csv"),
-        "lambda.* 0.0": (*on, "--scales", "1,0"),
-        "lambda.*-1.0": (*on, "--scales", "-1"),
-        "lambda.*nan": (*on, "--scales", "nan"),
-        "lambda.*inf": (*on, "--scales", "inf"),
-        "'ten'": (*on, "--scales", "1,ten"),
-        "grid is empty": (*on, "--scales", ","),
-        "encoder is 'gru'.*lstm": (*on, "--encoders", "none,gru"),
+        "scales is '1,0'; it must be .* above 0": (*on, "--scales", "1,0"),
+        "scales is '-1'": (*on, "--scales", "-1"),
+        "scales is 'nan'": (*on, "--scales", "nan"),
+        "scales is 'inf'": (*on, "--scales", "inf"),
+        "ten": (*on, "--scales", "1,ten"),
+        "scales is ','": (*on, "--scales", ","),
+        "models is 'dot'.*additive\\+none": (*on, "--models", "dot"),
+        "by_encoder has 'lstm'": (*on, "--by-encoder", "lstm"),
+        "encoders is 'none,gru'.*lstm": (*on, "--encoders", "none,gru"),
         "attention is 'dots'.*additive": (*on, "--attention", "dots"),
         "optimizer": (*on, "--optimizer", "rmsprop"),
         "rule": (*on, "--rule", "mine"),
-        "tokenize is 'letters'|tokens is 'letters'": (*on, "--tokens", "letters"),
+        "tokenize is 'letters'": (*on, "--tokens", "letters"),
         "epochs": (*on, "--epochs", 0),
         "dim": (*on, "--dim", 0),
         "batch.size": (*on, "--batch-size", 0),

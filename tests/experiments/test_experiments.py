@@ -6,18 +6,21 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import attlas
 from attlas.core.text import Text
 from attlas.corpora import Corpus
-from attlas.experiments.run import identity_of, run
+from attlas.experiments.cache import Cache
+from attlas.experiments.run import identity_of, input_files, run
 from attlas.experiments.workspace import Workspace
 from attlas.measures.entropy import Entropy
 from attlas.studies.folder import Folder
@@ -59,6 +62,13 @@ def rated() -> list[Text]:
 
 def toy(**options: object) -> Toy:
     return Toy(**{"texts": list(TEXTS), "model": model(), **options})  # type: ignore[arg-type]
+
+
+@cache
+def reviews() -> tuple[Text, ...]:
+    words = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "the", "dog", "it", "was", "very"]
+    rows = [" ".join([*words[n % 7 :], ("good", "bad")[n % 2]]) for n in range(40)]
+    return tuple(Text(str(n), row, ("up", "down")[n % 2]) for n, row in enumerate(rows))
 
 
 CASES = {
@@ -196,6 +206,70 @@ CASES = {
         {"model": model(1), "length": 700, "window": 16, "skip": 1},
         {"length": 0, "window": 7, "skip": -1},
     ),
+    "dynamics": Case(
+        lambda: attlas.Dynamics(
+            train=list(reviews()[:20]),
+            dev=list(reviews()[20:30]),
+            test=list(reviews()[30:]),
+            model=model(),
+            vectors={"cat": [1.0, 2.0], "dog": [2.0, 3.0]},
+            models=("dot+vectors", "additive+model"),
+            scales=(10,),
+            epochs=1,
+        ),
+        {
+            "train": list(reviews()[:19]),
+            "dev": list(reviews()[20:29]),
+            "test": list(reviews()[31:]),
+            "model": model(1),
+            "vectors": {"cat": [1.0, 2.0], "dog": [2.0, 4.0]},
+            "scales": (1, 10),
+            "encoders": ("affine",),
+            "attention": ("additive",),
+            "models": ("dot+model", "dot+vectors"),
+            "seeds": 2,
+            "seed": 1,
+            "tokenize": "blanks",
+            "min_count": 2,
+            "epochs": 2,
+            "patience": None,
+            "dim": 7,
+            "dropout": 0.1,
+            "l2": 0.2,
+            "vw_penalty": 0.1,
+            "optimizer": "sgd",
+            "learning_rate": 0.5,
+            "lr_decay": 0.5,
+            "batch_size": 7,
+            "init": 0.5,
+            "record": 5,
+            "rule": "paper",
+            "by_encoder": ("model.l2=1",),
+        },
+        {
+            "scales": (0,),
+            "encoders": ("gru",),
+            "attention": ("dots",),
+            "models": ("dot",),
+            "seeds": 0,
+            "seed": -1,
+            "tokenize": "letters",
+            "min_count": 0,
+            "epochs": 0,
+            "patience": 0,
+            "dim": 0,
+            "dropout": 1,
+            "l2": -1,
+            "vw_penalty": -1,
+            "optimizer": "rmsprop",
+            "learning_rate": 0,
+            "lr_decay": -1,
+            "batch_size": 0,
+            "init": -1,
+            "record": 0,
+            "rule": "mine",
+        },
+    ),
 }
 
 
@@ -261,6 +335,41 @@ def test_a_cache_is_shared_by_experiments(tmp_path: Path) -> None:
     assert len(toy_work.CALLS) == 3
     run(toy(draws=9), tmp_path / "c", cache=tmp_path / "cache", progress=False)
     assert sorted(toy_work.CALLS[3:]) == ["scaled 1.0", "scaled 10.0"]
+
+
+def test_a_cache_keeps_frames_by_name(tmp_path: Path) -> None:
+    frames = {
+        "row": pd.DataFrame({"name": ["a"], "n": [1], "score": [float("nan")]}),
+        "empty": pd.DataFrame({"score": pd.Series([], dtype="float64")}),
+    }
+    kept = Cache(tmp_path).keep("key", frames)
+    found = Cache(tmp_path).find("key")
+    assert list(kept) == list(found) == ["empty", "row"]
+    for name, frame in frames.items():
+        pd.testing.assert_frame_equal(found[name], frame)
+    with pytest.raises(StudyError, match="mapping of DataFrames"):
+        Cache(tmp_path).keep("other", {"a/b": frames["row"]})
+
+
+def test_one_worker_is_the_thread_that_asks(tmp_path: Path) -> None:
+    work = Workspace(Folder(tmp_path, "toy"), workers=1, progress=False)
+    assert work.map(thread_of, [1, 2]) == [threading.get_ident()] * 2
+
+
+def thread_of(_: int) -> int:
+    return threading.get_ident()
+
+
+def test_a_file_or_a_model_is_known_by_its_files(tmp_path: Path) -> None:
+    def files(vectors: object) -> str | None:
+        grid = attlas.Dynamics(train=list(reviews()), encoders=("vectors",), vectors=vectors)
+        return input_files(grid.completed()).get("vectors")
+
+    (tmp_path / "vectors.txt").write_text("cat 1 2\n")
+    model().save(tmp_path / "m")
+    assert None not in (files("vectors.txt"), files("m"), files(None))
+    assert files(None) == files("all-MiniLM-L6-v2") != files("embedded:long")
+    assert files("an/id-on-the-hub") is files({"cat": [1.0]}) is files(model()) is None
 
 
 def test_what_changed_is_named(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pandas as pd
 import pytest
 
 import attlas
-from attlas.dynamics import run_dynamics
 from attlas.relations.candidates import gold_cases, related_texts
 from attlas.relations.vectors import gather
 from attlas.testing import tiny
@@ -81,12 +79,13 @@ def test_a_damaged_file_of_a_finished_experiment_is_noticed(name: str, how: str)
 
 def grid(out: str) -> pd.DataFrame:
     texts = labelled_rows(60)
-    options: dict[str, Any] = {"scales": (1.0, 10.0), "epochs": 1, "dim": 8, "workers": 1, **QUIET}
-    return run_dynamics(texts[:40], texts[40:50], texts[50:], out, **options).study.table("dynamics")
+    parts = {"train": texts[:40], "dev": texts[40:50], "test": texts[50:]}
+    cells = attlas.Dynamics(**parts, scales=(1.0, 10.0), epochs=1, dim=8)
+    return attlas.run(cells, out, workers=1, **QUIET).table("dynamics")
 
 
 def finished_cells() -> list[Path]:
-    return [*Path("out/states").glob("[!.]*/cell.json")]
+    return [*Path("out/states").glob("[!.]*/frame-row.parquet")]
 
 
 def test_a_changed_cell_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +93,9 @@ def test_a_changed_cell_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt), interrupted(monkeypatch, lambda: bool(finished_cells()), *MOVING):
         grid("out")
     (cell,) = finished_cells()
-    cell.write_text(re.sub(r'("accuracy": )[\d.]+', r"\g<1>9.0", before := cell.read_text()))
-    premise(cell.read_text() != before, "the cell has not changed")
+    before = cell.read_bytes()
+    pd.read_parquet(cell).assign(accuracy=9.0).to_parquet(cell)
+    premise(cell.read_bytes() != before, "the cell has not changed")
     refused_or(true, lambda: grid("out"))
 
 

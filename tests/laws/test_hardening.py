@@ -23,7 +23,6 @@ import transformers
 
 import attlas
 from attlas.core.text import Text
-from attlas.dynamics.pipeline import run_dynamics
 from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 from tests.attacks import (
@@ -196,8 +195,8 @@ def test_damaged_states_are_never_used(suffix: str, how: str, tmp_path: Path, mo
 
 
 def run_grid(folder: Path) -> Any:
-    parts = reviews(20), reviews(8, 1), reviews(8, 2)
-    return run_dynamics(*parts, folder, epochs=1, dim=2, workers=1, **QUIET)
+    parts = {"train": reviews(20), "dev": reviews(8, 1), "test": reviews(8, 2)}
+    return attlas.run(attlas.Dynamics(**parts, scales=(10.0,), epochs=1, dim=2), folder, workers=1, **QUIET)
 
 
 @pytest.mark.parametrize("how", DAMAGE)

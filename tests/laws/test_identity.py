@@ -17,7 +17,6 @@ import pytest
 import attlas
 from attlas.core.annotations import COREFERENCE, Coreference, Mention
 from attlas.core.text import Text
-from attlas.dynamics import AttentionClassifier, run_dynamics
 from attlas.experiments.experiment import Experiment
 from attlas.relations.candidates import related_texts
 from attlas.relations.extractor import RelationExtractor
@@ -122,8 +121,6 @@ def runs(kind: type[Experiment]) -> Callable[..., object]:
     return function
 
 
-BEHIND_DYNAMICS = [*inspect.signature(AttentionClassifier).parameters]
-
 CASES = {
     "study": Case(
         attlas.study, lambda: {"model": bert(), "texts": list(labelled()), "measures": "entropy"},
@@ -153,13 +150,14 @@ CASES = {
         {"features": ["templates"], "thresholds": (0.1, 0.2), "controls": False, "seed": 1}, ["train", "dev", "test"], ["model", "frozen"],
     ),
     "dynamics": Case(
-        run_dynamics, lambda: {"train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "encoders": ["none", "vectors", "model"], "vectors": {"cat": [1.0, 2.0], "dog": [2.0, 3.0]}, "model": bert()},
+        lambda progress, **options: attlas.run(attlas.Dynamics(**options), progress=progress),
+        lambda: {"train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "encoders": ["none", "vectors", "model"], "vectors": {"cat": [1.0, 2.0], "dog": [2.0, 3.0]}, "model": bert()},
         {
-            "scales": [1.0], "encoders": ["none"], "attention": ["additive"], "models": [("dot", "none")], "seeds": 2, "seed": 1, "vectors": {"dog": [1.0, 2.0], "cat": [2.0, 3.0]},
-            "published": {("dot", "none", 10.0): 0.5}, "tokenize": "blanks", "by_encoder": {"none": {"epochs": 3}}, "dim": 7, "dropout": 0.1, "l2": 0.2, "vw_penalty": 0.1, "optimizer": "sgd",
+            "scales": [1.0], "encoders": ["none"], "attention": ["additive"], "models": ["dot+none"], "seeds": 2, "seed": 1, "vectors": {"dog": [1.0, 2.0], "cat": [2.0, 3.0]},
+            "tokenize": "blanks", "by_encoder": ["none.epochs=3"], "dim": 7, "dropout": 0.1, "l2": 0.2, "vw_penalty": 0.1, "optimizer": "sgd",
             "learning_rate": 0.5, "lr_decay": 0.5, "epochs": 3, "batch_size": 7, "patience": 2, "init": 0.5, "min_count": 2, "record": 5, "rule": "paper",
         },
-        ["train", "dev", "test"], more=[name for name in BEHIND_DYNAMICS if name not in ("attention", "encoder", "scale", "source")],
+        ["train", "dev", "test"], more=[*inspect.signature(attlas.Dynamics).parameters],
     ),
     "finetune": Case(
         runs(attlas.Finetune), lambda: {"texts": list(labelled()[:30]), "dev": list(labelled()[30:]), "model": classifier(), "hold_out": 0.2},

@@ -28,7 +28,7 @@ from attlas.core.measure import Measure
 from attlas.core.states import State, Sums
 from attlas.core.text import Text
 from attlas.corpora.synthetic import synthetic
-from attlas.dynamics import AttentionClassifier, run_dynamics
+from attlas.dynamics import AttentionClassifier
 from attlas.models.vectors import GloveVectors, ModelVectors
 from attlas.papers import betti, dynamics as recipe, longformer
 from attlas.relations import RelationExtractor
@@ -447,12 +447,15 @@ def test_fresh_fine_tuning_that_was_stopped_while_clearing_can_be_run_again(monk
 # --- dynamics
 
 
+def classifiers(texts: list[Text], out: str | None, **options: Any) -> attlas.Study:
+    """The grid of one classifier."""
+    parts = {"train": texts[:40], "dev": texts[40:50], "test": texts[50:]}
+    grid = attlas.Dynamics(**parts, **{"scales": (10.0,), "epochs": 1, **options})
+    return attlas.run(grid, out, workers=1, **QUIET)
+
+
 def cells(texts: list[Text], out: str | None = None, **options: Any) -> pd.DataFrame:
-    """The grid of one classifier: its table without times."""
-    with tempfile.TemporaryDirectory() as other:
-        parts = texts[:40], texts[40:50], texts[50:]
-        how = {"epochs": 1, "dim": 8, "workers": 1, **QUIET, **options}
-        return run_dynamics(*parts, other if out is None else out, **how).study.table("dynamics")
+    return classifiers(texts, out, dim=8, **options).table("dynamics")
 
 
 def test_dynamics_sees_the_words_of_texts() -> None:
@@ -469,25 +472,12 @@ def test_dynamics_sees_the_words_of_texts() -> None:
 @pytest.mark.parametrize("part", OTHERS)
 def test_dynamics_sees_all_of_the_frozen_model(part: str) -> None:
     def separations(model: attlas.Model, out: str) -> dict[str, Any]:
-        texts = labelled_rows(60)
-        options = {"encoders": ("model",), "model": model, "epochs": 1, "workers": 1, **QUIET}
-        study = run_dynamics(texts[:40], texts[40:50], texts[50:], out, **options).study
+        study = classifiers(labelled_rows(60), out, encoders=("model",), model=model)
         return {"truncated": study.manifest["counts"]["truncated"], "tokens": study.table("dynamics_tokens")}
 
     old = separations(tiny("bert"), "out")
     premise(OTHERS[part]().weights_sha256() == tiny("bert").weights_sha256(), "the weights differ")
     refused_or(separations(OTHERS[part](), "other"), lambda: separations(OTHERS[part](), "out"), old=old)
-
-
-def test_dynamics_sees_published_numbers() -> None:
-    def columns(**options: Any) -> bool:
-        texts = labelled_rows(60)
-        options |= {"epochs": 1, "dim": 8, "workers": 1, **QUIET}
-        done = run_dynamics(texts[:40], texts[40:50], texts[50:], "out", **options)
-        return "published" in done.study.table("dynamics_summary")
-
-    premise(not columns(), "there are published numbers already")
-    refused_or(True, lambda: columns(published={("dot", "none", 10.0): 0.8}))
 
 
 def write_vectors(path: str, words: tuple[str, ...]) -> str:

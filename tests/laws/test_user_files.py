@@ -22,7 +22,6 @@ import pytest
 import attlas
 from attlas.core.text import Text
 from attlas.dynamics import AttentionClassifier
-from attlas.dynamics.pipeline import run_dynamics
 from attlas.models.vectors import ModelVectors
 from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.relations import RelationExtractor
@@ -100,8 +99,13 @@ def run_topology(out: Path, fresh: bool) -> object:
 
 
 def run_grid(out: Path, fresh: bool) -> object:
-    parts = reviews(20), reviews(8, 1), reviews(8, 2)
-    return run_dynamics(*parts, out, epochs=1, dim=2, workers=1, fresh=fresh, **QUIET)
+    return classifiers(20, out, fresh)
+
+
+def classifiers(count: int, out: Path, fresh: bool) -> object:
+    parts = {"train": reviews(count), "dev": reviews(8, 1), "test": reviews(8, 2)}
+    grid = attlas.Dynamics(**parts, scales=(10.0,), epochs=1, dim=2)
+    return attlas.run(grid, out, workers=1, fresh=fresh, **QUIET)
 
 
 def run_finetune(out: Path, fresh: bool) -> object:
@@ -387,8 +391,7 @@ def other_topology(out: Path) -> object:
 
 
 def other_grid(out: Path) -> object:
-    parts = reviews(24), reviews(8, 1), reviews(8, 2)
-    return run_dynamics(*parts, out, epochs=1, dim=2, workers=1, fresh=True, **QUIET)
+    return classifiers(24, out, fresh=True)
 
 
 def other_finetune(out: Path) -> object:

@@ -62,6 +62,13 @@ def test_every_part_is_run_and_all_cells_stand_beside_the_published(root: Path, 
     for name in ("sst", "news2"):
         cells = done.to_dict()["ours"][name]["cells"]
         assert len(cells) == 28
+        known = {(cell["attention"], cell["encoder"], cell["scale"]): cell["published"] for cell in cells}
+        assert known == dynamics.published_of(name)
+        grid = Study.open(tmp_path / "parts" / name)
+        assert "published" not in grid.table("dynamics_summary")
+        compared = dynamics.with_published(grid, known)
+        assert compared.table("dynamics_summary")["published"].tolist() == [*known.values()]
+        assert compared.holding("dynamics").manifest == grid.manifest
         for known in PUBLISHED[name].values():
             assert all(f"({one:.1f})" in text for one in known)
     assert text.count("Mean absolute difference from published") == 3  # of each, and of both

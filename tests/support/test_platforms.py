@@ -54,15 +54,15 @@ import multiprocessing, sys
 multiprocessing.set_start_method("spawn")
 import attlas
 from attlas.core.text import Text
-from attlas.dynamics import run_dynamics
 from attlas.testing import tiny
 
 study = attlas.study(tiny("bert"), ["a cat sat", "a dog"], "entropy", "study", workers=2, progress=False)
 texts = [Text(str(n), f"a {('bad', 'good')[n % 2]} film", label=str(n % 2)) for n in range(40)]
-parts = texts[:20], texts[20:30], texts[30:]
+parts = {"train": texts[:20], "dev": texts[20:30], "test": texts[30:]}
 for workers in (1, 2):
-    grid = run_dynamics(*parts, f"grid{workers}", scales=(1.0, 10.0), dim=2, epochs=1, workers=workers, progress=False)
-print(len(study.table("texts")), len(grid.study.table("dynamics")), multiprocessing.get_start_method())
+    classifiers = attlas.Dynamics(**parts, scales=(1.0, 10.0), dim=2, epochs=1)
+    grid = attlas.run(classifiers, f"grid{workers}", workers=workers, progress=False)
+print(len(study.table("texts")), len(grid.table("dynamics")), multiprocessing.get_start_method())
 """
 
 

@@ -4,7 +4,6 @@ from attlas.cli.main import main
 
 # isort: split
 from attlas.cli import (  # their verbs register themselves, after the first ones
-    dynamics,
     relations,
     reproduce,
     topology,
@@ -14,4 +13,4 @@ from attlas.cli.subjects import add_verbs
 
 add_verbs()
 
-__all__ = ["dynamics", "main", "relations", "reproduce", "topology", "tour"]
+__all__ = ["main", "relations", "reproduce", "topology", "tour"]

@@ -57,7 +57,7 @@ def _of_fields(experiment: type[Experiment]) -> list[inspect.Parameter]:
         flags = about[one.name].flags or (_flag(one.name, one.default),)
         option = typer.Option(*flags, help=help_of(about[one.name]))
         kind = _shell_type(about[one.name], hints[one.name], one.default)
-        default = inspect.Parameter.empty if one.default is MISSING else _shell_value(one.default)
+        default = inspect.Parameter.empty if one.default is MISSING else shell_value(one.default)
         out.append(_parameter(one.name, Annotated[kind, option], default))
     return out
 
@@ -87,5 +87,6 @@ def _shell_type(about: Given | Option, hint: Any, default: Any) -> Any:
     return hint if plain else str | None if default is None else str
 
 
-def _shell_value(default: Any) -> Any:
+def shell_value(default: Any) -> Any:
+    """A default as the shell has it: a list is one string."""
     return ",".join(map(str, default)) if isinstance(default, tuple) else default

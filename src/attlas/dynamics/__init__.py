@@ -1,5 +1,20 @@
-"""Dynamics: how attention comes to be interpretable, in small classifiers trained from scratch."""
+"""How does attention come to be interpretable, in small classifiers trained from scratch?"""
 
 import lazy_loader
 
+from attlas.support.subject import Subject
+
+SUBJECT = Subject(
+    name="dynamics",
+    package=__name__,
+    experiments={"Dynamics": "experiment"},
+    verb="dynamics",
+    tour={
+        "Dynamics": {
+            "train": "synthetic:texts=1200",
+            "models": ("dot+none", "dot+lstm", "additive+none"),
+            "epochs": 12,
+        }
+    },
+)
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

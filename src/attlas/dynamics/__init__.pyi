@@ -5,5 +5,4 @@ from .flow import (
     check_flow as check_flow,
     flow_terms as flow_terms,
 )
-from .pipeline import run_dynamics as run_dynamics
 from .scores import separation as separation, token_kinds as token_kinds

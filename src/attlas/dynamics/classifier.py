@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from attlas.core.text import Text
 from attlas.corpora.splits import check_labels_known, label_codes, ordered_labels, split_indices
+from attlas.dynamics.experiment import ATTENTION, ENCODERS, FROZEN, OPTIMIZERS, RULES
 from attlas.dynamics.flow import Parameters, check_flow, flow_terms
-from attlas.dynamics.layers import ATTENTION, ENCODERS, FROZEN, Network, Shape
+from attlas.dynamics.layers import Network, Shape
 from attlas.dynamics.ragged import TOKENIZERS, Bags, Numbers, Tokenizer, bagged, tokens_of, vocabulary_of
-from attlas.dynamics.scores import RULES, interpretability, kind_means, token_kinds, token_table
-from attlas.dynamics.training import OPTIMIZERS, Moment, Settings, Table, train
+from attlas.dynamics.scores import interpretability, kind_means, token_kinds, token_table
+from attlas.dynamics.training import Moment, Settings, Table, train
 from attlas.support.errors import AttlasError, CorpusError, MeasureError
 from attlas.support.machine import one_thread
 from attlas.support.progress import progress_bar
@@ -133,9 +134,14 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
 
     def fit_bags(
-        self, bags: Bags, codes: Numbers, dev: tuple[Bags, Numbers] | None = None, tell: Callable[[int, int], None] | None = None, classes: Sequence[str] | None = None, rows: Floats | None = None
-    ) -> AttentionClassifier:  # fmt: skip
-        """Learn from texts that are numbered already; `tell` hears how many epochs are done, of how many; `rows` are the vectors of words if they are known already."""
+        self,
+        bags: Bags,
+        codes: Numbers,
+        dev: tuple[Bags, Numbers] | None = None,
+        classes: Sequence[str] | None = None,
+        rows: Floats | None = None,
+    ) -> AttentionClassifier:
+        """Learn from texts that are numbered already; `rows` are the vectors of words if known."""
         self.check()
         if classes is not None:
             self.classes_, self.vocabulary_ = np.array(classes), bags.words
@@ -163,9 +169,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         with (
             one_thread(),
-            progress_bar("training", "epochs", False if tell else self.progress) as bar,
+            progress_bar("training", "epochs", self.progress) as report,
         ):
-            report = tell or bar
             before = torch.get_rng_state()
             torch.manual_seed(self.seed)
             try:

@@ -14,11 +14,6 @@ from torch import Tensor, nn
 from attlas.dynamics import kernels, recurrent
 from attlas.dynamics.ragged import Numbers
 
-ATTENTION = ("dot", "additive")
-TRAINED = ("none", "affine", "lstm")  # encoders whose vectors of words are learnt
-FROZEN = ("vectors", "model")  # encoders that are given and stay as they are
-ENCODERS = (*TRAINED, *FROZEN)
-
 
 @dataclass(frozen=True)
 class Shape:

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from attlas.dynamics.experiment import RULES
 from attlas.dynamics.ragged import Bags, Numbers
 from attlas.dynamics.training import Moment
 from attlas.stats.intervals import Ranked, auc
 from attlas.support.errors import MeasureError
 
 Floats = npt.NDArray[Any]
-RULES = ("code", "paper", "balanced")
 RESERVED = ("positive", "negative", "neutral", "")  # kinds that a class of more than two cannot be
 POSITIVE, NEGATIVE, NEUTRAL, OTHER = "positive", "negative", "neutral", ""
 STRONG, EVEN, OFTEN, APART = 0.5, 0.1, 5, 5  # of gamma, of gamma, occurrences, difference of occurrences

@@ -14,12 +14,12 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from attlas.dynamics import kernels
+from attlas.dynamics.experiment import OPTIMIZERS
 from attlas.dynamics.layers import Network
 from attlas.dynamics.ragged import Bags, Numbers
 from attlas.support.errors import MeasureError
 
 Floats = npt.NDArray[Any]
-OPTIMIZERS = {"adagrad": 0.02, "sgd": 0.1, "adam": 0.001}  # each with the learning rate that serves if none is given
 EVALUATED = 20_000  # tokens of texts that are read at a time where a text must be read whole
 
 

@@ -14,7 +14,7 @@ from attlas.studies.folder import States
 from attlas.support.errors import StudyError
 from attlas.support.files import write_json
 
-VALUE, ARRAYS, FRAME = "value.json", "arrays.npz", "frame.parquet"
+VALUE, ARRAYS, FRAME, FRAMES = "value.json", "arrays.npz", "frame.parquet", "frame-{}.parquet"
 MARK = "array "  # before the names of arrays, some of which numpy would take for options
 
 
@@ -43,9 +43,12 @@ MISSING = object()
 
 
 def write_value(folder: Path, value: Any) -> None:
-    """Write a frame, arrays by name, or a plain value into a folder."""
+    """Write a frame, frames or arrays by name, or a plain value into a folder."""
     if isinstance(value, pd.DataFrame):
         value.to_parquet(folder / FRAME)
+    elif isinstance(value, Mapping) and value and _are_frames(value):
+        for name, frame in value.items():
+            frame.to_parquet(folder / FRAMES.format(name))
     elif isinstance(value, Mapping) and value and _are_arrays(value):
         np.savez(folder / ARRAYS, **{f"{MARK}{name}": one for name, one in value.items()})
     else:
@@ -54,19 +57,30 @@ def write_value(folder: Path, value: Any) -> None:
         except (TypeError, ValueError) as error:
             raise StudyError(
                 f"a {type(value).__name__} cannot be kept ({error}); give back a DataFrame, a "
-                "mapping of arrays, or plain JSON"
+                "mapping of DataFrames or of arrays, or plain JSON"
             ) from error
         write_json(folder / VALUE, {"value": value})
 
 
 def read_value(folder: Path) -> Any:
-    """Read what `write_value` wrote."""
+    """Read what `write_value` wrote; frames by name come in the order of their names."""
     if (folder / FRAME).is_file():
         return pd.read_parquet(folder / FRAME)
+    before, after = FRAMES.split("{}")
+    frames = sorted(folder.glob(FRAMES.format("*")))
+    if frames:
+        return {
+            path.name.removeprefix(before).removesuffix(after): pd.read_parquet(path)
+            for path in frames
+        }
     if (folder / ARRAYS).is_file():
         with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
             return {name.removeprefix(MARK): arrays[name] for name in arrays.files}
     return json.loads((folder / VALUE).read_bytes())["value"]
+
+
+def _are_frames(value: Mapping[str, Any]) -> bool:
+    return all(isinstance(one, pd.DataFrame) and name.isidentifier() for name, one in value.items())
 
 
 def _are_arrays(value: Mapping[str, Any]) -> bool:

@@ -27,7 +27,7 @@ from attlas.support.errors import StudyError
 from attlas.support.files import link, write_errors, write_json
 from attlas.support.fingerprint import File, fingerprint, source_digest, versions
 from attlas.support.json import to_json
-from attlas.support.options import FILE, MODEL_OR_NONE, TEXTS, Given, declared
+from attlas.support.options import FILE, FILE_OR_MODEL, MODEL_OR_NONE, TEXTS, Given, declared
 
 if TYPE_CHECKING:
     from attlas.experiments.workspace import Workspace
@@ -216,8 +216,12 @@ def _files(about: Given, value: Any) -> list[Path] | None:
     if about.is_model:
         folder = folder_of(value)
         return None if folder is None else [folder]
-    if about.of == FILE:
-        return [Path(value).expanduser()] if isinstance(value, str | os.PathLike) else None
+    if about.of in (FILE, FILE_OR_MODEL):
+        if not isinstance(value, str | os.PathLike):
+            return None
+        path = Path(value).expanduser()
+        found = path if about.of == FILE or os.path.exists(path) else folder_of(value)
+        return None if found is None else [found]
     return files_of(value)
 
 

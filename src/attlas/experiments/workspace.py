@@ -102,9 +102,14 @@ class Workspace:
         return parts
 
     def key(self, *things: Any) -> str:
-        """The fingerprint of things and of the code that computes; each object is hashed once."""
+        """The fingerprint of things and of the code that computes.
+
+        Models, lists, and whatever has a `digest` (vectors of words) are hashed once per object.
+        """
         parts = [
-            self.identity(one) if isinstance(one, Model | Corpus | list | tuple) else one
+            self.identity(one)
+            if isinstance(one, Model | Corpus | list | tuple) or hasattr(type(one), "digest")
+            else one
             for one in things
         ]
         return fingerprint((parts, source_digest()))
@@ -149,7 +154,8 @@ class Workspace:
     def cached(self, function: Callable[..., Any], *inputs: Any) -> Any:
         """`function(*inputs)`, computed once for these inputs; it gets nothing else.
 
-        The function is one of a module; it returns a DataFrame, a mapping of arrays, or JSON.
+        The function is one of a module; it returns a DataFrame, a mapping of DataFrames
+        or of arrays, or JSON.
         """
         key = self.key("cached", function, *inputs)
         found = self._cache.find(key)
@@ -163,20 +169,21 @@ class Workspace:
         common: Sequence[Any] = (),
         processes: bool = False,
         what: str = "working",
+        name: Callable[[Any], str] = str,
     ) -> list[Any]:
         """`function(job, *common)` for each job, in threads; each result is kept at once.
 
         What all jobs read is `common`; each of it is hashed once. With `processes` jobs and
         `common` are plain values, and the function gets one argument more: the folder of the cache,
-        in which it finds what `files` made by the key that its job names. A killed run loses the
-        jobs under way.
+        in which it finds what `files` made by the key that its job names; `name` names a job whose
+        process ended. A killed run loses the jobs under way.
         """
         each = list(jobs)
         keys = [self.key("cached", function, job, *common) for job in each]
         values = [self._cache.find(key) for key in keys]
         missing = {n: each[n] for n, value in enumerate(values) if value is MISSING}
         read = [*common, str(self._passes.resolve())] if processes else common
-        for number, value in self._each(function, missing, read, len(each), what, processes):
+        for number, value in self._each(function, missing, read, len(each), what, processes, name):
             values[number] = self._cache.keep(keys[number], value)
         return values
 
@@ -212,15 +219,20 @@ class Workspace:
         total: int,
         what: str,
         processes: bool = False,
+        name: Callable[[Any], str] = str,
     ) -> Iterator[tuple[int, Any]]:
         """The number and result of each job as it finishes, of so many in all; one bar for all."""
         models = [one for one in common if isinstance(one, Model)]
         most = self.workers or min([cores(), *(default_workers(one.device) for one in models)])
         workers, numbers, before = min(most, max(1, len(jobs))), list(jobs), total - len(jobs)
-        run = run_in_processes if processes and workers > 1 else _in_threads
+        rest = list(jobs.values())
         with self.progress(what, "jobs") as report:
             report(before, total)
-            finished = run(function, list(jobs.values()), workers, common=common)
+            finished = (
+                run_in_processes(function, rest, workers, name, common)
+                if processes and workers > 1
+                else _in_threads(function, rest, workers, common=common)
+            )
             for done, (number, value) in enumerate(finished, before + 1):
                 yield numbers[number], value
                 report(done, total)
@@ -281,7 +293,14 @@ def _write_entry(
 def _in_threads(
     function: Callable[..., Any], jobs: Sequence[Any], workers: int, *, common: Sequence[Any] = ()
 ) -> Iterator[tuple[int, Any]]:
-    """Each job's number and result, as they finish; the first failure ends all."""
+    """Each job's number and result, as they finish; the first failure ends all.
+
+    One worker is the thread that asks, so that an interrupt ends its job at once.
+    """
+    if workers == 1:
+        with one_thread():
+            yield from ((number, function(job, *common)) for number, job in enumerate(jobs))
+        return
     with (
         one_thread(),
         ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,

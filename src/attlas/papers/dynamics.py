@@ -7,8 +7,8 @@ reviews those of at most 350 tokens (mean length 183, as in the paper) are cut i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ from attlas.corpora.rows import jsonl_rows
 from attlas.corpora.splits import split
 from attlas.corpora.synthetic import synthetic
 from attlas.dynamics.classifier import AttentionClassifier
-from attlas.dynamics.pipeline import SCALES, run_dynamics
+from attlas.dynamics.experiment import Dynamics
 from attlas.dynamics.ragged import words_of
 from attlas.dynamics.scores import least_separation
-from attlas.experiments.derived import Experiment
+from attlas.experiments.run import run
 from attlas.models import load
 from attlas.papers.data import check_chosen, data_folder, existing, fields_of, imdb, sst
 from attlas.papers.parts import Recipe, Reproduced, run_parts
@@ -34,6 +34,7 @@ from attlas.views.report import write_charts
 
 SETS = ("sst", "news1", "imdb", "news2")
 PARTS = (*SETS, "differences", "flow", "penalty", "frozen", "synthetic")
+SCALES = (0.001, 1.0, 10.0, 20.0, 50.0, 100.0, 10000.0)
 MODELS = {("dot", "none"): "DP", ("dot", "lstm"): "DP-L", ("dot", "affine"): "DP-A", ("additive", "none"): "AD"}
 TITLES = {"sst": "SST", "news1": "20News I (hockey against baseball)", "imdb": "IMDB", "news2": "20News II (motorcycles, medicine, guns)"}  # fmt: skip
 PUBLISHED: dict[str, dict[float, tuple[float, float, float, float]]] = {  # test accuracy in %: DP, DP-L, DP-A, AD
@@ -139,15 +140,12 @@ class _Run(Recipe):
         seeds = self.seeds or SEEDS.get(part, SEEDS["sst"])
         return {"seeds": seeds, "model": load() if part == "frozen" else None}
 
-    def _grid(self, name: str, texts: tuple[Any, Any, Any], **how: Any) -> Experiment:
-        """Run one grid and write its report and charts."""
+    def _run(self, name: str, texts: tuple[Any, Any, Any], **how: Any) -> Study:
+        """Run one grid; a finished one is found again."""
         train, dev, test = _named(name, texts)
-        how |= {"say": self.say, **self.options}
-        done = run_dynamics(train, dev, test, self.inside(name), **how)
-        done.study.report(done.study.folder / "report.html")
-        self.add_pictures(*write_charts(done.study, self.picture_folder(name), "png"))
-        self.part.results[name] = done.result
-        return done
+        how["by_encoder"] = _plain(how.get("by_encoder", {}))
+        grid = Dynamics(train=train, dev=dev, test=test, **how)
+        return run(grid, self.inside(name), say=self.say, **self.options)
 
     def sst(self) -> None:
         """Its quarter of Table 2, and what the authors' notebook prints."""
@@ -168,11 +166,17 @@ class _Run(Recipe):
     def _table(self, name: str) -> None:
         """A quarter of Table 2, with the separation of each cell, and the figures that show this data set."""
         seeds = self.seeds or SEEDS[name]
-        done = self._grid(name, texts_of(self.root, name), models=list(MODELS), scales=SCALES, seeds=seeds, published=published_of(name), **(LARGE if name == "imdb" else TRAINED))  # fmt: skip
-        self.part.lines += table_lines(name, done.study)
+        pairs = ["+".join(model) for model in MODELS]
+        how = LARGE if name == "imdb" else TRAINED
+        grid = self._run(name, texts_of(self.root, name), models=pairs, scales=SCALES, seeds=seeds, **how)
+        done = with_published(grid, published_of(name))
+        done.report(done.folder / "report.html")
+        self.add_pictures(*write_charts(done, self.picture_folder(name), "png"))
+        self.part.results[name] = done.result
+        self.part.lines += table_lines(name, done)
         if name == "sst":
             self._as_in_the_notebook(seeds)
-        tokens = done.study.table("dynamics_tokens")
+        tokens = done.table("dynamics_tokens")
         for attention, encoder, scale in _figures(name):
             cell = tokens[(tokens["attention"] == attention) & (tokens["encoder"] == encoder) & (tokens["scale"] == scale)]  # fmt: skip
             title = f"{name}-{attention}-{encoder}-{scale:g}"
@@ -253,16 +257,45 @@ class _Run(Recipe):
     def _rows(self, name: str, texts: tuple[Any, Any, Any], **how: Any) -> pd.DataFrame:
         """A small grid: a row for each classifier."""
         self.say(f"{name}: {', '.join(f'{option} {value}' for option, value in how.items() if option not in ('epochs', 'patience', 'vectors'))}")  # fmt: skip
-        train, dev, test = _named(name, texts)
-        done = run_dynamics(train, dev, test, self.inside(name), seeds=self._seeds, say=self.say, **how, **self.options)  # fmt: skip
+        done = self._run(name, texts, seeds=self._seeds, **how)
         self.part.results[name] = done.result
-        return done.study.table("dynamics")
+        return done.table("dynamics")
 
 
 def _named(name: str, texts: tuple[Any, Any, Any]) -> tuple[Corpus, Corpus, Corpus]:
     """Texts to learn from, to choose by and to score on, as corpora that have a name."""
     one, two, three = (Corpus(TITLES.get(name, name), lambda part=part: part) for part in texts)  # type: ignore[misc]
     return one, two, three
+
+
+def _plain(by_encoder: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Options of some encoders only, as the experiment takes them."""
+    return [f"{encoder}.{name}={value}" for encoder, options in by_encoder.items() for name, value in options.items()]
+
+
+@dataclass(eq=False)
+class Compared(Study):
+    """A finished grid with published accuracies next to its own."""
+
+    published: Mapping[tuple[str, str, float], float] = field(default_factory=dict)
+
+    def table(self, name: str, columns: list[str] | None = None, text: str | None = None) -> pd.DataFrame:
+        frame = super().table(name, columns, text)
+        if name != "dynamics_summary" or columns is not None:
+            return frame
+        cells = frame[["attention", "encoder", "scale"]].itertuples(index=False, name=None)
+        return frame.assign(published=[self.published.get(cell, np.nan) for cell in cells])
+
+
+def with_published(study: Study, published: Mapping[tuple[str, str, float], float]) -> Compared:
+    """The same grid, in whose tables, result and report published accuracies stand."""
+    out = Compared(study.folder, study.manifest, published=published)
+    cells = [
+        {**cell, "published": published.get((cell["attention"], cell["encoder"], cell["scale"]))}
+        for cell in study.result["cells"]
+    ]
+    out.result = {**study.result, "cells": cells}
+    return out
 
 
 def _trained(name: str) -> str:

@@ -61,8 +61,6 @@ INPUTS = {  # what people call an input, where it is not the value of an option
     "vectors": "set of vectors",
     "features": "set of features",
     "thresholds": "set of thresholds",
-    "cells": "grid",
-    "published": "set of published numbers",
 }
 ELSEWHERE = "choose another folder (--out), or delete this one by hand"
 

@@ -32,8 +32,8 @@ def check_convention(convention: str) -> None:
 class Given:
     """An input, known by its content.
 
-    `of` is what it is: `TEXTS`, `MODEL`, `MODEL_OR_NONE` or `FILE`. All but models are opened by
-    `opened_by`, a function in the experiment's package.
+    `of` is what it is: `TEXTS`, `MODEL`, `MODEL_OR_NONE`, `FILE` or `FILE_OR_MODEL`. All but models
+    are opened by `opened_by`, a function in the experiment's package.
     """
 
     help: str
@@ -96,6 +96,7 @@ TEXTS = "texts"  # what `attlas.read` takes; its opener gets the openings of tex
 MODEL = "model"  # opened by `attlas.load`; None is the embedded model
 MODEL_OR_NONE = "model or none"  # the same, but None stays None
 FILE = "file"  # another file or folder, such as word vectors; its opener gets nothing else
+FILE_OR_MODEL = "file or model"  # the same, or a model: also by its name on the Hub, or an object
 
 
 def given(
