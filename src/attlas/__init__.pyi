@@ -17,6 +17,7 @@ from .measures import MEASURES as MEASURES
 from .models import Model as Model, load as load
 from .studies import Study as Study, study as study
 from .syntax.experiment import Syntax as Syntax
+from .topology.experiment import Topology as Topology
 from .views.look import attention as attention
 
 __version__: str

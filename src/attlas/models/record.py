@@ -1,20 +1,18 @@
-"""The record of a fine-tuned model: which model it was made from."""
+"""The record of a fine-tuned model: which model it was made from. Known without torch."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
-from attlas.models.model import Model
 from attlas.models.sources import EMBEDDED
-from attlas.support.files import (
-    read_json,
-)
+from attlas.support.files import read_json
 
 RECORD = "finetune.json"
 
 
-def base_of(folder: str | Path) -> str | None:
+def base_of(folder: str | os.PathLike[str]) -> str | None:
     """Name what a folder that `finetune` wrote was fine-tuned from; None for any other folder."""
     record = read_json(Path(folder).expanduser() / RECORD) or {}
     settings = record.get("settings")
@@ -27,7 +25,7 @@ def base_name(model: Any) -> str | None:
     """A name or folder that loads the model again from anywhere; None for an object."""
     if model is None:
         return EMBEDDED
-    if isinstance(model, Model):
+    if not isinstance(model, str | os.PathLike):
         return None
     folder = Path(model).expanduser()
     return str(folder.resolve()) if folder.is_dir() else str(model)

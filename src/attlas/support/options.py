@@ -214,5 +214,6 @@ def _named(hint: Any) -> str:
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     kind = next(one for one in kinds if one is not type(None))
     if get_origin(kind) is tuple:
-        return f"a list, each {_NAMES.get(get_args(kind)[0], '')}"
+        each = _NAMES.get(get_args(kind)[0])
+        return f"a list, each {each}" if each else "a list"
     return _NAMES.get(kind, "")

@@ -2,4 +2,12 @@
 
 import lazy_loader
 
+from attlas.experiments.subject import Subject
+
+SUBJECT = Subject(
+    name="topology",
+    package=__name__,
+    experiments={"Topology": "experiment"},
+    verb="topology",
+)
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
