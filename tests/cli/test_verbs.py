@@ -14,7 +14,7 @@ import pytest
 
 import attlas
 import attlas.support.errors
-from attlas.cli.verbs import HOW, help_of, verb_of
+from attlas.cli.verbs import HOW, _shell_value, help_of, verb_of
 from attlas.experiments.experiment import Experiment
 from attlas.support.options import declared
 from attlas.testing import tiny
@@ -23,11 +23,14 @@ from tests.conftest import Run
 VERBS: dict[str, type[Experiment]] = {
     "probe syntax": attlas.Syntax,
     "probe coreference": attlas.Coreference,
+    "topology": attlas.Topology,
 }
 KEYS = {
     "probe syntax": {"relations", "overall"},
     "probe coreference": {"heads", "baselines"},
+    "topology": {"mcc", "accuracy", "heads", "controls"},
 }
+REQUIRED = {"topology": {"train": "embedded:messages", "test": "embedded:messages"}}
 EACH = pytest.mark.parametrize("verb", VERBS)
 
 
@@ -42,7 +45,7 @@ def test_options_are_the_fields(verb: str) -> None:
         required = one.default is dataclasses.MISSING
         assert (parameter.default is inspect.Parameter.empty) == required
         if not required:
-            assert parameter.default == one.default
+            assert parameter.default == _shell_value(one.default)
         option = parameter.annotation.__metadata__[0]
         assert option.help == help_of(declared(experiment)[name])
 
@@ -77,8 +80,13 @@ def _wide() -> dict[str, str]:
 
 
 def options_of(verb: str) -> dict[str, Any]:
-    out = {"train": "embedded:sentences", "model": "m"}
-    return {**out, "min_cases": 10} if verb == "probe syntax" else out
+    out = {**required(verb), "model": "m"}
+    more = {"probe syntax": {"min_cases": 10}, "topology": {"thresholds": "0.1,0.25"}}
+    return {**out, **more.get(verb, {})}
+
+
+def required(verb: str) -> dict[str, str]:
+    return REQUIRED.get(verb, {"train": "embedded:sentences"})
 
 
 @EACH
@@ -111,8 +119,9 @@ def _refuse(constant: str) -> None:
 
 @EACH
 def test_a_value_outside_its_domain_is_the_same_line_in_both(verb: str, attlas_command: Run) -> None:
-    said = attlas_command(*verb.split(), "--train", "embedded:sentences", "--seed=-1")
+    flags = [f"--{name}={value}" for name, value in required(verb).items()]
+    said = attlas_command(*verb.split(), *flags, "--seed=-1")
     assert (said.returncode, said.stdout) == (2, "")
     with pytest.raises(attlas.support.errors.AttlasError) as caught:
-        VERBS[verb](train="embedded:sentences", seed=-1)
+        VERBS[verb](**required(verb), seed=-1)
     assert said.stderr == f"attlas: {caught.value}\n"

@@ -42,6 +42,22 @@ def documents() -> tuple[Text, ...]:
     return tuple(documents("embedded:sentences"))[:4]
 
 
+@cache
+def reviews() -> tuple[Text, ...]:
+    words = ("good cat", "bad dog", "good film", "bad mat")
+    return tuple(Text(str(n), f"a {words[n % 4]} {'very ' * n}", "ab"[n % 2]) for n in range(30))
+
+
+@cache
+def head(seed: int = 0) -> attlas.Model:
+    return tiny("bert", "classify", seed, num_hidden_layers=1)
+
+
+def topology(**options: object) -> attlas.Topology:
+    parts = {"train": list(reviews()[:12]), "dev": list(reviews()[12:20]), "test": list(reviews()[20:])}
+    return attlas.Topology(**{**parts, "model": head(), "thresholds": (0.1,), **options})  # type: ignore[arg-type]
+
+
 def toy(**options: object) -> Toy:
     return Toy(**{"texts": list(TEXTS), "model": model(), **options})  # type: ignore[arg-type]
 
@@ -88,6 +104,21 @@ CASES = {
             "seed": 1,
         },
         {"tokens": -1, "seed": -1, "max_length": 2},
+    ),
+    "topology": Case(
+        topology,
+        {
+            "train": list(reviews()[:10]),
+            "dev": list(reviews()[12:18]),
+            "test": list(reviews()[21:]),
+            "model": head(1),
+            "frozen": head(1),
+            "features": ("betti", "templates"),
+            "thresholds": (0.2,),
+            "controls": False,
+            "seed": 1,
+        },
+        {"thresholds": (0,), "seed": -1, "max_length": 2},
     ),
 }
 

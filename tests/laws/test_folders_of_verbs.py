@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+import attlas
 from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import run_dynamics
 from attlas.explain.corpus import explain_corpus
 from attlas.finetune.training import finetune
 from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.syntax.pipeline import probe_syntax
-from attlas.topology.pipeline import experiment
 from attlas.tree.pipeline import probe_tree
 from tests.folders import Stopped, contents, damage, refusal, results, stopping
 from tests.laws.test_identity import bert, chains, classifier, labelled, trees, triples
@@ -32,7 +32,7 @@ VERBS: dict[str, Verb] = {
     "tree": quiet(probe_tree, bert(), list(trees()[:6]), list(trees()[6:9]), workers=1),
     "coreference": quiet(probe_coreference, bert(), list(chains()[:2]), list(chains()[2:]), workers=1),
     "relations fit": quiet(fit_relations, bert(), list(triples()[:16]), list(triples()[16:]), workers=1),
-    "topology": quiet(experiment, classifier(), list(labelled()[:20]), list(labelled()[20:30]), list(labelled()[30:]), frozen=bert(), workers=1),
+    "topology": quiet(attlas.run, attlas.Topology(train=list(labelled()[:20]), dev=list(labelled()[20:30]), test=list(labelled()[30:]), model=classifier(), frozen=bert()), workers=1),
     "dynamics": quiet(run_dynamics, list(labelled()[:20]), list(labelled()[20:30]), list(labelled()[30:]), epochs=2, scales=[1.0, 10.0], workers=1),
     "finetune": quiet(finetune, list(labelled()[:30]), classifier(), dev=list(labelled()[30:]), head_only=True),
 }  # fmt: skip

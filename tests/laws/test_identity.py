@@ -28,9 +28,9 @@ from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.studies.folder import Folder
 from attlas.support.errors import AttlasError
 from attlas.support.fingerprint import fingerprint
+from attlas.support.options import Opening, declared
 from attlas.syntax.pipeline import probe_syntax
 from attlas.testing import tiny
-from attlas.topology.pipeline import experiment
 from attlas.tree.pipeline import probe_tree
 from tests.support.test_fingerprint import CHANGES, changed_texts
 
@@ -113,6 +113,18 @@ class Case:
         return {*inspect.signature(self.function).parameters, *self.more} - HOW
 
 
+def running(experiment: type[attlas.Experiment]) -> Callable[..., attlas.Study]:
+    """A function that runs an experiment; its parameters are the fields that count."""
+
+    def run(out: str, progress: bool, **inputs: Any) -> attlas.Study:
+        return attlas.run(experiment(**inputs), out, progress=progress)
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    names = [name for name, about in declared(experiment).items() if not isinstance(about, Opening)]
+    run.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
+    return run
+
+
 BEHIND_EXPLAIN = [one.name for one in fields(Explanations)]
 BEHIND_DYNAMICS = [*inspect.signature(AttentionClassifier).parameters]
 
@@ -140,7 +152,7 @@ CASES = {
         {"names": "names.json", "convention": "published", "directions": ["h-t"], "parser": "spacy", "interpret": True, "seed": 1}, ["train", "dev"],
     ),
     "topology": Case(
-        experiment, lambda: {"model": classifier(), "train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "out": "x", "frozen": bert()},
+        running(attlas.Topology), lambda: {"model": classifier(), "train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "out": "x", "frozen": bert()},
         {"features": ["templates"], "thresholds": (0.1, 0.2), "controls": False, "seed": 1}, ["train", "dev", "test"], ["model", "frozen"],
     ),
     "dynamics": Case(
