@@ -357,7 +357,7 @@ def test_finetune_then_topology(
     assert "nan" not in told.out
     refused = inside(*command, "--seed", "5")
     assert refused.code == 2
-    assert "topology was made with another value of seed" in refused.error
+    assert "topology was made with another seed;" in refused.error
     fewer = inside(*command, "--no-controls", "--fresh", "--json")
     assert json.loads(fewer.out)["controls"] == {}
 

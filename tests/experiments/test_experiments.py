@@ -272,6 +272,23 @@ def test_other_files_and_models_count_by_their_content(tmp_path: Path) -> None:
         run(toy(**{**options, "names": "no.txt"}), "out", progress=False)
 
 
+def test_a_model_that_follows_from_another_may_be_missing(tmp_path: Path) -> None:
+    model().save(tmp_path / "own")
+    model(1).save(tmp_path / "m")
+    (tmp_path / "own" / "other.txt").write_text("m")
+    done = run(toy(model="own"), "out", progress=False)
+    assert done.result["other"]
+    assert done.manifest["inputs"]["other"] == {"name": "m"}
+    assert done.manifest["identity"] == identity_of(toy(model="own", other="m"))
+    assert run(toy(model="own"), "out", progress=False).manifest == done.manifest
+    (tmp_path / "own" / "other.txt").write_text("./nowhere")
+    with pytest.raises(StudyError, match="another value of other"):
+        run(toy(model="own"), "out", progress=False)
+    assert not run(toy(model="own"), "missing", progress=False).result["other"]
+    with pytest.raises(AttlasError, match="there is no folder nowhere"):  # one that was given must be there
+        run(toy(model="own", other="./nowhere"), "given", progress=False)
+
+
 def test_how_it_is_run_is_checked(tmp_path: Path) -> None:
     grid = ToyGrid(texts=list(TEXTS))
     for how, said in (
