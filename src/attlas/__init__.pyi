@@ -23,6 +23,7 @@ from .lengthen.experiment import Lengthen as Lengthen
 from .models import Model as Model, load as load
 from .studies import Study as Study
 from .syntax.experiment import Syntax as Syntax
+from .topology.experiment import Topology as Topology
 from .tree.experiment import Tree as Tree
 from .views.look import attention as attention
 

@@ -342,7 +342,7 @@ def test_finetune_then_topology(
     command += ["--out", "topology", "--thresholds", "0.05, 0.1,0.25"]
     done = attlas_command(*command, "--json", **ONE_THREAD)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == [f"Topology {n}/4" for n in range(1, 5)]
     content = json.loads(done.stdout)
     assert set(content) >= SCORES | {"heads", "controls", "model", "texts", "maps", "report", "study", "classifier"}
     assert set(content["heads"]) == {"12", "3", "1"}
@@ -786,13 +786,13 @@ WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     "finetune: not a model": (["finetune", "--data", "two.csv", "--model", "taken"], "has no config.json"),
     "finetune: a folder of someone else": (["finetune", "--data", "two.csv", "--out", "taken"], "taken is not empty (it has notes.txt) and holds no results of Attlas"),
     "topology: no test": (["topology", "--train", "two.csv"], "Missing option '--test'"),
-    "topology: no such file": (["topology", "--train", "two.csv", "--test", "nowhere.csv"], "there is no file nowhere.csv"),
+    "topology: no such file": (["topology", "--train", "two.csv", "--test", "nowhere.csv"], "there is no file 'nowhere.csv'"),
     "topology: one label": (["topology", "--train", "good.csv", "--test", "two.csv", "--dev", "good.csv"], "label"),
     "topology: an unknown label in dev": (["topology", "--train", "two.csv", "--test", "two.csv", "--dev", "three.csv"], "no training text has: c"),
     "topology: an unknown label in test": (["topology", "--train", "two.csv", "--dev", "two.csv", "--test", "three.csv"], "no training text has: c"),
-    "topology: thresholds that are no numbers": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", "a,b"], "--thresholds is 'a,b'; give numbers"),
-    "topology: a threshold of 0": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", "0"], "a threshold is 0.0"),
-    "topology: no thresholds": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", ","], "no thresholds"),
+    "topology: thresholds that are no numbers": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", "a,b"], "thresholds is 'a,b'; it must be a list, each a number above 0"),
+    "topology: a threshold of 0": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", "0"], "thresholds is '0'; it must be a list, each a number above 0"),
+    "topology: no thresholds": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", ","], "thresholds is ','; it must be a list"),
     "topology: an unknown kind": (["topology", "--train", "two.csv", "--test", "two.csv", "--features", "betti,betty"], "features are some of betti, digraph, barcode, templates, not betty"),
     "topology: a folder of someone else": (["topology", "--train", "two.csv", "--test", "two.csv", "--out", "taken"], "taken is not empty (it has"),
     "topology: no such frozen model": (["topology", "--train", "two.csv", "--test", "two.csv", "--frozen", "./nowhere"], "there is no folder nowhere"),

@@ -60,6 +60,22 @@ def rated() -> list[Text]:
     return [Text(str(number), TEXTS[number % 4], "ab"[number % 4 > 1]) for number in range(12)]
 
 
+@cache
+def reviews() -> tuple[Text, ...]:
+    words = ("good cat", "bad dog", "good film", "bad mat")
+    return tuple(Text(str(n), f"a {words[n % 4]} {'very ' * n}", "ab"[n % 2]) for n in range(30))
+
+
+@cache
+def head(seed: int = 0) -> attlas.Model:
+    return tiny("bert", "classify", seed, num_hidden_layers=1)
+
+
+def topology(**options: object) -> attlas.Topology:
+    parts = {"train": list(reviews()[:12]), "dev": list(reviews()[12:20]), "test": list(reviews()[20:])}
+    return attlas.Topology(**{**parts, "model": head(), "thresholds": (0.1,), **options})  # type: ignore[arg-type]
+
+
 def toy(**options: object) -> Toy:
     return Toy(**{"texts": list(TEXTS), "model": model(), **options})  # type: ignore[arg-type]
 
@@ -269,6 +285,21 @@ CASES = {
             "record": 0,
             "rule": "mine",
         },
+    ),
+    "topology": Case(
+        topology,
+        {
+            "train": list(reviews()[:10]),
+            "dev": list(reviews()[12:18]),
+            "test": list(reviews()[21:]),
+            "model": head(1),
+            "frozen": head(1),
+            "features": ("betti", "templates"),
+            "thresholds": (0.2,),
+            "controls": False,
+            "seed": 1,
+        },
+        {"thresholds": (0,), "seed": -1, "max_length": 2},
     ),
 }
 
@@ -508,6 +539,23 @@ def test_inputs_that_do_not_fit_are_refused_before_anything_is_written(tmp_path:
     with pytest.raises(ModelError, match="gives no answer to explain"):
         run(attlas.Explain(data=list(TEXTS), model=model()), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_follows_from_another_may_be_missing(tmp_path: Path) -> None:
+    model().save(tmp_path / "own")
+    model(1).save(tmp_path / "m")
+    (tmp_path / "own" / "other.txt").write_text("m")
+    done = run(toy(model="own"), "out", progress=False)
+    assert done.result["other"]
+    assert done.manifest["inputs"]["other"] == {"name": "m"}
+    assert done.manifest["identity"] == identity_of(toy(model="own", other="m"))
+    assert run(toy(model="own"), "out", progress=False).manifest == done.manifest
+    (tmp_path / "own" / "other.txt").write_text("./nowhere")
+    with pytest.raises(StudyError, match="another value of other"):
+        run(toy(model="own"), "out", progress=False)
+    assert not run(toy(model="own"), "missing", progress=False).result["other"]
+    with pytest.raises(AttlasError, match="there is no folder nowhere"):  # one that was given must be there
+        run(toy(model="own", other="./nowhere"), "given", progress=False)
 
 
 def test_how_it_is_run_is_checked(tmp_path: Path) -> None:

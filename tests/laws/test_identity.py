@@ -26,7 +26,6 @@ from attlas.support.errors import AttlasError
 from attlas.support.fingerprint import fingerprint
 from attlas.support.options import Opening, declared
 from attlas.testing import tiny
-from attlas.topology.pipeline import experiment
 from tests.support.test_fingerprint import CHANGES, changed_texts
 
 # what says how a thing is run or opened, not what it is made from
@@ -146,7 +145,7 @@ CASES = {
         {"names": "names.json", "convention": "published", "directions": ["h-t"], "parser": "spacy", "interpret": True, "seed": 1}, ["train", "dev"],
     ),
     "topology": Case(
-        experiment, lambda: {"model": classifier(), "train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "out": "x", "frozen": bert()},
+        runs(attlas.Topology), lambda: {"model": classifier(), "train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "out": "x", "frozen": bert()},
         {"features": ["templates"], "thresholds": (0.1, 0.2), "controls": False, "seed": 1}, ["train", "dev", "test"], ["model", "frozen"],
     ),
     "dynamics": Case(

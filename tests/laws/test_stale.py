@@ -38,7 +38,7 @@ from attlas.relations.vectors import gather
 from attlas.support.errors import AttlasError
 from attlas.syntax import SyntaxHeads
 from attlas.testing import tiny
-from attlas.topology import TopologyFeatures, experiment
+from attlas.topology import TopologyFeatures
 from attlas.tree import TreeProbe
 from tests.conftest import Run, Start
 from tests.stale_helpers import (
@@ -582,8 +582,9 @@ def test_what_is_saved_of_a_topology_classifier_depends_on_the_model() -> None:
 def topology(model: Any, out: str, texts: list[Text] | None = None, **options: Any) -> pd.DataFrame:
     """The scores of the classifiers of an experiment."""
     texts = labelled_rows(40) if texts is None else texts
-    how: dict[str, Any] = {"thresholds": (0.1,), "workers": 1, **QUIET, **options}
-    return experiment(model, texts[:20], texts[20:30], texts[30:], out, **how).study.table("topology")
+    parts = {"train": texts[:20], "dev": texts[20:30], "test": texts[30:]}
+    experiment = attlas.Topology(model=model, **parts, thresholds=(0.1,), **options)
+    return attlas.run(experiment, out, workers=1, **QUIET).table("topology")
 
 
 @pytest.mark.parametrize("part", OTHERS)

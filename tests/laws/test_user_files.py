@@ -28,7 +28,6 @@ from attlas.relations import RelationExtractor
 from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.support.errors import AttlasError
 from attlas.topology import TopologyClassifier
-from attlas.topology.pipeline import experiment
 from attlas.tree import TreeProbe
 from tests.attacks import QUIET, Files, Interrupted, command_line, files_in, model, reviews, write_files
 
@@ -92,10 +91,13 @@ def run_fit_relations(out: Path, fresh: bool) -> object:
     return fit_relations(model(), triples()[:8], triples()[8:], out, fresh=fresh, **QUIET)
 
 
+def topology(train: Any) -> attlas.Topology:
+    parts = {"train": train, "dev": reviews(8, 1), "test": reviews(8, 2)}
+    return attlas.Topology(**parts, model=model(), controls=False, thresholds=(0.1,))
+
+
 def run_topology(out: Path, fresh: bool) -> object:
-    parts = reviews(12), reviews(8, 1), reviews(8, 2)
-    options: dict[str, Any] = {"controls": False, "thresholds": (0.1,), **QUIET}
-    return experiment(model(), *parts, out, fresh=fresh, **options)
+    return attlas.run(topology(reviews(12)), out, fresh=fresh, **QUIET)
 
 
 def run_grid(out: Path, fresh: bool) -> object:
@@ -385,9 +387,7 @@ def other_syntax(out: Path) -> object:
 
 
 def other_topology(out: Path) -> object:
-    parts = reviews(14), reviews(8, 1), reviews(8, 2)
-    options: dict[str, Any] = {"controls": False, "thresholds": (0.1,), **QUIET}
-    return experiment(model(), *parts, out, fresh=True, **options)
+    return attlas.run(topology(reviews(14)), out, fresh=True, **QUIET)
 
 
 def other_grid(out: Path) -> object:

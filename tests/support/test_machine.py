@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from attlas.stats import linear
-from attlas.support.machine import one_thread
+from attlas.support.machine import in_kept_threads, one_thread
 from attlas.topology.classifier import TopologyClassifier
 
 
@@ -46,6 +47,15 @@ def test_all_compute_with_one_thread_and_then_as_before() -> None:
         with pytest.raises(ZeroDivisionError), one_thread():
             1 / 0  # noqa: B018
         assert threads() == {2}
+
+
+def test_kept_threads_give_results_in_order_and_are_made_once() -> None:
+    names = in_kept_threads(lambda _: threading.current_thread().name, range(20))
+    assert in_kept_threads(lambda number: -number, range(5)) == [0, -1, -2, -3, -4]
+    assert all(name.startswith("attlas-kept") for name in names)
+    assert {one.name for one in threading.enumerate()} >= set(names)
+    with pytest.raises(ZeroDivisionError):
+        in_kept_threads(lambda number: 1 / number, range(2))
 
 
 def fitted_reader(features: Any, names: list[str]) -> list[Any]:

@@ -8,6 +8,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from attlas.studies import Study
 from attlas.studies.folder import Folder
 from attlas.support.errors import AttlasError, CorpusError, MeasureError, ModelError, StudyError
 from attlas.support.files import file_sha256
+from attlas.support.fingerprint import Put, feed
 from attlas.testing import tiny
 from attlas.topology import (
     TopologyClassifier,
@@ -41,11 +43,11 @@ from attlas.topology import (
     best_heads,
     betti,
     digraph,
-    experiment,
     likeness,
     score_heads,
 )
 from attlas.topology.barcode import BarcodeMeasure
+from attlas.topology.betti import Betti
 from attlas.topology.classifier import ITERATIONS, STRENGTHS, _path
 from attlas.topology.features import head_of
 from attlas.topology.heads import columns_of
@@ -993,8 +995,13 @@ PARTS: dict[str, Any] = {
 KEYS = {"mcc", "mcc_low", "mcc_high", "accuracy", "accuracy_low", "accuracy_high", "n"}
 
 
-def go(model: Any, out: Path, **options: Any) -> Any:
-    return experiment(model, out=out, **{**PARTS, "thresholds": (0.05, 0.1, 0.25), **options})
+def go(model: Any, out: Path, *, fresh: bool = False, cache: Path | None = None, **options: Any) -> Study:
+    fields = {**PARTS, "model": model, "thresholds": (0.05, 0.1, 0.25), **options}
+    return attlas.run(attlas.Topology(**fields), out, fresh=fresh, cache=cache, progress=False)
+
+
+def classifier_of(done: Study) -> TopologyClassifier:
+    return TopologyClassifier.load(done.folder / done.result["classifier"])
 
 
 @pytest.fixture(scope="module")
@@ -1044,14 +1051,14 @@ def test_an_experiment_says_what_it_should(done: Any, folders: tuple[Path, Path]
     assert gap["low"] <= gap["mcc"] <= gap["high"]
     assert result["majority_accuracy"] == 0.5
     assert json.loads(json.dumps(result)) == result
-    assert json.loads((done.study.folder / "result.json").read_text()) == result
-    assert done.study.table("topology")["classifier"].tolist() == [
+    assert json.loads((done.folder / "result.json").read_text()) == result
+    assert done.table("topology")["classifier"].tolist() == [
         "model", "all", "12", "3", "1", "frozen_model", "random_model", "length_only",
     ]  # fmt: skip
-    assert done.study.table("topology").set_index("classifier").loc["all", "mcc"] == pytest.approx(result["mcc"])
-    assert len(done.study.table("topology_heads")) == 12
-    assert done.study.manifest["tables"]["topology_heads"]["kind"] == "head"
-    assert Study.open(done.study.folder).tables == ["topology", "topology_heads", "topology_grid"]
+    assert done.table("topology").set_index("classifier").loc["all", "mcc"] == pytest.approx(result["mcc"])
+    assert len(done.table("topology_heads")) == 12
+    assert done.manifest["tables"]["topology_heads"]["kind"] == "head"
+    assert Study.open(done.folder).tables == ["topology", "topology_heads", "topology_grid"]
 
 
 def test_an_experiment_is_what_its_parts_give(done: Any, folders: tuple[Path, Path]) -> None:
@@ -1068,12 +1075,12 @@ def test_an_experiment_is_what_its_parts_give(done: Any, folders: tuple[Path, Pa
     mine, fitted = by_hand(loaded)
     assert done.result["mcc"] == pytest.approx(mine)
     assert (done.result["C"], done.result["max_iter"]) == (fitted.C_, fitted.max_iter_)
-    np.testing.assert_allclose(done.classifier.coef_, fitted.coef_, atol=1e-9)
+    np.testing.assert_allclose(classifier_of(done).coef_, fitted.coef_, atol=1e-9)
     assert done.result["controls"]["frozen_model"]["mcc"] == pytest.approx(by_hand(base)[0])
     assert done.result["controls"]["random_model"]["mcc"] == pytest.approx(by_hand(loaded.randomized(0))[0])
     chosen = [tuple(head) for head in done.result["heads"]["3"]["chosen"]]
     assert done.result["heads"]["3"]["mcc"] == pytest.approx(by_hand(loaded, chosen)[0])
-    assert chosen == best_heads(done.study.table("topology_heads"), 3)
+    assert chosen == best_heads(done.table("topology_heads"), 3)
     tokens = {
         name: np.array([[len(loaded.tokenizer(text.text)["input_ids"])] for text in part], dtype=float)
         for name, part in PARTS.items()
@@ -1100,11 +1107,11 @@ def test_the_same_call_finds_the_result(done: Any, folders: tuple[Path, Path], m
         raise AssertionError("it was fitted again")
 
     monkeypatch.setattr(TopologyClassifier, "fit", refuse)
-    before = {path: path.stat().st_mtime_ns for path in done.study.folder.rglob("*") if path.is_file()}
-    again = go(folders[1], done.study.folder)
+    before = {path: path.stat().st_mtime_ns for path in done.folder.rglob("*") if path.is_file()}
+    again = go(folders[1], done.folder)
     assert again.result == done.result
     assert batches[0] == 0
-    assert {path: path.stat().st_mtime_ns for path in done.study.folder.rglob("*") if path.is_file()} == before
+    assert {path: path.stat().st_mtime_ns for path in done.folder.rglob("*") if path.is_file()} == before
 
 
 def test_an_experiment_killed_before_its_end_resumes_with_the_features_it_has(
@@ -1134,12 +1141,12 @@ def test_an_experiment_killed_before_its_end_resumes_with_the_features_it_has(
     assert read.count(None) <= 2  # the model's own predictions; features are not read again
     assert {**again.result, "classifier": ""} == {**done.result, "classifier": ""}
     assert not (folder / "states").exists()
-    for name, table in tables_of(done.study.folder).items():
+    for name, table in tables_of(done.folder).items():
         pd.testing.assert_frame_equal(tables_of(folder)[name], table, check_exact=True)
 
 
 def test_another_experiment_is_refused_unless_fresh(done: Any, folders: tuple[Path, Path], tmp_path: Path) -> None:
-    folder = shutil.copytree(done.study.folder, tmp_path / "out")
+    folder = shutil.copytree(done.folder, tmp_path / "out")
     before = (folder / "result.json").read_bytes()
     others: dict[str, dict[str, Any]] = {
         "weights": {"model": folders[0]},
@@ -1158,7 +1165,7 @@ def test_another_experiment_is_refused_unless_fresh(done: Any, folders: tuple[Pa
     fresh = go(folders[1], folder, thresholds=(0.1,), controls=False, fresh=True)
     assert fresh.result["features"]["thresholds"] == [0.1]
     assert fresh.result["controls"] == {}
-    assert "random_model" not in fresh.study.table("topology")["classifier"].tolist()
+    assert "random_model" not in fresh.table("topology")["classifier"].tolist()
     assert go(folders[1], folder, thresholds=(0.1,), controls=False).result == fresh.result
 
 
@@ -1172,8 +1179,8 @@ def test_experiments_may_share_their_features(done: Any, folders: tuple[Path, Pa
     assert kept[0] == kept[1]
     loaded = attlas.load(folders[1], task="classify")
     models = (loaded, attlas.load(folders[0]), loaded.randomized(0))
-    read = [json.loads(path.read_text())["model"]["state_sha256"] for path in kept[0]]
-    assert sorted(read) == sorted(3 * [model.weights_sha256() for model in models])
+    read = [json.loads(path.read_text())["model"]["name"] for path in kept[0]]
+    assert sorted(read) == sorted(3 * [model.name for model in models])
 
 
 def test_features_that_some_text_lacks_are_left_out(tmp_path: Path) -> None:
@@ -1190,8 +1197,8 @@ def test_features_that_some_text_lacks_are_left_out(tmp_path: Path) -> None:
         parts = {"train": part("train", 9), "dev": part("dev", longest), "test": part("test", 9)}
         found = go(small(), tmp_path / str(longest), **parts, features=[BarcodeMeasure(h1_tokens=12)], controls=False)
         assert found.result["features"]["left_out"] == left_out
-        assert found.result["features"]["columns"] == len(found.classifier.feature_names_in_) == 4 * 14 - left_out
-        assert any(".h1_" in name for name in found.classifier.feature_names_in_) == (left_out == 0)
+        assert found.result["features"]["columns"] == len(classifier_of(found).feature_names_in_) == 4 * 14 - left_out
+        assert any(".h1_" in name for name in classifier_of(found).feature_names_in_) == (left_out == 0)
 
 
 def test_another_frozen_model_is_another_experiment(tmp_path: Path) -> None:
@@ -1222,10 +1229,10 @@ def test_an_experiment_without_dev_and_without_a_head(tmp_path: Path) -> None:
     found = go(model, tmp_path / "out", dev=None, thresholds=(0.1,))
     assert found.result["model"] is None
     assert found.result["texts"] == {"train": 32, "dev": 4, "test": 20}
-    rows = found.study.table("topology")["classifier"].tolist()
+    rows = found.table("topology")["classifier"].tolist()
     assert rows == ["all", "12", "3", "1", "frozen_model", "random_model", "length_only"]
     assert found.result["controls"]["frozen_model"]["mcc"] == found.result["mcc"]  # it is the frozen one
-    page = found.study.report(tmp_path / "report.html").read_text()
+    page = found.report(tmp_path / "report.html").read_text()
     assert "What the shape of attention tells" in page
     assert "the model itself" not in page
 
@@ -1233,18 +1240,90 @@ def test_an_experiment_without_dev_and_without_a_head(tmp_path: Path) -> None:
 def test_a_classifier_of_unknown_origin_has_no_frozen_control(tmp_path: Path) -> None:
     found = go(small("classify"), tmp_path / "out", thresholds=(0.1,))
     assert found.result["controls"]["frozen_model"] is None
-    assert "frozen_model" not in found.study.table("topology")["classifier"].tolist()
+    assert "frozen_model" not in found.table("topology")["classifier"].tolist()
     assert found.result["model"]["n"] == 20  # LABEL_0 and LABEL_1 are taken as the labels in order
+
+
+def test_a_base_model_that_moved_away_is_no_control_and_that_is_said(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    tuned = Path(shutil.copytree(folders[1], tmp_path / "tuned"))
+    record = json.loads((tuned / "finetune.json").read_text())
+    for base in (str(tmp_path / "gone"), "nobody/no-such-model"):
+        (tuned / "finetune.json").write_text(json.dumps({**record, "base": base}))
+        found = go(tuned, tmp_path / "out", thresholds=(0.1,))
+        assert found.result["controls"]["frozen_model"] is None
+        assert found.result["no_frozen_model"].endswith("is not known, or cannot be loaded")
+        assert found.manifest["inputs"]["frozen"] == {"name": "gone"}  # as it was when it was run
+    assert f"{tmp_path / 'gone'} cannot be loaded" in (tmp_path / "out" / "log.txt").read_text()
+    with pytest.raises(ModelError, match="there is no folder"):  # one that was given is an error
+        go(tuned, tmp_path / "other", thresholds=(0.1,), frozen=tmp_path / "gone")
+
+
+class Counted:
+    """An annotation that counts how often it is hashed."""
+
+    times = 0
+
+
+@feed.register
+def _(counted: Counted, put: Put) -> None:
+    Counted.times += 1
+    put(b"counted")
+
+
+def test_every_model_is_loaded_once_and_everything_is_hashed_once(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loading, loaded, weights = import_module("attlas.models.load"), [], []
+    read, digest = loading._from, Model.weights_sha256
+    monkeypatch.setattr(loading, "_from", lambda *given: (loaded.append(given[1]), read(*given))[1])
+    monkeypatch.setattr(Model, "weights_sha256", lambda self: (weights.append(id(self.network)), digest(self))[1])
+    marked = {part: [replace(texts[0], annotations={"mark": Counted()}), *texts[1:]] for part, texts in PARTS.items()}
+    go(folders[1], tmp_path / "out", thresholds=(0.1,), **marked)
+    assert loaded == [str(folder) for folder in (folders[1], folders[0])]
+    assert len(weights) == len(set(weights)) == 2  # random weights are known by their origin
+    assert Counted.times == 3  # train, dev and test
+
+
+def test_a_killed_run_loses_one_fit(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits, fit = [0], TopologyClassifier.fit
+    whole = go(small(), tmp_path / "whole", thresholds=(0.1,))
+
+    def count(self: TopologyClassifier, *given: Any, **more: Any) -> Any:
+        fits[0] += 1
+        if fits[0] == 8:
+            raise KeyboardInterrupt
+        return fit(self, *given, **more)
+
+    monkeypatch.setattr(TopologyClassifier, "fit", count)
+    topology = attlas.Topology(**PARTS, model=small(), thresholds=(0.1,))
+    with pytest.raises(KeyboardInterrupt):
+        attlas.run(topology, tmp_path / "out", progress=False, workers=1)
+    again = attlas.run(topology, tmp_path / "out", progress=False, workers=1)
+    # all heads (and the 12 best of four), single heads, 3 best, the best, random weights (lost once), length
+    assert fits[0] == 1 + 4 + 2 + 2 + 1
+    assert again.result == whole.result
+
+
+def test_measures_may_be_features(tmp_path: Path) -> None:
+    options = {"thresholds": (0.1,), "controls": False}
+    by_name = go(small(), tmp_path / "name", **options)
+    given = go(small(), tmp_path / "measure", features=[Betti(thresholds=(0.1,))], **options)
+    assert given.result["mcc"] == by_name.result["mcc"]
+    assert given.manifest["identity"]["features"] != by_name.manifest["identity"]["features"]
 
 
 def test_a_head_for_other_labels_is_left_out(tmp_path: Path) -> None:
     model = small("classify", id2label={0: "cat", 1: "dog"}, label2id={"cat": 0, "dog": 1})
     found = go(model, tmp_path / "out", thresholds=(0.1,), controls=False)
     assert found.result["model"] is None
-    table = found.study.table("topology")
+    table = found.table("topology")
     assert "model" not in table["classifier"].tolist()
     assert table["mcc"].notna().all()
-    assert "the model itself" not in found.study.report(tmp_path / "report.html").read_text()
+    assert "the model itself" not in found.report(tmp_path / "report.html").read_text()
 
 
 def test_a_loaded_encoder_of_a_classifier_is_enough(folders: tuple[Path, Path], tmp_path: Path, done: Any) -> None:
@@ -1273,7 +1352,13 @@ MISMATCHES: dict[str, tuple[dict[str, Any], str]] = {
     "an empty dev": ({"dev": []}, "text"),
     "an empty test": ({"test": []}, "text"),
     "an unknown kind": ({"features": ("betty",)}, "not betty"),
-    "a threshold of 0": ({"thresholds": (0.0,)}, "threshold is 0"),
+    "an object that is no measure": ({"features": (3,)}, "not 3"),
+    "one measure without a list": ({"features": BarcodeMeasure(h1_tokens=0)}, "features is .* must be a list$"),
+    "a kind twice": ({"features": ("betti", Betti())}, "comes twice in betti, betti"),
+    "a threshold twice": ({"thresholds": (0.1, 0.1)}, "a threshold comes twice in 0.1, 0.1"),
+    "no thresholds": ({"thresholds": ()}, "give at least one number"),
+    "an infinite threshold": ({"thresholds": (float("inf"),)}, "thresholds is"),
+    "a threshold of 0": ({"thresholds": (0.0,)}, "thresholds is .* each a number above 0"),
     "no such frozen model": ({"frozen": "/nowhere"}, "there is no folder /nowhere"),
 }
 
@@ -1298,16 +1383,16 @@ def test_no_such_model(tmp_path: Path) -> None:
 def test_findings_name_every_control(done: Any) -> None:
     from attlas.views.findings import findings
 
-    lines = findings(done.study)
+    lines = findings(done)
     text = "\n".join(lines)
     assert lines[0].startswith("The shape of attention alone reaches MCC ")
     assert "on 20 texts" in lines[0]
     assert re.search(
         r"the model before fine-tuning \S+ \[\S+, \S+\], random weights .*, the length of the text alone", text
     )
-    best = done.study.table("topology_heads").sort_values("train", ascending=False).iloc[0]
+    best = done.table("topology_heads").sort_values("train", ascending=False).iloc[0]
     first = done.result["heads"]["1"]["chosen"][0]
-    assert best["train"] == done.study.table("topology_heads").set_index(["layer", "head"]).loc[tuple(first), "train"]
+    assert best["train"] == done.table("topology_heads").set_index(["layer", "head"]).loc[tuple(first), "train"]
     assert f"The best single head on train is L{first[0]}.H{first[1]} (" in text
 
 
@@ -1318,7 +1403,7 @@ def test_the_report_is_drawn_offline(done: Any, tmp_path: Path, browser: Any) ->
     for scheme, width in (("light", 1200), ("dark", 420)):
         page, wrong = open_page(
             browser,
-            done.study.report(tmp_path / "report.html"),
+            done.report(tmp_path / "report.html"),
             color_scheme=scheme,
             viewport={"width": width, "height": 800},
         )
@@ -1333,12 +1418,11 @@ def test_the_report_is_drawn_offline(done: Any, tmp_path: Path, browser: Any) ->
 
 
 def test_flat_scores_are_drawn_too(done: Any, tmp_path: Path, browser: Any) -> None:
-    heads = done.study.table("topology_heads").assign(train=0.0, dev=0.0, test=0.0)
-    grid = done.study.table("topology_grid").assign(mcc=0.0).head(1)
-    tables = {"topology": done.study.table("topology"), "topology_heads": heads, "topology_grid": grid}
+    heads = done.table("topology_heads").assign(train=0.0, dev=0.0, test=0.0)
+    grid = done.table("topology_grid").assign(mcc=0.0).head(1)
+    tables = {"topology": done.table("topology"), "topology_heads": heads, "topology_grid": grid}
     manifest = {
-        key: done.study.manifest[key]
-        for key in ("model", "corpus", "counts", "versions", "measures", "topology", "seconds")
+        key: done.manifest[key] for key in ("model", "corpus", "counts", "versions", "measures", "topology", "seconds")
     }
     manifest["topology"] = {**manifest["topology"], "maps": {"pearson": None, "spearman": None}}
     manifest["corpus"] = {**manifest["corpus"], "name": "<b>texts</b>"}
@@ -1365,7 +1449,7 @@ def test_the_four_kinds_have_sections(bert: Model, tmp_path: Path, browser: Any)
 
 
 def test_every_chart_of_an_experiment_is_exported(done: Any, tmp_path: Path) -> None:
-    paths = write_charts(done.study, tmp_path, "svg")
+    paths = write_charts(done, tmp_path, "svg")
     assert len(paths) == 3
     assert all(path.read_text().startswith("<svg") for path in paths)
     assert "control: random weights" in paths[0].read_text()
@@ -1378,7 +1462,7 @@ def test_derived_tables_replace_older_ones_and_the_manifest_comes_last(
     place = Folder(folder, "topology")
     with place.claim({"a": "1"}):
         pass
-    manifest = {key: done.study.manifest[key] for key in ("model", "corpus", "counts")}
+    manifest = {key: done.manifest[key] for key in ("model", "corpus", "counts")}
     first = write_derived(place, manifest, {"one": pd.DataFrame({"a": [1, 2]}), "two": pd.DataFrame({"b": ["x"]})})
     assert first.tables == ["one", "two"]
     written = file_sha256(folder / "tables" / "one.parquet")

@@ -6,11 +6,10 @@ from attlas.cli.main import main
 from attlas.cli import (  # their verbs register themselves, after the first ones
     relations,
     reproduce,
-    topology,
     tour,
 )
 from attlas.cli.subjects import add_verbs
 
 add_verbs()
 
-__all__ = ["main", "relations", "reproduce", "topology", "tour"]
+__all__ = ["main", "relations", "reproduce", "tour"]

@@ -49,7 +49,8 @@ class Experiment:
     def completed(self) -> Experiment:
         """The experiment with inputs that follow from others, as a base model from its record.
 
-        Called before anything is opened; it reads small files at most.
+        Called before anything is opened; it reads small files at most. A model that it adds is None
+        for the function that runs the experiment if it cannot be loaded.
         """
         return self
 

@@ -23,7 +23,7 @@ from attlas.studies.folder import (
     read_manifest,
 )
 from attlas.studies.opened import Study, in_folder
-from attlas.support.errors import StudyError
+from attlas.support.errors import ModelError, StudyError
 from attlas.support.files import link, write_errors, write_json
 from attlas.support.fingerprint import File, fingerprint, source_digest, versions
 from attlas.support.json import to_json
@@ -55,7 +55,7 @@ def run(
     folder as long as it is used.
     """
     check_how(workers, engine)
-    experiment = experiment.completed()
+    experiment, inferred = completed(experiment)
     for name, value in experiment.inputs.items():
         if _given(experiment, name).of == TEXTS:
             check_source(value)
@@ -81,7 +81,7 @@ def run(
             progress=progress,
             say=say,
         )
-        return _run(experiment, work, fresh, keep_states)
+        return _run(experiment, work, inferred, fresh, keep_states)
 
     return in_folder(out, go)
 
@@ -119,11 +119,20 @@ def _is_model(experiment: Experiment, name: str) -> bool:
     return _given(experiment, name).is_model
 
 
-def _run(experiment: Experiment, work: Workspace, fresh: bool, keep_states: bool) -> Study:
+def completed(experiment: Experiment) -> tuple[Experiment, set[str]]:
+    """An experiment with the inputs that follow from others, and the names of these inputs."""
+    done = experiment.completed()
+    before, after = experiment.inputs, done.inputs
+    return done, {name for name in after if after[name] is not before[name]}
+
+
+def _run(
+    experiment: Experiment, work: Workspace, inferred: Set[str], fresh: bool, keep_states: bool
+) -> Study:
     began = time.perf_counter()
     work.place.refuse_foreign() if fresh else read_manifest(work.place.path)
     files = input_files(experiment)
-    opened = open_inputs(experiment, work)
+    opened = open_inputs(experiment, work, inferred)
     if experiment.checks:
         experiment.part(experiment.checks)(experiment, work, **opened)
     known = {name: work.identity(value) for name, value in opened.items()}
@@ -142,8 +151,13 @@ def _run(experiment: Experiment, work: Workspace, fresh: bool, keep_states: bool
     return Study.open(work.place.path)
 
 
-def open_inputs(experiment: Experiment, work: Workspace) -> dict[str, Any]:
-    """Open every input by what its field names, and complete those that are not given."""
+def open_inputs(
+    experiment: Experiment, work: Workspace, inferred: Set[str] = frozenset()
+) -> dict[str, Any]:
+    """Open every input by what its field names, and complete those that are not given.
+
+    A model that nobody gave, but that follows from another, is None if it cannot be loaded.
+    """
     opened = open_texts(experiment)
     if experiment.resolves:
         opened = experiment.part(experiment.resolves)(experiment, opened)
@@ -151,7 +165,12 @@ def open_inputs(experiment: Experiment, work: Workspace) -> dict[str, Any]:
         if _is_model(experiment, name):
             stays = value is None and _given(experiment, name).of == MODEL_OR_NONE
             how = experiment.openings("model")
-            opened[name] = None if stays else work.load(value, **how)
+            try:
+                opened[name] = None if stays else work.load(value, **how)
+            except ModelError:
+                if name not in inferred:
+                    raise
+                opened[name] = None
     return opened
 
 
@@ -188,9 +207,9 @@ def identity_of(experiment: Experiment) -> dict[str, str]:
     """The identity that a run would have: inputs are opened, nothing is run."""
     from attlas.experiments.workspace import Workspace
 
-    experiment = experiment.completed()
+    experiment, inferred = completed(experiment)
     work = Workspace(Folder(Path(), experiment.name), progress=False)
-    opened = open_inputs(experiment, work)
+    opened = open_inputs(experiment, work, inferred)
     return identify(experiment, {name: work.identity(value) for name, value in opened.items()})
 
 

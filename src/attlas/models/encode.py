@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,9 +18,31 @@ from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.support.errors import ModelError
 
-BUDGET_TOKENS = 1024
+BUDGET_TOKENS = 1024  # of a batch whose attention is read
 BUDGET_CELLS = 2**18  # query x key cells a head, over the texts of a batch
+FORWARD_TOKENS = 4096  # of a batch whose attention is not kept
+FORWARD_CELLS = 2**20
 GLOBAL_TOKENS = ("first", "special", "none")
+T = TypeVar("T")
+
+
+def groups(
+    things: Iterable[T], length: Callable[[T], tuple[int, ...]], size: Callable[[int], int]
+) -> Iterator[list[T]]:
+    """Things of one length together, short ones first, in their order.
+
+    `length` is a thing's length, then whatever else the things of a group share; `size` is how many
+    things of a length go into one group.
+
+    >>> list(groups(["to", "a", "be", "or"], lambda word: (len(word),), lambda length: 2))
+    [['a'], ['to', 'be'], ['or']]
+    """
+    by_length: dict[tuple[int, ...], list[T]] = defaultdict(list)
+    for thing in things:
+        by_length[length(thing)].append(thing)
+    for key in sorted(by_length):
+        same, count = by_length[key], max(1, size(key[0]))
+        yield from (same[start : start + count] for start in range(0, len(same), count))
 
 
 @dataclass(frozen=True)
@@ -161,13 +183,11 @@ class Encoder:
         self, encoded: Iterable[Encoded], tokens: int = BUDGET_TOKENS, cells: int = BUDGET_CELLS
     ) -> Iterator[list[Encoded]]:
         """Texts of one length (and one number of global tokens) together, short ones first, as many as the budgets allow; texts keep their order."""
-        by_length: dict[tuple[int, int], list[Encoded]] = defaultdict(list)
-        for text in encoded:
-            by_length[len(text), len(text.global_tokens)].append(text)
-        for length, few in sorted(by_length):
-            size = max(1, min(tokens // length, tokens if self.banded else cells // length**2))
-            same = by_length[length, few]
-            yield from (same[start : start + size] for start in range(0, len(same), size))
+
+        def size(length: int) -> int:
+            return min(tokens // length, tokens if self.banded else cells // length**2)
+
+        return groups(encoded, lambda one: (len(one), len(one.global_tokens)), size)
 
     def batch(self, encoded: Sequence[Encoded], device: torch.device) -> Batch:
         """One batch of texts that have one length."""

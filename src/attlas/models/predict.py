@@ -1,44 +1,74 @@
-"""Forward passes of a classifier: logits and the input of its last layer, in batches of one length."""
+"""Forward passes that keep no attention: logits, inputs of the last layer, hidden states."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
-from transformers import (
-    PreTrainedModel,
-)
+from transformers import PreTrainedModel
 
 from attlas.core.batch import Batch
 from attlas.core.text import Text
+from attlas.models.encode import FORWARD_CELLS, FORWARD_TOKENS
 from attlas.models.model import Model
-from attlas.support.errors import ModelError
+from attlas.support.errors import CorpusError, ModelError
 
 Floats = npt.NDArray[np.floating[Any]]
 
 
+def run_batches(
+    model: Model,
+    texts: Sequence[Text],
+    take: Callable[[Batch, Any], None],
+    *,
+    head: bool = True,
+    states: bool = False,
+) -> list[int]:
+    """Run texts in batches of one length, without padding, and give `take` each batch and output.
+
+    The whole network runs; without `head`, the part whose attention is read. With `states` the
+    output has `hidden_states`. `batch.places` are indices in `texts`. Texts of which the tokenizer
+    makes no token are not run: their indices are returned.
+    """
+    network = model.network if head else model.part
+    encoder = model.classifying_encoder if head else model.encoder
+    options = {"output_hidden_states": True} if states else {}
+    if "use_cache" in inspect.signature(network.forward).parameters:
+        options["use_cache"] = False
+    if network.training:
+        raise ModelError("the network is in training mode, where dropout changes its output; call its eval() first")
+    encoded = encoder.encode(list(enumerate(texts)))
+    groups = encoder.groups([one for one in encoded if len(one)], tokens=FORWARD_TOKENS, cells=FORWARD_CELLS)
+    with model.in_blocks(), torch.inference_mode():
+        for group in groups:
+            batch = encoder.batch(group, model.device)
+            take(batch, network(input_ids=batch.ids, **batch.inputs, **options))
+    return [one.place for one in encoded if not len(one)]
+
+
 def logits_of(model: Model, texts: Sequence[Text], tell: Callable[[int], None] = lambda done: None) -> Floats:
-    """What a classifier says of each text: [text, label]. Batches of one length, no padding."""
+    """What a classifier says of each text: [text, label]."""
     out: dict[int, Floats] = {}
 
     def keep(batch: Batch, output: Any) -> None:
         out.update(zip(batch.places, output.logits.float().cpu().numpy(), strict=True))
         tell(len(out))
 
-    _over(model, texts, keep)
-    return np.stack([out[place] for place in range(len(texts))])
+    return _in_order(out, texts, run_batches(model, texts, keep))
 
 
-def _over(model: Model, texts: Sequence[Text], take: Callable[[Batch, Any], None]) -> None:
-    encoder = model.classifying_encoder
-    with model.in_blocks(), torch.inference_mode():
-        for group in encoder.groups(encoder.encode(list(enumerate(texts))), tokens=4096, cells=2**20):
-            batch = encoder.batch(group, model.device)
-            take(batch, model.network(input_ids=batch.ids, **batch.inputs))
+def _in_order(rows: Mapping[int, Floats], texts: Sequence[Text], empty: Sequence[int]) -> Floats:
+    """The rows of all texts in order; texts without a token have none and are refused."""
+    if empty:
+        raise CorpusError(
+            f"the tokenizer makes no token of text {texts[empty[0]].id!r} ({texts[empty[0]].text[:40]!r}); leave it out"
+        )
+    return np.stack([rows[place] for place in range(len(texts))])
 
 
 def last_layer(network: PreTrainedModel) -> nn.Linear:
@@ -74,7 +104,7 @@ def inputs_of(layer: nn.Linear, model: Model, texts: Sequence[Text], tell: Calla
         tell(len(out))
 
     try:
-        _over(model, texts, keep)
+        empty = run_batches(model, texts, keep)
     finally:
         hook.remove()
-    return np.stack([out[place] for place in range(len(texts))])
+    return _in_order(out, texts, empty)

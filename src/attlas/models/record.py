@@ -1,4 +1,4 @@
-"""The record of a fine-tuned model: which model it was made from."""
+"""The record of a fine-tuned model: which model it was made from. Known without torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attlas.support.files import read_json
 RECORD = "finetune.json"
 
 
-def base_of(folder: str | Path) -> str | None:
+def base_of(folder: str | os.PathLike[str]) -> str | None:
     """Name what a folder that `finetune` wrote was fine-tuned from; None for any other folder."""
     record = read_json(Path(folder).expanduser() / RECORD) or {}
     settings = record.get("settings")

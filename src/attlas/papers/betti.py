@@ -12,15 +12,15 @@ from typing import Any
 
 from attlas.core.text import Text
 from attlas.corpora import labelled, split
-from attlas.experiments.derived import Experiment
-from attlas.experiments.run import run as run_experiment
+from attlas.experiments.run import run
 from attlas.finetune.experiment import Finetune
 from attlas.finetune.work import HELD_OUT as HELD_OUT_FILE
 from attlas.models.load import load
 from attlas.papers.data import check_chosen, cola, data_folder, imdb, sms, without
 from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.studies import Study
 from attlas.studies.folder import STATES
-from attlas.topology.pipeline import experiment
+from attlas.topology.experiment import Topology
 from attlas.views import charts
 from attlas.views.findings import head_name
 
@@ -216,19 +216,19 @@ class _Run(Recipe):
             self.say(f"{task.title}, {convention}")
             for column, done in self._experiments(task, parts, convention):
                 found[column] = done.result
-                chart = charts.head_maps(done.study.table("topology_heads"))
+                chart = charts.head_maps(done.table("topology_heads"))
                 self.draw(chart, f"figure1-{task.name}-{column}")
         self.part.results[task.name] = found
         self.part.lines += _table(task, self.done.model, found)
 
-    def _experiments(self, task: Task, parts: Parts, convention: str) -> Iterator[tuple[str, Experiment]]:
+    def _experiments(self, task: Task, parts: Parts, convention: str) -> Iterator[tuple[str, Study]]:
         """Fine-tune and run the experiments of one convention.
 
         Corrected, the classifier is also fitted on as many texts as were held out, but seen in
         fine-tuning.
         """
         corrected = convention == "corrected"
-        tuned = run_experiment(
+        tuned = run(
             Finetune(
                 texts=parts.train,
                 dev=parts.dev,
@@ -247,17 +247,13 @@ class _Run(Recipe):
             seen = without(parts.train, kept)
             fitted = {"corrected": kept, "seen": split(seen, len(kept) / len(seen), SEED)[1]}
         for column, texts in fitted.items():
-            yield (
-                column,
-                experiment(
-                    tuned.folder,
-                    texts,
-                    parts.dev,
-                    parts.test,
-                    self.inside(f"{task.name}-topology-{column}"),
-                    cache=self.folder / STATES,
-                    seed=SEED,
-                    controls=column != "seen",
-                    **self.options,
-                ),
+            topology = Topology(
+                train=texts,
+                dev=parts.dev,
+                test=parts.test,
+                model=tuned.folder,
+                controls=column != "seen",
+                seed=SEED,
             )
+            out = self.inside(f"{task.name}-topology-{column}")
+            yield column, run(topology, out, cache=self.folder / STATES, **self.options)

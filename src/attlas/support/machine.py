@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def cores() -> int:
@@ -30,3 +35,21 @@ def one_thread() -> Iterator[None]:
             yield
         finally:
             torch.set_num_threads(before)
+
+
+def in_kept_threads(function: Callable[[Any], T], jobs: Iterable[Any]) -> list[T]:
+    """The result of each job, in order, by threads that are kept: one per core.
+
+    For work that takes no longer than making threads would, such as that on one text. It must not
+    be called by what it calls.
+    """
+    return list(_kept_threads().map(function, jobs))
+
+
+@cache
+def _kept_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(cores(), thread_name_prefix="attlas-kept")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_kept_threads.cache_clear)  # a child has no other threads

@@ -242,7 +242,8 @@ def _named(hint: Any, about: Option) -> str:
 
     def named(kind: Any) -> str:
         if get_origin(kind) is tuple:
-            return f"a list, each {names.get(get_args(kind)[0], '')}".strip()
+            each = names.get(get_args(kind)[0], "")
+            return f"a list, each {each}".strip() if each or about.domain else "a list"
         return names.get(kind, "")
 
     return " or ".join(filter(None, map(named, kinds_of(hint))))

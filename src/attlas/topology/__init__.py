@@ -25,5 +25,7 @@ SUBJECT = Subject(
             "How near is each head to a simple pattern of attention?",
         ),
     },
+    experiments={"Topology": "experiment"},
+    verb="topology",
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

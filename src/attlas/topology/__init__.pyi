@@ -4,5 +4,4 @@ from .classifier import TopologyClassifier as TopologyClassifier
 from .directed import digraph as digraph
 from .features import TopologyFeatures as TopologyFeatures
 from .heads import best_heads as best_heads, likeness as likeness, score_heads as score_heads
-from .pipeline import experiment as experiment
 from .templates import template_distances as template_distances

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +28,7 @@ Array = npt.NDArray[Any]
 
 STRENGTHS = (1e-4, 5e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0)  # C, the paper's grid
 ITERATIONS = (1, 2, 3, 5, 10, 25, 50, 100, 500, 1000, 2000)  # max_iter, the paper's grid: stopping early regularises
+ARRAYS = ("coef", "intercept", "mean", "scale")  # what is fitted, each with an underscore
 HELD_OUT, FEWEST = 0.2, 5  # the share of texts to choose by where no dev is given; with fewer texts, all of them
 SLOW = 100  # iterations after which a path that has found nothing is left too
 FORMAT = Saved(
@@ -198,15 +199,16 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         TopologyFeatures that made them). It is noted, so that `load` can refuse another. A folder
         that is not empty is refused, unless it holds a topology classifier: that is replaced.
         """
+        about, arrays = self.record()
+        if model is not None:
+            about["model"] = _record(model)
+        data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        return FORMAT.write(folder, about, data)
+
+    def record(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All that was fitted: plain values, and arrays; `from_record` makes the same of them."""
         check_is_fitted(self, "coef_")
-        arrays = {
-            "coef": self.coef_,
-            "intercept": self.intercept_,
-            "mean": self.mean_,
-            "scale": self.scale_,
-        }
         names = getattr(self, "feature_names_in_", None)
-        known = getattr(self, "fitted_on_", None)
         about = {
             "classes": self.classes_.tolist(),
             "features": None if names is None else names.tolist(),
@@ -219,10 +221,24 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "seed": int(self.seed),
             },
             "dev_scores": self.dev_scores_.to_dict("records"),
-            "model": known if model is None else _record(model),
+            "model": getattr(self, "fitted_on_", None),
         }
-        data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-        return FORMAT.write(folder, about, data)
+        return about, {name: getattr(self, f"{name}_") for name in ARRAYS}
+
+    @classmethod
+    def from_record(cls, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> TopologyClassifier:
+        """The classifier of a `record`; its arrays may be lists."""
+        out = cls(**about["parameters"])
+        out.classes_ = np.array(about["classes"])
+        for name in ARRAYS:
+            setattr(out, f"{name}_", np.array(arrays[name], dtype=np.float64))
+        out.C_, out.max_iter_ = about["C"], about["max_iter"]
+        out.n_features_in_ = out.coef_.shape[1]
+        out.dev_scores_ = pd.DataFrame(about["dev_scores"])
+        if about["features"] is not None:
+            out.feature_names_in_ = np.array(about["features"], dtype=object)
+        out.fitted_on_ = about.get("model")
+        return out
 
     @classmethod
     def load(cls, folder: str | Path, model: Any = None) -> TopologyClassifier:
@@ -234,17 +250,7 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         place = Path(folder).expanduser()
         try:
             about, data = FORMAT.read(place)
-            arrays = {name: np.array(array) for name, array in load(data).items()}
-            out = cls(**about["parameters"])
-            out.classes_ = np.array(about["classes"])
-            out.coef_, out.intercept_, out.mean_, out.scale_ = (
-                arrays[name] for name in ("coef", "intercept", "mean", "scale")
-            )
-            out.C_, out.max_iter_, out.n_features_in_ = about["C"], about["max_iter"], out.coef_.shape[1]
-            out.dev_scores_ = pd.DataFrame(about["dev_scores"])
-            if about["features"] is not None:
-                out.feature_names_in_ = np.array(about["features"], dtype=object)
-            out.fitted_on_ = about.get("model")
+            out = cls.from_record(about, load(data))
             known = None if out.fitted_on_ is None else dict(out.fitted_on_)
             parts = [] if model is None or known is None else _changed(known, model)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -24,14 +24,14 @@ from attlas.support.fingerprint import fingerprint, source_digest
 from attlas.topology.barcode import BarcodeMeasure
 from attlas.topology.betti import Betti
 from attlas.topology.directed import DigraphMeasure
-from attlas.topology.graphs import THRESHOLDS, check_thresholds
+from attlas.topology.experiment import KINDS, THRESHOLDS
+from attlas.topology.graphs import check_thresholds
 from attlas.topology.head_features import HeadFeatures, column_names
-from attlas.topology.templates import Templates
 
 Head = tuple[int, int]
 Array = npt.NDArray[Any]
 WHAT = "topology features"
-KINDS: dict[str, Callable[..., HeadFeatures[Any]]] = {
+MEASURES: dict[str, Callable[..., HeadFeatures[Any]]] = {
     "betti": Betti,
     "digraph": DigraphMeasure,
     "barcode": BarcodeMeasure,
@@ -80,8 +80,7 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         model = self._loaded()
         wanted = None if self.heads is None else _checked_heads(self.heads, model)
         self.n_layers_, self.n_heads_ = model.n_layers, model.n_heads
-        names = [column_names(model.n_layers, model.n_heads, measure.features) for measure in measures]
-        self._all_names = [name for part in names for name in part]
+        self._all_names = feature_names(model, measures)
         self._picked = [
             place for place, name in enumerate(self._all_names) if wanted is None or head_of(name) in wanted
         ]
@@ -111,17 +110,7 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def measures(self) -> list[HeadFeatures[Any]]:
         """The measures that give the features."""
-        kinds = [self.features] if isinstance(self.features, str | HeadFeatures) else list(self.features)
-        strange = [kind for kind in kinds if not isinstance(kind, HeadFeatures) and kind not in KINDS]
-        if strange or not kinds:
-            raise MeasureError(f"features are some of {', '.join(KINDS)}, not {', '.join(map(str, strange)) or 'none'}")
-        levels = check_thresholds(self.thresholds)
-        return [
-            kind
-            if isinstance(kind, HeadFeatures)
-            else KINDS[kind](**({"thresholds": levels} if kind in ("betti", "digraph") else {}))
-            for kind in kinds
-        ]
+        return measures_of(self.features, self.thresholds)
 
     def _loaded(self) -> Model:
         if not hasattr(self, "_model") or self._source is not self.model:
@@ -153,14 +142,40 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._whole(done, _numbered(X))[:, self._picked]
 
     def _whole(self, done: Study, texts: list[Text]) -> Array:
-        frames = [done.table(measure.name) for measure in self.measures() if done.has(measure.name)]
-        there = set(frames[0]["text"].astype(int)) if frames and "text" in frames[0] else set()
-        missing = sorted(set(range(len(texts))) - there)
-        if missing:
-            raise CorpusError(
-                f"the tokenizer makes no token of text {missing[0]} ({texts[missing[0]].text[:40]!r}); leave it out"
-            )
-        return np.concatenate([frame.drop(columns="text").to_numpy(dtype=np.float32) for frame in frames], axis=1)
+        return feature_matrix(done, texts, self.measures())
+
+
+def measures_of(features: Sequence[str | HeadFeatures[Any]], thresholds: Sequence[float]) -> list[HeadFeatures[Any]]:
+    """The measures behind names of features; measures stay as they are."""
+    kinds = [features] if isinstance(features, str | HeadFeatures) else list(features)
+    unknown = [kind for kind in kinds if not isinstance(kind, HeadFeatures) and kind not in KINDS]
+    if unknown or not kinds:
+        raise MeasureError(f"features are some of {', '.join(KINDS)}, not {', '.join(map(str, unknown)) or 'none'}")
+    levels = check_thresholds(thresholds)
+    return [
+        kind
+        if isinstance(kind, HeadFeatures)
+        else MEASURES[kind](**({"thresholds": levels} if kind in ("betti", "digraph") else {}))
+        for kind in kinds
+    ]
+
+
+def feature_names(model: Model, measures: Sequence[HeadFeatures[Any]]) -> list[str]:
+    """The names of all features, measure by measure."""
+    shape = model.n_layers, model.n_heads
+    return [name for measure in measures for name in column_names(*shape, measure.features)]
+
+
+def feature_matrix(done: Study, texts: Sequence[Text], measures: Sequence[HeadFeatures[Any]]) -> Array:
+    """The features of each text from a study of these texts: [text, feature]."""
+    frames = [done.table(measure.name) for measure in measures if done.has(measure.name)]
+    there = frames[0]["text"].tolist() if frames and "text" in frames[0] else []
+    missing = next((place for place, one in enumerate(texts) if [one.id] != there[place : place + 1]), None)
+    if missing is not None:
+        raise CorpusError(
+            f"the tokenizer makes no token of text {missing} ({texts[missing].text[:40]!r}); leave it out"
+        )
+    return np.concatenate([frame.drop(columns="text").to_numpy(dtype=np.float32) for frame in frames], axis=1)
 
 
 def head_of(name: str) -> Head:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,13 +13,13 @@ import torch
 from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
 from attlas.support.errors import MeasureError
-from attlas.support.machine import cores
+from attlas.support.machine import cores, in_kept_threads
 from attlas.topology import kernels
+from attlas.topology.experiment import THRESHOLDS as THRESHOLDS
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
-THRESHOLDS = (0.025, 0.05, 0.1, 0.25, 0.5, 0.75)  # of the paper's code; the text only says six
 CELLS = 2**21  # cells worked on at a time, which bounds memory
 WORTH = 2**18  # cells from which more than one thread is worth it
 
@@ -198,15 +195,5 @@ def over_graphs(weights: Array, work: Callable[[Array, int], T]) -> list[T]:
     if threads > 1 and weights.size >= WORTH:
         size = min(size, -(-len(weights) // (2 * threads)))
         firsts = range(0, len(weights), size)
-        return list(_pool().map(lambda first: work(weights[first : first + size], first), firsts))
+        return in_kept_threads(lambda first: work(weights[first : first + size], first), firsts)
     return [work(weights[first : first + size], first) for first in range(0, max(1, len(weights)), size)]
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    """Threads that are kept: making them takes as long as the work on a text."""
-    return ThreadPoolExecutor(cores(), thread_name_prefix="attlas-graphs")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not live on in a child

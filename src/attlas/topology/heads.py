@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
@@ -40,20 +41,32 @@ def score_heads(
     for name, other in (("dev", dev), ("test", test)):
         if other is not None:
             check_labels_known(name, other[1], train[1])
-    heads = list(dict.fromkeys(head_of(name) for name in names))
-    own = classifier or TopologyClassifier()
+    heads, own = heads_of(names), classifier or TopologyClassifier()
+    parts = {name: part for name, part in (("train", train), ("dev", dev), ("test", test)) if part is not None}
     rows = []
-    for number, (layer, head) in enumerate(heads):
-        places = columns_of(names, [(layer, head)])
-        fitted = TopologyClassifier(**own.get_params()).fit(train[0][:, places], train[1], (dev[0][:, places], dev[1]))
-        row: dict[str, float] = {"layer": layer, "head": head}
-        for name, part in (("train", train), ("dev", dev), ("test", test)):
-            if part is not None:
-                guesses = label_codes(fitted.predict(part[0][:, places]), fitted.classes_)
-                row[name] = float(mcc(confusion(label_codes(part[1], fitted.classes_), guesses, len(fitted.classes_))))
-        rows.append(row)
+    for number, head in enumerate(heads):
+        rows.append(score_head(head, names, parts, own.get_params()))
         tell(number + 1, len(heads))
     return pd.DataFrame(rows)
+
+
+def heads_of(names: Sequence[str]) -> list[Head]:
+    """The heads that features are of, in the order in which they first occur."""
+    return list(dict.fromkeys(head_of(name) for name in names))
+
+
+def score_head(
+    head: Head, names: Sequence[str], parts: Mapping[str, tuple[Array, Any]], settings: Mapping[str, Any]
+) -> dict[str, float]:
+    """A classifier on the features of one head: its MCC on every part."""
+    places = columns_of(names, [head])
+    own = {part: (features[:, places], np.asarray(labels)) for part, (features, labels) in parts.items()}
+    fitted = TopologyClassifier(**settings).fit(*own["train"], own["dev"])
+    row: dict[str, float] = {"layer": head[0], "head": head[1]}
+    for part, (features, labels) in own.items():
+        guesses = label_codes(fitted.predict(features), fitted.classes_)
+        row[part] = float(mcc(confusion(label_codes(labels, fitted.classes_), guesses, len(fitted.classes_))))
+    return row
 
 
 def best_heads(scores: pd.DataFrame, count: int, by: str = "train") -> list[Head]:

@@ -91,6 +91,9 @@ def print_scores(study: Study) -> None:
 
 def print_probe(study: Study) -> None:
     """The table of a probe: relations, probes or mentions beside their baselines, readers of relations beside their controls, or classifiers beside theirs."""
+    if study.manifest.get("kind") == "topology":
+        print_scores(study)
+        return
     if "dynamics" in study.tables:
         print_dynamics(study)
         return

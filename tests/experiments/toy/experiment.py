@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 from attlas.experiments.experiment import Experiment
@@ -23,6 +24,13 @@ class Toy(Experiment):
     controls: bool = option(True, "Also with random weights.")
     seed: int = option(0, "Random seed.", at_least=0)
     max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+
+    def completed(self) -> Toy:
+        """With the other model that a note in the folder of the model names."""
+        note = Path(self.model) / "other.txt" if isinstance(self.model, str) else None
+        if self.other is not None or note is None or not note.is_file():
+            return self
+        return replace(self, other=note.read_text())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

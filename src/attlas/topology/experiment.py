@@ -1,0 +1,81 @@
+"""Topology: the fields of the experiment behind `attlas topology`."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from attlas.experiments.experiment import Experiment
+from attlas.models.record import base_of
+from attlas.support.errors import MeasureError
+from attlas.support.options import (
+    MODEL,
+    MODEL_OR_NONE,
+    ModelLike,
+    TextsLike,
+    given,
+    opening,
+    option,
+)
+
+KINDS = ("betti", "digraph", "barcode", "templates")
+THRESHOLDS = (0.025, 0.05, 0.1, 0.25, 0.5, 0.75)  # of the code of Kushnareva et al. 2022
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Topology(Experiment):
+    """Can the shape of attention graphs alone predict the labels of texts?
+
+    A classifier on topological features of all heads, of the best heads and of each head, next to
+    the model's own head, the model before fine-tuning, random weights, and the length of the text
+    (Kushnareva et al. 2022).
+    """
+
+    name: ClassVar[str] = "topology"
+    resolves: ClassVar[str] = "work:resolve"
+
+    train: TextsLike = given("Labelled texts to fit classifiers on.")
+    dev: TextsLike | None = given("Labelled texts to choose settings on (default: a tenth of train).", None)
+    test: TextsLike = given("Labelled texts to score classifiers on.")
+    model: ModelLike | None = given("Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL)
+    frozen: ModelLike | None = given(
+        "Control: the model before fine-tuning (default: the one that attlas finetune recorded).",
+        None,
+        of=MODEL_OR_NONE,
+    )
+    features: tuple[Any, ...] = option(  # in Python also measures, as BarcodeMeasure(h1_tokens=0)
+        ("betti",), f"Kinds of features: some of {', '.join(KINDS)}."
+    )
+    thresholds: tuple[float, ...] = option(THRESHOLDS, "Attention weights from which graphs have an edge.", above=0)
+    controls: bool = option(True, "Also the model before fine-tuning, random weights, and length alone.")
+    seed: int = option(0, "Random seed.", at_least=0)
+    text: str | None = opening(None, "Column of the text.", of="texts")
+    label: str | None = opening("label", "Column of the label.", of="texts")
+    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+    global_tokens: str | None = opening(
+        None, "Tokens of a Longformer that see all: first, special, none, or indices such as 0,5."
+    )
+    allow_pickle: bool = opening(False, "Also read pickled weights, which can run code: only if you trust them.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = [kind if isinstance(kind, str) else getattr(kind, "name", "") for kind in self.features]
+        unknown = [str(kind) for kind, name in zip(self.features, names, strict=True) if name not in KINDS]
+        if unknown or not names:
+            found = ", ".join(unknown) or "none"
+            raise MeasureError(f"features are some of {', '.join(KINDS)}, not {found}")
+        if len(set(names)) < len(names):
+            raise MeasureError(f"a kind of features comes twice in {', '.join(names)}; name each once")
+        if not self.thresholds or not all(map(math.isfinite, self.thresholds)):
+            raise MeasureError(f"thresholds is {self.thresholds}; give at least one number, such as 0.1")
+        if len(set(self.thresholds)) < len(self.thresholds):
+            raise MeasureError(f"a threshold comes twice in {', '.join(map(str, self.thresholds))}")
+
+    def completed(self) -> Topology:
+        """With the model that the record of `attlas finetune` names as `frozen`, if none is given."""
+        if self.frozen is not None or not self.controls or not isinstance(self.model, str | os.PathLike):
+            return self
+        base = base_of(self.model)
+        return self if base is None else replace(self, frozen=base)

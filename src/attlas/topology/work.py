@@ -1,0 +1,337 @@
+"""What Topology does: features of every text, classifiers on them, and the same for controls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from attlas.core.text import Text
+from attlas.corpora import labelled, split
+from attlas.corpora.splits import label_names, overlap
+from attlas.experiments.experiment import Outcome
+from attlas.experiments.workspace import Workspace
+from attlas.models import Model
+from attlas.models.predict import logits_of
+from attlas.stats.bootstrap import difference, score
+from attlas.studies import Study
+from attlas.studies.folder import FILES
+from attlas.support.errors import CorpusError, MeasureError
+from attlas.support.json import to_json
+from attlas.support.saving import fitted_identity
+from attlas.topology.classifier import TopologyClassifier
+from attlas.topology.experiment import Topology
+from attlas.topology.features import Head, feature_matrix, feature_names, measures_of
+from attlas.topology.head_features import HeadFeatures
+from attlas.topology.heads import best_heads, columns_of, heads_of, likeness, score_head
+
+Array = npt.NDArray[Any]
+Part = tuple[Array, tuple[str, ...]]  # features [text, feature], labels
+Measures = Sequence[HeadFeatures[Any]]
+Texts = Mapping[str, list[Text]]  # train, dev, test
+Row = dict[str, Any]
+
+PARTS = ("train", "dev", "test")
+DEV_SHARE = 0.1  # of train, where no dev is given
+BEST = (12, 3, 1)
+CLASSIFIER = "classifier"  # below files/
+NO_BASE = "the model before fine-tuning is not known, or cannot be loaded"
+LENGTHS = ("tokens", "tokens_squared", "log_tokens")
+SUMMARY = (  # what the manifest has of the result
+    "texts",
+    "truncated",
+    "test_texts_in_train",
+    "maps",
+    "majority_accuracy",
+    "difference_from_model",
+    "features",
+)
+
+
+def read(source: Any, text: str | None = None, label: str | None = "label") -> list[Text]:
+    """Texts with labels."""
+    return labelled(source, text, label)
+
+
+def resolve(topology: Topology, opened: dict[str, Any]) -> dict[str, Any]:
+    """Inputs with a share of `train` as `dev` where none is given; all labels are in `train`."""
+    train, dev, test = (opened[name] for name in PARTS)
+    if dev is None:
+        train, dev = split(train, DEV_SHARE, topology.seed)
+    for name, texts in (("dev", dev), ("test", test)):
+        if not texts:
+            raise CorpusError(f"there is no text in {name}; give a file with labelled texts")
+    label_names(train, dev=dev, test=test)
+    return {**opened, "train": train, "dev": dev, "test": test}
+
+
+@dataclass(frozen=True)
+class Features:
+    """What classifiers are fitted on, chosen by and scored on: train, dev and test."""
+
+    names: tuple[str, ...]
+    parts: tuple[Part, ...]  # in the order of PARTS
+    left_out: int = 0  # features that some text does not have
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Classifiers on the features of a model: of all heads, of each head, of the best heads."""
+
+    whole: Row  # what `fit_columns` returns
+    heads: pd.DataFrame  # MCC of each head
+    best: dict[str, Row]  # by their number: score, settings, chosen heads
+
+
+def run(
+    topology: Topology,
+    work: Workspace,
+    *,
+    train: list[Text],
+    dev: list[Text],
+    test: list[Text],
+    model: Model,
+    frozen: Model | None,
+) -> Outcome:
+    """Fit, choose and score classifiers on the features of all heads, of some, and of controls."""
+    texts = dict(zip(PARTS, (train, dev, test), strict=True))
+    measures = measures_of(topology.features, topology.thresholds)
+    work.log("Topology 1/4: reading the features of all texts")
+    studies = passes(work, model, texts, measures)
+    features = features_of(model, studies, texts, measures)
+    work.log("Topology 2/4: predictions of the model itself")
+    own = own_predictions(work, model, texts)
+    work.log("Topology 3/4: classifiers on all heads, on each head and on the best heads")
+    fits = fit_heads(work, features, topology.seed)
+    controls: dict[str, Row | None] = {}
+    if topology.controls:
+        work.log("Topology 4/4: controls")
+        others = {
+            "frozen_model": base_model(topology, work, model, frozen),
+            "random_model": model.randomized(topology.seed),
+        }
+        for name, other in others.items():
+            controls[name] = model_control(topology, work, other, texts)
+        controls["length_only"] = length_control(topology, work, studies, texts)
+    scores = scores_of(features, fits, own, topology.seed)
+    result = {
+        **scores,
+        "controls": controls,
+        **({"no_frozen_model": NO_BASE} if controls and controls["frozen_model"] is None else {}),
+        **about_texts(texts, studies),
+        "features": {
+            "kinds": [str(kind) for kind in topology.features],
+            "thresholds": list(topology.thresholds),
+            "columns": len(features.names),
+            "left_out": features.left_out,
+        },
+        "classifier": f"{FILES}/{CLASSIFIER}",
+    }
+    rows = {"model": scores["model"], "all": fits.whole["row"], **fits.best, **controls}
+    return outcome(result, rows, fits, studies["test"], about_model(work, model))
+
+
+def passes(work: Workspace, model: Model, texts: Texts, measures: Measures) -> dict[str, Study]:
+    """The studies that have the features of each part."""
+    return {part: work.study(model, some, measures) for part, some in texts.items()}
+
+
+def features_of(
+    model: Model,
+    studies: Mapping[str, Study],
+    texts: Texts,
+    measures: Measures,
+) -> Features:
+    """The features that all texts have, with the labels of the texts."""
+    matrices = [feature_matrix(studies[part], some, measures) for part, some in texts.items()]
+    whole = np.all([np.isfinite(matrix).all(0) for matrix in matrices], axis=0)
+    names = tuple(np.array(feature_names(model, measures), dtype=object)[whole])
+    if not names:
+        raise MeasureError(
+            "no feature is there for all texts; holes of `barcode` need texts within its limit of tokens"
+        )
+    parts = zip((matrix[:, whole] for matrix in matrices), texts.values(), strict=True)
+    return Features(names, tuple((matrix, labels_of(some)) for matrix, some in parts), int((~whole).sum()))
+
+
+def labels_of(texts: Sequence[Text]) -> tuple[str, ...]:
+    """The label of each text."""
+    return tuple(str(one.label) for one in texts)
+
+
+def fit_heads(work: Workspace, features: Features, seed: int) -> Fits:
+    """Classifiers on all heads, on each head, and on the heads that are best on train."""
+    whole = fit(work, features, seed)
+    common = (features.names, features.parts)
+    heads = work.map(fit_head, heads_of(features.names), common=common, what="scoring heads")
+    scores = pd.DataFrame(heads)
+    chosen = {count: best_heads(scores, count) for count in BEST}
+    best = work.map(
+        fit_columns,
+        [columns_of(features.names, some) for some in chosen.values()],
+        common=(*common, seed),
+        what="fitting the best heads",
+    )
+    return Fits(
+        whole,
+        scores,
+        {
+            str(count): {**one["row"], "chosen": [list(head) for head in chosen[count]]}
+            for count, one in zip(BEST, best, strict=True)
+        },
+    )
+
+
+def fit(work: Workspace, features: Features, seed: int) -> Row:
+    """A classifier on all features; see `fit_columns`."""
+    every = list(range(len(features.names)))
+    return dict(work.cached(fit_columns, every, features.names, features.parts, seed))
+
+
+def fit_columns(columns: Sequence[int], names: Sequence[str], parts: Sequence[Part], seed: int) -> Row:
+    """A classifier on some features: its record, its predictions of test, and its scores."""
+    named = [names[column] for column in columns]
+    train, dev, test = ((pd.DataFrame(matrix[:, columns], columns=named), np.array(labels)) for matrix, labels in parts)
+    fitted = TopologyClassifier(seed=seed).fit(*train, dev)
+    predictions = fitted.predict(test[0])
+    about, arrays = fitted.record()
+    settings = {"C": fitted.C_, "max_iter": fitted.max_iter_}
+    return {
+        "row": {**score(test[1], predictions, seed).to_dict(), **settings},
+        "predictions": predictions.tolist(),
+        "about": about,
+        "arrays": {name: array.tolist() for name, array in arrays.items()},
+    }
+
+
+def fit_head(head: Head, names: Sequence[str], parts: Sequence[Part]) -> dict[str, float]:
+    """The MCC of a classifier on one head, on train, dev and test."""
+    return score_head(head, names, dict(zip(PARTS, parts, strict=True)), {})
+
+
+def model_control(topology: Topology, work: Workspace, model: Model | None, texts: Texts) -> Row | None:
+    """The score of a classifier on the features of another model; None if there is no model."""
+    if model is None:
+        return None
+    measures = measures_of(topology.features, topology.thresholds)
+    studies = passes(work, model, texts, measures)
+    row: Row = fit(work, features_of(model, studies, texts, measures), topology.seed)["row"]
+    return row
+
+
+def length_control(
+    topology: Topology,
+    work: Workspace,
+    studies: Mapping[str, Study],
+    texts: Texts,
+) -> Row:
+    """The score of a classifier that sees only the lengths of texts."""
+    parts = []
+    for part, some in texts.items():
+        tokens = studies[part].table("texts", ["tokens"])["tokens"].to_numpy(dtype=np.float64)
+        parts.append((np.stack([tokens, tokens**2, np.log(tokens)], axis=-1), labels_of(some)))
+    row: Row = fit(work, Features(LENGTHS, tuple(parts)), topology.seed)["row"]
+    return row
+
+
+def has_head(model: Model) -> bool:
+    """Whether a model has a classification head."""
+    return "ForSequenceClassification" in type(model.network).__name__
+
+
+def base_model(topology: Topology, work: Workspace, model: Model, frozen: Model | None) -> Model | None:
+    """The model before fine-tuning: one without a head was not fine-tuned; None if not known."""
+    if frozen is not None or not has_head(model):
+        return model if frozen is None else frozen
+    why = "it is not known" if topology.frozen is None else f"{topology.frozen} cannot be loaded"
+    work.log(f"no control of the model before fine-tuning: {why}; name it with frozen (--frozen)")
+    return None
+
+
+def own_predictions(work: Workspace, model: Model, texts: Texts) -> npt.NDArray[np.str_] | None:
+    """What the model's own head predicts for test; None if it has none or knows other labels."""
+    names = head_labels(model, texts) if has_head(model) else None
+    if names is None:
+        return None
+    logits = work.cached(head_logits, model, texts["test"])["logits"]
+    return np.array(names)[logits.argmax(-1)]
+
+
+def head_labels(model: Model, texts: Texts) -> list[str] | None:
+    """The labels of a model's head; None if they are not those of the texts.
+
+    A head without names for its labels (LABEL_0, ...) is taken to have them in order.
+    """
+    known = model.network.config.id2label
+    names = [str(known[number]) for number in sorted(known)]
+    wanted = label_names(texts["test"] + texts["train"])
+    if set(wanted) <= set(names):
+        return names
+    unnamed = [f"LABEL_{number}" for number in range(len(wanted))]
+    return wanted if names == unnamed else None
+
+
+def head_logits(model: Model, texts: Sequence[Text]) -> dict[str, Array]:
+    """The logits of a model's own head: [text, label]."""
+    return {"logits": logits_of(model, texts)}
+
+
+def scores_of(features: Features, fits: Fits, own: Array | None, seed: int) -> dict[str, Any]:
+    """The scores of the classifiers and of the model itself, compared."""
+    labels = np.array(features.parts[-1][1])
+    predictions = np.array(fits.whole["predictions"])
+    return {
+        **fits.whole["row"],
+        "model": None if own is None else score(labels, own, seed).to_dict(),
+        "difference_from_model": None if own is None else difference(labels, predictions, own, seed),
+        "heads": fits.best,
+        "majority_accuracy": float(pd.Series(labels).value_counts(normalize=True).max()),
+        "maps": to_json(likeness(fits.heads)),
+    }
+
+
+def about_texts(texts: Texts, studies: Mapping[str, Study]) -> dict[str, Any]:
+    """How many texts there are, were truncated, and are on both sides."""
+    return {
+        "texts": {part: len(some) for part, some in texts.items()},
+        "truncated": {part: one.manifest["counts"]["truncated"] for part, one in studies.items()},
+        "test_texts_in_train": overlap(texts["train"], texts["test"]),
+    }
+
+
+def about_model(work: Workspace, model: Model) -> dict[str, Any]:
+    """What a saved classifier notes of the model that its features are of."""
+    identity = fitted_identity(work.identity(model))
+    return {"name": model.name, "task": model.task, "identity": identity}
+
+
+def outcome(
+    result: dict[str, Any],
+    rows: Mapping[str, Row | None],
+    fits: Fits,
+    study: Study,
+    fitted_on: Mapping[str, Any],
+) -> Outcome:
+    """Tables, result, and the classifier over all heads; `study` is that of test."""
+    classifier = TopologyClassifier.from_record(fits.whole["about"], fits.whole["arrays"])
+    classifier.fitted_on_ = dict(fitted_on)
+    scored = [{"classifier": name, **row} for name, row in rows.items() if row is not None]
+    return Outcome(
+        tables={
+            "topology": pd.DataFrame(scored).drop(columns="chosen"),
+            "topology_heads": fits.heads,
+            "topology_grid": classifier.dev_scores_,
+        },
+        result=result,
+        counts=dict(study.manifest["counts"]),
+        files={CLASSIFIER: classifier},
+        about={
+            "topology": {name: result[name] for name in SUMMARY},
+            "measures": study.manifest["measures"],
+        },
+        corpus={"labels": study.manifest["corpus"]["labels"]},
+    )
