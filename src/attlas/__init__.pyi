@@ -15,6 +15,7 @@ from .experiments.experiment import Experiment as Experiment
 from .experiments.run import run as run
 from .measures import MEASURES as MEASURES
 from .models import Model as Model, load as load
+from .relations.experiment import FitRelations as FitRelations, ScoreRelations as ScoreRelations
 from .studies import Study as Study, study as study
 from .syntax.experiment import Syntax as Syntax
 from .views.look import attention as attention

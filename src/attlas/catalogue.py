@@ -18,6 +18,7 @@ from attlas.support.errors import AttlasError
 SUBJECTS = (
     "attlas.syntax",
     "attlas.coreference",
+    "attlas.relations",
 )
 GROUP = "attlas.subjects"
 

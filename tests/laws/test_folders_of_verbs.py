@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attlas.relations.pipeline import fit_relations, score_relations
 
 from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import run_dynamics
 from attlas.explain.corpus import explain_corpus
 from attlas.finetune.training import finetune
-from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.syntax.pipeline import probe_syntax
 from attlas.topology.pipeline import experiment
 from attlas.tree.pipeline import probe_tree

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from attlas.relations.pipeline import fit_relations, score_relations
 
 import attlas
 from attlas.core.text import Text
@@ -29,7 +30,6 @@ from attlas.finetune.training import finetune
 from attlas.models.vectors import ModelVectors
 from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.relations import RelationExtractor
-from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.support.errors import AttlasError
 from attlas.syntax.pipeline import probe_syntax
 from attlas.topology import TopologyClassifier

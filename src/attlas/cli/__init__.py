@@ -7,12 +7,13 @@ from attlas.cli import (  # their verbs register themselves, after the first one
     dynamics,
     explain,
     probe,
-    relations,
     reproduce,
     topology,
 )
+from attlas.cli.extract import add_extract
 from attlas.cli.subjects import add_verbs
 
 add_verbs()
+add_extract()
 
-__all__ = ["dynamics", "explain", "main", "probe", "relations", "reproduce", "topology"]
+__all__ = ["dynamics", "explain", "main", "probe", "reproduce", "topology"]

@@ -325,8 +325,9 @@ def tour(
     with status("loading the model"):
         from attlas.coreference.pipeline import probe_coreference
         from attlas.dynamics.pipeline import run_dynamics
+        from attlas.experiments.run import run as run_experiment
         from attlas.models import load
-        from attlas.relations.pipeline import fit_relations
+        from attlas.relations.experiment import FitRelations
         from attlas.studies import study as run
         from attlas.syntax.pipeline import probe_syntax
         from attlas.tree.pipeline import probe_tree
@@ -339,13 +340,14 @@ def tour(
         probe_syntax(loaded, trees, None, out / "syntax", min_cases=TOUR_CASES, **options),
         probe_tree(loaded, trees, None, out / "tree", **options),
         probe_coreference(loaded, trees, None, out / "coreference", **options),
-        fit_relations(loaded, "embedded:relations", None, out / "relations", interpret=True, **options),
         run_dynamics(
             TOUR_SYNTHETIC, out=out / "dynamics", scales=(1, 10, 100), models=TOUR_MODELS, epochs=12, **options
         ),
     ]
+    relations = FitRelations(train="embedded:relations", model=loaded, interpret=True)
+    fitted = run_experiment(relations, out / "relations", **options)
     with status("writing the report"):
-        together = done.beside(*(probe.study for probe in probes))
+        together = done.beside(*(probe.study for probe in probes[:-1]), fitted, probes[-1].study)
         page = together.report(out / "report.html")
     say_study(together, page, as_json)
     if serve:

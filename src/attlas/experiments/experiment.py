@@ -32,6 +32,7 @@ class Experiment:
     name: ClassVar[str] = ""  # the kind of its result folder
     does: ClassVar[str] = "work:run"  # the function that runs it, in its package
     resolves: ClassVar[str] = ""  # one that completes its opened inputs, as a test set from train
+    default_out: ClassVar[str] = "runs/{name}"  # where its verb writes: its name, or {an input}
 
     def __post_init__(self) -> None:
         hints = types_of(type(self))
@@ -50,6 +51,11 @@ class Experiment:
         Called before anything is opened; it reads small files at most.
         """
         return self
+
+    @property
+    def out_folder(self) -> Path:
+        """The folder that its verb writes to where none is given."""
+        return Path(self.default_out.format(name=self.name, **self.inputs))
 
     @property
     def options(self) -> dict[str, Any]:

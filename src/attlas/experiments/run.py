@@ -54,7 +54,7 @@ def run(
     `fresh` clears what an earlier run wrote to `out`. Without `out` the result lives in a temporary
     folder as long as it is used.
     """
-    _check_how(workers, engine)
+    check_how(workers, engine)
     experiment = experiment.completed()
     for name, value in experiment.inputs.items():
         if _given(experiment, name).of == TEXTS:
@@ -85,7 +85,8 @@ def run(
     return in_folder(out, go)
 
 
-def _check_how(workers: int | None, engine: str) -> None:
+def check_how(workers: int | None, engine: str = "local") -> None:
+    """Refuse a number of workers or an engine that cannot be."""
     if workers is not None and workers < 1:
         raise StudyError(f"workers is {workers}; it must be at least 1")
     if engine not in ENGINES:

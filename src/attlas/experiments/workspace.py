@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,6 +16,7 @@ import torch
 from attlas.core.measure import Measure
 from attlas.core.text import Text
 from attlas.experiments.cache import MISSING, Cache
+from attlas.experiments.run import check_how
 from attlas.models import Model, load
 from attlas.studies.folder import PARTS, DamagedError, Folder, clear
 from attlas.studies.opened import Study
@@ -211,6 +213,18 @@ class Workspace:
             self._say(line)
         elif self._progress or (self._progress is None and sys.stderr.isatty()):
             print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def scratch(
+    cache: str | Path | None = None, workers: int | None = None, progress: bool | None = None
+) -> Iterator[Workspace]:
+    """A workspace for an estimator that is used on its own; without a cache nothing is left."""
+    check_how(workers)
+    shared = None if cache is None else Path(cache).expanduser()
+    with tempfile.TemporaryDirectory(prefix="attlas-") as folder:
+        place = Folder(Path(folder), "scratch")
+        yield Workspace(place, cache=shared, workers=workers, progress=progress)
 
 
 def _in_threads(

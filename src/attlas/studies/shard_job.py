@@ -15,6 +15,7 @@ from attlas.core.annotations import WHERE
 from attlas.core.attention import Attention
 from attlas.core.measure import Acted, ActingMeasure, LearningMeasure, Measure
 from attlas.core.states import State
+from attlas.core.text import Text
 from attlas.models import Model
 from attlas.models.differentiate import differentiate
 from attlas.models.encode import Encoded
@@ -129,15 +130,7 @@ class ShardJob:
         quarantine: list[dict[str, Any]] = [
             {"place": place, "id": row.id, "where": row.where, "reason": row.reason} for place, row in self.shard.bad
         ]
-        quarantine += [
-            {
-                "place": text.place,
-                "id": text.text.id,
-                "where": _where(text),
-                "reason": "the tokenizer makes no token of it",
-            }
-            for text in self.empty
-        ]
+        quarantine += [excluded_row(text.place, text.text) for text in self.empty]
         counts = {
             "read": self.shard.n_rows,
             "analysed": len(self.kept),
@@ -153,7 +146,7 @@ class ShardJob:
                 {
                     "place": place,
                     "id": found[place].text.id,
-                    "where": _where(found[place]),
+                    "where": _where(found[place].text),
                     "measure": name,
                     "reason": reason,
                 }
@@ -180,5 +173,10 @@ class ShardJob:
         )
 
 
-def _where(text: Encoded) -> str:
-    return str(text.text.annotations.get(WHERE, ""))
+def excluded_row(place: int, text: Text) -> dict[str, Any]:
+    """The row in quarantine of a text that has no token."""
+    return {"place": place, "id": text.id, "where": _where(text), "reason": "the tokenizer makes no token of it"}
+
+
+def _where(text: Text) -> str:
+    return str(text.annotations.get(WHERE, ""))
