@@ -42,8 +42,7 @@ def one_at_a_time(model: Any, texts: list[Any], cases: list[Any]) -> Any:
 def rows() -> Iterator[Row]:
     """Vectors, then the reader."""
     import attlas
-    from attlas.relations.candidates import related_texts
-    from attlas.relations.reading import drawn_cases
+    from attlas.relations.candidates import drawn_cases, related_texts
     from attlas.relations.vectors import gather
 
     model, plain = attlas.load(), attlas.load()
@@ -70,7 +69,7 @@ def reader_rows() -> Iterator[Row]:
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
-    from attlas.stats.linear import GRID, fit_reader, macro_f1
+    from attlas.stats.linear import GRID, by_macro_f1, fit_reader
 
     rng = np.random.default_rng(0)
     classes = rng.integers(CLASSES, size=TRIPLES)
@@ -81,7 +80,7 @@ def reader_rows() -> Iterator[Row]:
     told = [name for name, away in zip(names, held, strict=True) if away]
     learnt = [name for name, away in zip(names, held, strict=True) if not away]
     began = time.perf_counter()
-    fit_reader(x[~held], learnt, (x[held], told), macro_f1)
+    fit_reader(x[~held], learnt, (x[held], told), by_macro_f1)
     ours = time.perf_counter() - began
     scaled = StandardScaler().fit_transform(x[~held])
     began = time.perf_counter()

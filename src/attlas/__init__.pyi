@@ -21,6 +21,7 @@ from .explain.experiment import Explain as Explain
 from .finetune.experiment import Finetune as Finetune
 from .lengthen.experiment import Lengthen as Lengthen
 from .models import Model as Model, load as load
+from .relations.experiment import FitRelations as FitRelations, ScoreRelations as ScoreRelations
 from .studies import Study as Study
 from .syntax.experiment import Syntax as Syntax
 from .topology.experiment import Topology as Topology

@@ -33,6 +33,7 @@ SUBJECTS = (
     "attlas.finetune",
     "attlas.lengthen",
     "attlas.dynamics",
+    "attlas.relations",
 )
 GROUP, MEASURE_GROUP = "attlas.subjects", "attlas.measures"
 

@@ -61,7 +61,7 @@ def rated() -> list[Text]:
 
 
 @cache
-def reviews() -> tuple[Text, ...]:
+def labelled() -> tuple[Text, ...]:
     words = ("good cat", "bad dog", "good film", "bad mat")
     return tuple(Text(str(n), f"a {words[n % 4]} {'very ' * n}", "ab"[n % 2]) for n in range(30))
 
@@ -72,7 +72,7 @@ def head(seed: int = 0) -> attlas.Model:
 
 
 def topology(**options: object) -> attlas.Topology:
-    parts = {"train": list(reviews()[:12]), "dev": list(reviews()[12:20]), "test": list(reviews()[20:])}
+    parts = {"train": list(labelled()[:12]), "dev": list(labelled()[12:20]), "test": list(labelled()[20:])}
     return attlas.Topology(**{**parts, "model": head(), "thresholds": (0.1,), **options})  # type: ignore[arg-type]
 
 
@@ -289,9 +289,9 @@ CASES = {
     "topology": Case(
         topology,
         {
-            "train": list(reviews()[:10]),
-            "dev": list(reviews()[12:18]),
-            "test": list(reviews()[21:]),
+            "train": list(labelled()[:10]),
+            "dev": list(labelled()[12:18]),
+            "test": list(labelled()[21:]),
             "model": head(1),
             "frozen": head(1),
             "features": ("betti", "templates"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attlas.relations.pipeline import fit_relations, score_relations
 
 import attlas
 from attlas.core.annotations import COREFERENCE, Coreference, Mention
@@ -20,7 +21,6 @@ from attlas.core.text import Text
 from attlas.experiments.experiment import Experiment
 from attlas.relations.candidates import related_texts
 from attlas.relations.extractor import RelationExtractor
-from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.studies.folder import Folder
 from attlas.support.errors import AttlasError
 from attlas.support.fingerprint import fingerprint

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from attlas.relations.pipeline import fit_relations, score_relations
 from tokenizers import normalizers
 
 import attlas
@@ -33,7 +34,6 @@ from attlas.models.vectors import GloveVectors, ModelVectors
 from attlas.papers import betti, dynamics as recipe, longformer
 from attlas.relations import RelationExtractor
 from attlas.relations.candidates import gold_cases
-from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.relations.vectors import gather
 from attlas.support.errors import AttlasError
 from attlas.syntax import SyntaxHeads

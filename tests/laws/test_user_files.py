@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from attlas.relations.pipeline import fit_relations, score_relations
 
 import attlas
 from attlas.core.text import Text
@@ -25,7 +26,6 @@ from attlas.dynamics import AttentionClassifier
 from attlas.models.vectors import ModelVectors
 from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.relations import RelationExtractor
-from attlas.relations.pipeline import fit_relations, score_relations
 from attlas.support.errors import AttlasError
 from attlas.topology import TopologyClassifier
 from attlas.tree import TreeProbe

@@ -18,6 +18,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from attlas.relations.evidence import (
+    ATTENTION,
+    BAG,
+    BOTH,
+    RANDOM,
+    READ,
+    Evidence,
+    each_relation,
+    fit_unseen,
+    fit_ways,
+    halves,
+    held_out_phrases,
+    unseen_scores,
+    ways,
+)
+from attlas.relations.pipeline import _in_both, fit_relations, score_relations
 from hypothesis import assume, example, given, settings, strategies as st
 from safetensors.numpy import load_file, save
 from scipy.cluster.hierarchy import linkage
@@ -50,21 +66,6 @@ from attlas.relations.candidates import (
     related_texts,
     unit_pools,
 )
-from attlas.relations.evidence import (
-    ATTENTION,
-    BAG,
-    BOTH,
-    RANDOM,
-    READ,
-    Evidence,
-    each_relation,
-    fit_unseen,
-    fit_ways,
-    halves,
-    held_out_phrases,
-    unseen_scores,
-    ways,
-)
 from attlas.relations.extractor import RelationExtractor, extractor_folder
 from attlas.relations.interpret import (
     directions_table,
@@ -78,7 +79,6 @@ from attlas.relations.interpret import (
     path_table,
 )
 from attlas.relations.matching import Found, exact, extraction_scores, lenient
-from attlas.relations.pipeline import _in_both, fit_relations, score_relations
 from attlas.relations.reading import FLOOR, Sample, Told, attention_features, intervals, sample
 from attlas.relations.vectors import DIRECTIONS, CaseVectors, case_vectors, gather, read_units
 from attlas.stats.linear import (

@@ -4,12 +4,13 @@ from attlas.cli.main import main
 
 # isort: split
 from attlas.cli import (  # their verbs register themselves, after the first ones
-    relations,
     reproduce,
     tour,
 )
+from attlas.cli.extract import add_extract
 from attlas.cli.subjects import add_verbs
 
 add_verbs()
+add_extract()
 
-__all__ = ["main", "relations", "reproduce", "tour"]
+__all__ = ["main", "reproduce", "tour"]

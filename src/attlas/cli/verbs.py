@@ -31,23 +31,34 @@ def add_verb(group: typer.Typer, name: str, experiment: type[Experiment]) -> Non
 def verb_of(experiment: type[Experiment]) -> Callable[..., None]:
     """The function behind a verb, with a signature that typer reads."""
 
-    def verb(out: Path, **values: Any) -> None:
+    def verb(out: Path | None, **values: Any) -> None:
         from attlas.experiments.run import run
 
         how = {name: values.pop(name) for name in HOW}
         report, as_json = how.pop("report"), how.pop("as_json")
-        done = run(experiment(**values), out, **how, say=begun)
+        made = experiment(**values)
+        done = run(made, made.out_folder if out is None else out, **how, say=begun)
         say_experiment(done, report, as_json)
 
-    out = Annotated[Path, typer.Option("--out", help="Folder for the result.")]
-    folder = inspect.Parameter.empty if experiment.needs_folder else Path("runs") / experiment.name
-    parameters = [*_of_fields(experiment), _parameter("out", out, folder)]
+    parameters = [*_of_fields(experiment), _out_of(experiment)]
     for name, (kind, default, help, flags) in HOW.items():
         parameters.append(_parameter(name, Annotated[kind, typer.Option(*flags, help=help)], default))
     ordered = sorted(parameters, key=lambda one: one.default is not inspect.Parameter.empty)
     verb.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
     verb.__annotations__ = {one.name: one.annotation for one in ordered}
     return verb
+
+
+def _out_of(experiment: type[Experiment]) -> inspect.Parameter:
+    """The folder to write to; its default may follow from inputs, as `EXTRACTOR/scored`."""
+    if not experiment.default_out:
+        required = typer.Option("--out", help="Folder for the result.")
+        return _parameter("out", Annotated[Path, required], inspect.Parameter.empty)
+    named = {one.name: one.name.upper() for one in fields(experiment)}
+    place = experiment.default_out.format(**{**named, "name": experiment.name})
+    help = f"Folder for tables and report (default: {place})."
+    option = typer.Option("--out", help=help, show_default=False)
+    return _parameter("out", Annotated[Path | None, option], None)
 
 
 def _of_fields(experiment: type[Experiment]) -> list[inspect.Parameter]:

@@ -33,7 +33,7 @@ class Experiment:
     does: ClassVar[str] = "work:run"  # the function that runs it, in its package
     resolves: ClassVar[str] = ""  # one that completes its opened inputs, as a test set from train
     checks: ClassVar[str] = ""  # one that refuses opened inputs, before anything is written
-    needs_folder: ClassVar[bool] = False  # whether its verb has no default for --out
+    default_out: ClassVar[str] = "runs/{name}"  # of its verb: its name, {an input}, or none
 
     def __post_init__(self) -> None:
         hints = types_of(type(self))
@@ -53,6 +53,11 @@ class Experiment:
         for the function that runs the experiment if it cannot be loaded.
         """
         return self
+
+    @property
+    def out_folder(self) -> Path:
+        """The folder that its verb writes to where none is given."""
+        return Path(self.default_out.format(name=self.name, **self.inputs))
 
     @property
     def options(self) -> dict[str, Any]:

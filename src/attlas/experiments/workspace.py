@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -16,6 +17,7 @@ from attlas.core.measure import Measure
 from attlas.core.text import Text
 from attlas.corpora import Corpus
 from attlas.experiments.cache import MISSING, Cache
+from attlas.experiments.run import check_how
 from attlas.models import Model, load
 from attlas.studies.engines import default_workers
 from attlas.studies.folder import PARTS, DamagedError, Folder, States, clear
@@ -288,6 +290,18 @@ def _write_entry(
     key, *inputs = job
     with entries.make(key) as folder:
         function(folder, *inputs, *common)
+
+
+@contextmanager
+def scratch(
+    cache: str | Path | None = None, workers: int | None = None, progress: bool | None = None
+) -> Iterator[Workspace]:
+    """A workspace for an estimator that is used on its own; without a cache nothing is left."""
+    check_how(workers)
+    shared = None if cache is None else Path(cache).expanduser()
+    with tempfile.TemporaryDirectory(prefix="attlas-") as folder:
+        place = Folder(Path(folder), "scratch")
+        yield Workspace(place, cache=shared, workers=workers, progress=progress)
 
 
 def _in_threads(

@@ -498,14 +498,6 @@ def _by_spacy(text: str) -> tuple[list[Word], list[Span]]:
     return words, [(chunk.start_char, chunk.end_char) for chunk in document.noun_chunks]
 
 
-def parser_version(parser: str) -> str:
-    """What phrases depend on besides the text: for spaCy, its model."""
-    if parser != "spacy":
-        return parser
-    about = getattr(_pipeline(), "meta", {})
-    return f"{parser} {about.get('lang', '')}_{about.get('name', '')} {about.get('version', '')}"
-
-
 @cache
 def _pipeline() -> Any:
     """spaCy's pipeline of the first English model that is installed."""

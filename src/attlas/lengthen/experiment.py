@@ -19,7 +19,7 @@ class Lengthen(Experiment):
 
     name: ClassVar[str] = "lengthen"
     checks: ClassVar[str] = "work:check"
-    needs_folder: ClassVar[bool] = True
+    default_out: ClassVar[str] = ""
 
     model: ModelLike | None = given(
         "Folder or Hub ID of a BERT or RoBERTa (default: the embedded model).", None, of=MODEL

@@ -15,15 +15,17 @@ from typing import Any
 import pandas as pd
 
 from attlas.corpora.splits import split
-from attlas.experiments.derived import Experiment
+from attlas.experiments.run import run
 from attlas.models import Model, load
 from attlas.papers.data import check_chosen, data_folder, existing
 from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.relations.candidates import noted, related_texts
+from attlas.relations.experiment import FitRelations, ScoreRelations
 from attlas.relations.extractor import RelationExtractor
 from attlas.relations.matching import fact_scores
-from attlas.relations.pipeline import fit_relations, score_relations
+from attlas.studies import Study
 from attlas.support.errors import AttlasError
+from attlas.support.progress import progress_bar
 from attlas.views.report import write_charts
 
 SEED = 0
@@ -55,7 +57,7 @@ def reproduce(
     """Run the parts one by one; finished experiments are found again. `say` hears what is run."""
     check_chosen("part", parts, PARTS)
     root, loaded = data_folder(data_root), load(model)
-    run = _Run(
+    recipe = _Run(
         root=root,
         done=Reproduced(loaded.name, PARTS, PUBLISHED, Path(out).expanduser()),
         model=loaded,
@@ -63,7 +65,7 @@ def reproduce(
         options={"workers": workers, "fresh": fresh, "progress": progress},
         say=say,
     )
-    return run_parts(run, [name for name in PARTS if name in parts])
+    return run_parts(recipe, [name for name in PARTS if name in parts])
 
 
 @dataclass(kw_only=True)
@@ -73,16 +75,17 @@ class _Run(Recipe):
     name = "relations"
     model: Model
 
-    def both(self, name: str, train: Any, test: Any, names: Path | None = None, **how: Any) -> tuple[Experiment, Experiment]:  # fmt: skip
+    def both(self, name: str, train: Any, test: Any, names: Path | None = None, **how: Any) -> tuple[Study, Study]:  # fmt: skip
         """Fit on one, tuned on a fifth of it, and score on the other."""
         place, scoring = self.inside(name), self.inside(f"{name}-scored")
-        fitted = fit_relations(self.model, train, None, place, names=names, seed=SEED, say=self.say, **how, **self.options)  # fmt: skip
-        shared = {"model": self.model, "say": self.say, **self.options}
-        scored = score_relations(place, test, scoring, **shared)
+        fit = FitRelations(train=train, model=self.model, names=names, seed=SEED, **how)
+        fitted = run(fit, place, say=self.say, **self.options)
+        score = ScoreRelations(extractor=place, test=test, model=self.model)
+        scored = run(score, scoring, say=self.say, **self.options)
         for one in (fitted, scored):
-            one.study.report(one.study.folder / "report.html")
-            pictures = self.picture_folder(one.study.folder.name)
-            self.add_pictures(*write_charts(one.study, pictures, "png"))
+            one.report(one.folder / "report.html")
+            pictures = self.picture_folder(one.folder.name)
+            self.add_pictures(*write_charts(one, pictures, "png"))
         self.part.results[name] = {"fitted": fitted.result, "scored": scored.result}
         return fitted, scored
 
@@ -114,12 +117,16 @@ class _Run(Recipe):
             raise AttlasError("part redocred uses the extractor of part trex; run that first (--parts trex,redocred)")
         train, _, names = self.trex_files()
         place, how = self.inside("trex"), {**self.options, "fresh": False}
-        fit_relations(  # finds it again, and refuses another one or a damaged one
-            self.model, train, None, place, names=names, interpret=True, seed=SEED, **how
-        )
+        fit = FitRelations(train=train, model=self.model, names=names, interpret=True, seed=SEED)
+        run(fit, place, **how)  # finds it again, and refuses another one or a damaged one
         fitted = RelationExtractor.load(place, self.model, workers=self.options["workers"])
         known = set(fitted.classes_.tolist())
-        found, gold, strings = fitted.extraction(texts), [noted(text) for text in texts], [text.text for text in texts]
+        found = []
+        with progress_bar("extracting triples", wanted=self.options["progress"]) as report:
+            for _, triples in fitted.predict_iter(texts):
+                found.append(triples)
+                report(len(found), len(texts))
+        gold, strings = [noted(text) for text in texts], [text.text for text in texts]
         rows = {name: fact_scores(strings, found, gold, known, lenient) for name, lenient in (("exact spans", False), ("published match", True))}  # fmt: skip
         self.part.results["redocred"] = rows
         out = ["### Documents: the extractor of T-REx on Re-DocRED", "", "| | precision | recall | F1 | predicted | facts | of them within a sentence |", "|---|---|---|---|---|---|---|"]  # fmt: skip
@@ -148,9 +155,9 @@ def _three(row: dict[str, Any]) -> str:
     return " | ".join(f"{row[name]:.3f}" for name in ("precision", "recall", "f1"))
 
 
-def _score_lines(scored: Experiment, published: bool = False) -> list[str]:
+def _score_lines(scored: Study, published: bool = False) -> list[str]:
     """Binary accuracy and F1 of every way of reading, with intervals; the poster's beside."""
-    table = scored.study.table("relations")
+    table = scored.table("relations")
     out = ["| read from | related or not [95 %] | precision | recall | F1 [95 %] | attention is ahead by (F1) |" + (" poster: accuracy, F1 |" if published else ""), "|---|---|---|---|---|---|" + ("---|" if published else "")]  # fmt: skip
     for row in table.to_dict("records"):
         name = row["reader"]
@@ -172,20 +179,20 @@ def _with(row: dict[str, Any], name: str) -> str:
     return f"{row[name]:.3f} [{row[f'{name}_low']:.3f}, {row[f'{name}_high']:.3f}]"
 
 
-def _unseen_lines(scored: Experiment) -> list[str]:
-    if "relations_unseen" not in scored.study.tables:
+def _unseen_lines(scored: Study) -> list[str]:
+    if "relations_unseen" not in scored.tables:
         return []
-    table = scored.study.table("relations_unseen")
+    table = scored.table("relations_unseen")
     first = table.iloc[0]
     out = ["", f"Relation phrases that were held out of training ({int(first['cases'])} triples, {int(first['phrases'])} phrases, {int(first['relations'])} relations):", "", "| read from | F1 [95 %] | attention is ahead by | accuracy |", "|---|---|---|---|"]  # fmt: skip
     return out + [f"| {READERS[row['reader']]} | {_with(row, 'f1')} | {row['f1_ahead']:+.3f} [{row['f1_ahead_low']:+.3f}, {row['f1_ahead_high']:+.3f}] | {row['accuracy']:.3f} |" for row in table.to_dict("records")]  # fmt: skip
 
 
-def _extraction_lines(scored: Experiment) -> list[str]:
+def _extraction_lines(scored: Study) -> list[str]:
     """Triples from plain text."""
     titles = {"exact": "exact spans, relation compared", "published": "the paper's match, relation compared", "published_any_relation": "the paper's match, relation left open (as the poster counts)"}  # fmt: skip
     out = ["Triples from plain text:", "", "| match | precision | recall | F1 | macro precision | macro recall | macro F1 | predicted | triples |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
-    for row in scored.study.table("relations_extraction").to_dict("records"):
+    for row in scored.table("relations_extraction").to_dict("records"):
         macro = " | ".join(f"{row[f'macro_{name}']:.3f}" for name in ("precision", "recall", "f1"))
         out.append(f"| {titles[row['match']]} | {_three(row)} | {macro} | {int(row['predicted']):,} | {int(row['gold']):,} |")  # fmt: skip
     for name in ("T-REx", "T-REx, REBEL"):
@@ -193,9 +200,9 @@ def _extraction_lines(scored: Experiment) -> list[str]:
     return out
 
 
-def _interpretation_lines(fitted: Experiment) -> list[str]:
+def _interpretation_lines(fitted: Study) -> list[str]:
     """Directions, layers, heads, merged classes, in numbers (on the texts that penalties were tuned on)."""
-    study = fitted.study
+    study = fitted
     out = ["These are on the fifth of the train file that penalties were tuned on, so a little above the test.", "", "Directions (x-y: x attends to y; h head, t tail, r relation words):", "", "| direction | weight, related | weight, named | accuracy alone | F1 alone | F1 alone, random weights | F1 without it |", "|---|---|---|---|---|---|---|"]  # fmt: skip
     for row in study.table("relations_directions").to_dict("records"):
         out.append(f"| {row['direction']} | {row['weight_related']:.4f} | {row['weight_named']:.3f} | {row['binary_accuracy_alone']:.3f} | {row['f1_alone']:.3f} | {row['f1_alone_random']:.3f} | {row['f1_without']:.3f} |")  # fmt: skip
@@ -215,9 +222,9 @@ def _interpretation_lines(fitted: Experiment) -> list[str]:
     return out
 
 
-def _best_lines(scored: Experiment) -> list[str]:
+def _best_lines(scored: Study) -> list[str]:
     """The relations that are read best and worst."""
-    table = scored.study.table("relations_each").sort_values("f1", ascending=False)
+    table = scored.table("relations_each").sort_values("f1", ascending=False)
     return [f"Read best: {_said(table.head(8))}. Read worst: {_said(table.tail(8))}."]
 
 

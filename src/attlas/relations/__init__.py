@@ -2,4 +2,13 @@
 
 import lazy_loader
 
+from attlas.support.subject import Subject
+
+SUBJECT = Subject(
+    name="relations",
+    package=__name__,
+    experiments={"FitRelations": "experiment", "ScoreRelations": "experiment"},
+    verb={"FitRelations": "relations fit", "ScoreRelations": "relations score"},
+    tour={"FitRelations": {"train": "embedded:relations", "interpret": True}},
+)
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

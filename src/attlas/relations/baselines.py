@@ -1,4 +1,4 @@
-"""What could name a relation without any attention: distances, parts of speech, the words themselves, their vectors."""
+"""What could name a relation without attention: distances, parts of speech, words, vectors."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from attlas.models.vectors import ModelVectors
 from attlas.relations.candidates import Case
 
 Floats = npt.NDArray[np.float32]
-TAGS = ("NOUN", "PROPN", "PRON", "VERB", "AUX", "ADJ", "ADV", "ADP", "DET", "NUM", "CCONJ", "SCONJ", "PART", "PUNCT", "SYM", "INTJ", "X", "")  # fmt: skip
+TAGS = (
+    *("NOUN", "PROPN", "PRON", "VERB", "AUX", "ADJ", "ADV", "ADP", "DET"),
+    *("NUM", "CCONJ", "SCONJ", "PART", "PUNCT", "SYM", "INTJ", "X", ""),
+)
 GAPS = (-20, -10, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 10, 20)
 VOCABULARY = 2000  # words that a bag keeps: those of triples first
 
 
 @dataclass
 class Surface:
-    """Features of cases that no attention is needed for. `vocabulary` is learnt from the cases of training."""
+    """Features of cases that need no attention; `vocabulary` is that of the training cases."""
 
     texts: Sequence[Text]
     _words: dict[int, list[Word]] = field(default_factory=dict)
@@ -40,7 +43,7 @@ class Surface:
         return self._words[text]
 
     def distance(self, cases: Sequence[Case]) -> Floats:
-        """How far the phrases are from each other in words, in which order, how long, and where in the text."""
+        """How far apart the phrases are in words, in which order, how long, where in the text."""
         return np.array([self._distance(case) for case in cases], dtype=np.float32)
 
     def _distance(self, case: Case) -> list[float]:
@@ -48,16 +51,24 @@ class Surface:
         places = [_place(words, span) for span in case.spans]
         found: list[float] = [np.log1p(len(words))]
         for one, (start, stop) in enumerate(places):
-            found += [stop - start, start / max(1, len(words)), float(start == 0), float(stop == len(words))]
+            found += [
+                stop - start,
+                start / max(1, len(words)),
+                float(start == 0),
+                float(stop == len(words)),
+            ]
             for other_start, other_stop in places[one + 1 :]:
                 gap = other_start - stop + 1 if other_start >= start else other_stop - start - 1
                 found += [float(gap), np.sign(gap) * np.log1p(abs(gap))]
-                found += [float(low <= gap < high) for low, high in zip((-999, *GAPS), (*GAPS, 999), strict=True)]
+                found += [
+                    float(low <= gap < high)
+                    for low, high in zip((-999, *GAPS), (*GAPS, 999), strict=True)
+                ]
         order = tuple(np.argsort([start for start, _ in places], kind="stable").tolist())
         return found + [float(order == other) for other in permutations(range(len(places)))]
 
     def tags(self, cases: Sequence[Case]) -> Floats:
-        """Parts of speech: of each phrase's head, of the words beside it, and how many of each are in it."""
+        """Parts of speech: of each phrase's head, of the words next to it, of the words in it."""
         return np.array([self._tags(case) for case in cases], dtype=np.float32)
 
     def _tags(self, case: Case) -> npt.NDArray[Any]:
@@ -65,20 +76,33 @@ class Surface:
         rows = []
         for span in case.spans:
             start, stop = _place(words, span)
-            beside = [words[start - 1].tag if start else "", words[stop].tag if stop < len(words) else ""]
+            beside = [
+                words[start - 1].tag if start else "",
+                words[stop].tag if stop < len(words) else "",
+            ]
             rows += [_one(tag) for tag in (head_tag(words, span), *beside)]
-            rows.append(sum((_one(word.tag) for word in words[start:stop]), start=np.zeros(len(TAGS))))
+            rows.append(
+                sum((_one(word.tag) for word in words[start:stop]), start=np.zeros(len(TAGS)))
+            )
         return np.concatenate(rows)
 
     def strings(self, case: Case) -> list[str]:
-        """What a bag holds: the relation words and the phrase they make; without them the words between head and tail, and which of the two comes first."""
+        """What a bag holds: the relation words and the phrase they make.
+
+        Without them, the words between head and tail, and which of the two comes first.
+        """
         text = self.texts[case.text].text
         if case.words is not None:
             span = case.words
-            return [*(word.string.lower() for word in self._inside(case.text, span)), f"= {text[slice(*span)].lower()}"]
+            return [
+                *(word.string.lower() for word in self._inside(case.text, span)),
+                f"= {text[slice(*span)].lower()}",
+            ]
         left, right = sorted((case.head, case.tail))
         order = ["< head first" if case.head == left else "< tail first"]
-        return order + [word.string.lower() for word in self._inside(case.text, (left[1], right[0]))]
+        return order + [
+            word.string.lower() for word in self._inside(case.text, (left[1], right[0]))
+        ]
 
     def _inside(self, text: int, span: Span) -> list[Word]:
         words = self.words(text)
@@ -100,14 +124,23 @@ class Surface:
         return {word: number for number, word in enumerate(kept)}
 
     def embeddings(self, cases: Sequence[Case], model: Model) -> Floats:
-        """The mean of the model's input embeddings over the words of each phrase, whatever the text around it."""
-        parts = [[[word.string for word in self._inside(case.text, span)] for span in case.spans] for case in cases]
+        """The mean of the model's input embeddings over the words of a phrase, out of context."""
+        parts = [
+            [[word.string for word in self._inside(case.text, span)] for span in case.spans]
+            for case in cases
+        ]
         known = sorted({word for case in parts for part in case for word in part})
-        row, table = {word: number for number, word in enumerate(known)}, ModelVectors(model).of(known)
+        row = {word: number for number, word in enumerate(known)}
+        table = ModelVectors(model).of(known)
         blank = np.zeros(table.shape[1] if table.ndim == 2 else 1, dtype=np.float32)
         return np.array(
             [
-                np.concatenate([table[[row[word] for word in part]].mean(0) if part else blank for part in case])
+                np.concatenate(
+                    [
+                        table[[row[word] for word in part]].mean(0) if part else blank
+                        for part in case
+                    ]
+                )
                 for case in parts
             ],
             dtype=np.float32,

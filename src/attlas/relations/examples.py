@@ -1,77 +1,116 @@
-"""Texts for pictures: sentences with the phrases of their triples, and the attention between these."""
+"""Texts for pictures: sentences with the phrases of their triples, and attention between these."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
 import pandas as pd
 
+from attlas.core.annotations import Triple
 from attlas.core.text import Text
+from attlas.language.words import Span
+from attlas.models import Model
 from attlas.relations.candidates import noted
-from attlas.relations.extractor import RelationExtractor
 from attlas.relations.matching import Found, exact
-from attlas.relations.vectors import read_units
+from attlas.relations.vectors import Units, read_units
+from attlas.stats.linear import LinearReader
 
 SHOWN = 12
 LONGEST = 280  # characters of a text that is drawn
+PLACES = ["head_start", "head_stop", "tail_start", "tail_stop", "words_start", "words_stop"]
+TRIPLES = ["text", "triple", *PLACES, "relation", "name", "probability", "status"]
+PHRASES = ["from_start", "from_stop", "to_start", "to_stop"]
+LINES = ["text", "triple", *PHRASES, "mean", "weight", "strongest_layer", "strongest_head"]
 
 
 def pictures(
-    extractor: RelationExtractor,
+    model: Model,
+    reader: LinearReader,
     texts: Sequence[Text],
     found: Sequence[Sequence[Found]],
     names: Mapping[str, str],
     shown: int = SHOWN,
     longest: int = LONGEST,
 ) -> dict[str, pd.DataFrame]:
-    """Some short texts with what was found in them: `relation_texts` (text, string), `relation_triples` (spans, relation, probability, whether it is one
-    of the data's; also those of the data that were missed) and `relation_lines` (attention between phrases, the mean of all heads and the head that
-    weighs most for the relation)."""
-    chosen = [place for place, text in enumerate(texts) if found[place] and len(text.text) <= longest][:shown]
+    """Some short texts with what was found in them, and the attention between its phrases.
+
+    `relation_texts` has text and string; `relation_triples` spans, relation, probability and
+    whether the triple is one of the data's, also those of the data that were missed;
+    `relation_lines` attention between phrases, the mean of all heads and the head that weighs most
+    for the relation. `reader` is the one that names relations.
+    """
+    short = [n for n, text in enumerate(texts) if found[n] and len(text.text) <= longest]
+    chosen = short[:shown]
+    spans = {
+        place: sorted({span for one in found[place] for span in _spans(one)}) for place in chosen
+    }
+    inputs = [(place, texts[place]) for place in chosen]
+    units = {one.place: one for one in read_units(model, inputs, spans)}
+    heads = strongest_heads(reader, model.n_layers * model.n_heads)
     triples: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
-    spans = {place: sorted({span for one in found[place] for span in _spans(one)}) for place in chosen}
-    units = {one.place: one for one in read_units(extractor.model_, [(place, texts[place]) for place in chosen], spans)}
-    heads = extractor.shape_[1]
-    strongest = _strongest(extractor)
     for place in chosen:
-        text, gold = texts[place], noted(texts[place]).triples
-        if place not in units:
-            continue
-        mine = {span: unit for unit, span in enumerate(units[place].spans)}
-        for number, one in enumerate(found[place]):
-            right = any(exact(text.text, one, triple) and triple.relation == one.relation for triple in gold)
-            triples.append({"text": text.id, "triple": number, **_columns(one), "relation": one.relation, "name": names.get(one.relation, ""), "probability": one.probability, "status": "right" if right else "found"})  # fmt: skip
-            head = strongest[one.relation]
-            for left, right_ in permutations(_spans(one), 2):
-                weights = units[place].weights[mine[left], mine[right_]]
-                lines.append({"text": text.id, "triple": number, "from_start": left[0], "from_stop": left[1], "to_start": right_[0], "to_stop": right_[1], "mean": float(weights.mean()), "weight": float(weights[head]), "strongest_layer": head // heads, "strongest_head": head % heads})  # fmt: skip
-        hits = [triple for triple in gold if not any(exact(text.text, one, triple) and triple.relation == one.relation for one in found[place])]  # fmt: skip
-        triples += [
-            {"text": text.id, "triple": -1 - number, **_columns(triple), "relation": triple.relation, "name": names.get(triple.relation, ""), "probability": float("nan"), "status": "missed"}
-            for number, triple in enumerate(hits)
-        ]  # fmt: skip
-    words = ["head_start", "head_stop", "tail_start", "tail_stop", "words_start", "words_stop"]
+        if place in units:
+            triples += _triple_rows(texts[place], found[place], names)
+            lines += _line_rows(texts[place].id, found[place], units[place], heads, model.n_heads)
+    strings = [{"text": texts[place].id, "string": texts[place].text} for place in chosen]
     return {
-        "relation_texts": pd.DataFrame([{"text": texts[place].id, "string": texts[place].text} for place in chosen], columns=["text", "string"]),
-        "relation_triples": pd.DataFrame(triples, columns=["text", "triple", *words, "relation", "name", "probability", "status"]),
-        "relation_lines": pd.DataFrame(lines, columns=["text", "triple", "from_start", "from_stop", "to_start", "to_stop", "mean", "weight", "strongest_layer", "strongest_head"]),
-    }  # fmt: skip
+        "relation_texts": pd.DataFrame(strings, columns=["text", "string"]),
+        "relation_triples": pd.DataFrame(triples, columns=TRIPLES),
+        "relation_lines": pd.DataFrame(lines, columns=LINES),
+    }
 
 
-def _spans(one: Any) -> list[tuple[int, int]]:
+def _triple_rows(
+    text: Text, found: Sequence[Found], names: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """The triples that were found, right or not, and those of the data that were missed."""
+    gold = noted(text).triples
+
+    def row(number: int, one: Found | Triple, probability: float, status: str) -> dict[str, Any]:
+        places = dict(zip(PLACES, (*one.head, *one.tail, *(one.words or (-1, -1))), strict=True))
+        name = names.get(one.relation, "")
+        rest = {"relation": one.relation, "name": name, "probability": probability}
+        return {"text": text.id, "triple": number, **places, **rest, "status": status}
+
+    def same(one: Found, triple: Triple) -> bool:
+        return exact(text.text, one, triple) and triple.relation == one.relation
+
+    for number, one in enumerate(found):
+        right = any(same(one, triple) for triple in gold)
+        yield row(number, one, one.probability, "right" if right else "found")
+    missed = [triple for triple in gold if not any(same(one, triple) for one in found)]
+    for number, triple in enumerate(missed):
+        yield row(-1 - number, triple, float("nan"), "missed")
+
+
+def _line_rows(
+    text: str, found: Sequence[Found], units: Units, heads: Mapping[str, int], n_heads: int
+) -> Iterator[dict[str, Any]]:
+    """Attention from each phrase of a triple to each other one."""
+    place = {span: unit for unit, span in enumerate(units.spans)}
+    for number, one in enumerate(found):
+        head = heads[one.relation]
+        for left, right in permutations(_spans(one), 2):
+            weights = units.weights[place[left], place[right]]
+            yield {
+                "text": text,
+                "triple": number,
+                **dict(zip(PHRASES, (*left, *right), strict=True)),
+                "mean": float(weights.mean()),
+                "weight": float(weights[head]),
+                "strongest_layer": head // n_heads,
+                "strongest_head": head % n_heads,
+            }
+
+
+def _spans(one: Found) -> list[Span]:
     return [span for span in (one.head, one.tail, one.words) if span is not None]
 
 
-def _columns(one: Any) -> dict[str, int]:
-    words = one.words or (-1, -1)
-    return {"head_start": one.head[0], "head_stop": one.head[1], "tail_start": one.tail[0], "tail_stop": one.tail[1], "words_start": words[0], "words_stop": words[1]}  # fmt: skip
-
-
-def _strongest(extractor: RelationExtractor) -> dict[str, int]:
+def strongest_heads(reader: LinearReader, maps: int) -> dict[str, int]:
     """The head, over all layers, that weighs most for each relation."""
-    reader = extractor.readers_.named
-    weights = reader.by_map(extractor.shape_[0] * extractor.shape_[1])
+    weights = reader.by_map(maps)
     return {name: int(weights[number].argmax()) for number, name in enumerate(reader.classes)}

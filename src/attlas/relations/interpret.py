@@ -1,310 +1,421 @@
-"""Where in attention relations are: by direction, by layer, by how many heads; and which relations are alike.
+"""Where in attention relations are: by direction, layer and number of heads; which are similar.
 
-Each number has one beside it that says what it would be without the claim: the same probe on random weights and on hidden states, as many heads drawn
-at random, classes merged at random.
+Each number has a control that says what it would be without the claim: the same reader on random
+weights and on hidden states, as many heads drawn at random, classes merged at random. Every reader
+is a job of its own, so that an interrupted run loses one of them at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import torch
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 from scipy.stats import hypergeom
 
+from attlas.experiments.workspace import Workspace
+from attlas.models import Model
+from attlas.relations.answers import Answers
 from attlas.relations.baselines import Surface
-from attlas.relations.evidence import ATTENTION, RANDOM, Evidence
-from attlas.relations.reading import Readers, Told, fit_readers
-from attlas.relations.vectors import directions_of
+from attlas.relations.features import ATTENTION, RANDOM
+from attlas.relations.fitting import Labelled, Readers, fit_readers
+from attlas.relations.head_selection import heads_order
+from attlas.relations.reading import Sample
 from attlas.stats.chance import REFITS, TESTS, p_value, permutations
 from attlas.stats.choose import ranked_places
-from attlas.stats.linear import Floats, LinearReader, balanced, by_macro_f1, fit_reader, whitening
+from attlas.stats.linear import Floats, LinearReader, by_macro_f1, fit_reader, whitening
 from attlas.stats.rankings import spearman
 from attlas.stats.scores import codes_of, confusion, f1
 from attlas.support.errors import MeasureError
-from attlas.support.machine import one_thread
 
-Say = Callable[[str], None]
 FEW = (0.03, 0.3)  # penalties tried for parts of the features
+MERGED = (0.3,)  # the penalty for merged classes
 COUNTS = (1, 2, 4, 8, 16, 32)  # heads
+CLASSES = (0.8, 0.6, 0.4, 0.25, 0.15, 0.08)  # shares of the relations that are left when merged
 TOP = 10  # heads of a relation that may be shared
+PAIRS = 30  # of relations that share heads, in the table
 LINKAGES = ("cosine", "ward")
+STATES, STATES_FEW = "hidden_states", "hidden_states_few"
 
 
-def directions_table(train: Evidence, tune: Evidence, readers: Readers, say: Say) -> pd.DataFrame:
-    """How much each direction weighs in the readers, what it reads alone, and what the others read without it; random weights beside.
+class Sides(NamedTuple):
+    """What readers are fitted to and what they are scored on."""
 
-    `weight` is the mean of |coefficient| on standardised features (for relations summed over the classes), as the paper has it.
+    train: Labelled
+    dev: Labelled
+
+    def some(self, columns: npt.NDArray[Any]) -> Sides:
+        """Some of the features."""
+        return Sides(self.train.some(columns), self.dev.some(columns))
+
+
+# directions
+
+
+def directions_table(
+    work: Workspace, own: Sides, random: Sides, readers: Readers, directions: Sequence[str]
+) -> pd.DataFrame:
+    """How much each direction weighs, what it reads alone, and what the others read without it.
+
+    `weight` is the mean of |coefficient| on standardised features (for relations summed over the
+    classes), as the paper has it.
     """
-    names = train.extractor.directions or directions_of(train.extractor.worded_)
-    heads = np.arange(train.features(ATTENTION).shape[1]).reshape(len(names), -1)
-    related, named = _sizes(readers)
-    rows = []
-    for number, name in enumerate(names):
-        say(f"direction {name}")
-        mine, others = heads[number], np.delete(heads, number, 0).reshape(-1)
-        row = {"direction": name, "weight_related": float(related[mine].mean()), "weight_named": float(named[mine].mean())}  # fmt: skip
-        for way, columns in (("alone", mine), ("without", others)):
-            if not len(columns):
-                continue
-            row |= {f"{score}_{way}": value for score, value in _both(train, tune, ATTENTION, columns).items()}
-        row |= {f"{score}_alone_random": value for score, value in _both(train, tune, RANDOM, mine).items()}
-        rows.append(row)
+    places = list(range(len(directions)))
+    scores = work.map(
+        direction_scores, places, common=(len(directions), own, random), what="directions"
+    )
+    related, named = (weights.reshape(len(directions), -1).mean(1) for weights in _sizes(readers))
+    rows = [
+        {
+            "direction": name,
+            "weight_related": float(related[place]),
+            "weight_named": float(named[place]),
+            **scores[place],
+        }
+        for place, name in enumerate(directions)
+    ]
     return pd.DataFrame(rows)
+
+
+def direction_scores(place: int, count: int, own: Sides, random: Sides) -> dict[str, float]:
+    """Scores of readers of one direction, of all others, and of the one with random weights."""
+    columns = np.arange(own.train.features.shape[1]).reshape(count, -1)
+    alone, others = columns[place], np.delete(columns, place, 0).reshape(-1)
+    parts = {"alone": own.some(alone), "without": own.some(others)}
+    parts["alone_random"] = random.some(alone)
+    return {
+        f"{score}_{way}": value
+        for way, sides in parts.items()
+        if sides.train.features.shape[1]
+        for score, value in _both_scores(sides).items()
+    }
+
+
+def _both_scores(sides: Sides) -> dict[str, float]:
+    """Binary accuracy and F1 of both readers of some features."""
+    readers = fit_readers(*sides, grid=FEW)
+    dev = sides.dev
+    yes = readers.related_chances(dev.features) >= 0.5
+    rows, relations = dev.named
+    named, gold = readers.named.predict(rows), np.array(relations, dtype=np.str_)
+    places = np.zeros(len(yes), dtype=np.int64)
+    scores = Answers(places, dev.related, yes == dev.related, gold, named).scores()
+    return {name: scores[name] for name in ("binary_accuracy", "f1")}
 
 
 def _sizes(readers: Readers) -> tuple[Floats, Floats]:
-    """|coefficient| of each standardised feature, in the reader of related or not and, summed over the classes, in that of relations."""
-    related = np.abs((readers.related.coef[1] - readers.related.coef[0]) * readers.related.scale)
+    """|coefficient| of each standardised feature in both readers, summed over relations."""
+    coef = readers.related.coef
+    related = np.abs((coef[1] - coef[0]) * readers.related.scale)
     return related, np.abs(readers.named.importance).sum(0)
 
 
-def _both(train: Evidence, tune: Evidence, name: str, columns: npt.NDArray[Any]) -> dict[str, float]:
-    """Binary accuracy and F1 of readers of some of the features."""
-    x, y = train.features(name)[:, columns], tune.features(name)[:, columns]
-    made = fit_readers((x, train.own), (y, tune.own), grid=FEW)
-    scores = Told.by(made, y, tune.own).scores()
-    return {"binary_accuracy": scores["binary_accuracy"], "f1": scores["f1"]}
+# layers
+
+
+class Inner(NamedTuple):
+    """Cases by layer: attention, attention of random weights, and hidden states."""
+
+    attention: Floats  # case feature
+    random: Floats  # case feature
+    states: npt.NDArray[np.float16] | None  # case part layer size
+    related: npt.NDArray[np.bool_]  # case
+    relations: list[str]
+
+    @classmethod
+    def of(cls, sample: Sample, features: Mapping[str, Labelled]) -> Inner:
+        own, random = features[ATTENTION], features[RANDOM]
+        states = sample.vectors.states
+        return cls(own.features, random.features, states, own.related, own.relations)
 
 
 def depth_table(readers: Readers, shape: tuple[int, int]) -> pd.DataFrame:
-    """How much each layer weighs in the readers: the mean of |coefficient| on standardised features, for relations summed over the classes."""
-    by_layer = [weights.reshape(-1, *shape).mean((0, 2)) for weights in _sizes(readers)]
-    return pd.DataFrame({"layer": np.arange(shape[0]), "weight_related": by_layer[0], "weight_named": by_layer[1]})
+    """How much each layer weighs in the readers: the mean of |coefficient|, standardised."""
+    related, named = (weights.reshape(-1, *shape).mean((0, 2)) for weights in _sizes(readers))
+    layers = np.arange(shape[0])
+    return pd.DataFrame({"layer": layers, "weight_related": related, "weight_named": named})
 
 
-def layers_table(train: Evidence, tune: Evidence, say: Say) -> pd.DataFrame:
-    """F1 of each relation by readers of one layer: of its attention, of random weights' attention, of the hidden states after it, and of as many
-    principal axes of those as attention has features: columns `layer reader relation f1`."""
-    layers, heads = train.extractor.shape_
-    rows: list[dict[str, Any]] = []
-    for layer in range(layers):
-        say(f"layer {layer}")
-        for name in (ATTENTION, RANDOM):
-            parts = [of.features(name).reshape(len(of.own.cases), -1, layers, heads)[:, :, layer].reshape(len(of.own.cases), -1) for of in (train, tune)]  # fmt: skip
-            rows += _layer_rows(layer, name, parts, train, tune)
-        if train.own.vectors.states is None or tune.own.vectors.states is None:
-            continue
-        states = [of.own.vectors.states[:, :, layer + 1].reshape(len(of.own.cases), -1).astype(np.float32) for of in (train, tune) if of.own.vectors.states is not None]  # fmt: skip
-        rows += _layer_rows(layer, "hidden_states", states, train, tune)
-        few = len(train.features(ATTENTION)[0]) // layers
-        rows += _layer_rows(layer, "hidden_states_few", _principal(states, few), train, tune)
-    return pd.DataFrame(rows)
+def layers_table(work: Workspace, train: Inner, dev: Inner, shape: tuple[int, int]) -> pd.DataFrame:
+    """F1 of each relation by readers of one layer: columns `layer reader relation f1`.
+
+    Of its attention, of random weights' attention, of the hidden states after it, and of as many
+    principal axes of those as attention has features.
+    """
+    kinds = (ATTENTION, RANDOM, *(() if train.states is None else (STATES, STATES_FEW)))
+    jobs = [(layer, kind) for layer in range(shape[0]) for kind in kinds]
+    rows = work.map(layer_rows, jobs, common=(train, dev, shape), what="layers")
+    return pd.DataFrame([row for part in rows for row in part])
 
 
-def _principal(parts: Sequence[Floats], few: int) -> list[Floats]:
-    """Features along the principal axes of the first part that spread most: as many as `few`."""
-    mean, scale, _ = whitening(parts[0])
-    standard = ((parts[0] - mean) / scale).astype(np.float32)
-    axes = np.linalg.eigh((standard.T @ standard).astype(np.float64))[1][:, ::-1][:, :few].astype(np.float32)
-    return [((part - mean) / scale).astype(np.float32) @ axes for part in parts]
-
-
-def _layer_rows(layer: int, name: str, parts: Sequence[Floats], train: Evidence, tune: Evidence) -> list[dict[str, Any]]:  # fmt: skip
-    mine, theirs = train.own.related, tune.own.related
-    reader = _named(parts[0][mine], train.own.relations, parts[1][theirs], tune.own.relations)
-    gold = np.array(tune.own.relations)
-    relations, (labels, guesses) = codes_of(gold, reader.predict(parts[1][theirs]))
+def layer_rows(
+    job: tuple[int, str], train: Inner, dev: Inner, shape: tuple[int, int]
+) -> list[dict[str, Any]]:
+    """F1 of each relation by a reader of one layer."""
+    layer, kind = job
+    parts = [_in_layer(side, layer, kind, shape) for side in (train, dev)]
+    if kind == STATES_FEW:
+        parts = _principal(parts, train.attention.shape[1] // shape[0])
+    rows, others = (part[side.related] for part, side in zip(parts, (train, dev), strict=True))
+    reader = fit_reader(rows, train.relations, (others, dev.relations), by_macro_f1, FEW)
+    relations, (labels, guesses) = codes_of(np.array(dev.relations), reader.predict(others))
     table = confusion(labels, guesses, len(relations))
     return [
-        {"layer": layer, "reader": name, "relation": str(relation), "f1": float(reached)}
+        {"layer": layer, "reader": kind, "relation": str(relation), "f1": float(reached)}
         for relation, reached, cases in zip(relations, f1(table), table.sum(1), strict=True)
         if cases
     ]
 
 
-def _named(x: Floats, names: Sequence[str], y: Floats, told: Sequence[str], grid: Sequence[float] = FEW) -> LinearReader:  # fmt: skip
-    return fit_reader(x, names, (y, told), by_macro_f1, grid)
+def _in_layer(side: Inner, layer: int, kind: str, shape: tuple[int, int]) -> Floats:
+    """The features of one layer: [case, feature]."""
+    if kind in (ATTENTION, RANDOM):
+        features = side.attention if kind == ATTENTION else side.random
+        return features.reshape(len(features), -1, *shape)[:, :, layer].reshape(len(features), -1)
+    assert side.states is not None
+    return side.states[:, :, layer + 1].reshape(len(side.states), -1).astype(np.float32)
 
 
-@one_thread()
-def heads_order(x: Floats, names: Sequence[str], groups: npt.NDArray[np.int64], steps: int = 40, points: int = 24) -> list[int]:  # fmt: skip
-    """The order in which heads enter as a penalty on whole heads (group lasso) is weakened; those that never enter follow by their weight.
+def _principal(parts: Sequence[Floats], few: int) -> list[Floats]:
+    """Features along the principal axes of the first part that vary most: as many as `few`."""
+    mean, scale, _ = whitening(parts[0])
+    standard = [((part - mean) / scale).astype(np.float32) for part in parts]
+    spread = (standard[0].T @ standard[0]).astype(np.float64)
+    axes = np.linalg.eigh(spread)[1][:, ::-1][:, :few].astype(np.float32)
+    return [part @ axes for part in standard]
 
-    `groups` is the head of each feature. Features are standardised and whitened within a head, so that heads with few or alike features are not favoured.
+
+# heads
+
+
+def path_table(
+    work: Workspace, own: Sides, shape: tuple[int, int], seed: int = 0
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """F1 by how many heads are read, next to as many drawn at random; and `layer head entered`.
+
+    Heads are those that a penalty on whole heads lets in first.
     """
-    classes = np.unique(np.asarray(names, dtype=np.str_), return_inverse=True)[1].astype(np.int64)
-    heads = int(groups.max()) + 1
-    inner = np.zeros(x.shape, dtype=np.float32)
-    for head in range(heads):
-        mine = groups == head
-        mean, scale, axes = whitening(x[:, mine])
-        inner[:, mine] = ((x[:, mine] - mean) / scale) @ axes
-    data, y = torch.from_numpy(inner), torch.from_numpy(classes)
-    share, of = torch.from_numpy(balanced(classes).astype(np.float32)), torch.from_numpy(groups)
-    weighed = data * share.sqrt()[:, None]
-    rate = 1 / (0.5 * float(torch.linalg.eigvalsh(weighed.T @ weighed)[-1]))  # of the loss' curvature, bounded
-    count = int(classes.max()) + 1
-    w, bias = torch.zeros(data.shape[1], count), torch.zeros(count)
-    target = torch.zeros(len(y), count)
-    target[torch.arange(len(y)), y] = 1
-
-    def gradient(w: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        residual = (torch.softmax(torch.addmm(bias, data, w), 1) - target) * share[:, None]
-        return data.T @ residual, residual.sum(0)
-
-    def sizes(w: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(heads).index_add_(0, of, w.square().sum(1)).sqrt()
-
-    most = float(sizes(gradient(w, bias)[0]).max())
-    order: list[int] = []
-    for penalty in np.geomspace(most * 0.95, most * 0.01, points):
-        ahead, ahead_bias, pace = w.clone(), bias.clone(), 1.0
-        for _ in range(steps):
-            slope, slope_bias = gradient(ahead, ahead_bias)
-            moved = ahead - rate * slope
-            norms = sizes(moved).clamp(min=1e-12)
-            new = moved * (1 - rate * penalty / norms).clamp(min=0)[of][:, None]
-            new_bias = ahead_bias - rate * slope_bias
-            after = (1 + (1 + 4 * pace * pace) ** 0.5) / 2
-            ahead, ahead_bias = new + (pace - 1) / after * (new - w), new_bias + (pace - 1) / after * (new_bias - bias)
-            w, bias, pace = new, new_bias, after
-        size = sizes(w)
-        entered = [head for head in torch.argsort(-size, stable=True).tolist() if size[head] > 0 and head not in order]
-        order += entered
-        if len(order) == heads:
-            break
-    rest = [head for head in torch.argsort(-sizes(w), stable=True).tolist() if head not in order]
-    return order + rest
-
-
-def path_table(train: Evidence, tune: Evidence, say: Say, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """F1 by how many heads are read, those that a penalty on whole heads lets in first, beside as many drawn at random; and the order: `layer head entered`."""
-    layers, heads = train.extractor.shape_
-    mine, theirs = train.own.related, tune.own.related
-    x, y = train.features(ATTENTION)[mine], tune.features(ATTENTION)[theirs]
-    of = np.tile(np.arange(layers * heads), x.shape[1] // (layers * heads))
-    say("the order of heads")
-    order = heads_order(x, train.own.relations, of)
+    maps = shape[0] * shape[1]
+    order = work.cached(entry_order, *own.train.named, maps)
+    counts = [*(count for count in COUNTS if count < maps), maps]
+    jobs = []
+    for count in counts:
+        draws = REFITS if count < maps else 0
+        drawn = permutations(maps, draws, (seed, count))[:, :count].tolist()
+        jobs += [(count, sorted(heads)) for heads in (order[:count], *drawn)]
+    reached = work.map(f1_of_heads, jobs, common=(own, maps), what="heads")
     rows = []
-    for count in [count for count in COUNTS if count < layers * heads] + [layers * heads]:
-        say(f"{count} heads")
-
-        def f1(chosen: Sequence[int]) -> float:
-            columns = np.isin(of, chosen)
-            reader = _named(x[:, columns], train.own.relations, y[:, columns], tune.own.relations)
-            return by_macro_f1(reader, y[:, columns], np.array(tune.own.relations))
-
-        alone = f1(order[:count])
-        drawn = [f1(row[:count].tolist()) for row in permutations(layers * heads, REFITS, (seed, count))] if count < layers * heads else [alone]  # fmt: skip
-        rows.append({"heads": count, "f1": alone, "f1_random": float(np.mean(drawn)), "f1_random_low": min(drawn), "f1_random_high": max(drawn)})  # fmt: skip
-    entered = pd.DataFrame({"layer": np.array(order) // heads, "head": np.array(order) % heads, "entered": np.arange(len(order))})  # fmt: skip
-    return pd.DataFrame(rows), entered
+    for count in counts:
+        alone, *drawn = (value for (n, _), value in zip(jobs, reached, strict=True) if n == count)
+        rows.append({"heads": count, **_with_random(alone, drawn or [alone])})
+    entered = {"layer": np.array(order) // shape[1], "head": np.array(order) % shape[1]}
+    return pd.DataFrame(rows), pd.DataFrame({**entered, "entered": np.arange(len(order))})
 
 
-def merges(reader: LinearReader, method: str = "cosine") -> Floats:
-    """Agglomerative clustering of relations by their coefficient vectors: scipy's linkage matrix, cosine distance and average linkage, or Ward's."""
-    if method not in LINKAGES:
-        raise MeasureError(f"relations cannot be clustered by {method!r}; choose {' or '.join(LINKAGES)}")
-    vectors = reader.importance
-    found: Floats = linkage(vectors, "ward") if method == "ward" else linkage(pdist(vectors, "cosine"), "average")
-    return found
+def entry_order(features: Floats, relations: list[str], maps: int) -> list[int]:
+    """The order in which heads enter, all directions of a head together."""
+    return heads_order(features, relations, _head_of_feature(features, maps))
 
 
-def merges_frame(reader: LinearReader, names: dict[str, str]) -> pd.DataFrame:
-    """Both dendrograms as tables: each row joins two nodes (relations are the first ones, in the order of the reader's classes) at a distance."""
-    rows = []
-    count = len(reader.classes)
-    for method in LINKAGES:
-        for number, (left, right, distance, size) in enumerate(merges(reader, method)):
-            label = [names.get(reader.classes[int(node)], reader.classes[int(node)]) if node < count else "" for node in (left, right)]  # fmt: skip
-            rows.append({"linkage": method, "node": count + number, "left": int(left), "right": int(right), "left_name": label[0], "right_name": label[1], "distance": float(distance), "size": int(size)})  # fmt: skip
-    return pd.DataFrame(rows)
+def f1_of_heads(job: tuple[int, list[int]], own: Sides, maps: int) -> float:
+    """F1 of a reader of some heads."""
+    columns = np.isin(_head_of_feature(own.train.features, maps), job[1])
+    sides = own.some(columns)
+    return _named_f1(sides.train.named, sides.dev.named, FEW)
 
 
-def merged_table(train: Evidence, tune: Evidence, reader: LinearReader, say: Say, seed: int = 0) -> pd.DataFrame:
-    """F1 of readers of fewer classes, as the tree merges them, beside merging at random into groups of the same sizes: fewer classes alone are easier."""
-    count = len(reader.classes)
-    tree = merges(reader)
-    place = {name: number for number, name in enumerate(reader.classes)}
-    mine, theirs = train.own.related, tune.own.related
-    x, y = train.features(ATTENTION)[mine], tune.features(ATTENTION)[theirs]
-    rows = []
-    wanted = sorted({round(count * share) for share in (0.8, 0.6, 0.4, 0.25, 0.15, 0.08)} - {0, 1, count}, reverse=True)
-
-    def f1(groups: npt.NDArray[Any]) -> float:
-        learnt = [str(groups[place[name]]) for name in train.own.relations]
-        told = [str(groups[place[name]]) for name in tune.own.relations if name in place]
-        known = np.array([name in place for name in tune.own.relations], dtype=bool)
-        made = _named(x, learnt, y[known], told, (0.3,))
-        return by_macro_f1(made, y[known], np.array(told))
-
-    whole = f1(np.arange(count))
-    rows.append({"classes": count, "f1": whole, "f1_random": whole, "f1_random_low": whole, "f1_random_high": whole})
-    for classes in wanted:
-        say(f"{classes} classes")
-        groups = fcluster(tree, classes, "maxclust")
-        if len(set(groups.tolist())) < 2:
-            continue
-        drawn = [f1(groups[order]) for order in permutations(count, REFITS, (seed, classes))]
-        rows.append(
-            {
-                "classes": len(set(groups.tolist())),
-                "f1": f1(groups),
-                "f1_random": float(np.mean(drawn)),
-                "f1_random_low": min(drawn),
-                "f1_random_high": max(drawn),
-            }
-        )
-    return pd.DataFrame(rows)
+def _head_of_feature(features: Floats, maps: int) -> npt.NDArray[np.int64]:
+    return np.tile(np.arange(maps), features.shape[1] // maps)
 
 
-def heads_table(reader: LinearReader, shape: tuple[int, int], names: dict[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
-    """The heads that weigh most for each relation (`share` of its weight, `share_uniform` if all weighed the same), and the pairs of relations that
-    share more of their TOP heads than chance gives."""
+def _named_f1(
+    train: tuple[Floats, list[str]], dev: tuple[Floats, list[str]], grid: Sequence[float]
+) -> float:
+    reader = fit_reader(*train, dev, by_macro_f1, grid)
+    return by_macro_f1(reader, dev[0], np.array(dev[1]))
+
+
+def _with_random(value: float, drawn: Sequence[float]) -> dict[str, float]:
+    return {
+        "f1": value,
+        "f1_random": float(np.mean(drawn)),
+        "f1_random_low": min(drawn),
+        "f1_random_high": max(drawn),
+    }
+
+
+def heads_table(
+    reader: LinearReader, shape: tuple[int, int], names: Mapping[str, str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The heads that weigh most for each relation, and pairs of relations that share them.
+
+    `share` of a relation's weight is next to `share_uniform`, if all heads weighed the same. Pairs
+    are those that share more of their TOP heads than chance gives.
+    """
     layers, heads = shape
     weights = reader.by_map(layers * heads)
     share = weights / weights.sum(1, keepdims=True)
     top = np.stack([ranked_places(row.reshape(shape))[:TOP] for row in share])
     rows = [
-        {"relation": name, "name": names.get(name, ""), "rank": rank, "layer": int(head) // heads, "head": int(head) % heads, "share": float(share[number, head]), "share_uniform": 1 / (layers * heads)}
+        {
+            "relation": name,
+            "name": names.get(name, ""),
+            "rank": rank,
+            "layer": int(head) // heads,
+            "head": int(head) % heads,
+            "share": float(share[number, head]),
+            "share_uniform": 1 / (layers * heads),
+        }
         for number, name in enumerate(reader.classes)
         for rank, head in enumerate(top[number, :5])
-    ]  # fmt: skip
-    sets = [set(row.tolist()) for row in top]
-    chance = min(TOP, layers * heads) ** 2 / (layers * heads)
-    pairs = [
-        (len(sets[one] & sets[other]), one, other) for one in range(len(sets)) for other in range(one + 1, len(sets))
     ]
-    best = sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2]))[:30]
-    shared = [
-        {"left": reader.classes[one], "right": reader.classes[other], "left_name": names.get(reader.classes[one], ""), "right_name": names.get(reader.classes[other], ""),
-         "shared": both, "shared_uniform": chance, "p": float(hypergeom.sf(both - 1, layers * heads, min(TOP, layers * heads), min(TOP, layers * heads))), "pairs": len(pairs)}
+    return pd.DataFrame(rows), _shared_table(reader.classes, top, layers * heads, names)
+
+
+def _shared_table(
+    classes: Sequence[str], top: npt.NDArray[Any], maps: int, names: Mapping[str, str]
+) -> pd.DataFrame:
+    """The pairs of relations that have most heads in common, with the chance of as many."""
+    count = min(TOP, maps)
+    sets = [set(row.tolist()) for row in top]
+    pairs = [
+        (len(sets[one] & sets[other]), one, other)
+        for one in range(len(sets))
+        for other in range(one + 1, len(sets))
+    ]
+    best = sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2]))[:PAIRS]
+    rows = [
+        {
+            "left": classes[one],
+            "right": classes[other],
+            "left_name": names.get(classes[one], ""),
+            "right_name": names.get(classes[other], ""),
+            "shared": both,
+            "shared_uniform": count**2 / maps,
+            "p": float(hypergeom.sf(both - 1, maps, count, count)),
+            "pairs": len(pairs),
+        }
         for both, one, other in best
-    ]  # fmt: skip
-    return pd.DataFrame(rows), pd.DataFrame(shared)
+    ]
+    return pd.DataFrame(rows)
 
 
-def likeness(train: Evidence, readers: dict[str, LinearReader], seed: int = 0, draws: int = TESTS) -> pd.DataFrame:
-    """How far relations that have like coefficients have like words: Spearman's correlation of the distances between relations, with a permutation test.
+# which relations are similar
 
-    Words are the mean input embeddings of a relation's phrases. For attention, and for random weights: what remains there is words alone.
+
+def merges(reader: LinearReader, method: str = "cosine") -> Floats:
+    """Agglomerative clustering of relations by their coefficients: scipy's linkage matrix.
+
+    Cosine distance and average linkage, or Ward's.
     """
-    surface = Surface(train.own.texts)
-    cases = [case for case in train.own.cases if case.related]
-    if not train.extractor.worded_:
+    if method not in LINKAGES:
+        raise MeasureError(
+            f"relations cannot be clustered by {method!r}; choose {' or '.join(LINKAGES)}"
+        )
+    vectors = reader.importance
+    if method == "ward":
+        return np.asarray(linkage(vectors, "ward"))
+    return np.asarray(linkage(pdist(vectors, "cosine"), "average"))
+
+
+def merges_frame(reader: LinearReader, names: Mapping[str, str]) -> pd.DataFrame:
+    """Both dendrograms as tables: each row joins two nodes at a distance.
+
+    Relations are the first nodes, in the order of the reader's classes.
+    """
+    count = len(reader.classes)
+    labels = [names.get(name, name) for name in reader.classes]
+    rows = []
+    for method in LINKAGES:
+        for number, (left, right, distance, size) in enumerate(merges(reader, method)):
+            rows.append(
+                {
+                    "linkage": method,
+                    "node": count + number,
+                    "left": int(left),
+                    "right": int(right),
+                    "left_name": labels[int(left)] if left < count else "",
+                    "right_name": labels[int(right)] if right < count else "",
+                    "distance": float(distance),
+                    "size": int(size),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def merged_table(work: Workspace, own: Sides, reader: LinearReader, seed: int = 0) -> pd.DataFrame:
+    """F1 of readers of fewer classes, as the tree merges them, next to merging at random.
+
+    Groups at random have the same sizes: fewer classes alone are easier.
+    """
+    count, tree = len(reader.classes), merges(reader)
+    wanted = sorted({round(count * share) for share in CLASSES} - {0, 1, count}, reverse=True)
+    groupings = [np.arange(count), *(fcluster(tree, classes, "maxclust") for classes in wanted)]
+    jobs: list[tuple[int, list[int]]] = []
+    for number, groups in enumerate(groupings):
+        if len(set(groups.tolist())) < 2:
+            continue
+        jobs.append((number, groups.tolist()))
+        if number:
+            orders = permutations(count, REFITS, (seed, wanted[number - 1]))
+            jobs += [(number, groups[order].tolist()) for order in orders]
+    common = (own, list(reader.classes))
+    reached = work.map(f1_of_groups, jobs, common=common, what="merged relations")
+    rows = []
+    for number in dict.fromkeys(number for number, _ in jobs):
+        mine = [value for job, value in zip(jobs, reached, strict=True) if job[0] == number]
+        classes = len(set(groupings[number].tolist()))
+        rows.append({"classes": classes, **_with_random(mine[0], mine[1:] or mine)})
+    return pd.DataFrame(rows)
+
+
+def f1_of_groups(job: tuple[int, list[int]], own: Sides, classes: list[str]) -> float:
+    """F1 of a reader of merged classes."""
+    group = dict(zip(classes, map(str, job[1]), strict=True))
+    rows, relations = own.train.named
+    others, tuned = own.dev.named
+    known = np.array([name in group for name in tuned], dtype=bool)
+    dev = [group[name] for name in tuned if name in group]
+    return _named_f1((rows, [group[name] for name in relations]), (others[known], dev), MERGED)
+
+
+def likeness(
+    model: Model,
+    sample: Sample,
+    readers: Mapping[str, LinearReader],
+    seed: int = 0,
+    draws: int = TESTS,
+) -> pd.DataFrame:
+    """How far relations with similar coefficients have similar words.
+
+    Spearman's correlation of the distances between relations, with a permutation test. Words are
+    the mean input embeddings of a relation's phrases. For attention, and for random weights: what
+    remains there is words alone.
+    """
+    cases = [case for case in sample.cases if case.related]
+    if cases[0].words is None:
         return pd.DataFrame(columns=["reader", "correlation", "p"])
-    vectors = surface.embeddings(cases, train.extractor.model_)
+    vectors = Surface(sample.texts).embeddings(cases, model)
     words = vectors.reshape(len(cases), 3, -1)[:, 2]
-    names = np.array(train.own.relations)
+    names = np.array(sample.relations)
     rows = []
     for name, reader in readers.items():
-        mean = np.array([words[names == relation].mean(0) for relation in reader.classes])
         count = len(reader.classes)
         if count < 4:
             continue
+        mean = np.array([words[names == relation].mean(0) for relation in reader.classes])
         square = np.zeros((count, count))
         upper = np.triu_indices(count, 1)
         square[upper] = pdist(reader.importance, "cosine")
         square += square.T
         by_words = pdist(mean, "cosine")
         found = spearman(square[upper], by_words)
-        drawn = [spearman(square[order][:, order][upper], by_words) for order in permutations(count, draws, seed)]
+        orders = permutations(count, draws, seed)
+        drawn = [spearman(square[order][:, order][upper], by_words) for order in orders]
         p = p_value(found, drawn)
         rows.append({"reader": name, "correlation": found, "p": p, "relations": count})
     return pd.DataFrame(rows)

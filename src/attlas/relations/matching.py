@@ -1,4 +1,7 @@
-"""Scoring of extraction: predicted triples against those that people noted, by exact spans or by the paper's lenient match."""
+"""Scoring of extraction: predicted triples against those of the data.
+
+They match by exact spans, or by the paper's lenient match.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from attlas.core.annotations import Relations, Triple
+from attlas.core.text import Text
 from attlas.language.words import Span
+from attlas.relations.candidates import noted
+from attlas.stats.scores import retrieval_scores
 
-NEAR, NEAR_LONG = (
-    0.4,
-    0.2,
-)  # Jaccard distance of the sets of characters under which two strings match, in sentences and in long texts, as published
+# Jaccard distance of the sets of characters below which two strings match, as published
+NEAR, NEAR_LONG = 0.4, 0.2  # in sentences, in long texts
 
 
 @dataclass(frozen=True)
@@ -30,34 +34,56 @@ class Found:
 
     @property
     def probability(self) -> float:
-        """That it is a triple, and of this relation: as sure as the readers are where a triple stands beside one that is none. Among the many candidates of a text fewer are right."""
+        """That it is a triple, and of this relation.
+
+        It is calibrated where every triple stands next to one pair that is not related. Among the
+        many candidates of a text fewer are right.
+        """
         return self.related * self.named
 
     def record(self, text: str) -> dict[str, Any]:
-        """As JSON."""
-        words = None if self.words is None else text[slice(*self.words)]
+        """What `--json` prints: strings and spans."""
+        spans = {"head": self.head, "relation_words": self.words, "tail": self.tail}
+        strings = {
+            name: None if span is None else text[slice(*span)] for name, span in spans.items()
+        }
         return {
-            "head": text[slice(*self.head)], "relation_words": words, "tail": text[slice(*self.tail)], "relation": self.relation,
-            "probability": self.probability, "related": self.related, "named": self.named,
-            "spans": {"head": list(self.head), "relation_words": None if self.words is None else list(self.words), "tail": list(self.tail)},
-        }  # fmt: skip
+            **strings,
+            "relation": self.relation,
+            "probability": self.probability,
+            "related": self.related,
+            "named": self.named,
+            "spans": {name: None if span is None else list(span) for name, span in spans.items()},
+        }
+
+    def to_json(self) -> list[Any]:
+        """All fields, to be kept."""
+        return [self.head, self.tail, self.words, self.relation, self.related, self.named]
+
+    @classmethod
+    def of_json(cls, fields: Sequence[Any]) -> Found:
+        """A triple from what `to_json` gave."""
+        head, tail, words, *rest = fields
+        return cls(tuple(head), tuple(tail), None if words is None else tuple(words), *rest)
 
 
 Match = Callable[[str, Found, Triple], bool]
 
 
 def exact(text: str, found: Found, gold: Triple) -> bool:
-    """Whether head, tail and relation words are the same characters (relation words only where both have them)."""
+    """Whether head, tail and relation words (where both have them) are the same characters."""
     same = found.head == gold.head and found.tail == gold.tail
     return same and (found.words is None or gold.words is None or found.words == gold.words)
 
 
 def lenient(text: str, found: Found, gold: Triple) -> bool:
-    """The paper's match: each part's string within the other's, or of nearly the same set of characters."""
+    """The paper's match: each part's string in the other's, or of nearly the same characters."""
     pairs = [(found.head, gold.head), (found.tail, gold.tail)]
     if found.words is not None and gold.words is not None:
         pairs.append((found.words, gold.words))
-    return all(_near(text[slice(*one)].lower(), text[slice(*other)].lower()) for one, other in pairs)
+    return all(
+        _near(text[slice(*one)].lower(), text[slice(*other)].lower()) for one, other in pairs
+    )
 
 
 def _near(one: str, other: str, most: float = NEAR) -> bool:
@@ -79,74 +105,126 @@ def extraction_scores(
     match: Match,
     relation: bool = True,
 ) -> dict[str, Any]:
-    """Precision, recall and F1 over all triples, and their means over relations (macro; as the poster's). Without `relation` its id is not compared.
+    """Precision, recall and F1 over all triples, and their means over relations (macro).
 
-    By spans a triple of the data is found by one prediction at most, and a prediction finds one triple at most; by the lenient match several predictions
-    may find the same triple, and each of them counts in recall too (right / (right + missed)), as in the paper's code.
+    Without `relation` its id is not compared. By spans a triple of the data is found by one
+    prediction at most, and a prediction finds one triple at most; by the lenient match several
+    predictions may find the same triple, and each of them counts in recall too (right / (right +
+    missed)), as in the paper's code.
     """
-    rows: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])  # predictions, right ones, triples, found ones
     once = match is exact
+    rows: dict[str, Matched] = defaultdict(Matched)
     for text, mine, theirs in zip(texts, found, gold, strict=True):
         hit: set[int] = set()
         for one in mine:
-            free = [n for n, triple in enumerate(theirs) if not (once and n in hit) and (not relation or triple.relation == one.relation) and match(text, one, triple)]  # fmt: skip
+            free = [
+                n
+                for n, triple in enumerate(theirs)
+                if not (once and n in hit)
+                and (not relation or triple.relation == one.relation)
+                and match(text, one, triple)
+            ]
             hit.update(free[:1] if once else free)
             counts = rows[one.relation if relation or not free else theirs[free[0]].relation]
-            counts[0] += 1
-            counts[1] += bool(free)
+            counts.predicted += 1
+            counts.right += bool(free)
         for n, triple in enumerate(theirs):
             counts = rows[triple.relation]
-            counts[2] += 1
-            counts[3] += n in hit
-    total = [sum(counts[part] for counts in rows.values()) for part in range(4)]
-    each = [_three(*counts, once=once) for counts in rows.values() if counts[2]]
-    macro = {f"macro_{name}": sum(row[name] for row in each) / max(1, len(each)) for name in ("precision", "recall", "f1")}  # fmt: skip
-    return {**_three(*total, once=once), **macro, "predicted": total[0], "gold": total[2]}
+            counts.gold += 1
+            counts.hit += n in hit
+    total = sum(rows.values(), start=Matched())
+    each = [counts.scores(once) for counts in rows.values() if counts.gold]
+    names = ("precision", "recall", "f1")
+    macro = {f"macro_{name}": sum(row[name] for row in each) / max(1, len(each)) for name in names}
+    return {**total.scores(once), **macro, "predicted": total.predicted, "gold": total.gold}
 
 
-def _three(predicted: int, right: int, gold: int, hit: int, *, once: bool = True) -> dict[str, float]:
-    precision, recall = right / predicted if predicted else 0.0, hit / gold if gold else 0.0
-    if not once:
-        recall = right / (right + gold - hit) if right + gold - hit else 0.0
-    both = precision + recall
-    return {"precision": precision, "recall": recall, "f1": 2 * precision * recall / both if both else 0.0}
+@dataclass
+class Matched:
+    """Predictions, how many are right, triples of the data, how many were found."""
+
+    predicted: int = 0
+    right: int = 0
+    gold: int = 0
+    hit: int = 0
+
+    def __add__(self, other: Matched) -> Matched:
+        return Matched(
+            self.predicted + other.predicted,
+            self.right + other.right,
+            self.gold + other.gold,
+            self.hit + other.hit,
+        )
+
+    def scores(self, once: bool) -> dict[str, float]:
+        """Precision, recall and F1; if not `once`, every right prediction counts in recall."""
+        if once:
+            return retrieval_scores(self.right, self.predicted, self.hit, self.gold)
+        wanted = self.right + self.gold - self.hit
+        return retrieval_scores(self.right, self.predicted, self.right, wanted)
+
+
+def scores_by_match(
+    texts: Sequence[Text], found: Sequence[Sequence[Found]]
+) -> dict[str, dict[str, Any]]:
+    """Extraction by exact spans and by the paper's lenient match, the relation compared.
+
+    Also by the lenient match without comparing the relation, as the poster counts.
+    """
+    strings, gold = [text.text for text in texts], [noted(text).triples for text in texts]
+    return {
+        "exact": extraction_scores(strings, found, gold, exact),
+        "published": extraction_scores(strings, found, gold, lenient),
+        "published_any_relation": extraction_scores(strings, found, gold, lenient, relation=False),
+    }
 
 
 def fact_scores(
-    texts: Sequence[str], found: Sequence[Sequence[Found]], gold: Sequence[Relations], known: Collection[str], lenient_: bool = False
-) -> dict[str, Any]:  # fmt: skip
-    """Precision, recall and F1 of the facts of documents, of the relations that are `known`: head and tail may be any mention of their entities.
+    texts: Sequence[str],
+    found: Sequence[Sequence[Found]],
+    gold: Sequence[Relations],
+    known: Collection[str],
+    lenient_: bool = False,
+) -> dict[str, Any]:
+    """Precision, recall and F1 of the facts of documents, of the relations that are `known`.
 
-    By spans, or by the paper's match of strings. A fact counts once however often it is found. `within` is how many facts have both entities in one sentence,
-    which is all that reading sentence by sentence can find.
+    Head and tail may be any mention of their entities, by spans, or by the paper's match of
+    strings. A fact counts once however often it is found. `within` is how many facts have both
+    entities in one sentence, which is all that reading sentence by sentence can find.
     """
     predicted = right = hits = total = within = 0
-    for text, mine, noted in zip(texts, found, gold, strict=True):
-        facts = [fact for fact in noted.facts if fact[2] in known]
-        named = [{text[slice(*span)].lower() for span in mentions} for mentions in noted.entities]
-        of = [set(mentions) for mentions in noted.entities]
+    for text, mine, of_text in zip(texts, found, gold, strict=True):
+        facts = {fact for fact in of_text.facts if fact[2] in known}
+        is_mention = _mentions(text, of_text, lenient_)
         hit: set[tuple[int, int, str]] = set()
-
-        def is_one(
-            span: Span,
-            entity: int,
-            text: str = text,
-            of: list[set[Span]] = of,
-            named: list[set[str]] = named,
-        ) -> bool:
-            return any(_near(text[slice(*span)].lower(), name, NEAR_LONG) for name in named[entity]) if lenient_ else span in of[entity]  # fmt: skip
-
         for one in mine:
             if one.relation not in known:
                 continue
             fits = [
                 fact
                 for fact in facts
-                if fact[2] == one.relation and is_one(one.head, fact[0]) and is_one(one.tail, fact[1])
+                if fact[2] == one.relation
+                and is_mention(one.head, fact[0])
+                and is_mention(one.tail, fact[1])
             ]
             predicted, right = predicted + 1, right + bool(fits)
             hit.update(fits)
-        hits, total = hits + len(hit), total + len(set(facts))
-        sentence = [[bisect_right(noted.sentences, span[0]) for span in mentions] for mentions in noted.entities]
-        within += sum(bool(set(sentence[head]) & set(sentence[tail])) for head, tail, _ in set(facts))
-    return {**_three(predicted, right, total, hits), "predicted": predicted, "gold": total, "within": within}
+        hits, total = hits + len(hit), total + len(facts)
+        sentence = [
+            {bisect_right(of_text.sentences, span[0]) for span in mentions}
+            for mentions in of_text.entities
+        ]
+        within += sum(bool(sentence[head] & sentence[tail]) for head, tail, _ in facts)
+    scores = retrieval_scores(right, predicted, hits, total)
+    return {**scores, "predicted": predicted, "gold": total, "within": within}
+
+
+def _mentions(text: str, relations: Relations, near: bool) -> Callable[[Span, int], bool]:
+    """Whether a span is a mention of an entity: the same characters, or nearly its string."""
+    spans = [set(mentions) for mentions in relations.entities]
+    if not near:
+        return lambda span, entity: span in spans[entity]
+    strings = [{text[slice(*span)].lower() for span in mentions} for mentions in spans]
+    return lambda span, entity: any(
+        _near(text[slice(*span)].lower(), name, NEAR_LONG) for name in strings[entity]
+    )

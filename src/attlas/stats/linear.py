@@ -7,8 +7,8 @@ directions of the data alike and L-BFGS needs tens of steps, not hundreds. Both 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,17 @@ class LinearReader:
     def predict(self, features: Floats) -> npt.NDArray[np.str_]:
         """The likeliest class of each case."""
         return np.array(self.classes)[self.probabilities(features).argmax(1)]
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All of it as arrays, by field."""
+        return {one.name: np.asarray(getattr(self, one.name)) for one in fields(self)}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LinearReader:
+        """A reader from what `arrays` gave."""
+        plain = {name: array.item() for name, array in arrays.items() if not array.ndim}
+        classes = tuple(map(str, arrays["classes"]))
+        return cls(**{**arrays, **plain, "classes": classes})
 
     @property
     def importance(self) -> Floats:

@@ -95,6 +95,21 @@ def balanced_accuracy(table: Array) -> Array:
     return macro(recall(table), table)
 
 
+def retrieval_scores(right: int, predicted: int, found: int, wanted: int) -> dict[str, float]:
+    """Precision, recall and F1 of predicted items; 0 where there is nothing to divide by.
+
+    `right` of the predicted items are among the wanted ones, and `found` of the wanted ones were
+    predicted: these may differ where several predictions match one item.
+
+    >>> retrieval_scores(1, 2, 1, 4)["recall"]
+    0.25
+    """
+    precision, recall = right / predicted if predicted else 0.0, found / wanted if wanted else 0.0
+    both = precision + recall
+    f1 = 2 * precision * recall / both if both else 0.0
+    return {"precision": precision, "recall": recall, "f1": f1}
+
+
 def _right(table: Array) -> Array:
     return np.diagonal(table, axis1=-2, axis2=-1)
 

@@ -7,9 +7,10 @@ a matrix can change the last bit of the result, so parallelism goes over texts, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 
@@ -17,12 +18,16 @@ from attlas.support.errors import StudyError
 from attlas.support.machine import cores, one_thread
 
 Task = Callable[[threading.Event], None]  # part of a shard; it ends early when the event is set
+Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 
 class Engine(Protocol):
     """Runs every task once; the order in which they end changes nothing."""
 
     def run(self, tasks: Iterable[Task]) -> None: ...
+
+    def in_order(self, function: Callable[[Item], Value], items: Iterable[Item]) -> Iterator[Value]: ...
 
 
 def default_workers(device: torch.device) -> int:
@@ -59,6 +64,24 @@ class LocalEngine:
                 for future in waiting:
                     future.cancel()
                 raise
+
+    def in_order(self, function: Callable[[Item], Value], items: Iterable[Item]) -> Iterator[Value]:
+        """`function(item)` for each item, in order; items are taken as their values are wanted, few ahead."""
+        waiting: deque[Future[Value]] = deque()
+        with (
+            one_thread(),
+            ThreadPoolExecutor(self.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+        ):
+            try:
+                for item in items:
+                    waiting.append(pool.submit(function, item))
+                    if len(waiting) > self.workers:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for future in waiting:
+                    future.cancel()
 
     @staticmethod
     def _settle(waiting: set[Future[None]]) -> set[Future[None]]:

@@ -15,6 +15,7 @@ from attlas.core.annotations import WHERE
 from attlas.core.attention import Attention
 from attlas.core.measure import Acted, ActingMeasure, LearningMeasure, Measure
 from attlas.core.states import State
+from attlas.core.text import Text
 from attlas.models import Model
 from attlas.models.differentiate import differentiate
 from attlas.models.encode import Encoded
@@ -129,7 +130,7 @@ class ShardJob:
         quarantine: list[dict[str, Any]] = [
             {"place": place, "id": row.id, "where": row.where, "reason": row.reason} for place, row in self.shard.bad
         ]
-        quarantine += [excluded_row(text) for text in self.empty]
+        quarantine += [excluded_row(text.place, text.text) for text in self.empty]
         counts = pass_counts(self.shard.n_rows, self.kept, len(quarantine))
         found = {text.place: text for text in self.kept}
         for name, acted in self.acted.items():
@@ -138,7 +139,7 @@ class ShardJob:
                 {
                     "place": place,
                     "id": found[place].text.id,
-                    "where": _where(found[place]),
+                    "where": _where(found[place].text),
                     "measure": name,
                     "reason": reason,
                 }
@@ -177,15 +178,11 @@ def pass_counts(read: int, kept: Sequence[Encoded], quarantined: int) -> dict[st
     }
 
 
-def excluded_row(text: Encoded) -> dict[str, Any]:
+def excluded_row(place: int, text: Text) -> dict[str, Any]:
     """The row of `quarantine.jsonl` for a text without a token."""
-    return {
-        "place": text.place,
-        "id": text.text.id,
-        "where": _where(text),
-        "reason": "the tokenizer makes no token of it",
-    }
+    reason = "the tokenizer makes no token of it"
+    return {"place": place, "id": text.id, "where": _where(text), "reason": reason}
 
 
-def _where(text: Encoded) -> str:
-    return str(text.text.annotations.get(WHERE, ""))
+def _where(text: Text) -> str:
+    return str(text.annotations.get(WHERE, ""))

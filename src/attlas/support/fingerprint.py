@@ -45,6 +45,7 @@ NUMERICAL = (
     "torch", "transformers", "tokenizers", "numpy", "numba", "scipy", "scikit-learn", "captum",
     "gudhi", "safetensors", "pandas", "pyarrow", "regex", "spacy", "accelerate", "llvmlite",
     "sentencepiece",
+    "en-core-web-sm", "en-core-web-md", "en-core-web-lg", "en-core-web-trf",  # of spaCy
 )  # fmt: skip
 _RULES_IN = {"numpy": "attlas.core.contents", "pandas": "attlas.core.contents"}
 

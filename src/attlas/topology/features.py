@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -27,6 +27,7 @@ from attlas.topology.directed import DigraphMeasure
 from attlas.topology.experiment import KINDS, THRESHOLDS
 from attlas.topology.graphs import check_thresholds
 from attlas.topology.head_features import HeadFeatures, column_names
+from attlas.topology.templates import Templates
 
 Head = tuple[int, int]
 Array = npt.NDArray[Any]

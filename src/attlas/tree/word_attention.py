@@ -206,7 +206,7 @@ def write_blocks(folder: Path, cut: tuple[int, int], model: Model, texts: Sequen
     with atomic_write(folder / WEIGHTS) as file:
         for place in sorted(blocks):
             file.write(blocks[place].tobytes())
-    excluded = [excluded_row(text) for text in encoded if all(text.special)]
+    excluded = [excluded_row(text.place, text.text) for text in encoded if all(text.special)]
     index = {
         "words": [len(blocks[place]) if place in blocks else 0 for place in places],
         "missing": [missing[place] for place in places],

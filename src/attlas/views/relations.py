@@ -398,7 +398,9 @@ def _by_sentence(extractor: RelationExtractor, text: str, found: list[Found], na
         for (start, _), group in zip(cuts, mine, strict=True)
     ]  # fmt: skip
     texts = [Text(str(number), text[start:stop]) for number, (start, stop) in enumerate(cuts)]
-    tables = pictures(extractor, texts, moved, names, shown=len(texts), longest=len(text))
+    tables = pictures(
+        extractor.model_, extractor.readers_.named, texts, moved, names, shown=len(texts), longest=len(text)
+    )
     for name in ("relation_triples", "relation_lines"):
         rows = tables[name]
         sentence = rows["text"].astype(int)

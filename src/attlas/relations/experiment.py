@@ -1,0 +1,123 @@
+"""FitRelations and ScoreRelations: the fields behind `attlas relations fit` and `score`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from attlas.experiments.experiment import Experiment
+from attlas.support.files import read_json
+from attlas.support.options import (
+    CONVENTIONS,
+    FILE,
+    MODEL,
+    MODEL_OR_NONE,
+    ModelLike,
+    TextsLike,
+    given,
+    opening,
+    option,
+)
+
+EXTRACTOR = "extractor"  # among the files of a result folder
+ABOUT = "extractor.json"
+DIRECTIONS = ("h-r", "r-t", "h-t", "r-h", "t-r", "t-h")  # x-y: x attends to y
+PARSERS = ("rules", "spacy")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FitRelations(Experiment):
+    """Which semantic relations does attention show between the phrases of a text?
+
+    An extractor of triples is fitted to attention between phrases, and so is every control: random
+    weights, the words alone, distances, parts of speech, word vectors (Chizhikova et al. 2022).
+    """
+
+    name: ClassVar[str] = "relations"
+    does: ClassVar[str] = "work:fit"
+    resolves: ClassVar[str] = "work:resolve"
+
+    train: TextsLike = given(
+        "Texts with triples to fit on: text and triples (.jsonl), FewRel, SemEval-2010 Task 8, "
+        "DocRED."
+    )
+    dev: TextsLike | None = given(
+        "Texts to tune penalties and thresholds on (default: a fifth of train).", None
+    )
+    model: ModelLike | None = given(
+        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
+    )
+    names: str | Path | None = given(
+        "File with the names of relations (relation, title).",
+        None,
+        of=FILE,
+        opened_by="work:read_names",
+    )
+    convention: str = option(
+        "sound", "How cases are read and fitted: published is the paper's way.", choices=CONVENTIONS
+    )
+    directions: tuple[str, ...] | None = option(
+        None, "Directions of attention to read (default: all).", choices=DIRECTIONS
+    )
+    parser: str = option("rules", "What finds candidate phrases.", choices=PARSERS)
+    interpret: bool = option(
+        False,
+        "Also report which directions, layers and heads show relations: slower.",
+        flags=("--interpret/--no-interpret",),
+    )
+    seed: int = option(0, "Random seed.", at_least=0)
+    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+    allow_pickle: bool = opening(
+        False, "Also read pickled weights, which can run code: only if you trust them."
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ScoreRelations(Experiment):
+    """How well does an extractor of relations do on texts that it has not seen?
+
+    It is scored next to every control: related or not, which relation, and triples from plain text.
+    """
+
+    name: ClassVar[str] = "relations_scored"
+    does: ClassVar[str] = "work:score"
+    default_out: ClassVar[str] = "{extractor}/scored"
+
+    extractor: str | Path = given(
+        "Folder that `attlas relations fit` wrote.", of=FILE, opened_by="work:open_extractor"
+    )
+    test: TextsLike = given("Texts with triples that the extractor has not seen.")
+    model: ModelLike | None = given(
+        "Where its model is now (default: where it was fitted from).", None, of=MODEL_OR_NONE
+    )
+
+    def completed(self) -> ScoreRelations:
+        """With the folder of the extractor's own files, and the model that these name."""
+        folder = extractor_folder(self.extractor)
+        model = self._about.get("model") if self.model is None else self.model
+        return replace(self, extractor=folder, model=model)
+
+    def openings(self, of: str) -> dict[str, Any]:
+        """A model is opened as it was when the extractor was fitted."""
+        about = self._about if of == "model" else {}
+        return opened_with(about) if about else {}
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        """What the extractor's folder says of it; nothing if it cannot be read."""
+        return read_json(extractor_folder(self.extractor) / ABOUT) or {}
+
+
+def extractor_folder(folder: str | Path) -> Path:
+    """Where an extractor was saved: in the folder itself, or among the files of a result folder."""
+    place = Path(folder).expanduser()
+    kept = place / "files" / EXTRACTOR
+    return kept if (kept / ABOUT).is_file() else place
+
+
+def opened_with(about: Mapping[str, Any]) -> dict[str, Any]:
+    """How the model of an extractor was loaded; version 0.1.0 did not note the task."""
+    rest = {name: about.get(name) for name in ("max_length", "global_tokens")}
+    return {"task": about.get("task", "base"), **rest}

@@ -1,0 +1,132 @@
+"""Readers are fitted: which cases are related, and by which relation.
+
+The same way for attention and for every control. One reader is one job, so that a run which is
+interrupted loses one reader at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from attlas.experiments.workspace import Workspace
+from attlas.relations.reading import RELATED, Sample
+from attlas.stats.linear import (
+    GRID,
+    Floats,
+    Judge,
+    LinearReader,
+    by_balanced_accuracy,
+    by_macro_f1,
+    fit_published,
+    fit_reader,
+)
+from attlas.support.errors import CorpusError
+
+
+class Labelled(NamedTuple):
+    """Features of cases, and what readers should answer."""
+
+    features: Floats  # case feature
+    related: npt.NDArray[np.bool_]  # case
+    relations: list[str]  # of the related ones
+
+    @classmethod
+    def of(cls, sample: Sample, features: Floats) -> Labelled:
+        return cls(features, sample.related, sample.relations)
+
+    @property
+    def answers(self) -> list[str]:
+        """Whether each case is related, as a class."""
+        return [RELATED[int(one)] for one in self.related]
+
+    @property
+    def named(self) -> tuple[Floats, list[str]]:
+        """The related cases, with their relations."""
+        return self.features[self.related], self.relations
+
+    def some(self, columns: npt.NDArray[Any]) -> Labelled:
+        """Some of the features."""
+        return self._replace(features=self.features[:, columns])
+
+
+class Readers(NamedTuple):
+    """Is a case related, and how."""
+
+    related: LinearReader  # classes RELATED
+    named: LinearReader
+
+    def related_chances(self, features: Floats) -> npt.NDArray[Any]:
+        """The probability that each case is related."""
+        return self.related.probabilities(features)[:, 1]
+
+
+@dataclass(frozen=True, eq=False)
+class ReaderJob:
+    """What one reader is fitted to and tuned on: features and the class of each row."""
+
+    train: tuple[Floats, Sequence[str]]
+    dev: tuple[Floats, Sequence[str]]
+    judge: Judge
+    grid: tuple[float, ...] = GRID
+    plain: int = 0  # features, the last ones, that are taken as they are
+    published: bool = False  # the paper's solver; nothing is tuned
+
+
+def fit_job(job: ReaderJob) -> dict[str, npt.NDArray[Any]]:
+    """Fit one reader; as arrays, so that it can be kept."""
+    return fitted(job).arrays()
+
+
+def fitted(job: ReaderJob) -> LinearReader:
+    """Fit one reader."""
+    if job.published:
+        return fit_published(*job.train, job.judge is by_macro_f1)
+    return fit_reader(*job.train, job.dev, job.judge, job.grid, plain=job.plain)
+
+
+def pair_of_jobs(
+    train: Labelled,
+    dev: Labelled,
+    *,
+    grid: Sequence[float] = GRID,
+    plain: int = 0,
+    published: bool = False,
+) -> tuple[ReaderJob, ReaderJob]:
+    """The jobs of both readers: related or not, and which relation."""
+    if train.related.all() or dev.related.all():
+        raise CorpusError(
+            "no text has two phrases besides those of its triples, so there is nothing unrelated "
+            "to compare with; give texts that are whole sentences"
+        )
+    tried = tuple(float(penalty) for penalty in grid)
+    sides = (train.features, train.answers), (dev.features, dev.answers)
+    return (
+        ReaderJob(*sides, by_balanced_accuracy, tried, plain, published),
+        ReaderJob(train.named, dev.named, by_macro_f1, tried, plain, published),
+    )
+
+
+def fit_jobs(work: Workspace, jobs: Mapping[str, ReaderJob], what: str) -> dict[str, LinearReader]:
+    """Fit readers by name; those that were fitted before are found again."""
+    arrays = work.map(fit_job, list(jobs.values()), what=what)
+    return {name: LinearReader.of_arrays(one) for name, one in zip(jobs, arrays, strict=True)}
+
+
+def fit_pairs(
+    work: Workspace, pairs: Mapping[str, tuple[ReaderJob, ReaderJob]]
+) -> dict[str, Readers]:
+    """Fit both readers of every kind of features."""
+    jobs = {(name, part): job for name, pair in pairs.items() for part, job in enumerate(pair)}
+    named = {f"{name}/{part}": job for (name, part), job in jobs.items()}
+    readers = fit_jobs(work, named, "fitting readers")
+    return {name: Readers(readers[f"{name}/0"], readers[f"{name}/1"]) for name in pairs}
+
+
+def fit_readers(train: Labelled, dev: Labelled, grid: Sequence[float] = GRID) -> Readers:
+    """Fit both readers at once."""
+    return Readers(*map(fitted, pair_of_jobs(train, dev, grid=grid)))
