@@ -238,7 +238,7 @@ CASES = {
             "dev": list(reviews()[20:29]),
             "test": list(reviews()[31:]),
             "model": model(1),
-            "vectors": {"cat": [1.0, 2.0], "dog": [2.0, 4.0]},
+            "vectors": {"dog": [1.0, 2.0], "cat": [2.0, 3.0]},
             "scales": (1, 10),
             "encoders": ("affine",),
             "attention": ("additive",),
