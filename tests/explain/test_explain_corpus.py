@@ -571,11 +571,11 @@ def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_sta
 def test_a_killed_experiment_resumes_by_shards(
     tmp_path: Path, attlas_start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 130 texts that are explained, two shards of 64 are done when the process is killed."""
+    """Of 190 texts that are explained, two shards of 64 are done when the process is killed."""
     classifier().save(tmp_path / "model")
-    (tmp_path / "texts.txt").write_text("\n".join([*sentences(130), " "]))
+    (tmp_path / "texts.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in [*sentences(190), " "]))
     options = {
-        "data": str(tmp_path / "texts.txt"), "model": str(tmp_path / "model"), "methods": "input_x_gradient,attention_all_scaled",
+        "data": str(tmp_path / "texts.jsonl"), "model": str(tmp_path / "model"), "methods": "input_x_gradient,attention_all_scaled",
         "keep": "all", "permutations": 1, "faithfulness": "none",
     }  # fmt: skip
     code = f"import attlas; attlas.run(attlas.Explain(**{options!r}), 'broken', workers=1)"
@@ -595,5 +595,5 @@ def test_a_killed_experiment_resumes_by_shards(
     assert table_bytes(broken.folder) == table_bytes(whole.folder)
     assert broken.quarantine.read_bytes() == whole.quarantine.read_bytes()
     assert broken.manifest["counts"] == whole.manifest["counts"]
-    assert (broken.manifest["counts"]["read"], broken.manifest["counts"]["quarantined"]) == (131, 1)
+    assert (broken.manifest["counts"]["read"], broken.manifest["counts"]["quarantined"]) == (191, 1)
     assert not states.exists()

@@ -29,6 +29,7 @@ from attlas.finetune import head, training as module, work
 from attlas.models.predict import logits_of
 from attlas.models.record import base_of
 from attlas.stats.scores import mcc_and_accuracy
+from attlas.support import fingerprint as fingerprint_module
 from attlas.support.errors import AttlasError, CorpusError, ModelError, StudyError
 from attlas.support.files import is_temporary, locked
 from attlas.support.fingerprint import fingerprint
@@ -677,6 +678,67 @@ def test_other_global_tokens_are_another_model(saved: Callable[[str], Path], tmp
         finetune(toy(32), other, first.folder, head_only=True)
 
 
+def test_global_tokens_are_chosen_by_name_too(saved: Callable[[str], Path], tmp_path: Path) -> None:
+    options: dict[str, Any] = {"head_only": True, "global_tokens": "special"}
+    done = finetune(toy(32), saved("longformer"), tmp_path / "out", **options)
+    assert done.result["settings"]["global_tokens"] == "special"
+    assert attlas.load(done.folder, task="classify").global_tokens == "special"
+    with pytest.raises(StudyError, match=r"another model \(global_tokens\); "):
+        finetune(toy(32), saved("longformer"), done.folder, head_only=True)
+
+
+def test_a_pickled_base_is_fine_tuned_only_if_it_is_trusted(bert: Path, tmp_path: Path) -> None:
+    base = shutil.copytree(bert, tmp_path / "base")
+    torch.save(load_file(base / "model.safetensors"), base / "pytorch_model.bin")
+    (base / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="only pickled weights"):
+        finetune(toy(32), base, tmp_path / "out", head_only=True)
+    trusted = finetune(toy(32), base, tmp_path / "out", head_only=True, allow_pickle=True)
+    assert same_weights(trusted.folder, finetune(toy(32), bert, tmp_path / "safe", head_only=True).folder)
+
+
+def test_a_length_that_shortens_nothing_is_none(bert: Path, tmp_path: Path) -> None:
+    plain = finetune(toy(32), bert, tmp_path / "plain", head_only=True)
+    whole = attlas.load(bert).max_length
+    same = finetune(toy(32), bert, tmp_path / "same", head_only=True, max_length=whole)
+    assert same.manifest["identity"] == plain.manifest["identity"]
+    assert_same_model(same.folder, plain.folder)
+
+
+def test_weights_and_texts_are_hashed_once(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+    real, known = attlas.Model.weights_sha256, fingerprint_module.fingerprint
+
+    def weights_sha256(self: attlas.Model) -> str:
+        hashed.append("weights")
+        return real(self)
+
+    def counted(thing: Any) -> str:
+        if isinstance(thing, list) and thing and isinstance(thing[0], attlas.Text):
+            hashed.append(f"{len(thing)} texts")
+        return known(thing)
+
+    monkeypatch.setattr(attlas.Model, "weights_sha256", weights_sha256)
+    monkeypatch.setattr("attlas.experiments.workspace.fingerprint", counted)
+    finetune(toy(32), bert, tmp_path / "out", dev=toy(8, 1), **ONCE)
+    assert sorted(hashed) == ["32 texts", "8 texts", "weights"]
+
+
+def test_a_base_that_changes_while_it_is_read_is_noticed(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = shutil.copytree(bert, tmp_path / "base")
+    loaded = work.load
+
+    def changed(*arguments: Any, **options: Any) -> attlas.Model:
+        move_a_weight(base)
+        return loaded(*arguments, **options)
+
+    monkeypatch.setattr(work, "load", changed)
+    with pytest.raises(StudyError, match="the model changed while it was read"):
+        finetune(toy(32), base, tmp_path / "out", head_only=True)
+
+
 def test_equal_numbers_of_other_types_are_equal(bert: Path, tmp_path: Path) -> None:
     first = finetune(toy(32), bert, tmp_path / "out", head_only=True, learning_rate=1.0)
     options: dict[str, Any] = {"learning_rate": 1, "epochs": np.int64(4), "hold_out": 0, "seed": np.int8(0)}
@@ -1060,6 +1122,33 @@ def test_head_only_fits_the_last_layer_and_nothing_else(
             for regression, score in fitted.values()
             if score == top
         )
+
+
+def test_a_head_resumes_by_shard_and_by_penalty(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = finetune(toy(32), bert, tmp_path / "whole", dev=toy(8, 1), head_only=True)
+    passes, fits = [], []
+    read, scaler = head.head_inputs, head.StandardScaler
+
+    def counted(model: attlas.Model, texts: list[attlas.Text]) -> Any:
+        passes.append(len(texts))
+        return read(model, texts)
+
+    def stopping(**options: Any) -> Any:
+        fits.append(options)
+        if len(fits) == 3:
+            raise StoppedError
+        return scaler(**options)
+
+    monkeypatch.setattr(head, "head_inputs", counted)
+    monkeypatch.setattr(head, "StandardScaler", stopping)
+    tuning = attlas.Finetune(texts=toy(32), dev=toy(8, 1), model=bert, head_only=True)
+    with pytest.raises(StoppedError):
+        attlas.run(tuning, tmp_path / "out", workers=1, progress=False)
+    assert passes == [32, 8]
+    done = attlas.run(tuning, tmp_path / "out", workers=1, progress=False)
+    assert passes == [32, 8]
+    assert len(fits) == 3 + 2
+    assert_same_model(done.folder, whole.folder)
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------

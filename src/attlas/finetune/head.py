@@ -1,4 +1,4 @@
-"""The last layer alone: a logistic regression on what goes into it, as good as the model is."""
+"""The last layer alone: a logistic regression on what goes into it; all other layers stay."""
 
 from __future__ import annotations
 

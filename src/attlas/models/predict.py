@@ -85,11 +85,7 @@ def last_layer(network: PreTrainedModel) -> nn.Linear:
 
 def head_inputs(model: Model, texts: Sequence[Text]) -> Floats:
     """What goes into the last layer of a classifier for each text: [text, feature]."""
-    return inputs_of(last_layer(model.network), model, texts, lambda done: None)
-
-
-def inputs_of(layer: nn.Linear, model: Model, texts: Sequence[Text], tell: Callable[[int], None]) -> Floats:
-    """What goes into the last layer for each text: [text, feature]."""
+    layer = last_layer(model.network)
     seen: list[torch.Tensor] = []
     out: dict[int, Floats] = {}
     hook = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
@@ -101,7 +97,6 @@ def inputs_of(layer: nn.Linear, model: Model, texts: Sequence[Text], tell: Calla
             place = int((every - output.logits[:, None]).abs().sum((0, 2)).argmin())
             states = states[:, place]
         out.update(zip(batch.places, states.double().cpu().numpy(), strict=True))
-        tell(len(out))
 
     try:
         empty = run_batches(model, texts, keep)

@@ -48,7 +48,7 @@ GENERATOR = '<meta name="generator" content="attlas">'  # by which a report is k
 COMPLETE, RUNNING, FAILED = "complete", "running", "failed"
 SOURCE, PUBLISHED = "source", "published"
 INPUTS = {  # what people call an input, where it is not the value of an option
-    **{name: name for name in ("model", "corpus", "seed", "source", "head", "convention", "extractor")},
+    **{name: name for name in ("model", "corpus", "seed", "source", "convention", "extractor")},
     **{name: name for name in ("length", "window", "parser")},
     "frozen": "frozen model",
     "measures": "set of measures",
