@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 
 from attlas.cli.app import say_experiment
-from attlas.experiments.derived import write_derived
 from attlas.studies.folder import Folder
 from attlas.studies.opened import Study
 from attlas.views import charts, dynamics
 from attlas.views.findings import CELL, dynamics_findings, facts, findings, model_title, where_it_breaks, with_intervals
 from attlas.views.report import SECTIONS, render, sections, write_charts
+from tests.results import write_result
 from tests.views.test_views import _Tags, browser, open_page  # noqa: F401
 
 HOSTILE = ("<script>alert(1)</script>", "\"quoted\" & 'single'", "שלום", "if", "</svg><img src=x onerror=alert(1)>", "{{ x }} ${y}", "今日は", "datum['x']")  # fmt: skip
@@ -107,7 +107,7 @@ def study_of(folder: Path, tables: dict[str, pd.DataFrame], classes: Sequence[st
     }  # fmt: skip
     place = Folder(folder, "dynamics")
     with place.claim({"source": "0" * 64}):
-        return write_derived(place, manifest, tables)
+        return write_result(place, manifest, tables)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.cluster.hierarchy import dendrogram as scipy_dendrogram, linkage
 
-from attlas.experiments.derived import write_derived
 from attlas.relations.extractor import RelationExtractor
 from attlas.relations.matching import Found
 from attlas.studies.folder import Folder
@@ -25,6 +24,7 @@ from attlas.views import charts, relations
 from attlas.views.findings import READERS, findings, relation_findings
 from attlas.views.report import SECTIONS, render, sections, write_charts
 from attlas.views.triples import Shown, TripleText, graph, graph_svg, text_html, text_picture, texts_of
+from tests.results import write_result
 from tests.views.test_views import browser, open_page  # noqa: F401
 
 HOSTILE = ("<script>alert(1)</script>", "\"quoted\" & 'single'", "שלום עולם", "👩‍👩‍👧 if", "</svg><img src=x onerror=alert(1)>", "{{ x }} ${y}", "今日は世界", "plain")  # fmt: skip
@@ -127,7 +127,7 @@ def study_of(folder: Path, tables: dict[str, pd.DataFrame], **about: Any) -> Stu
     }  # fmt: skip
     place = Folder(folder, "relations")
     with place.claim({}):
-        return write_derived(place, manifest, tables)
+        return write_result(place, manifest, tables)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ from attlas import Model, Study, Text
 from attlas.core.annotations import COREFERENCE, DEPENDENCIES, KINDS, ROOT, Coreference, Dependencies, Mention
 from attlas.coreference import CoreferenceHeads
 from attlas.corpora import split
-from attlas.experiments.derived import Experiment, found_or_run, write_derived
 from attlas.models.vectors import ModelVectors
 from attlas.studies.folder import RESULT, Folder
 from attlas.studies.shard_job import ShardJob
@@ -44,6 +43,7 @@ from attlas.views.report import SECTIONS, sections, write_charts
 from tests.cli.test_cli import Said, inside, small_folder
 from tests.conftest import Start
 from tests.coreference.test_coreference import antecedents_slowly, candidates_slowly, made
+from tests.results import write_result
 from tests.studies.test_study import kill_when, table_bytes
 from tests.views.test_views import browser, open_page
 
@@ -814,42 +814,6 @@ def about(model: str = "m", state: str = "0" * 64, **more: Any) -> dict[str, Any
     return {"model": {"name": model, **shape}, "corpus": corpus, "counts": counts, "versions": {"torch": "2", "transformers": "5"}, "seconds": 1.0, **more}  # fmt: skip
 
 
-def test_what_is_derived_is_written_last_of_all_and_found_again(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"layer": [0, 0, 1, 1], "head": [0, 1, 0, 1], "value": [0.5, 1, 2, 3]})
-    runs = []
-
-    def run() -> Experiment:
-        runs.append(json.loads((tmp_path / "out/manifest.json").read_text())["status"])
-        return Experiment(write_derived(place, about(), {"own": frame, "few": frame[:1]}, {"x": 1}), {"x": 1})
-
-    place = Folder(tmp_path / "out", "m")
-    find = partial(found_or_run, place, {"a": "1"}, kind=Experiment, run=run)
-    first = find(fresh=False)
-    tables = {name: (one["rows"], one["kind"]) for name, one in first.study.manifest["tables"].items()}
-    assert tables == {"own": (4, "head"), "few": (1, "other")}
-    again = find(fresh=False)
-    assert runs == ["running"]
-    assert again.result == {"x": 1}
-    pd.testing.assert_frame_equal(again.study.table("own"), frame)
-    find(fresh=True)
-    (tmp_path / "out" / RESULT).unlink()  # half of it is gone
-    with pytest.raises(StudyError, match=r"result.json is missing; run the command again with fresh=True"):
-        find(fresh=False)
-    find(fresh=True)
-    assert runs == ["running"] * 3
-    with pytest.raises(StudyError, match=r"holds another kind of result \(m, not n\)"):
-        found_or_run(Folder(tmp_path / "out", "n"), {"a": "1"}, False, Experiment, run)
-
-    def fails() -> Experiment:
-        raise MeasureError("half way")
-
-    with pytest.raises(MeasureError, match="half way"):
-        found_or_run(place, {"a": "1"}, True, Experiment, fails)
-    with pytest.raises(StudyError, match="not complete"):
-        Study.open(tmp_path / "out")  # the tables of before are no longer its own
-    assert find(fresh=False).result == {"x": 1}
-
-
 def test_studies_of_one_model_stand_beside_one_another(done: dict[str, Study], tmp_path: Path) -> None:
     study = attlas.study(rigged(), ["a cat sat", "the dog"], ["surface", "entropy"], tmp_path / "study")
     both = study.beside(done["syntax"], done["coreference"])
@@ -884,8 +848,8 @@ def test_topology_may_stand_beside_a_study(tmp_path: Path) -> None:
     for place in places.values():
         with place.claim({}):
             pass
-    second = write_derived(places["topology"], about("topology", topology=told), frames, {})
-    first = write_derived(places["first"], about("first"), {"own": heads}, {})
+    second = write_result(places["topology"], about("topology", topology=told), frames, {})
+    first = write_result(places["first"], about("first"), {"own": heads}, {})
     assert findings(second)
     assert findings(first.beside(second)) == findings(second)
 

@@ -26,7 +26,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import attlas
-from attlas.experiments.derived import write_derived
 from attlas.models.model import Model
 from attlas.stats.bootstrap import difference, score
 from attlas.stats.intervals import wilson
@@ -52,6 +51,7 @@ from attlas.topology.classifier import ITERATIONS, STRENGTHS, _path
 from attlas.topology.features import head_of
 from attlas.topology.heads import columns_of
 from attlas.views.report import write_charts
+from tests.results import write_result
 from tests.views import test_views
 from tests.views.test_views import open_page
 
@@ -1428,7 +1428,7 @@ def test_flat_scores_are_drawn_too(done: Any, tmp_path: Path, browser: Any) -> N
     manifest["corpus"] = {**manifest["corpus"], "name": "<b>texts</b>"}
     place = Folder(tmp_path / "flat", "topology")
     with place.claim({}):
-        flat = write_derived(place, manifest, tables)
+        flat = write_result(place, manifest, tables)
     page, wrong = open_page(browser, flat.report(tmp_path / "report.html"))
     page.wait_for_function("document.querySelectorAll('#topology .chart svg.marks').length == 3")
     assert wrong == []
@@ -1463,18 +1463,18 @@ def test_derived_tables_replace_older_ones_and_the_manifest_comes_last(
     with place.claim({"a": "1"}):
         pass
     manifest = {key: done.manifest[key] for key in ("model", "corpus", "counts")}
-    first = write_derived(place, manifest, {"one": pd.DataFrame({"a": [1, 2]}), "two": pd.DataFrame({"b": ["x"]})})
+    first = write_result(place, manifest, {"one": pd.DataFrame({"a": [1, 2]}), "two": pd.DataFrame({"b": ["x"]})})
     assert first.tables == ["one", "two"]
     written = file_sha256(folder / "tables" / "one.parquet")
     assert first.manifest["tables"]["one"] == {"rows": 2, "kind": "other", "sha256": written}
-    second = write_derived(place, manifest, {"three": pd.DataFrame({"a": [1.5]})})
+    second = write_result(place, manifest, {"three": pd.DataFrame({"a": [1.5]})})
     assert second.tables == ["three"]
     assert [path.name for path in (folder / "tables").iterdir()] == ["three.parquet"]
 
     def fail(*_: Any) -> None:
         raise OSError("the machine goes down")
 
-    monkeypatch.setattr("attlas.experiments.derived.write_parquet", fail)
+    monkeypatch.setattr("attlas.studies.store.write_parquet", fail)
     with pytest.raises(AttlasError, match="cannot be written"):
-        write_derived(place, manifest, {"four": pd.DataFrame({"a": [1]})})
+        write_result(place, manifest, {"four": pd.DataFrame({"a": [1]})})
     assert Study.open(folder).table("three")["a"].tolist() == [1.5]

@@ -147,7 +147,7 @@ def _run(
         about = _about(experiment, opened, known, outcome)
         about[OPENED_FROM] = files
         about["seconds"] = round(time.perf_counter() - began, 3)
-        _write(work.place, outcome, about, keep_states)
+        write_outcome(work.place, outcome, about, keep_states)
     return Study.open(work.place.path)
 
 
@@ -313,7 +313,9 @@ def source_name(source: Any) -> str:
     return name if name.startswith(("embedded:", "synthetic")) else Path(name).name
 
 
-def _write(place: Folder, outcome: Outcome, about: Mapping[str, Any], keep_states: bool) -> None:
+def write_outcome(
+    place: Folder, outcome: Outcome, about: Mapping[str, Any], keep_states: bool = False
+) -> None:
     """Stage tables, result and files, then publish them together."""
     from attlas.studies.run import table_kind
     from attlas.studies.store import arrow, write_parquet
