@@ -1,128 +1,96 @@
-"""A verb and its Python twin are one thing: names, defaults, help and domains come from the fields of the experiment."""
+"""A verb and its Python twin are one thing: the laws of verbs, on every verb of the catalogue."""
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import attlas
-import attlas.support.errors
-from attlas.cli.verbs import HOW, help_of, verb_of
-from attlas.experiments.experiment import Experiment
-from attlas.support.options import declared
-from attlas.testing import tiny
-from tests.conftest import Run
+from attlas.catalogue import subjects
+from attlas.testing import VerbCase, tiny, verb_checks
+from attlas.testing.verbs import command
 
-VERBS: dict[str, type[Experiment]] = {
-    "probe syntax": attlas.Syntax,
-    "probe tree": attlas.Tree,
-    "probe coreference": attlas.Coreference,
-    "finetune": attlas.Finetune,
+TEXTS = ("a cat sat on a mat", "it was a good film", "the dog saw it", "a very bad film", "not a good dog")
+
+
+def folder_of_models(folder: Path) -> None:
+    tiny("bert").save(folder / "m")
+    tiny("bert", "classify", num_hidden_layers=1).save(folder / "classifier")
+    (folder / "a.txt").write_text("\n".join(TEXTS[:2]))
+    rows = [{"text": f"{TEXTS[n % 5]} {'very ' * (n % 7)}", "label": "ab"[n % 2]} for n in range(30)]
+    (folder / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def folder_of_extractor(folder: Path) -> None:
+    tiny("bert").save(folder / "m")
+    fitted = attlas.FitRelations(train="embedded:relations", model=tiny("bert"))
+    attlas.run(fitted, folder / "extractor", progress=False)
+
+
+TREES, SEED = "embedded:sentences", {"seed": -1}
+KEYS = {name: frozenset(keys) for name, keys in json.loads((Path(__file__).parent / "keys.json").read_text()).items()}
+
+
+def case(verb: str, experiment: type[attlas.Experiment], wrong: dict[str, object], **options: object) -> VerbCase:
+    prepare = folder_of_extractor if "extractor" in options else folder_of_models
+    return VerbCase(verb, experiment, options, prepare, KEYS[verb], wrong)
+
+
+CASES = {
+    one.verb: one
+    for one in (
+        case("probe syntax", attlas.Syntax, SEED, train=TREES, model="m", min_cases=10),
+        case("probe tree", attlas.Tree, SEED, train=TREES, model="m"),
+        case("probe coreference", attlas.Coreference, SEED, train=TREES, model="m"),
+        case(
+            "explain",
+            attlas.Explain,
+            {"faithfulness": "burn"},
+            data="a.txt",
+            model="classifier",
+            methods=("saliency", "rollout"),
+            draws=1,
+        ),
+        case("lengthen", attlas.Lengthen, {"window": 7}, model="m", length=600, window=16),
+        case(
+            "topology",
+            attlas.Topology,
+            SEED,
+            train="labelled.jsonl",
+            test="labelled.jsonl",
+            model="classifier",
+            thresholds=(0.1, 0.25),
+        ),
+        case("finetune", attlas.Finetune, {"epochs": 0}, texts="labelled.jsonl", model="m", head_only=True),
+        case("dynamics", attlas.Dynamics, SEED, train="synthetic:texts=60", model="m", encoders=("model",), epochs=1),
+        case("relations fit", attlas.FitRelations, SEED, train="embedded:relations", model="m"),
+        case("relations score", attlas.ScoreRelations, {}, extractor="extractor", test="embedded:relations"),
+    )
 }
-KEYS = {
-    "probe syntax": {"relations", "overall"},
-    "probe tree": {"uas"},
-    "probe coreference": {"heads", "baselines"},
-    "finetune": {"base", "settings", "labels", "counts", "history", "scores"},
-}
-OPTIONS: dict[str, dict[str, Any]] = {
-    "probe syntax": {"train": "embedded:sentences", "min_cases": 10},
-    "probe coreference": {"train": "embedded:sentences"},
-    "finetune": {"texts": "embedded:reviews", "head_only": True},
-}
-EACH = pytest.mark.parametrize("verb", VERBS)
 
 
-@EACH
-def test_options_are_the_fields(verb: str) -> None:
-    experiment = VERBS[verb]
-    signature = inspect.signature(verb_of(experiment))
-    fields = {one.name: one for one in dataclasses.fields(experiment)}
-    assert set(signature.parameters) == {*fields, *HOW, "out"}
-    for name, one in fields.items():
-        parameter = signature.parameters[name]
-        required = one.default is dataclasses.MISSING
-        assert (parameter.default is inspect.Parameter.empty) == required
-        if not required:
-            assert parameter.default == one.default
-        option = parameter.annotation.__metadata__[0]
-        assert option.help == help_of(declared(experiment)[name])
+def test_every_verb_of_the_catalogue_has_a_case() -> None:
+    """A verb that was added without a case here fails."""
+    verbs = {verb: subject.experiment(name) for subject in subjects() for verb, name in subject.verbs.items()}
+    assert {verb: one.experiment for verb, one in CASES.items()} == verbs
 
 
-HELP = """
-import sys
-from attlas.cli import main
-try:
-    main()
-except SystemExit as end:
-    assert not end.code
-heavy = [name for name in ("torch", "numpy", "pandas", "transformers") if name in sys.modules]
-assert not heavy, heavy
-"""
+@pytest.mark.parametrize(
+    "check",
+    [pytest.param(check, id=f"{verb}-{law}") for verb, one in CASES.items() for law, check in verb_checks(one)],
+)
+def test_laws(check: Callable[[], None]) -> None:
+    check()
 
 
-@EACH
-def test_help_says_every_domain_and_imports_nothing_heavy(verb: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", HELP, *verb.split(), "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=_wide())
-    assert done.returncode == 0, done.stderr
-    said = " ".join(done.stdout.split())
-    for name, about in declared(VERBS[verb]).items():
-        assert f"--{name.replace('_', '-')}" in said
-        assert help_of(about) in said
+OTHERS = ("", "study", "look", "report", "tour", "measures", "probe", "relations", "relations extract", "reproduce")
 
 
-def _wide() -> dict[str, str]:
-    import os
-
-    return {**os.environ, "COLUMNS": "400"}
-
-
-def flags_of(options: dict[str, Any]) -> list[str]:
-    """What the shell is given; a flag has no value."""
-    named = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
-    return [name if value is True else f"{name}={value}" for name, value in named.items()]
-
-
-@EACH
-def test_the_verbs_folder_is_the_functions_and_the_other_way_round(
-    verb: str, tmp_path: Path, attlas_command: Run
-) -> None:
-    tiny("bert").save(tmp_path / "m")
-    options = {**OPTIONS[verb], "model": "m"}
-    flags = flags_of(options)
-    said = attlas_command(*verb.split(), *flags, "--out", "shell", "--no-report", "--json")
-    assert said.returncode == 0, said.stderr
-    printed = json.loads(said.stdout, parse_constant=_refuse)
-    assert set(printed) >= KEYS[verb]
-    experiment = VERBS[verb](**options)
-    opened = attlas.run(experiment, "shell", progress=False)
-    made = attlas.run(experiment, "python", progress=False)
-    assert opened.manifest["seconds"] != made.manifest["seconds"] or opened.result == made.result
-    assert opened.manifest["identity"] == made.manifest["identity"]
-    assert {name: printed[name] for name in opened.result} == opened.result == made.result
-    before = Path("python/manifest.json").read_bytes()
-    again = attlas_command(*verb.split(), *flags, "--out", "python", "--no-report", "--json")
-    assert json.loads(again.stdout)["study"] == "python"
-    assert Path("python/manifest.json").read_bytes() == before
-    assert Path("shell/log.txt").read_text().startswith("# what attlas did here")
-
-
-def _refuse(constant: str) -> None:
-    raise AssertionError(f"{constant} is not JSON")
-
-
-@EACH
-def test_a_value_outside_its_domain_is_the_same_line_in_both(verb: str, attlas_command: Run) -> None:
-    said = attlas_command(*verb.split(), *flags_of(OPTIONS[verb]), "--seed=-1")
-    assert (said.returncode, said.stdout) == (2, "")
-    with pytest.raises(attlas.support.errors.AttlasError) as caught:
-        VERBS[verb](**OPTIONS[verb], seed=-1)
-    assert said.stderr == f"attlas: {caught.value}\n"
+@pytest.mark.parametrize("verb", OTHERS)
+def test_help_of_the_others_is_light_too(verb: str, tmp_path: Path) -> None:
+    said = command(tmp_path, *verb.split(), "--help")
+    assert said.code == 0, said.error
+    assert not said.heavy

@@ -10,10 +10,12 @@ from __future__ import annotations
 from attlas.testing.contracts import assert_same, check_measure, fold, stream
 from attlas.testing.experiments import Case, experiment_checks
 from attlas.testing.models import FAMILIES, tiny, tiny_tokenizer
+from attlas.testing.verbs import VerbCase, verb_checks
 
 __all__ = [
     "FAMILIES",
     "Case",
+    "VerbCase",
     "assert_same",
     "check_measure",
     "experiment_checks",
@@ -21,4 +23,5 @@ __all__ = [
     "stream",
     "tiny",
     "tiny_tokenizer",
+    "verb_checks",
 ]
