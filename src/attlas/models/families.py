@@ -1,11 +1,58 @@
-"""Model families whose attention needs special handling: one row per family."""
+"""What is special about a family of models: one row per family, by its model type."""
 
 from __future__ import annotations
 
-# class that returns the weights -> its part whose input is the heads side by side
-PROJECTION = {
-    "MPNetSelfAttention": "o",
-    "DebertaAttention": "output.dense",
-    "DebertaV2Attention": "output.dense",
-    "BigBirdAttention": "output.dense",
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Names = tuple[tuple[str, str], ...]  # beginnings of the names of weights, theirs and ours
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family. Most families of the library are served without a row of their own."""
+
+    attention: str = ""  # class that returns the weights, where attention has code of its own
+    projection: str = ""  # part of that class whose input is the heads side by side
+    relative: bool = False  # positions are relative, so that texts may have any length
+    longest: Callable[[Any], int | None] = lambda config: None  # from the configuration
+    model_class: str = ""  # beginning of the names of its classes, where it can be lengthened
+    longformer: Names = ()  # names of its weights in a Longformer; the first that fits counts
+
+
+def _whole_rows(config: Any) -> int | None:
+    """The longest text for which BigBird returns whole rows: in blocks it does not."""
+    if config.attention_type != "block_sparse":
+        return None
+    return int((5 + 2 * config.num_random_blocks) * config.block_size)
+
+
+# BERT's pooler and last layer are Longformer's classifier: dense layer and projection
+_OF_BERT = (
+    ("bert.pooler.", "classifier."),
+    ("classifier.", "classifier.out_proj."),
+    ("cls.predictions.transform.dense.", "lm_head.dense."),
+    ("cls.predictions.transform.LayerNorm.", "lm_head.layer_norm."),
+    ("cls.predictions.decoder.", "lm_head.decoder."),
+    ("cls.predictions.", "lm_head."),
+    ("bert.", "longformer."),
+)
+_OF_ROBERTA = (("roberta.", "longformer."),)
+
+FAMILIES = {
+    "bert": Family(model_class="Bert", longformer=_OF_BERT),
+    "roberta": Family(model_class="Roberta", longformer=_OF_ROBERTA),
+    "xlm-roberta": Family(model_class="XLMRoberta", longformer=_OF_ROBERTA),
+    "camembert": Family(model_class="Camembert", longformer=_OF_ROBERTA),
+    "mpnet": Family(attention="MPNetSelfAttention", projection="o"),
+    "deberta": Family(attention="DebertaAttention", projection="output.dense"),
+    "deberta-v2": Family(attention="DebertaV2Attention", projection="output.dense"),
+    "big_bird": Family(attention="BigBirdAttention", projection="output.dense", longest=_whole_rows),
+    "t5": Family(relative=True),
+    "mt5": Family(relative=True),
+    "umt5": Family(relative=True),
 }
+OTHER = Family()
+
+PROJECTION = {one.attention: one.projection for one in FAMILIES.values() if one.attention}

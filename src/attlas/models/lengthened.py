@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,61 +10,14 @@ import transformers
 from torch import Tensor
 from transformers import LongformerConfig, PreTrainedModel
 
+from attlas.models.families import FAMILIES, OTHER, Names
 from attlas.models.model import PERIOD, Model
 from attlas.support.errors import ModelError
 
 LENGTH, WINDOW = 4096, 512
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """A kind of short model: Longformer's class for each of its tasks, and how its heads' weights are named there."""
-
-    tasks: dict[str, str]
-    renamed: Callable[[str], str | None]
-
-
-def _of_bert(name: str) -> str | None:
-    """Longformer's name for a weight of BERT: BERT's pooler and last layer are Longformer's classifier, dense layer and projection."""
-    for theirs, ours in (
-        ("bert.pooler.", "classifier."),
-        ("classifier.", "classifier.out_proj."),
-        ("cls.predictions.transform.dense.", "lm_head.dense."),
-        ("cls.predictions.transform.LayerNorm.", "lm_head.layer_norm."),
-        ("cls.predictions.decoder.", "lm_head.decoder."),
-        ("cls.predictions.", "lm_head."),
-        ("bert.", "longformer."),
-    ):
-        if name.startswith(theirs):
-            return name.replace(theirs, ours, 1)
-    return name
-
-
-def _of_roberta(name: str) -> str | None:
-    return name.replace("roberta.", "longformer.", 1) if name.startswith("roberta.") else name
-
-
-KINDS = {
-    "bert": _Kind(
-        {
-            "BertModel": "LongformerModel",
-            "BertForSequenceClassification": "LongformerForSequenceClassification",
-            "BertForMaskedLM": "LongformerForMaskedLM",
-        },
-        _of_bert,
-    ),
-    **dict.fromkeys(
-        ("roberta", "xlm-roberta", "camembert"),
-        _Kind(
-            {
-                f"{family}{task}": f"Longformer{task}"
-                for family in ("Roberta", "XLMRoberta", "Camembert")
-                for task in ("Model", "ForSequenceClassification", "ForMaskedLM")
-            },
-            _of_roberta,
-        ),
-    ),
-}
+TASKS = ("Model", "ForSequenceClassification", "ForMaskedLM")
 
 
 def check_lengthened(short: Model, length: int = LENGTH, window: int = WINDOW, skip: int = 0) -> None:
@@ -92,13 +43,13 @@ def check_lengthened(short: Model, length: int = LENGTH, window: int = WINDOW, s
 def lengthened(short: Model, length: int = LENGTH, window: int = WINDOW, skip: int = 0) -> Model:
     """A Longformer of `length` tokens from a BERT-like or RoBERTa-like model: see `lengthen`."""
     check_lengthened(short, length, window, skip)
-    kind = KINDS[short.network.config.model_type]
+    names = FAMILIES[short.network.config.model_type].longformer
     positions, offset = _positions(short.network)
     network = _network(_target(short), _config(short, length, window, 0 if skip else len(positions)))
     weights = {
-        new: tensor
+        _renamed(name, names): tensor
         for name, tensor in short.network.state_dict().items()
-        if not name.endswith("position_ids") and (new := kind.renamed(name)) is not None
+        if not name.endswith("position_ids")
     }
     _lengthen_positions(weights, positions, offset, skip, network.config)
     _copy_projections(weights)
@@ -112,8 +63,17 @@ def lengthened(short: Model, length: int = LENGTH, window: int = WINDOW, skip: i
 
 def _target(short: Model) -> str | None:
     """Longformer's class for what a model does; None if there is none."""
-    kind = KINDS.get(short.network.config.model_type)
-    return None if kind is None else kind.tasks.get(type(short.network).__name__)
+    family = FAMILIES.get(short.network.config.model_type, OTHER).model_class
+    tasks = {f"{family}{task}": f"Longformer{task}" for task in TASKS} if family else {}
+    return tasks.get(type(short.network).__name__)
+
+
+def _renamed(name: str, names: Names) -> str:
+    """Longformer's name for a weight."""
+    for theirs, ours in names:
+        if name.startswith(theirs):
+            return name.replace(theirs, ours, 1)
+    return name
 
 
 def _positions(network: PreTrainedModel) -> tuple[Tensor, int]:

@@ -21,6 +21,7 @@ from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.models.capture import Observer, Sink, observe
 from attlas.models.encode import Encoded, Encoder
+from attlas.models.families import FAMILIES, OTHER
 from attlas.models.quiet import quiet
 from attlas.support.errors import CaptureError, ModelError
 from attlas.support.files import (
@@ -122,11 +123,11 @@ class Model:
             ):
                 return module.num_embeddings - module.padding_idx - 1
         config = self.network.config.get_text_config()
-        if (
-            getattr(config, "attention_type", "") == "block_sparse"
-        ):  # BigBird: in blocks the library returns no whole rows
-            return (5 + 2 * config.num_random_blocks) * config.block_size
-        relative = config.model_type in ("t5", "mt5", "umt5") or getattr(config, "position_biased_input", True) is False
+        family = FAMILIES.get(config.model_type, OTHER)
+        longest = family.longest(config)
+        if longest is not None:
+            return longest
+        relative = family.relative or getattr(config, "position_biased_input", True) is False
         return None if relative else getattr(config, "max_position_embeddings", None)
 
     @cached_property
