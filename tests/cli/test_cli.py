@@ -231,7 +231,7 @@ def test_tour_does_everything_on_what_is_embedded(attlas_command: Run, tmp_path:
     assert done.returncode == 0, done.stderr
     assert "460 of 460 read" in done.stdout
     for name in ("syntax", "tree", "coreference", "relations", "dynamics"):
-        assert (tmp_path / "tour" / name / "tables" / f"{name}.parquet").is_file()
+        assert (tmp_path / "tour" / "parts" / name / "tables" / f"{name}.parquet").is_file()
     for said in (
         "relations have a head that beats the best fixed offset",
         "Attention alone finds the syntactic head of",

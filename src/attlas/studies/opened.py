@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attlas.studies.folder import COMPLETE, QUARANTINE, RESULT, TABLES, check_file, read_manifest
+from attlas.studies.folder import COMPLETE, PARTS, QUARANTINE, RESULT, TABLES, check_file, read_manifest
 from attlas.support.errors import StudyError
 from attlas.support.files import read_json
 
@@ -61,6 +61,16 @@ class Study:
         out = Study(self.folder, self.manifest, (*self.others, *others))
         out._kept = (self, *others)  # a temporary folder lives as long as its study
         return out
+
+    @property
+    def parts(self) -> list[Study]:
+        """The finished results inside this one, each a folder of its own."""
+        found = []
+        for folder in sorted((self.folder / PARTS).glob("*/")):
+            manifest = read_manifest(folder)
+            if manifest is not None and manifest["status"] == COMPLETE and "tables" in manifest:
+                found.append(Study(folder, manifest))
+        return found
 
     @property
     def _reads_texts(self) -> bool:
