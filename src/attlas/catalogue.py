@@ -30,10 +30,10 @@ SUBJECTS = (
     "attlas.syntax",
     "attlas.tree",
     "attlas.coreference",
+    "attlas.relations",
+    "attlas.dynamics",
     "attlas.finetune",
     "attlas.lengthen",
-    "attlas.dynamics",
-    "attlas.relations",
 )
 GROUP, MEASURE_GROUP = "attlas.subjects", "attlas.measures"
 
