@@ -149,13 +149,18 @@ def checked(name: str, value: Any, hint: Any, about: Option) -> Any:
     10
     >>> checked("scales", "1,10", tuple[float, ...], Option("", above=0))
     (1.0, 10.0)
+    >>> checked("convention", "mine", str, Option("", choices=CONVENTIONS))
+    Traceback (most recent call last):
+        ...
+    attlas.support.errors.AttlasError: convention is 'mine'; it must be sound or published
     """
     converted = _converted(value, hint)
     each = converted if isinstance(converted, tuple) else (converted,)
     if converted is not None and (
         converted is _WRONG or any(one is _WRONG or not about.holds(one) for one in each)
     ):
-        wanted = " ".join(part for part in (_named(hint), about.domain) if part)
+        kind = _named(hint) if about.choices is None else _named(hint).removesuffix("a string")
+        wanted = " ".join(part for part in (kind.strip(), about.domain) if part)
         raise AttlasError(f"{name} is {value!r}; it must be {wanted}")
     return converted
 
