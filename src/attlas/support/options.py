@@ -162,6 +162,10 @@ def checked(name: str, value: Any, hint: Any, about: Option) -> Any:
     Traceback (most recent call last):
         ...
     attlas.support.errors.AttlasError: n is 7; it must be a whole number a multiple of 2
+    >>> checked("convention", "mine", str, Option("", choices=CONVENTIONS))
+    Traceback (most recent call last):
+        ...
+    attlas.support.errors.AttlasError: convention is 'mine'; it must be sound or published
     """
     converted = _converted(value, hint)
     each = converted if isinstance(converted, tuple) else (converted,)
