@@ -373,7 +373,9 @@ def test_after_a_full_disk_the_same_command_succeeds(
     full = attlas_start(*arguments[verb], code=FULL_DISK)
     _, error = full.communicate(timeout=120)
     assert full.returncode == 2, error
-    assert len(error.strip().splitlines()) == 1
+    *steps, problem = error.strip().splitlines()  # a verb names each step that it begins
+    assert all(line.startswith(f"{verb.capitalize()}: ") for line in steps), error
+    assert problem.startswith("attlas: ")
     command_line(*arguments[verb])
     assert attlas.load(tmp_path / "out").n_layers == 1
 
