@@ -15,6 +15,7 @@ import pytest
 import attlas
 import attlas.support.errors
 from attlas.cli.verbs import HOW, help_of, verb_of
+from attlas.corpora.sources import embedded_file
 from attlas.experiments.experiment import Experiment
 from attlas.support.options import declared
 from attlas.testing import tiny
@@ -23,10 +24,14 @@ from tests.conftest import Run
 VERBS: dict[str, type[Experiment]] = {
     "probe syntax": attlas.Syntax,
     "probe coreference": attlas.Coreference,
+    "relations fit": attlas.FitRelations,
+    "relations score": attlas.ScoreRelations,
 }
 KEYS = {
     "probe syntax": {"relations", "overall"},
     "probe coreference": {"heads", "baselines"},
+    "relations fit": {"binary_accuracy", "precision", "recall", "f1", "controls"},
+    "relations score": {"binary_accuracy", "precision", "recall", "f1", "controls"},
 }
 EACH = pytest.mark.parametrize("verb", VERBS)
 
@@ -76,16 +81,30 @@ def _wide() -> dict[str, str]:
     return {**os.environ, "COLUMNS": "400"}
 
 
+OPTIONS: dict[str, dict[str, Any]] = {
+    "probe syntax": {"train": "embedded:sentences", "min_cases": 10},
+    "probe coreference": {"train": "embedded:sentences"},
+    "relations fit": {"train": "triples.jsonl", "dev": "more.jsonl"},
+    "relations score": {"extractor": "fitted", "test": "more.jsonl"},
+}
+
+
 def options_of(verb: str) -> dict[str, Any]:
-    out = {"train": "embedded:sentences", "model": "m"}
-    return {**out, "min_cases": 10} if verb == "probe syntax" else out
+    """Options of a verb in the working folder, with the files that they name."""
+    tiny("bert").save("m")
+    if verb.startswith("relations"):
+        rows = embedded_file("relations").read_text().splitlines(keepends=True)
+        Path("triples.jsonl").write_text("".join(rows[:16]))
+        Path("more.jsonl").write_text("".join(rows[16:24]))
+    if verb == "relations score":
+        attlas.run(attlas.FitRelations(**OPTIONS["relations fit"], model="m"), "fitted", progress=False)
+    return {**OPTIONS[verb], "model": "m"}
 
 
 @EACH
 def test_the_verbs_folder_is_the_functions_and_the_other_way_round(
     verb: str, tmp_path: Path, attlas_command: Run
 ) -> None:
-    tiny("bert").save(tmp_path / "m")
     options = options_of(verb)
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     said = attlas_command(*verb.split(), *flags, "--out", "shell", "--no-report", "--json")
@@ -109,7 +128,7 @@ def _refuse(constant: str) -> None:
     raise AssertionError(f"{constant} is not JSON")
 
 
-@EACH
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if "seed" in declared(VERBS[verb])])
 def test_a_value_outside_its_domain_is_the_same_line_in_both(verb: str, attlas_command: Run) -> None:
     said = attlas_command(*verb.split(), "--train", "embedded:sentences", "--seed=-1")
     assert (said.returncode, said.stdout) == (2, "")

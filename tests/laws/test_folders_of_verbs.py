@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attlas.relations.pipeline import fit_relations, score_relations
 
+import attlas
 from attlas.coreference.pipeline import probe_coreference
 from attlas.dynamics import run_dynamics
 from attlas.explain.corpus import explain_corpus
@@ -26,12 +26,16 @@ def quiet(function: Callable[..., object], *given: Any, **options: Any) -> Verb:
     return lambda out: function(*given, out=out, progress=False, **options)
 
 
+def relations() -> attlas.FitRelations:
+    return attlas.FitRelations(train=list(triples()[:16]), dev=list(triples()[16:]), model=bert())
+
+
 VERBS: dict[str, Verb] = {
     "explain": lambda out: explain_corpus(classifier(), list(labelled()[:6]), out, ["integrated_gradients", "attention_last_scaled"], max_evaluations=20, progress=False),
     "syntax": quiet(probe_syntax, bert(), list(trees()[:8]), list(trees()[8:]), min_cases=2, workers=1),
     "tree": quiet(probe_tree, bert(), list(trees()[:6]), list(trees()[6:9]), workers=1),
     "coreference": quiet(probe_coreference, bert(), list(chains()[:2]), list(chains()[2:]), workers=1),
-    "relations fit": quiet(fit_relations, bert(), list(triples()[:16]), list(triples()[16:]), workers=1),
+    "relations fit": lambda out: attlas.run(relations(), out, workers=1, progress=False),
     "topology": quiet(experiment, classifier(), list(labelled()[:20]), list(labelled()[20:30]), list(labelled()[30:]), frozen=bert(), workers=1),
     "dynamics": quiet(run_dynamics, list(labelled()[:20]), list(labelled()[20:30]), list(labelled()[30:]), epochs=2, scales=[1.0, 10.0], workers=1),
     "finetune": quiet(finetune, list(labelled()[:30]), classifier(), dev=list(labelled()[30:]), head_only=True),
@@ -44,12 +48,9 @@ def test_stopped_in_the_middle_and_damaged(verb: str, tmp_path: Path, monkeypatc
 
 
 def test_scores_of_relations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fit_relations(bert(), list(triples()[:16]), list(triples()[16:]), tmp_path / "fitted", workers=1, progress=False)
-    check(
-        quiet(score_relations, tmp_path / "fitted", list(triples()[12:]), model=bert(), workers=1),
-        tmp_path,
-        monkeypatch,
-    )
+    attlas.run(relations(), tmp_path / "fitted", workers=1, progress=False)
+    score = attlas.ScoreRelations(extractor=tmp_path / "fitted", test=list(triples()[12:]), model=bert())
+    check(lambda out: attlas.run(score, out, workers=1, progress=False), tmp_path, monkeypatch)
 
 
 def check(verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from attlas.relations.pipeline import fit_relations, score_relations
 
 import attlas
 from attlas.core.text import Text
@@ -90,7 +89,8 @@ def run_coreference(out: Path, fresh: bool) -> object:
 
 
 def run_fit_relations(out: Path, fresh: bool) -> object:
-    return fit_relations(model(), triples()[:8], triples()[8:], out, fresh=fresh, **QUIET)
+    fit = attlas.FitRelations(train=triples()[:8], dev=triples()[8:], model=model())
+    return attlas.run(fit, out, fresh=fresh, **QUIET)
 
 
 def run_topology(out: Path, fresh: bool) -> object:
@@ -153,7 +153,7 @@ COMMANDS: dict[str, Command] = {
     "probe_syntax": run_syntax,
     "probe_tree": run_tree,
     "probe_coreference": run_coreference,
-    "fit_relations": run_fit_relations,
+    "relations fit": run_fit_relations,
     "topology": run_topology,
     "dynamics": run_grid,
     "finetune": run_finetune,
@@ -182,7 +182,8 @@ def command(home: Path) -> Callable[[str], Command]:
 
     def run_score(out: Path, fresh: bool) -> object:
         test = triples()[4:]
-        return score_relations(home / "extractor", test, out, model=model(), fresh=fresh, **QUIET)
+        score = attlas.ScoreRelations(extractor=home / "extractor", test=test, model=model())
+        return attlas.run(score, out, fresh=fresh, **QUIET)
 
     def run_study_line(out: Path, fresh: bool) -> object:
         common = ("--data", home / "texts.txt", "--model", home / "model", "--measures", "entropy")
@@ -193,7 +194,7 @@ def command(home: Path) -> Callable[[str], Command]:
         return command_line("lengthen", *common, "--out", out)
 
     own = {
-        "score_relations": run_score,
+        "relations score": run_score,
         "attlas study": run_study_line,
         "attlas lengthen": run_lengthen_line,
     }
@@ -266,8 +267,8 @@ FOREIGN_FOLDERS: dict[str, tuple[str, ...]] = {
     "probe_syntax": ("tables/mine.csv", "passes/x", FOREIGN),
     "probe_tree": ("tables/mine.csv",),
     "probe_coreference": ("tables/mine.csv",),
-    "fit_relations": ("tables/mine.csv",),
-    "score_relations": ("tables/mine.csv",),
+    "relations fit": ("tables/mine.csv",),
+    "relations score": ("tables/mine.csv",),
     "topology": ("tables/mine.csv", FOREIGN),
     "dynamics": ("tables/mine.csv", "tables.tmp/x", "manifest.json.tmp", "cells/x", FOREIGN),
     "finetune": (
