@@ -10,6 +10,7 @@ import pytest
 
 import attlas
 from attlas.catalogue import subjects
+from attlas.corpora.sources import embedded_file
 from attlas.testing import VerbCase, tiny, verb_checks
 from attlas.testing.verbs import command
 
@@ -20,14 +21,18 @@ def folder_of_models(folder: Path) -> None:
     tiny("bert").save(folder / "m")
     tiny("bert", "classify", num_hidden_layers=1).save(folder / "classifier")
     (folder / "a.txt").write_text("\n".join(TEXTS[:2]))
-    rows = [{"text": f"{TEXTS[n % 5]} {'very ' * (n % 7)}", "label": "ab"[n % 2]} for n in range(30)]
-    (folder / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    labelled = [{"text": f"{TEXTS[n % 5]} {'very ' * (n % 7)}", "label": "ab"[n % 2]} for n in range(30)]
+    (folder / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labelled))
+
+    rows = embedded_file("relations").read_text().splitlines(keepends=True)
+    (folder / "triples.jsonl").write_text("".join(rows[:16]))
+    (folder / "more.jsonl").write_text("".join(rows[16:24]))
 
 
 def folder_of_extractor(folder: Path) -> None:
-    tiny("bert").save(folder / "m")
-    fitted = attlas.FitRelations(train="embedded:relations", model=tiny("bert"))
-    attlas.run(fitted, folder / "extractor", progress=False)
+    folder_of_models(folder)
+    files = {"train": folder / "triples.jsonl", "dev": folder / "more.jsonl", "model": folder / "m"}
+    attlas.run(attlas.FitRelations(**files), folder / "extractor", progress=False)
 
 
 TREES, SEED = "embedded:sentences", {"seed": -1}
@@ -66,8 +71,8 @@ CASES = {
         ),
         case("finetune", attlas.Finetune, {"epochs": 0}, texts="labelled.jsonl", model="m", head_only=True),
         case("dynamics", attlas.Dynamics, SEED, train="synthetic:texts=60", model="m", encoders=("model",), epochs=1),
-        case("relations fit", attlas.FitRelations, SEED, train="embedded:relations", model="m"),
-        case("relations score", attlas.ScoreRelations, {}, extractor="extractor", test="embedded:relations"),
+        case("relations fit", attlas.FitRelations, SEED, train="triples.jsonl", dev="more.jsonl", model="m"),
+        case("relations score", attlas.ScoreRelations, {}, extractor="extractor", test="more.jsonl", model="m"),
     )
 }
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -74,6 +75,34 @@ def head(seed: int = 0) -> attlas.Model:
 def topology(**options: object) -> attlas.Topology:
     parts = {"train": list(labelled()[:12]), "dev": list(labelled()[12:20]), "test": list(labelled()[20:])}
     return attlas.Topology(**{**parts, "model": head(), "thresholds": (0.1,), **options})  # type: ignore[arg-type]
+
+
+@cache
+def triples() -> tuple[Text, ...]:
+    """Sentences of one triple each, of two relations."""
+    from attlas.relations.candidates import related_texts
+
+    names = ("Ann", "Ben", "Eve", "Tom", "Kim", "Sam", "Lea", "Ida")
+    rows = []
+    for number, (head, tail) in enumerate(zip(names * 2, names[3:] * 3, strict=False)):
+        words, relation = (("taught", "teacher"), ("hired", "boss"))[number % 2]
+        triple = {"head": head, "tail": tail, "relation": relation, "relation_words": words}
+        rows.append({"text": f"In May {head} {words} {tail} before the old town fell.", "triples": [triple]})
+    return tuple(related_texts(rows))
+
+
+HOME = tempfile.TemporaryDirectory(prefix="attlas-")  # of an extractor, made when it is first needed
+
+
+@cache
+def extractor() -> str:
+    """The folder of a fitted extractor; next to it is `other`, with another name of a relation."""
+    place = Path(HOME.name) / "fitted"
+    fit = attlas.FitRelations(train=list(triples()[:8]), dev=list(triples()[8:12]), model=model())
+    run(fit, place, workers=1, progress=False)
+    other = shutil.copytree(place / "files/extractor", Path(HOME.name) / "other") / "extractor.json"
+    other.write_text(json.dumps({**json.loads(other.read_text()), "names": {"boss": "employer"}}))
+    return str(place)
 
 
 def toy(**options: object) -> Toy:
@@ -300,6 +329,25 @@ CASES = {
             "seed": 1,
         },
         {"thresholds": (0,), "seed": -1, "max_length": 2},
+    ),
+    "relations fit": Case(
+        lambda: attlas.FitRelations(train=list(triples()[:8]), dev=list(triples()[8:12]), model=model()),
+        {
+            "train": list(triples()[:7]),
+            "dev": list(triples()[9:]),
+            "model": model(1),
+            "names": __file__.replace("test_experiments.py", "toy/relations.json"),
+            "convention": "published",
+            "directions": ("h-t",),
+            "parser": "spacy",
+            "interpret": True,
+            "seed": 1,
+        },
+        {"convention": "loose", "directions": ("x-y",), "parser": "none", "seed": -1, "max_length": 2},
+    ),
+    "relations score": Case(
+        lambda: attlas.ScoreRelations(extractor=extractor(), test=list(triples()[10:]), model=model()),
+        {"extractor": str(Path(HOME.name) / "other"), "test": list(triples()[11:]), "model": model(1)},
     ),
 }
 

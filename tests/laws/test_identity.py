@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from attlas.relations.pipeline import fit_relations, score_relations
 
 import attlas
 from attlas.core.annotations import COREFERENCE, Coreference, Mention
@@ -141,8 +139,9 @@ CASES = {
     ),
     "coreference": Case(runs(attlas.Coreference), lambda: {"model": bert(), "train": list(chains()[:2]), "test": list(chains()[2:])}, {"tokens": 64, "seed": 1}, ["train", "test"]),
     "relations": Case(
-        fit_relations, lambda: {"model": bert(), "train": list(triples()[:16]), "dev": list(triples()[16:])},
+        runs(attlas.FitRelations), lambda: {"model": bert(), "train": list(triples()[:16]), "dev": list(triples()[16:])},
         {"names": "names.json", "convention": "published", "directions": ["h-t"], "parser": "spacy", "interpret": True, "seed": 1}, ["train", "dev"],
+        more=[name for name in declared(attlas.FitRelations) if name not in ("max_length", "allow_pickle")],
     ),
     "topology": Case(
         runs(attlas.Topology), lambda: {"model": classifier(), "train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "out": "x", "frozen": bert()},
@@ -166,11 +165,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("verb", CASES)
-def test_every_option_counts(
-    verb: str, identity: Callable[..., Mapping[str, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spacy = SimpleNamespace(meta={"lang": "en", "name": "core_web_sm", "version": "3.8.0"})
-    monkeypatch.setattr("attlas.language.phrases._pipeline", lambda: spacy)
+def test_every_option_counts(verb: str, identity: Callable[..., Mapping[str, str]]) -> None:
     case = CASES[verb]
     Path("vectors.txt").write_text("cat 1 2\ndog 3 5\n")
     Path("names.json").write_text('{"P31": "instance of"}')
@@ -232,9 +227,10 @@ def test_every_part_of_an_extractor_counts(tmp_path: Path, identity: Callable[..
     fitted.save(tmp_path / "a", {}, about)
     fitted.save(tmp_path / "b", {}, {**about, "names": {"a": "c"}})
     inputs = {"test": list(triples()[16:]), "model": bert()}
-    before = identity(score_relations, extractor=tmp_path / "a", **inputs)
-    assert identity(score_relations, extractor=tmp_path / "b", **inputs) != before
-    assert identity(score_relations, extractor=tmp_path / "a", **{**inputs, "test": list(triples()[15:])}) != before
+    score = runs(attlas.ScoreRelations)
+    before = identity(score, extractor=tmp_path / "a", **inputs)
+    assert identity(score, extractor=tmp_path / "b", **inputs) != before
+    assert identity(score, extractor=tmp_path / "a", **{**inputs, "test": list(triples()[15:])}) != before
 
 
 def test_the_same_content_has_the_same_identity_whatever_it_is_called(

@@ -21,7 +21,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from attlas.relations.pipeline import fit_relations, score_relations
 from tokenizers import normalizers
 
 import attlas
@@ -667,10 +666,12 @@ def test_scores_of_relations_see_what_relations_are_called() -> None:
 
     def fit(title: str) -> None:
         Path("names.json").write_text(json.dumps({name: f"{title} {name}" for name in names}))
-        fit_relations(model, texts[:12], texts[12:18], "extractor", names="names.json", fresh=True, **how)
+        fit = attlas.FitRelations(train=texts[:12], dev=texts[12:18], model=model, names="names.json")
+        attlas.run(fit, "extractor", fresh=True, **how)
 
     def scored(out: str) -> pd.DataFrame:
-        return score_relations("extractor", texts[18:], out, model=model, **how).study.table("relations_each")
+        score = attlas.ScoreRelations(extractor="extractor", test=texts[18:], model=model)
+        return attlas.run(score, out, **how).table("relations_each")
 
     fit("one")
     old = scored("out")

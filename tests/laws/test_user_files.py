@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from attlas.relations.pipeline import fit_relations, score_relations
 
 import attlas
 from attlas.core.text import Text
@@ -88,7 +87,8 @@ def run_coreference(out: Path, fresh: bool) -> object:
 
 
 def run_fit_relations(out: Path, fresh: bool) -> object:
-    return fit_relations(model(), triples()[:8], triples()[8:], out, fresh=fresh, **QUIET)
+    fit = attlas.FitRelations(train=triples()[:8], dev=triples()[8:], model=model())
+    return attlas.run(fit, out, fresh=fresh, **QUIET)
 
 
 def topology(train: Any) -> attlas.Topology:
@@ -189,7 +189,8 @@ def command(home: Path) -> Callable[[str], Command]:
 
     def run_score(out: Path, fresh: bool) -> object:
         test = triples()[4:]
-        return score_relations(home / "extractor", test, out, model=model(), fresh=fresh, **QUIET)
+        score = attlas.ScoreRelations(extractor=home / "extractor", test=test, model=model())
+        return attlas.run(score, out, fresh=fresh, **QUIET)
 
     def run_study_line(out: Path, fresh: bool) -> object:
         common = ("--data", home / "texts.txt", "--model", home / "model", "--measures", "entropy")

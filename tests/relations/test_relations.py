@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import wraps
@@ -18,22 +19,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from attlas.relations.evidence import (
-    ATTENTION,
-    BAG,
-    BOTH,
-    RANDOM,
-    READ,
-    Evidence,
-    each_relation,
-    fit_unseen,
-    fit_ways,
-    halves,
-    held_out_phrases,
-    unseen_scores,
-    ways,
-)
-from attlas.relations.pipeline import _in_both, fit_relations, score_relations
 from hypothesis import assume, example, given, settings, strategies as st
 from safetensors.numpy import load_file, save
 from scipy.cluster.hierarchy import linkage
@@ -49,9 +34,19 @@ from attlas.core.between import between_units
 from attlas.core.text import Text
 from attlas.corpora import read
 from attlas.corpora.splits import text_digests
+from attlas.experiments.workspace import Workspace, scratch
+from attlas.language.phrases import PARSERS
 from attlas.language.tagging import tagged
 from attlas.models.vectors import ModelVectors
-from attlas.relations import extractor as extractor_module, interpret as interpret_module, vectors as vectors_module
+from attlas.relations import (
+    experiment as experiment_module,
+    extraction,
+    fitting,
+    interpret as interpret_module,
+    vectors as vectors_module,
+    work as work_module,
+)
+from attlas.relations.answers import Answers, each_relation, intervals
 from attlas.relations.baselines import GAPS, TAGS, Surface
 from attlas.relations.candidates import (
     Case,
@@ -66,10 +61,16 @@ from attlas.relations.candidates import (
     related_texts,
     unit_pools,
 )
-from attlas.relations.extractor import RelationExtractor, extractor_folder
+from attlas.relations.experiment import extractor_folder
+from attlas.relations.extraction import best_triples, candidate_features, candidates, sentences_of as sentences_in
+from attlas.relations.extractor import RelationExtractor
+from attlas.relations.features import ATTENTION, BAG, BOTH, HEAD_TAIL, KINDS, RANDOM, kinds
+from attlas.relations.fitting import Readers, fitted
+from attlas.relations.head_selection import heads_order
 from attlas.relations.interpret import (
+    Inner,
+    Sides,
     directions_table,
-    heads_order,
     heads_table,
     layers_table,
     likeness,
@@ -79,8 +80,10 @@ from attlas.relations.interpret import (
     path_table,
 )
 from attlas.relations.matching import Found, exact, extraction_scores, lenient
-from attlas.relations.reading import FLOOR, Sample, Told, attention_features, intervals, sample
+from attlas.relations.reading import FLOOR, Sample, attention_features, cases_of, read_sample
+from attlas.relations.unseen import halves, held_out_phrases, unseen_jobs, unseen_scores
 from attlas.relations.vectors import DIRECTIONS, CaseVectors, case_vectors, gather, read_units
+from attlas.relations.work import Part, in_both, read_part
 from attlas.stats.linear import (
     LinearReader,
     balanced,
@@ -93,7 +96,7 @@ from attlas.stats.linear import (
     whitening,
 )
 from attlas.support.errors import AttlasError, CorpusError, MeasureError, ModelError, StudyError
-from attlas.support.fingerprint import sha256
+from attlas.support.fingerprint import feed, sha256
 from attlas.testing import tiny
 from tests import strategies, twins
 from tests.close import close, terms_of
@@ -158,11 +161,26 @@ def small(model: attlas.Model) -> RelationExtractor:
 
 
 @pytest.fixture(scope="module")
-def evidence(small: RelationExtractor, model: attlas.Model) -> SimpleNamespace:
-    random = model.randomized(0)
-    train = Evidence.read(small, related_texts(rows(36)), random, states=True)
-    tune = Evidence.read(small, related_texts(rows(15, 1)), random, 1, train.vocabulary, states=True)
-    return SimpleNamespace(train=train, tune=tune, readers=small.readers_)
+def work() -> Iterator[Workspace]:
+    with scratch(workers=1, progress=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def evidence(small: RelationExtractor, model: attlas.Model, work: Workspace) -> SimpleNamespace:
+    """Cases of texts to learn from and to tune on, as every kind of features shows them."""
+    how = small.setup_, model, model.randomized(0)
+    train = read_part(work, related_texts(rows(36)), *how, states=True)
+    vocabulary = train.evidence.vocabulary
+    tune = read_part(work, related_texts(rows(15, 1)), *how, 1, vocabulary, states=True)
+    return SimpleNamespace(train=train, tune=tune, readers=small.readers_, setup=small.setup_)
+
+
+def sample_of(extractor: RelationExtractor, texts: list[Text]) -> Sample:
+    """Triples of texts, and one negative for each, as an extractor reads them."""
+    cases = cases_of(texts, extractor.setup_, 1)
+    with scratch(workers=1, progress=False) as work:
+        return read_sample(work, extractor.model_, texts, cases, published=extractor.setup_.published)[0]
 
 
 class Passes:
@@ -354,7 +372,7 @@ def test_one_pass_of_a_text_however_many_cases(model, drawn):
 
 def cached(folder: Path) -> list[Path]:
     """The files with vectors in a cache."""
-    return sorted(folder.glob("*/vectors.npz"))
+    return sorted(folder.glob("*/arrays.npz"))
 
 
 def test_an_interrupted_run_resumes(monkeypatch, tmp_path, model, drawn):
@@ -388,7 +406,7 @@ def test_a_damaged_entry_is_read_again(monkeypatch, tmp_path, model, drawn, how)
     elif how == "changed":  # a valid file with other numbers
         with np.load(path) as file:
             arrays = {name: file[name] for name in file.files}
-        np.savez(path, **arrays | {"attention": arrays["attention"] + 1})
+        np.savez(path, **arrays | {"array attention": arrays["array attention"] + 1})
     else:
         path.write_bytes(path.read_bytes()[:-9] if how == "cut" else b"")
     for expected in ({3, len(drawn.texts) - 9}, {0}):
@@ -431,7 +449,7 @@ def test_vectors_are_cached_by_all_they_are_made_from(monkeypatch, tmp_path, mod
     where = [replace(text, annotations={**text.annotations, "where": "row 3"}) for text in texts]
     gather(attlas.load((model.network, model.tokenizer)), where, named, cache=tmp_path, **quiet)
     assert len(cached(tmp_path)) == count
-    monkeypatch.setattr(vectors_module, "source_digest", lambda: "other code")
+    monkeypatch.setattr("attlas.experiments.workspace.source_digest", lambda: "other code")
     gather(model, texts, cases, cache=tmp_path, **quiet)
     assert len(cached(tmp_path)) > count
 
@@ -462,7 +480,7 @@ def test_a_cache_is_shared_and_nothing_else_in_it_is_touched(tmp_path, model, dr
 def test_the_model_is_digested_once_for_all_shards(monkeypatch, tmp_path, model, drawn):
     monkeypatch.setattr(vectors_module, "SHARD", 3)
     calls, plain = [], attlas.Model.identity
-    monkeypatch.setattr(attlas.Model, "identity", lambda one: (calls.append(1), plain(one))[1])
+    monkeypatch.setattr(attlas.Model, "identity", lambda one, *known: (calls.append(1), plain(one, *known))[1])
     gather(model, drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False)
     assert len(calls) == 1
 
@@ -487,7 +505,7 @@ def test_a_failing_pass_is_no_shard(monkeypatch, tmp_path, model, drawn):
     assert (found.attention == plain.attention).all()
 
 
-def test_phrases_that_were_cut_off_are_left_out_and_counted(model):
+def test_phrases_that_were_cut_off_are_left_out_and_counted(model, work):
     short = replace(model, limit=8)
     text = text_of("Ann hired Ben , and much later Kim hired Sam .", ("Ann", "Ben", "hired", "boss"), ("Kim", "Sam", "hired", "boss"))  # fmt: skip
     cases = gold_cases([text], True)
@@ -499,11 +517,12 @@ def test_phrases_that_were_cut_off_are_left_out_and_counted(model):
     assert found.seen.tolist() == [True, False]
     assert (found.attention[1] == 0).all()
     assert found.unseen == 1
-    kept = sample(roomy, [text], cases, workers=1, progress=False)
+    kept, lengths = read_sample(work, roomy, [text], cases)
     assert [case.head for case in kept.cases] == [(0, 3)]
     assert kept.unseen == 1
+    assert lengths.counts["truncated"] == 1
     with pytest.raises(CorpusError, match=r"none of the 2 triples is left.*4 tokens"):
-        sample(replace(model, limit=4), [text], cases, workers=1, progress=False)
+        read_sample(work, replace(model, limit=4), [text], cases)
 
 
 def test_a_phrase_that_is_cut_in_the_middle_is_not_seen(model):
@@ -523,6 +542,18 @@ def test_texts_of_which_the_tokenizer_leaves_nothing_and_no_cases_at_all(model):
         assert found.seen.tolist() == [False, True]
         assert (found.attention[0] == 0).all()
     assert len(gather(model, texts, [], workers=1, progress=False).attention) == 0
+    assert len(gather(model, [], [], workers=1, progress=False).attention) == 0
+
+
+def test_counts_are_those_of_a_study(model, work):
+    """A text without a token is excluded, one without a triple is read all the same."""
+    long = "Ann hired Ben and " * 9
+    texts = [Text("0", "\u200d"), text_of("Ann hired Ben", ("Ann", "Ben", "hired", "boss")), Text("2", long)]
+    short = replace(model, limit=12)
+    _, lengths = read_sample(work, short, texts, gold_cases(texts, True))
+    assert lengths.excluded == [0]
+    assert lengths.counts == attlas.study(short, texts, "entropy", progress=False).manifest["counts"]
+    assert lengths.counts["quarantined"] == lengths.counts["truncated"] == 1
 
 
 def test_a_longformer_gives_the_same_from_its_band():
@@ -767,7 +798,7 @@ def test_scores_are_scikit_learns(rng, size):
     gold = rng.choice(list("abcd"), related.sum())
     named = rng.choice(list("abcde"), related.sum())
     right, text = rng.random(size) < 0.7, rng.integers(0, 5, size)
-    told = Told(text, related, right, gold, named)
+    told = Answers(text, related, right, gold, named)
     found = told.scores()
     expected = precision_recall_fscore_support(gold, named, labels=np.unique(gold), average="macro", zero_division=0)
     np.testing.assert_allclose([found["precision"], found["recall"], found["f1"]], expected[:3], atol=1e-9)
@@ -775,11 +806,11 @@ def test_scores_are_scikit_learns(rng, size):
     assert found["binary_accuracy"] == pytest.approx(balanced_accuracy_score(related, yes))
 
 
-def told_of(rng: np.random.Generator, texts: int, skill: float) -> Told:
+def told_of(rng: np.random.Generator, texts: int, skill: float) -> Answers:
     gold = np.tile(list("abc"), texts)[:texts]  # readers are compared on the same cases
     named = np.where(rng.random(texts) < skill, gold, rng.choice(list("abc"), texts))
     related = np.tile([True, False], texts)
-    return Told(np.repeat(np.arange(texts), 2), related, rng.random(2 * texts) < skill, gold, named)
+    return Answers(np.repeat(np.arange(texts), 2), related, rng.random(2 * texts) < skill, gold, named)
 
 
 def test_intervals_hold_the_point_shrink_and_compare_the_same_texts():
@@ -897,7 +928,7 @@ def test_matching_is_its_slow_twin(rng, strict, relation):
 
 def places_slowly(text, spans):
     """How many words of a text begin at or before each span."""
-    starts = [start for start, _ in extractor_module.word_spans(text)]
+    starts = [start for start, _ in extraction.word_spans(text)]
     return [sum(start <= span[0] for start in starts) for span in spans]
 
 
@@ -931,7 +962,7 @@ def candidates_slowly(extractor, sentence, units, reach):
 
 def sentences_of(extractor, strings):
     """Sentences with their candidates and the attention between these."""
-    made = [next(iter(extractor._sentences(0, string))) for string in strings]
+    made = [next(iter(sentences_in(0, string, extractor.setup_))) for string in strings]
     inputs = [(number, Text(str(number), one.text)) for number, one in enumerate(made)]
     mean = extractor.convention != "published"
     for units in read_units(extractor.model_, inputs, {n: one.spans for n, one in enumerate(made)}, mean=mean):
@@ -939,21 +970,22 @@ def sentences_of(extractor, strings):
 
 
 def check_candidates(extractor, strings, monkeypatch, reach=40):
-    monkeypatch.setattr(extractor_module, "REACH", reach)
+    monkeypatch.setattr(extraction, "REACH", reach)
+    how = extractor.readers_, extractor.setup_
     rng = np.random.default_rng(0)
     total = 0
     for number, (sentence, units) in enumerate(sentences_of(extractor, strings)):
         if number % 2:
             units = replace(units, seen=units.seen & (rng.random(len(units.seen)) < 0.7))
         slow = candidates_slowly(extractor, sentence, units, reach)
-        triples, chances = extractor._candidates(sentence, units, 0.0)
+        triples, chances = candidates(sentence, units, *how, 0.0)
         assert len({triple[:2] for triple in triples}) == len(triples)
         assert {triple[:2] for triple in triples} == {*slow}
         for triple, chance in zip(triples, chances, strict=True):
             mine = slow[triple[:2]]
             assert chance == pytest.approx(max(mine.values()), abs=1e-4)
             assert mine[triple[2] if extractor.worded_ else None] == pytest.approx(max(mine.values()), abs=1e-4)
-        some, likely = extractor._candidates(sentence, units, 0.5)
+        some, likely = candidates(sentence, units, *how, 0.5)
         assert [*zip(some, likely, strict=True)] == [
             pair for pair in zip(triples, chances, strict=True) if pair[1] >= 0.5
         ]
@@ -986,8 +1018,9 @@ def test_a_direction_given_twice_is_read_twice_or_refused(model, monkeypatch):
 
 
 def test_of_candidates_that_join_the_same_the_likeliest_stays(known):
+    how = known.extractor.readers_, known.extractor.setup_
     for sentence, units in sentences_of(known.extractor, [text.text for text in known.test[:6]]):
-        triples, chances = known.extractor._candidates(sentence, units, 0.0)
+        triples, chances = candidates(sentence, units, *how, 0.0)
         kept = []
         for number in sorted(range(len(triples)), key=lambda n: -chances[n]):
             head, tail = (units.spans[part] for part in triples[number][:2])
@@ -997,11 +1030,11 @@ def test_of_candidates_that_join_the_same_the_likeliest_stays(known):
                     break
             else:
                 kept.append(number)
-        found = list(known.extractor._best(sentence, units, 0.0))
+        found = list(best_triples(sentence, units, *how, 0.0))
         assert [(one.head, one.tail, one.related) for one in found] == [
             (units.spans[triples[n][0]], units.spans[triples[n][1]], chances[n]) for n in kept
         ]
-        features = known.extractor._vectors(units, np.array([triples[number] for number in kept]))
+        features = candidate_features(units, np.array([triples[number] for number in kept]), how[1])
         named = known.extractor.readers_.named.probabilities(features)
         assert [one.named for one in found] == pytest.approx(named.max(1).tolist())
         assert [one.relation for one in found] == np.array(known.extractor.classes_)[named.argmax(1)].tolist()
@@ -1099,38 +1132,51 @@ def test_held_out_phrases_leave_the_most_frequent_one(seed):
     assert held_out_phrases(phrased(("boss", "hired", 4), ("pupil", "taught", 3))) == frozenset()
 
 
-def test_ways_of_reading_and_their_controls(evidence):
+def answers_of(part: Part, readers: dict[str, Readers]) -> dict[str, Answers]:
+    return {name: Answers.by(one, part.features[name].features, part.evidence.own) for name, one in readers.items()}
+
+
+def test_kinds_of_features_and_their_controls(evidence, work):
     train, tune = evidence.train, evidence.tune
-    assert "head_tail" in ways(True)
-    assert "head_tail" not in ways(False)
-    said: list[str] = []
-    made = {ATTENTION: evidence.readers, **fit_ways(train, tune, said.append)}
-    assert {*made} == {*ways(True)}
-    assert len(said) == len(made) - 1
-    told = tune.told(made)
-    assert told[BAG].scores()["f1"] == 1  # the words say it
-    assert train.features(BOTH).shape[1] == train.features(ATTENTION).shape[1] + train.features(BAG).shape[1]
-    assert list(train.own.cases) == list(train.random.cases)
-    assert not np.allclose(train.features(RANDOM), train.features(ATTENTION))
-    expected = attention_features(train.own.vectors, True, ("h-t", "t-h"))
-    assert (train.features("head_tail") == expected).all()
-    table = each_relation(told, {"boss": "employer"})
+    assert HEAD_TAIL in kinds(True)
+    assert HEAD_TAIL not in kinds(False)
+    assert [*train.features] == [*tune.features] == [*kinds(True)] == [*KINDS]
+    made = work_module.fit_all(work, train, tune).readers
+    assert {*made} == {*KINDS}
+    assert (made[ATTENTION].named.coef == evidence.readers.named.coef).all()  # as the estimator's own
+    answers = answers_of(tune, made)
+    assert answers[BAG].scores()["f1"] == 1  # the words say it
+    shape = {name: train.features[name].features.shape[1] for name in (ATTENTION, BAG, BOTH)}
+    assert shape[BOTH] == shape[ATTENTION] + shape[BAG]
+    assert list(train.evidence.own.cases) == list(train.evidence.random.cases)
+    assert not np.allclose(train.features[RANDOM].features, train.features[ATTENTION].features)
+    expected = attention_features(train.evidence.own.vectors, True, ("h-t", "t-h"))
+    assert (train.features[HEAD_TAIL].features == expected).all()
+    table = each_relation(answers, {"boss": "employer"}, ATTENTION)
     assert table["relation"].tolist() == ["boss", "spouse", "teacher"]
     assert table["n"].tolist() == [5, 5, 5]
     assert table["name"].tolist() == ["employer", "", ""]
-    labels = precision_recall_fscore_support(told[ATTENTION].gold, told[ATTENTION].named, labels=["boss", "spouse", "teacher"], zero_division=0)  # fmt: skip
+    own = answers[ATTENTION]
+    labels = precision_recall_fscore_support(own.gold, own.named, labels=["boss", "spouse", "teacher"], zero_division=0)
     np.testing.assert_allclose(table[["precision", "recall", "f1"]].to_numpy(), np.array(labels[:3]).T, atol=1e-9)
 
 
 def test_phrases_not_learnt_from_are_scored_apart(evidence):
-    train, tune = evidence.train, evidence.tune
-    whole = dict.fromkeys(READ, evidence.readers)
-    few = fit_unseen(train, tune, frozenset({"nothing of this"}), whole)
-    assert {*few} == {*READ}
+    train, tune, setup = evidence.train, evidence.tune, evidence.setup
+    whole = dict.fromkeys(KINDS, evidence.readers)
+    samples = train.evidence.own, tune.evidence.own
+    words = len(train.evidence.vocabulary)
+
+    def readers(*phrases: str) -> dict[str, LinearReader]:
+        jobs = unseen_jobs(samples, train.features, tune.features, frozenset(phrases), whole, setup, words)
+        return {name: fitted(job) for name, job in jobs.items()}
+
+    few = readers("nothing of this")
+    assert {*few} == {*KINDS}
     assert all(reader.penalty == evidence.readers.named.penalty for reader in few.values())  # nothing to tune on
-    assert unseen_scores(tune, few, frozenset({"nothing of this"})) == {"cases": 0, "phrases": 0, "relations": 0}
-    readers = fit_unseen(train, tune, frozenset({"hired"}), whole)
-    assert all(reader.classes == ("spouse", "teacher") for reader in readers.values())
+    scores = unseen_scores(samples[1], tune.features, few, frozenset({"nothing of this"}))
+    assert scores == {"cases": 0, "phrases": 0, "relations": 0}
+    assert all(reader.classes == ("spouse", "teacher") for reader in readers("hired").values())
 
 
 def test_held_out_phrases_are_tuned_on_or_scored_never_both():
@@ -1173,13 +1219,11 @@ def test_merges_are_scipys(small):
     assert frame["node"].tolist() == [3, 4, 3, 4]
 
 
-def test_tables_of_interpretation(evidence, monkeypatch):
+def test_tables_of_interpretation(evidence, model, work, monkeypatch):
     monkeypatch.setattr(interpret_module, "FEW", (0.3,))
-    named = interpret_module._named
-    monkeypatch.setattr(interpret_module, "_named", lambda *given: named(*given[:4], (0.3,)))
     train, tune, readers = evidence.train, evidence.tune, evidence.readers
-    said: list[str] = []
-    directions = directions_table(train, tune, readers, said.append)
+    own, random = (Sides(train.features[name], tune.features[name]) for name in (ATTENTION, RANDOM))
+    directions = directions_table(work, own, random, readers, DIRECTIONS)
     assert directions["direction"].tolist() == [*DIRECTIONS]
     scores = [f"{score}_{way}" for way in ("alone", "without", "alone_random") for score in ("binary_accuracy", "f1")]
     assert directions.columns.tolist() == ["direction", "weight_related", "weight_named", *scores]
@@ -1187,15 +1231,16 @@ def test_tables_of_interpretation(evidence, monkeypatch):
     np.testing.assert_allclose(directions["weight_related"], weights.mean(1), rtol=1e-5)
     assert directions[scores].to_numpy().min() >= 0
     assert directions[scores].to_numpy().max() <= 1
-    layers = layers_table(train, tune, said.append)
+    inner = [Inner.of(part.evidence.own, part.features) for part in (train, tune)]
+    layers = layers_table(work, *inner, (3, 4))
     assert layers.columns.tolist() == ["layer", "reader", "relation", "f1"]
     assert layers.groupby("reader").size().to_dict() == dict.fromkeys((ATTENTION, RANDOM, "hidden_states", "hidden_states_few"), 9)  # fmt: skip
-    path, entered = path_table(train, tune, said.append)
+    path, entered = path_table(work, own, (3, 4))
     assert path["heads"].tolist() == [1, 2, 4, 8, 12]
     assert (path["f1_random_low"] <= path["f1_random_high"]).all()
     assert path["f1"].iloc[-1] == path["f1_random"].iloc[-1]
     assert sorted(zip(entered["layer"], entered["head"], strict=True)) == [(n // 4, n % 4) for n in range(12)]
-    merged = merged_table(train, tune, readers.named, said.append)
+    merged = merged_table(work, own, readers.named)
     assert merged["classes"].tolist() == [3, 2]
     heads, shared = heads_table(readers.named, (3, 4), {})
     assert len(heads) == 3 * 5
@@ -1203,13 +1248,12 @@ def test_tables_of_interpretation(evidence, monkeypatch):
     assert (heads["share_uniform"] == 1 / 12).all()
     assert len(shared) == 3
     assert shared["p"].between(0, 1).all()
-    assert likeness(train, {ATTENTION: readers.named}).empty  # too few relations
-    assert said
+    assert likeness(model, train.evidence.own, {ATTENTION: readers.named}).empty  # too few relations
 
 
 def test_relations_of_like_words_have_like_coefficients_or_not(known):
-    of = SimpleNamespace(own=known.extractor.sample(known.train, 1), extractor=known.extractor)
-    table = likeness(of, {ATTENTION: known.extractor.readers_.named}, draws=50)
+    sample = sample_of(known.extractor, known.train)
+    table = likeness(known.extractor.model_, sample, {ATTENTION: known.extractor.readers_.named}, draws=50)
     assert table.columns.tolist() == ["reader", "correlation", "p", "relations"]
     assert table["relations"].tolist() == [4]
     assert table["correlation"].between(-1, 1).all()
@@ -1227,8 +1271,7 @@ def test_what_was_learnt(known):
     assert fitted.get_feature_names_out()[[0, 12, 72]].tolist() == ["h-r 0 0", "h-r 1 0", "r-t 0 0"]
     assert fitted.readers_.related.converged
     assert fitted.readers_.named.converged
-    test = fitted.sample(known.test, 1)
-    scores = fitted.told(test).scores()
+    scores = fitted.answers(known.test).scores()
     assert scores["binary_accuracy"] > 0.75
     assert scores["f1"] > 0.75
     assert fitted.score(known.test) == scores["f1"]
@@ -1273,7 +1316,7 @@ def test_a_document_has_the_triples_of_its_sentences(known):
 
 
 def test_texts_come_in_order_and_alone_as_together(known, monkeypatch):
-    monkeypatch.setattr(extractor_module, "CHUNK", 3)
+    monkeypatch.setattr(extraction, "CHUNK", 3)
     texts = known.test[:10]
     made = copy.copy(known.extractor)
     made.workers = 3
@@ -1285,7 +1328,7 @@ def test_texts_come_in_order_and_alone_as_together(known, monkeypatch):
 
 
 def test_texts_are_read_as_they_are_wanted(known, monkeypatch):
-    monkeypatch.setattr(extractor_module, "CHUNK", 2)
+    monkeypatch.setattr(extraction, "CHUNK", 2)
     taken: list[int] = []
 
     def endless():
@@ -1613,9 +1656,23 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
             "\n".join(map(json.dumps, rows(count, seed) + (BEYOND if name == "train" else [])))
         )
     (place / "names.json").write_text(json.dumps({"boss": ["employer", "who hires"]}))
-    fitted = fit_relations(str(place / "model"), place / "train.jsonl", place / "dev.jsonl", place / "out", names=place / "names.json", workers=1, progress=False)  # fmt: skip
-    scored = score_relations(place / "out", place / "test.jsonl", workers=1, progress=False)
+    fitted = attlas.run(fit_of(place), place / "out", **QUIET)
+    scored = attlas.run(score_of(place), place / "out/scored", **QUIET)
     return SimpleNamespace(place=place, fitted=fitted, scored=scored)
+
+
+QUIET = {"workers": 1, "progress": False}
+
+
+def fit_of(place: Path, **other: object) -> attlas.FitRelations:
+    files = {name: place / f"{name}.jsonl" for name in ("train", "dev")}
+    given = {**files, "model": str(place / "model"), "names": place / "names.json", **other}
+    return attlas.FitRelations(**given)  # type: ignore[arg-type]
+
+
+def score_of(place: Path, **other: object) -> attlas.ScoreRelations:
+    given = {"extractor": place / "out", "test": place / "test.jsonl", **other}
+    return attlas.ScoreRelations(**given)  # type: ignore[arg-type]
 
 
 def test_results_say_what_others_rely_on(home):
@@ -1625,7 +1682,7 @@ def test_results_say_what_others_rely_on(home):
         assert {RANDOM, BAG, "head_tail", "distance", "part_of_speech", "word_embeddings", BOTH} <= {
             *result["controls"]
         }
-        for row in [result, *(result["controls"][name] for name in ways(True) if name != ATTENTION)]:
+        for row in [result, *(result["controls"][name] for name in KINDS if name != ATTENTION)]:
             assert row["f1_low"] <= row["f1_high"]
             assert 0 <= row["binary_accuracy"] <= 1
         assert result["controls"][BAG]["f1_ahead"] == pytest.approx(result["f1"] - result["controls"][BAG]["f1"])
@@ -1633,15 +1690,15 @@ def test_results_say_what_others_rely_on(home):
         assert result["extraction"]["exact"]["recall"] <= result["extraction"]["published"]["recall"]
         assert result["extraction"]["published"]["recall"] <= result["extraction"]["published_any_relation"]["recall"]
         assert result["triples"][part] == 24
-        assert {"relations", "relations_each", "relations_extraction", "relation_texts"} <= {*done.study.tables}
+        assert {"relations", "relations_each", "relations_extraction", "relation_texts"} <= {*done.tables}
         json.dumps(result)
     both = {row["text"] for row in rows(30)} & {row["text"] for row in rows(24, 2)}
     assert home.scored.result["texts"] == {"test": 24, "in_both": len(both), "tuned_on": 0}
     assert home.scored.result["relations_never_learnt"] == []
     texts = related_texts(home.place / "test.jsonl")
     learnt = related_texts(home.place / "train.jsonl")
-    assert _in_both([text.number for text in learnt], texts) == len(both)  # as version 0.1.0 saved them
-    assert _in_both(sorted(text_digests(learnt)), texts * 2) == len(both)
+    assert in_both([text.number for text in learnt], texts) == len(both)  # as version 0.1.0 saved them
+    assert in_both(sorted(text_digests(learnt)), texts * 2) == len(both)
     assert home.fitted.result["f1"] == pytest.approx(RelationExtractor.load(home.place / "out").score(home.place / "dev.jsonl"))  # fmt: skip
     assert home.scored.result["f1"] == pytest.approx(RelationExtractor.load(home.place / "out").score(home.place / "test.jsonl"))  # fmt: skip
 
@@ -1649,40 +1706,62 @@ def test_results_say_what_others_rely_on(home):
 def test_triples_that_cannot_be_used_are_counted(home):
     assert home.fitted.result["lost"] == {"train": {"not read by the model": 1, "not in the text": 1}, "dev": {}}
     assert home.fitted.result["triples"] == {"train": 31, "dev": 24}
-    assert home.fitted.study.table("relations_each")["name"].tolist() == ["employer", "", ""]
+    assert home.fitted.table("relations_each")["name"].tolist() == ["employer", "", ""]
 
 
 def test_what_was_done_is_remembered(home):
     with Passes(loaded := attlas.load(home.place / "model")) as passes:
-        again = fit_relations(loaded, home.place / "train.jsonl", home.place / "dev.jsonl", home.place / "out", names=home.place / "names.json", workers=1, progress=False)  # fmt: skip
-        scored = score_relations(home.place / "out", home.place / "test.jsonl", model=loaded, workers=1, progress=False)
+        again = attlas.run(fit_of(home.place, model=loaded), home.place / "out", **QUIET)
+        scored = attlas.run(score_of(home.place, model=loaded), home.place / "out/scored", **QUIET)
     assert passes.texts == 0
-    assert again.result == home.fitted.result
-    assert scored.result == home.scored.result
+    assert again.manifest == home.fitted.manifest
+    assert scored.manifest == home.scored.manifest
+    with pytest.raises(StudyError, match="another test set"):
+        attlas.run(score_of(home.place, test=home.place / "dev.jsonl"), home.place / "out/scored", **QUIET)
     with pytest.raises(StudyError, match=r"fresh|folder"):
-        score_relations(home.place / "out", home.place / "dev.jsonl", workers=1, progress=False)
-    with pytest.raises(StudyError, match=r"fresh|folder"):
-        fit_relations(loaded, home.place / "dev.jsonl", None, home.place / "out", workers=1, progress=False)
+        attlas.run(fit_of(home.place, train=home.place / "dev.jsonl"), home.place / "out", **QUIET)
 
 
-def test_a_stopped_fit_goes_on_with_what_it_read(home, tmp_path, monkeypatch):
+def test_an_interrupted_fit_loses_one_reader(home, tmp_path, monkeypatch):
+    """What was read and fitted before is found again; the bytes are those of an undisturbed run."""
     loaded = attlas.load(home.place / "model")
+    done, real = [], fitting.fitted
 
-    def run():
-        return fit_relations(loaded, home.place / "train.jsonl", home.place / "dev.jsonl", tmp_path / "out", names=home.place / "names.json", workers=1, progress=False)  # fmt: skip
-
-    def stop(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+    def fit(job: fitting.ReaderJob) -> LinearReader:
+        if len(done) == 5:
+            raise KeyboardInterrupt
+        done.append(job)
+        return real(job)
 
     with monkeypatch.context() as patch:
-        patch.setattr(RelationExtractor, "fit_samples", stop)
+        patch.setattr(fitting, "fitted", fit)
         with pytest.raises(KeyboardInterrupt):
-            run()
+            attlas.run(fit_of(home.place, model=loaded), tmp_path / "out", **QUIET)
+    count = 5
+    monkeypatch.setattr(fitting, "fitted", lambda job: (done.append(job), real(job))[1])
     with Passes(loaded) as passes:
-        done = run()
-    assert passes.texts <= 24 * 3  # extraction and pictures only: no phrases of train and dev again
-    expected = home.fitted.result
-    assert {name: value for name, value in done.result.items() if name != "extractor"} == {name: value for name, value in expected.items() if name != "extractor"}  # fmt: skip
+        again = attlas.run(fit_of(home.place, model=loaded), tmp_path / "out", **QUIET)
+    assert passes.texts <= 24 * 2 + 1  # extraction and pictures only: no phrases of train and dev again
+    assert len(done) - count == 2 * len(KINDS) - count
+    assert again.result == home.fitted.result
+    saved = "files/extractor/readers.safetensors"
+    assert (tmp_path / "out" / saved).read_bytes() == (home.place / "out" / saved).read_bytes()
+
+
+def test_weights_and_texts_are_hashed_once(home, tmp_path, monkeypatch):
+    calls, plain = [], attlas.Model.weights_sha256
+    monkeypatch.setattr(attlas.Model, "weights_sha256", lambda one: (calls.append(1), plain(one))[1])
+    texts: Counter[str] = Counter()
+    rule = feed.dispatch(Text)
+    feed.register(Text, lambda text, put: (texts.update([text.id]), rule(text, put))[1])
+    try:
+        given = {name: related_texts(home.place / f"{name}.jsonl") for name in ("train", "dev")}
+        attlas.run(fit_of(home.place, **given), tmp_path / "out", **QUIET)
+    finally:
+        feed.register(Text, rule)
+    assert len(calls) == 1
+    assert set(texts.values()) == {1}
+    assert len(texts) == 30 + len(BEYOND) + 24
 
 
 def test_another_extractor_in_the_same_folder_is_scored_anew(home, tmp_path):
@@ -1701,17 +1780,17 @@ def test_another_extractor_in_the_same_folder_is_scored_anew(home, tmp_path):
     expected = RelationExtractor.load(tmp_path / "out").score(home.place / "test.jsonl")
     assert expected < home.scored.result["f1"]
     try:
-        done = score_relations(tmp_path / "out", home.place / "test.jsonl", workers=1, progress=False)
+        done = attlas.run(score_of(home.place, extractor=tmp_path / "out"), tmp_path / "out/scored", **QUIET)
     except StudyError:
         return  # refused as another study, with --fresh to go on: honest too
     assert done.result["f1"] == pytest.approx(expected)
 
 
 def test_an_extractor_that_was_saved_alone_is_scored_or_refused(home, tmp_path):
-    """`RelationExtractor.save` writes no controls; `score_relations` needs them."""
+    """`RelationExtractor.save` writes no controls; `ScoreRelations` needs them."""
     RelationExtractor.load(home.place / "out").save(tmp_path / "alone")
     try:
-        done = score_relations(tmp_path / "alone", home.place / "test.jsonl", workers=1, progress=False)
+        done = attlas.run(score_of(home.place, extractor=tmp_path / "alone"), **QUIET)
     except StudyError as error:
         assert "attlas relations fit" in str(error)  # noqa: PT017
     else:
@@ -1731,11 +1810,9 @@ def test_a_shorter_model_is_found_again(home, tmp_path):
 def test_an_extractor_that_is_gone_is_named_and_fitted_again_with_fresh(home, tmp_path):
     shutil.copytree(home.place / "out", tmp_path / "out")
     (tmp_path / "out/files/extractor/readers.safetensors").unlink()
-    given = str(home.place / "model"), home.place / "train.jsonl", home.place / "dev.jsonl", tmp_path / "out"
-    options = {"names": home.place / "names.json", "workers": 1, "progress": False}
     with pytest.raises(StudyError, match=r"readers.safetensors is missing; run the command again with fresh=True"):
-        fit_relations(*given, **options)
-    fit_relations(*given, **options, fresh=True)
+        attlas.run(fit_of(home.place), tmp_path / "out", **QUIET)
+    attlas.run(fit_of(home.place), tmp_path / "out", **QUIET, fresh=True)
     RelationExtractor.load(tmp_path / "out")
 
 
@@ -1769,6 +1846,7 @@ def test_fit_score_and_extract_print_json(command, home, tmp_path):
     done = command("score", "--extractor", "out", "--test", home.place / "test.jsonl", "--no-report", "--json", "--workers", 1)  # fmt: skip
     assert done.code == 0, done.error
     assert json.loads(done.out)["f1"] == pytest.approx(home.scored.result["f1"])
+    assert json.loads(done.out)["study"] == "out/scored"
     lower(tmp_path / "out")
     done = command("extract", "Ann hired Ben, and Ben taught Tom.", "--extractor", "out", "--json")
     assert done.code == 0, done.error
@@ -1805,11 +1883,12 @@ def test_mistakes_are_one_line_and_exit_code_two(command, home, tmp_path):
         "broken.jsonl": (*fit, "--train", "broken.jsonl"),
         "nowhere.jsonl": (*fit, "--train", "nowhere.jsonl"),
         "at least two relations": (*fit, "--train", "one.jsonl"),
-        "'x-y'": (*fit, "--train", train, "--directions", "h-t,x-y"),
+        "h-t,x-y": (*fit, "--train", train, "--directions", "h-t,x-y"),
         "convention": (*fit, "--train", train, "--convention", "loose"),
         "parser is 'none'": (*fit, "--train", train, "--parser", "none"),
         "names.tsv": (*fit, "--train", train, "--names", "names.tsv"),
-        "no relation extractor": ("score", "--extractor", "nowhere", "--test", train),
+        "there is no file 'nowhere'": ("score", "--extractor", "nowhere", "--test", train),
+        "holds no relation extractor (File": ("score", "--extractor", home.place / "model", "--test", train),
         "test.jsonl": ("score", "--extractor", out, "--test", "no-test.jsonl"),
         "--data": ("extract", "--extractor", out),
         "or a file": ("extract", "--extractor", out, "Ann hired Ben.", "--data", "plain.jsonl"),
@@ -1827,6 +1906,12 @@ def test_mistakes_are_one_line_and_exit_code_two(command, home, tmp_path):
         assert "Traceback" not in done.error
         assert said in lines[0], (said, lines)
         assert not done.out, (said, done.out)
+
+
+def test_fields_know_what_the_rest_knows():
+    """The fields import nothing heavy, so they list parsers and directions themselves."""
+    assert (*PARSERS,) == experiment_module.PARSERS
+    assert experiment_module.DIRECTIONS == DIRECTIONS
 
 
 def test_help_names_the_verbs(command):

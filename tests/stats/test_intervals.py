@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 from sklearn.metrics import f1_score, matthews_corrcoef
 
-from attlas.relations.reading import Told, intervals
+from attlas.relations.answers import Answers, intervals
 from attlas.stats.bootstrap import DRAWS, bootstrap, difference, ends, score
 from attlas.stats.clustered import Shares
 from attlas.stats.intervals import Z, interval_over_seeds, mean_interval, student, wilson
@@ -27,12 +27,12 @@ def test_wilsons_interval_is_scipys(count: tuple[int, int]) -> None:
     assert pytest.approx(stats.norm.ppf(0.975)) == Z
 
 
-def told_of(right: int, n: int) -> Told:
+def told_of(right: int, n: int) -> Answers:
     """A case of relation a or b in each text, and one that is not related, of which so many are right."""
     gold = np.tile(["a", "b"], n)[:n]
     named = np.where(np.arange(n) < right, gold, np.where(gold == "a", "b", "a"))
     related, correct = np.repeat([True, False], n), np.tile(np.arange(n) < right, 2)
-    return Told(np.tile(np.arange(n), 2), related, correct, gold, named)
+    return Answers(np.tile(np.arange(n), 2), related, correct, gold, named)
 
 
 @settings(max_examples=20, deadline=None)

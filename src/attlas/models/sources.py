@@ -38,9 +38,9 @@ def embedded_folder() -> Path:
 
 def folder_of(model: Any) -> Path | None:
     """The folder a model is loaded from; None for an object or a Hub ID."""
+    if model is not None and not isinstance(model, str | os.PathLike):
+        return None
     if model is None or str(model) in (EMBEDDED, EMBEDDED_LONG):
         return embedded_folder()
-    if isinstance(model, str | os.PathLike):
-        path = Path(model).expanduser()
-        return path if path.is_dir() else None
-    return None
+    path = Path(model).expanduser()
+    return path if path.is_dir() else None

@@ -16,6 +16,7 @@ from attlas.relations.candidates import noted
 from attlas.relations.matching import Found, exact
 from attlas.relations.vectors import Units, read_units
 from attlas.stats.linear import LinearReader
+from attlas.support.machine import one_thread
 
 SHOWN = 12
 LONGEST = 280  # characters of a text that is drawn
@@ -25,6 +26,7 @@ PHRASES = ["from_start", "from_stop", "to_start", "to_stop"]
 LINES = ["text", "triple", *PHRASES, "mean", "weight", "strongest_layer", "strongest_head"]
 
 
+@one_thread()
 def pictures(
     model: Model,
     reader: LinearReader,
