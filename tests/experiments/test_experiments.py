@@ -595,7 +595,7 @@ def test_a_model_that_follows_from_another_may_be_missing(tmp_path: Path) -> Non
     (tmp_path / "own" / "other.txt").write_text("m")
     done = run(toy(model="own"), "out", progress=False)
     assert done.result["other"]
-    assert done.manifest["inputs"]["other"] == {"name": "m"}
+    assert done.manifest["inputs"]["other"] == {"name": "m", "from": "another input"}
     assert done.manifest["identity"] == identity_of(toy(model="own", other="m"))
     assert run(toy(model="own"), "out", progress=False).manifest == done.manifest
     (tmp_path / "own" / "other.txt").write_text("./nowhere")

@@ -1254,7 +1254,10 @@ def test_a_base_model_that_moved_away_is_no_control_and_that_is_said(
         found = go(tuned, tmp_path / "out", thresholds=(0.1,))
         assert found.result["controls"]["frozen_model"] is None
         assert found.result["no_frozen_model"].endswith("is not known, or cannot be loaded")
-        assert found.manifest["inputs"]["frozen"] == {"name": "gone"}  # as it was when it was run
+        assert found.manifest["inputs"]["frozen"] == {
+            "name": "gone",
+            "from": "another input",
+        }  # as it was when it was run
     assert f"{tmp_path / 'gone'} cannot be loaded" in (tmp_path / "out" / "log.txt").read_text()
     with pytest.raises(ModelError, match="there is no folder"):  # one that was given is an error
         go(tuned, tmp_path / "other", thresholds=(0.1,), frozen=tmp_path / "gone")

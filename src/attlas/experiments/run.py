@@ -145,6 +145,8 @@ def _run(
             return Study(work.place.path, found)
         outcome = experiment.part(experiment.does)(experiment, work, **opened)
         about = _about(experiment, opened, known, outcome)
+        for name in inferred:
+            about["inputs"][name]["from"] = "another input"
         about[OPENED_FROM] = files
         about["seconds"] = round(time.perf_counter() - began, 3)
         write_outcome(work.place, outcome, about, keep_states)
