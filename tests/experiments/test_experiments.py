@@ -269,6 +269,16 @@ def test_other_files_and_models_count_by_their_content(tmp_path: Path) -> None:
         run(toy(**{**options, "names": "no.txt"}), "out", progress=False)
 
 
+def test_a_result_folder_that_is_an_input_is_refused(tmp_path: Path) -> None:
+    model().save(tmp_path / "m")
+    before = {path: path.read_bytes() for path in (tmp_path / "m").iterdir()}
+    for out in (tmp_path / "m", tmp_path):
+        for fresh in (False, True):
+            with pytest.raises(StudyError, match="m is read as other; choose another folder"):
+                run(toy(other="m"), out, fresh=fresh, progress=False)
+    assert {path: path.read_bytes() for path in (tmp_path / "m").iterdir()} == before
+
+
 def test_how_it_is_run_is_checked(tmp_path: Path) -> None:
     grid = ToyGrid(texts=list(TEXTS))
     for how, said in (
