@@ -606,6 +606,16 @@ def test_a_model_that_follows_from_another_may_be_missing(tmp_path: Path) -> Non
         run(toy(model="own", other="./nowhere"), "given", progress=False)
 
 
+def test_a_result_folder_that_is_an_input_is_refused(tmp_path: Path) -> None:
+    model().save(tmp_path / "m")
+    before = {path: path.read_bytes() for path in (tmp_path / "m").iterdir()}
+    for out in (tmp_path / "m", tmp_path):
+        for fresh in (False, True):
+            with pytest.raises(StudyError, match="m is read as other; choose another folder"):
+                run(toy(other="m"), out, fresh=fresh, progress=False)
+    assert {path: path.read_bytes() for path in (tmp_path / "m").iterdir()} == before
+
+
 def test_how_it_is_run_is_checked(tmp_path: Path) -> None:
     grid = ToyGrid(texts=list(TEXTS))
     for how, said in (
