@@ -8,6 +8,7 @@ from . import (
     topology as topology,
     tree as tree,
 )
+from .api import attention as attention
 from .core.text import Text as Text
 from .coreference.experiment import Coreference as Coreference
 from .corpora import read as read
@@ -17,6 +18,5 @@ from .measures import MEASURES as MEASURES
 from .models import Model as Model, load as load
 from .studies import Study as Study, study as study
 from .syntax.experiment import Syntax as Syntax
-from .views.look import attention as attention
 
 __version__: str

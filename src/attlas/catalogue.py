@@ -11,13 +11,23 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from attlas.experiments.subject import API, Subject
 from attlas.support.errors import AttlasError
 
+if TYPE_CHECKING:
+    from attlas.views.section import Section
+
+MEASURES = Subject(name="measures", package="attlas.measures", section="section")
 SUBJECTS = (
+    "attlas.topology",
+    "attlas.explain",
     "attlas.syntax",
+    "attlas.tree",
     "attlas.coreference",
+    "attlas.relations",
+    "attlas.dynamics",
 )
 GROUP = "attlas.subjects"
 
@@ -27,6 +37,29 @@ def subjects() -> tuple[Subject, ...]:
     """All subjects: our own, then those of other packages; one that is broken is left out."""
     own = [importlib.import_module(name).SUBJECT for name in SUBJECTS]
     return (*own, *_plug_ins(own))
+
+
+@cache
+def sections() -> dict[str, Section]:
+    """All sections of a report by name, in its order; broken ones are left out."""
+    out: dict[str, Section] = {}
+    for subject in (MEASURES, *subjects()):
+        try:
+            found = subject.sections()
+            if taken := set(found) & set(out):
+                raise AttlasError(f"the section {min(taken)!r} already exists")
+        except Exception as error:
+            if subject.package.partition(".")[0] == "attlas":
+                raise
+            _left_out(f"the section of the plug-in {subject.name} ({subject.package})", error)
+            continue
+        out |= found
+    return dict(sorted(out.items(), key=lambda item: item[1].order))
+
+
+def _left_out(what: str, error: Exception) -> None:
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    warnings.warn(f"{what} is left out: {reason}", stacklevel=4)
 
 
 def _plug_ins(own: list[Subject]) -> Iterator[Subject]:
@@ -39,8 +72,7 @@ def _plug_ins(own: list[Subject]) -> Iterator[Subject]:
             if taken:
                 raise AttlasError(f"{min(taken)!r} already exists")
         except Exception as error:  # whatever is wrong with it, Attlas goes on without it
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            warnings.warn(f"the plug-in {entry.name} ({entry.value}) is left out: {reason}", stacklevel=3)
+            _left_out(f"the plug-in {entry.name} ({entry.value})", error)
             continue
         names.add(subject.name)
         verbs |= set(subject.verbs)

@@ -71,6 +71,7 @@ def print_json(content: Any) -> None:
 
 def say_study(done: Study, page: Path | None, as_json: bool) -> None:
     """What a study found, where its tables and its report are, and how many rows were left out."""
+    from attlas.catalogue import sections
     from attlas.views.findings import facts, findings
 
     if as_json:
@@ -82,14 +83,14 @@ def say_study(done: Study, page: Path | None, as_json: bool) -> None:
                 "tables": done.manifest["tables"],
                 "seconds": done.manifest["seconds"],
                 "model": done.manifest["model"],
-                "findings": findings(done),
+                "findings": findings(done, sections()),
             }
         )
         return
-    for name, value in facts(done):
+    for name, value in facts(done, sections()):
         print(f"{name:9} {value}")
     print()
-    for line in findings(done):
+    for line in findings(done, sections()):
         print(f"- {line}")
     print()
     print(f"tables    {done.folder / 'tables'} ({', '.join(done.manifest['tables'])})")
@@ -112,11 +113,12 @@ def say_experiment(done: Study, report: bool, as_json: bool) -> None:
     if as_json:
         print_json({**done.result, "study": str(done.folder), "report": str(page) if page else None})
         return
+    from attlas.catalogue import sections
     from attlas.views.findings import findings
-    from attlas.views.terminal import print_probe
+    from attlas.views.terminal import print_tables
 
-    print_probe(done)
-    for line in findings(done):
+    print_tables(done, sections())
+    for line in findings(done, sections()):
         print(f"- {line}")
     print()
     print(f"tables    {done.folder / 'tables'} ({', '.join(done.tables)})")

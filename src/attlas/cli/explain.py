@@ -111,12 +111,13 @@ def explain(
         with status("writing the report"):
             page = done.report(out / "report.html")
     if as_json:
+        from attlas.catalogue import sections
         from attlas.views.findings import findings
 
         print_json(
             {
                 **summary(done),
-                "findings": findings(done),
+                "findings": findings(done, sections()),
                 "study": str(done.folder),
                 "report": str(page) if page else None,
             }

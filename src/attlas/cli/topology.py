@@ -119,11 +119,12 @@ def topology(
     if as_json:
         print_json({**done.result, "study": str(done.study.folder), "report": str(page)})
         return
+    from attlas.catalogue import sections
     from attlas.views.findings import findings
-    from attlas.views.terminal import print_scores
+    from attlas.views.terminal import print_tables
 
-    print_scores(done.study)
-    for line in findings(done.study):
+    print_tables(done.study, sections())
+    for line in findings(done.study, sections()):
         print(f"- {line}")
     print()
     print(f"classifier {done.result['classifier']}")

@@ -15,6 +15,7 @@ import pandas as pd
 
 from attlas.core.text import Text
 from attlas.coreference.pipeline import probe_coreference
+from attlas.coreference.section import WHO, coreference
 from attlas.coreference.windows import windows
 from attlas.corpora import read, split
 from attlas.corpora.annotated import documents
@@ -23,6 +24,7 @@ from attlas.corpora.layouts.conllu import conllu_documents
 from attlas.corpora.splits import HELD_OUT
 from attlas.experiments.derived import Experiment
 from attlas.measures.head_map import head_map
+from attlas.measures.section import SECTIONS as MEASURED, profiles
 from attlas.models import Model, load
 from attlas.papers.data import check_chosen, data_folder, existing
 from attlas.papers.parts import Recipe, Reproduced, run_parts
@@ -30,10 +32,12 @@ from attlas.studies import Study, study
 from attlas.studies.folder import STATES
 from attlas.syntax.examples import telling
 from attlas.syntax.pipeline import probe_syntax
+from attlas.syntax.section import relations, study_lines
 from attlas.tree.pipeline import probe_tree
-from attlas.views import heads
-from attlas.views.findings import findings, number
-from attlas.views.lines import lines_svg, study_lines
+from attlas.tree.section import PROBES, probes
+from attlas.views.findings import findings
+from attlas.views.lines import lines_svg
+from attlas.views.numbers import number
 from attlas.views.picture import write_picture
 
 SEED = 0
@@ -113,7 +117,7 @@ class _Run(Recipe):
             self.part.results[f"syntax {name}"] = found.result
             self.part.lines += [f"### Table 1: relations, {title}", "", *_relation_lines(found), ""]
             table = found.study.table("syntax")
-            self.draw(heads.relations(table), f"table1-{name}")
+            self.draw(relations(table), f"table1-{name}")
             if name == "ud_ewt":
                 self.part.named += [
                     [row["layer"], row["head"], row["relation"]] for row in telling(table).to_dict("records")
@@ -148,7 +152,7 @@ class _Run(Recipe):
             )
             self.part.results[f"coreference {name}"] = {key: value for key, value in found.result.items() if key != "heads"}  # fmt: skip
             self.part.lines += [f"### Table 2: antecedents, {title}", "", *_coreference_lines(found), ""]
-            self.draw(heads.coreference(found.study.table("coreference")), f"table2-{name}")
+            self.draw(coreference(found.study.table("coreference")), f"table2-{name}")
             if name == "ud_gum":
                 best = found.result["best"][0]
                 self.part.named.append([best["layer"], best["head"], "coreference"])
@@ -181,7 +185,7 @@ class _Run(Recipe):
             )
             self.part.results[f"tree {name}"] = found[name].result
         self.part.lines += ["### Table 3: probes, UD English-EWT (fitted on train, scored on dev)", "", *_tree_lines({ways[name][0]: one for name, one in found.items()}), ""]  # fmt: skip
-        self.draw(heads.probes(found["own"].study.table("tree")), "table3")
+        self.draw(probes(found["own"].study.table("tree")), "table3")
 
     def figures(self) -> None:
         """Figures 2, 3, 4 and 6, over segments of EWT."""
@@ -197,15 +201,15 @@ class _Run(Recipe):
         naming = self.use("syntax", "coreference").values()
         for layer, head, name in (one for part in naming for one in part.named):
             names.setdefault((layer, head), []).append(name)
-        named = {head: heads.named_by(found) for head, found in names.items()}
+        named = {head: profiles.named_by(found) for head, found in names.items()}
         places = head_map(distances, surface, entropy, named, seed=SEED)
         drawn = {
-            "figure2-surface": heads.surface_by_layer(surface), "figure3-gradient": heads.gradient_by_layer(done.table("special_gradient")),
-            "figure4-entropy": heads.entropy_by_layer(entropy), "figure6-map": heads.map_of_heads(places),
+            "figure2-surface": profiles.surface_by_layer(surface), "figure3-gradient": profiles.gradient_by_layer(done.table("special_gradient")),
+            "figure4-entropy": profiles.entropy_by_layer(entropy), "figure6-map": profiles.map_of_heads(places),
         }  # fmt: skip
         for name, chart in drawn.items():
             self.draw(chart, name)
-        self.part.results["figures"] = {"findings": findings(done), "random": findings(control)}
+        self.part.results["figures"] = {"findings": findings(done, MEASURED), "random": findings(control, MEASURED)}
         self.part.lines += [f"### Figures 2 to 4 and 6: {len(segments):,} segments of EWT, at most {TOKENS} tokens (random weights: the first {RANDOM_SEGMENTS})", "", *_figure_lines(done, control, places), ""]  # fmt: skip
 
     def segments(self) -> list[Text]:
@@ -257,7 +261,7 @@ def _coreference_lines(found: Experiment) -> list[str]:
     """Table 2: every way by kind of mention, the paper's beside."""
     table = found.study.table("coreference")
     out = ["| | all [95 %] | pronoun | proper | common | paper (all, pronoun, proper, nominal) |", "|---|---|---|---|---|---|"]  # fmt: skip
-    for who, title in heads.WHO.items():
+    for who, title in WHO.items():
         rows = table[table["who"] == who].set_index("kind")
         if not len(rows):
             continue
@@ -276,7 +280,7 @@ def _coreference_lines(found: Experiment) -> list[str]:
 def _tree_lines(found: dict[str, Experiment]) -> list[str]:
     """Table 3: UAS by probe, the paper's beside."""
     out = ["| probe | paper | " + " | ".join(f"{title}: UAS [95 %], best tree" for title in found) + " |", "|---|---|" + "---|" * len(found)]  # fmt: skip
-    for probe, title in heads.PROBES.items():
+    for probe, title in PROBES.items():
         cells = []
         for one in found.values():
             row = one.study.table("tree").set_index("probe").loc[probe]
@@ -298,6 +302,6 @@ def _figure_lines(done: Study, control: Study, places: pd.DataFrame) -> list[str
         out += [f"| {layer} | {' | '.join(f'{number(scale * mine.loc[layer, name])} ({number(scale * theirs.loc[layer, name])})' for name in columns)} |" for layer in mine.index]  # fmt: skip
         out.append("")
     kinds = places["behaviour"].value_counts()
-    out += [f"- {line}" for line in findings(done)]
+    out += [f"- {line}" for line in findings(done, MEASURED)]
     out += [f"- What heads do: {', '.join(f'{name} {count}' for name, count in kinds.items())}; two dimensions keep all but {number(float(places['stress'].iloc[0]))} of the distances (stress)"]  # fmt: skip
     return out

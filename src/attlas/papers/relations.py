@@ -23,6 +23,7 @@ from attlas.relations.candidates import noted, related_texts
 from attlas.relations.extractor import RelationExtractor
 from attlas.relations.matching import fact_scores
 from attlas.relations.pipeline import fit_relations, score_relations
+from attlas.relations.section import SECTIONS
 from attlas.support.errors import AttlasError
 from attlas.views.report import write_charts
 
@@ -82,7 +83,7 @@ class _Run(Recipe):
         for one in (fitted, scored):
             one.study.report(one.study.folder / "report.html")
             pictures = self.picture_folder(one.study.folder.name)
-            self.add_pictures(*write_charts(one.study, pictures, "png"))
+            self.add_pictures(*write_charts(one.study, SECTIONS, pictures, "png"))
         self.part.results[name] = {"fitted": fitted.result, "scored": scored.result}
         return fitted, scored
 

@@ -23,8 +23,8 @@ from attlas.relations.reading import Readers, Told, fit_readers
 from attlas.relations.vectors import directions_of
 from attlas.stats.chance import REFITS, TESTS, p_value, permutations
 from attlas.stats.choose import ranked_places
+from attlas.stats.correlations import spearman
 from attlas.stats.linear import Floats, LinearReader, balanced, by_macro_f1, fit_reader, whitening
-from attlas.stats.rankings import spearman
 from attlas.stats.scores import codes_of, confusion, f1
 from attlas.support.errors import MeasureError
 from attlas.support.machine import one_thread

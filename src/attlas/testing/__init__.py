@@ -10,15 +10,18 @@ from attlas.measures import MEASURES
 from attlas.testing.contracts import assert_same, check_measure, fold, stream
 from attlas.testing.experiments import Case, experiment_checks
 from attlas.testing.models import FAMILIES, tiny, tiny_tokenizer
+from attlas.testing.sections import check_drawing_is_light, section_checks
 
 __all__ = [
     "FAMILIES",
     "MEASURES",
     "Case",
     "assert_same",
+    "check_drawing_is_light",
     "check_measure",
     "experiment_checks",
     "fold",
+    "section_checks",
     "stream",
     "tiny",
     "tiny_tokenizer",
