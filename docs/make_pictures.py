@@ -10,21 +10,24 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 import attlas
+from attlas.catalogue import sections
 from attlas.core.text import Text
+from attlas.dynamics.section.by_scale import separation
+from attlas.measures.section.findings import position_period
+from attlas.measures.section.tokens import by_position, top_bars
 from attlas.studies import Study
-from attlas.views.charts import by_position, export, top_bars
-from attlas.views.dynamics import separation
-from attlas.views.findings import position_period
-from attlas.views.lines import lines_svg, study_lines
+from attlas.syntax.section import study_lines
+from attlas.views.charts import export
+from attlas.views.lines import lines_svg
 from attlas.views.picture import write_picture
-from attlas.views.report import sections
+from attlas.views.section import shown
 
 FOLDER = Path(__file__).parent / "pictures"
 
 
 def charts_of(study: Study) -> None:
     """The first chart of each section that the study has."""
-    for name, section in sections(study):
+    for name, section in shown(study, sections()):
         figure = section.figures(study)[0]
         if figure.chart is not None:
             export(figure.chart, FOLDER / f"{name}.png")

@@ -61,7 +61,7 @@ def stirred(model: attlas.Model, seed: int = 1) -> attlas.Model:
 FORKS = """
 import gc, json, os, runpy, signal, sys, tempfile, traceback
 import attlas.cli.main, attlas.explain, attlas.finetune.work, attlas.experiments.workspace, attlas.studies
-import attlas.testing, attlas.topology.work, attlas.views.look, attlas.views.report, attlas.views.terminal
+import attlas.testing, attlas.topology.work, attlas.models.look, attlas.views.report, attlas.views.terminal
 import pydantic, torch
 from threadpoolctl import threadpool_limits
 

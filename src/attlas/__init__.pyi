@@ -9,7 +9,7 @@ from . import (
     topology as topology,
     tree as tree,
 )
-from .api import study as study
+from .api import attention as attention, study as study
 from .catalogue import MEASURES as MEASURES
 from .core.text import Text as Text
 from .coreference.experiment import Coreference as Coreference
@@ -26,6 +26,5 @@ from .studies import Study as Study
 from .syntax.experiment import Syntax as Syntax
 from .topology.experiment import Topology as Topology
 from .tree.experiment import Tree as Tree
-from .views.look import attention as attention
 
 __version__: str

@@ -1,16 +1,21 @@
-"""The public functions: names are resolved here and in the command line, and nowhere else."""
+"""The public functions that resolve names, and how a study draws itself.
+
+Names of models, measures, folders of studies and sections of subjects are resolved here and in
+`cli`; below, functions take the things themselves.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attlas.catalogue import measures_of
-from attlas.core.measure import Measure
-from attlas.corpora import read
-from attlas.studies import Study
-from attlas.studies.run import study as run_study
+from attlas.studies.opened import Pages, Study
+
+if TYPE_CHECKING:
+    from attlas.core.measure import Measure
+    from attlas.core.text import Text
+    from attlas.models.look import TextAttention
 
 
 def study(
@@ -38,6 +43,10 @@ def study(
     `bad="error"`. `fresh` clears what an earlier study wrote to the folder, and nothing else.
     Without `out` the study lives in a temporary folder as long as the result does.
     """
+    from attlas.catalogue import measures_of
+    from attlas.corpora import read
+    from attlas.studies.run import study as run_study
+
     return run_study(
         model,
         read(texts, text=text, label=label),
@@ -52,3 +61,34 @@ def study(
         seed=seed,
         progress=progress,
     )
+
+
+def attention(model: Any, text: str | Text, importance: Any = None) -> TextAttention:
+    """The attention of one text in all layers; `model` is anything `attlas.load` takes.
+
+    All weights are kept if they take at most a gigabyte; of longer texts what each token receives,
+    the pattern of each head and the words that go with each word. `importance` is a study with that
+    measure, its folder, or a table [layer, head]: it adds a view with heads weighted by it.
+    """
+    from attlas.explain.importance import importance_grid
+    from attlas.models import load
+    from attlas.models.look import attention as look
+
+    return look(load(model), text, importance_grid(importance))
+
+
+def _report(study: Study) -> str:
+    from attlas.catalogue import sections
+    from attlas.views.report import render
+
+    return render(study, sections())
+
+
+def _notebook(study: Study) -> str:
+    from attlas.catalogue import sections
+    from attlas.views.report import study_html
+
+    return study_html(study, sections())
+
+
+Study.pages = Pages(report=_report, notebook=_notebook)

@@ -20,6 +20,7 @@ from attlas.support.subject import API, Subject
 
 if TYPE_CHECKING:
     from attlas.core.measure import Measure
+    from attlas.views.section import Section
 
     MEASURES: Registry[type[Measure[Any]]]
 
@@ -54,7 +55,8 @@ def measures() -> Registry[type[Measure[Any]]]:
             found.register(name, f"{subject.package}.{place}", question)
     for entry in sorted(entry_points(group=MEASURE_GROUP), key=lambda one: one.name):
         if entry.name in found:
-            _leave_out(entry, AttlasError(f"{entry.name!r} already exists"))
+            error = AttlasError(f"{entry.name!r} already exists")
+            _left_out(f"the plug-in {entry.name} ({entry.value})", error)
         else:
             found.register(entry.name, entry.value, f"a measure of {entry.module.split('.')[0]}")
     return found
@@ -73,10 +75,27 @@ def measures_of(
     return parse_measures(wanted, measures())
 
 
-def _leave_out(entry: EntryPoint, error: Exception) -> None:
-    """Warn of a plug-in that cannot be used: Attlas goes on without it."""
+@cache
+def sections() -> dict[str, Section]:
+    """All sections of a report by name, in its order; broken ones are left out."""
+    out: dict[str, Section] = {}
+    for subject in subjects():
+        try:
+            found = subject.sections()
+            if taken := set(found) & set(out):
+                raise AttlasError(f"the section {min(taken)!r} already exists")
+        except Exception as error:
+            if subject.package.partition(".")[0] == "attlas":
+                raise
+            _left_out(f"the section of the plug-in {subject.name} ({subject.package})", error)
+            continue
+        out |= found
+    return dict(sorted(out.items(), key=lambda item: item[1].order))
+
+
+def _left_out(what: str, error: Exception) -> None:
     reason = " ".join(f"{type(error).__name__}: {error}".split())
-    warnings.warn(f"the plug-in {entry.name} ({entry.value}) is left out: {reason}", stacklevel=3)
+    warnings.warn(f"{what} is left out: {reason}", stacklevel=4)
 
 
 def _plug_ins(own: list[Subject]) -> Iterator[Subject]:
@@ -88,8 +107,8 @@ def _plug_ins(own: list[Subject]) -> Iterator[Subject]:
             taken = {subject.name} & names | set(subject.verbs) & verbs
             if taken:
                 raise AttlasError(f"{min(taken)!r} already exists")
-        except Exception as error:  # whatever is wrong with it
-            _leave_out(entry, error)
+        except Exception as error:  # whatever is wrong with it, Attlas goes on without it
+            _left_out(f"the plug-in {entry.name} ({entry.value})", error)
             continue
         names.add(subject.name)
         verbs |= set(subject.verbs)

@@ -13,11 +13,14 @@ import pandas as pd
 import pytest
 
 from attlas.cli.app import say_experiment
+from attlas.dynamics.section import by_scale, cells as cell_names, tokens as token_charts
+from attlas.dynamics.section.cells import model_title
+from attlas.dynamics.section.findings import dynamics_findings, where_it_breaks
+from attlas.dynamics.summary import CELL, with_intervals
 from attlas.studies.folder import Folder
 from attlas.studies.opened import Study
-from attlas.views import charts, dynamics
-from attlas.views.findings import CELL, dynamics_findings, facts, findings, model_title, where_it_breaks, with_intervals
-from attlas.views.report import SECTIONS, render, sections, write_charts
+from attlas.views import charts
+from tests.pages import SECTIONS, facts, findings, render, sections, write_charts
 from tests.results import write_result
 from tests.views.test_views import _Tags, browser, open_page  # noqa: F401
 
@@ -136,7 +139,7 @@ def chooses(spec: dict[str, Any]) -> list[str]:
 def test_every_section_appears_with_its_tables_and_not_without(tmp_path: Path, study: Study, tables: dict[str, pd.DataFrame]) -> None:  # fmt: skip
     assert [name for name, _ in sections(study)] == list(PARTS)
     assert all(SECTIONS[name].needs == needs for name, needs in PARTS.items())
-    assert SECTIONS.question("dynamics") == "Does attention come to mark the words that matter?"
+    assert SECTIONS["dynamics"].question == "Does attention come to mark the words that matter?"
     assert [len(SECTIONS[name].figures(study)) for name in PARTS] == [4, 3, 1, 2]
     few = study_of(tmp_path / "few", {name: tables[name] for name in PARTS["dynamics"]})
     assert [name for name, _ in sections(few)] == ["dynamics"]
@@ -163,11 +166,11 @@ def test_a_reader_chooses_only_where_there_is_a_choice(tmp_path: Path, study: St
 
 def test_classifiers_that_are_drawn_are_few() -> None:
     cells = pd.DataFrame([{"attention": attention, "encoder": encoder, "scale": scale} for attention in ("dot", "additive") for encoder in ("none", "affine", "lstm", "vectors", "model") for scale in GRID])  # fmt: skip
-    chosen = dynamics.chosen_cells(cells)
+    chosen = cell_names.chosen_cells(cells)
     assert list(chosen["cell"][:4]) == ["dot, scale 10", "dot, scale .001", "dot, scale 10,000", "dot, affine, scale 10"]  # fmt: skip
-    assert len(chosen) == dynamics.MOST_CELLS
-    assert dynamics.chosen_cells(cells[cells["scale"] > 20]).loc[0, "scale"] == 50
-    assert len(dynamics.chosen_cells(cells[:1])) == 1
+    assert len(chosen) == cell_names.MOST_CELLS
+    assert cell_names.chosen_cells(cells[cells["scale"] > 20]).loc[0, "scale"] == 50
+    assert len(cell_names.chosen_cells(cells[:1])) == 1
     assert [model_title("dot", encoder) for encoder in ("none", "vectors", "model", "new")] == ["dot", "dot, given vectors", "dot, frozen model", "dot, new"]  # fmt: skip
 
 
@@ -178,11 +181,11 @@ def test_a_report_of_many_tokens_stays_small(tmp_path: Path) -> None:
     assert sum(sizes.values()) < 2_000_000, sizes
     assert "all 2,061 tokens" in SECTIONS["dynamics_tokens"].figures(grid)[0].caption
     more = pd.concat([tables["dynamics_tokens"][:2061].assign(token=lambda rows, n=n: rows["token"] + str(n)) for n in range(3)])  # fmt: skip
-    data = rows_of(dynamics.tokens(more).to_dict(), "token")
-    assert dynamics.drawn_tokens(more) == "3,000 of 6,183 tokens at random"
-    assert len(data) == dynamics.MOST_TOKENS
+    data = rows_of(token_charts.tokens(more).to_dict(), "token")
+    assert token_charts.drawn_tokens(more) == "3,000 of 6,183 tokens at random"
+    assert len(data) == token_charts.MOST_TOKENS
     assert [row["x"] for row in data] == list(range(3000))
-    assert data == rows_of(dynamics.tokens(more).to_dict(), "token")
+    assert data == rows_of(token_charts.tokens(more).to_dict(), "token")
 
 
 # charts
@@ -195,7 +198,7 @@ def rows_of(spec: dict[str, Any], column: str) -> list[dict[str, Any]]:
 
 def test_points_stand_at_their_scale(tables: dict[str, pd.DataFrame]) -> None:
     summary, rows = tables["dynamics_summary"], tables["dynamics"]
-    spec = dynamics.accuracy(summary, rows).to_dict()
+    spec = by_scale.accuracy(summary, rows).to_dict()
     data = rows_of(spec, "accuracy")
     assert all(abs(np.log10(row["at"] / row["scale"])) < 0.15 for row in data)
     for row, own in zip(data, rows.to_dict("records"), strict=True):
@@ -203,10 +206,10 @@ def test_points_stand_at_their_scale(tables: dict[str, pd.DataFrame]) -> None:
     axis = next(layer["encoding"]["x"] for layer in spec["layer"] if "axis" in layer["encoding"].get("x", {}))
     assert axis["axis"]["values"] == [0.001, 10.0, 10_000.0]
     assert axis["scale"]["type"] == "log"
-    alone = dynamics.accuracy(summary[:1], rows[:1]).to_dict()
+    alone = by_scale.accuracy(summary[:1], rows[:1]).to_dict()
     assert rows_of(alone, "accuracy")[0]["at"] == 0.001
     assert "published" not in json.dumps(spec)
-    assert "diamond" in json.dumps(dynamics.accuracy(summary.assign(published=0.8), rows).to_dict())
+    assert "diamond" in json.dumps(by_scale.accuracy(summary.assign(published=0.8), rows).to_dict())
 
 
 def test_ends_are_an_interval_of_one_seed_or_the_range_of_several() -> None:
@@ -224,16 +227,16 @@ def test_ends_are_an_interval_of_one_seed_or_the_range_of_several() -> None:
 
 def test_frequency_alone_is_a_line_or_ticks(tables: dict[str, pd.DataFrame]) -> None:
     summary, rows = tables["dynamics_summary"], tables["dynamics"]
-    assert "frequency/alone .71" in json.dumps(dynamics.separation(summary, rows).to_dict())
+    assert "frequency/alone .71" in json.dumps(by_scale.separation(summary, rows).to_dict())
     other = summary.assign(separation_count=np.linspace(0.6, 0.7, len(summary)))
-    spec = json.dumps(dynamics.separation(other, rows).to_dict())
+    spec = json.dumps(by_scale.separation(other, rows).to_dict())
     assert '"tick"' in spec
     assert "frequency/alone ." not in spec
 
 
 def test_tokens_are_drawn_with_the_scores_of_their_classifier(tables: dict[str, pd.DataFrame]) -> None:
     frame = tables["dynamics_tokens"]
-    spec = dynamics.tokens(frame).to_dict()
+    spec = token_charts.tokens(frame).to_dict()
     data = {row["token"]: row for row in rows_of(spec, "p0")}
     for place, name in enumerate(chooses(spec)):
         local = "_local" if name.endswith("in context") else ""
@@ -246,19 +249,22 @@ def test_tokens_are_drawn_with_the_scores_of_their_classifier(tables: dict[str, 
             assert drawn["kind"] == row["kind"]
             assert drawn[f"p{place}"] == pytest.approx(row[f"polarity{local}"], rel=0.01)
             assert drawn[f"a{place}"] == pytest.approx(row[f"attention{local or '_score'}"], rel=0.01)
-    assert dynamics.kinds_of(frame) == (["positive", "negative", "neutral"], [charts.FOR, charts.AGAINST, charts.GREY])
-    names, colours = dynamics.kinds_of(pd.DataFrame({"kind": ["neutral", "b", "a", "positive"]}))
+    assert cell_names.kinds_of(frame) == (
+        ["positive", "negative", "neutral"],
+        [charts.FOR, charts.AGAINST, charts.GREY],
+    )
+    names, colours = cell_names.kinds_of(pd.DataFrame({"kind": ["neutral", "b", "a", "positive"]}))
     assert names == ["a", "b", "positive", "neutral"]
     assert colours[-1] == charts.GREY
     assert len(set(colours)) == 4
-    assert dynamics.weights(frame.assign(weight=np.nan)) is None
+    assert token_charts.weights(frame.assign(weight=np.nan)) is None
 
 
 def test_lists_of_the_strongest_tokens() -> None:
     cell = {"attention": "dot", "encoder": "none", "scale": 10.0}
     rows = [("good", "positive", 3.0, 1.0), ("fine", "positive", 4.0, 0.5), ("bad", "negative", -2.0, 2.0), ("poor", "negative", -5.0, 0.1), ("the", "neutral", -0.5, -1.0), ("of", "neutral", 0.25, -2.0)]  # fmt: skip
     frame = pd.DataFrame([{**cell, "token": token, "kind": kind, "polarity": polarity, "attention_score": score} for token, kind, polarity, score in rows])  # fmt: skip
-    page = re.sub("[\u2068\u2069]", "", dynamics.tokens_html(frame)).replace("\u00a0", " ")
+    page = re.sub("[\u2068\u2069]", "", token_charts.tokens_html(frame)).replace("\u00a0", " ")
     lines = [re.findall("<t[hd]>(.*?)</t[hd]>", line) for line in re.findall("<tr>(.*?)</tr>", page)]
     assert lines[:3] == [
         ["positive: polarity", "negative: polarity", "neutral: polarity", "highest attention score", "lowest attention score"],
@@ -271,21 +277,21 @@ def test_lists_of_the_strongest_tokens() -> None:
 def test_the_table_of_classifiers_has_every_control() -> None:
     tables = frames(models=[("dot", "none")], scales=[10.0], seeds=2, published=True)
     rows, summary = tables["dynamics"], tables["dynamics_summary"]
-    page = dynamics.summary_html(summary, rows).replace("\u00a0", " ")
+    page = by_scale.summary_html(summary, rows).replace("\u00a0", " ")
     for title in ("published", "commonest class", "before training", "frequency alone", "against frequent", "over seeds", "seeds"):  # fmt: skip
         assert f"<th>{title}</th>" in page
     row = summary.iloc[0]
     assert f"<td>{row['accuracy']:.3f} ± {row['accuracy_sd']:.3f}</td>".replace("0.", ".") in page
     assert f"<td>{row['separation_low']:.3f} to {row['separation_high']:.3f}</td>".replace("0.", ".") in page
-    once = dynamics.summary_html(summarised(rows[:1]), rows[:1])
+    once = by_scale.summary_html(summarised(rows[:1]), rows[:1])
     assert "±" not in once
     assert "<th>published</th>" not in once
     assert "<th>95 %</th>" in once
-    local = dynamics.summary_html(summary.assign(separation_local=0.625), rows)
+    local = by_scale.summary_html(summary.assign(separation_local=0.625), rows)
     assert "<th>in context</th>" in local
     assert "<td>.625</td>" in local
     many = frames(scales=np.geomspace(0.01, 100, 12))
-    assert 'class="window' in dynamics.summary_html(many["dynamics_summary"], many["dynamics"])
+    assert 'class="window' in by_scale.summary_html(many["dynamics_summary"], many["dynamics"])
 
 
 # sentences

@@ -12,12 +12,13 @@ import pytest
 
 import attlas
 from attlas.explain import Explanations, explain
+from attlas.explain.section.page import write_explanation
+from attlas.explain.section.texts import explained_line
+from attlas.explain.tokens import by_position, by_type
 from attlas.testing import tiny
 from attlas.views import charts
-from attlas.views.explained import by_position, by_type, explained_line, write_explanation
-from attlas.views.findings import findings
 from attlas.views.overlay import score_overlay
-from attlas.views.report import write_charts
+from tests.pages import findings, write_charts
 from tests.views.test_views import browser, open_page
 
 __all__ = ["browser"]

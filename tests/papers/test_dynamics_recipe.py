@@ -53,7 +53,7 @@ def test_every_part_is_run_and_all_cells_stand_beside_the_published(root: Path, 
         monkeypatch.setitem(settings, "epochs", 2)
         monkeypatch.setitem(settings, "by_encoder", {"lstm": {"epochs": 1}})
     monkeypatch.setattr(dynamics, "synthetic", partial(synthetic, 60, class_words=5, neutral_words=30, neutral=4))
-    monkeypatch.setattr(dynamics, "write_charts", lambda study, folder, kind: [])  # the views have tests of their own
+    monkeypatch.setattr(dynamics, "write_charts", lambda *given: [])  # the views have tests of their own
     monkeypatch.setattr(Study, "report", lambda study, path: path)
     said: list[str] = []
     done = reproduce(root, tmp_path, parts=RUN, seeds=1, workers=1, progress=False, say=said.append)

@@ -17,13 +17,20 @@ from scipy.cluster.hierarchy import dendrogram as scipy_dendrogram, linkage
 
 from attlas.relations.extractor import RelationExtractor
 from attlas.relations.matching import Found
+from attlas.relations.page import by_sentence, write_text_page
+from attlas.relations.section.charts import LAYERS
+from attlas.relations.section.dendrogram import dendrogram, tree
+from attlas.relations.section.findings import relation_findings
+from attlas.relations.section.graph import graph, graph_svg
+from attlas.relations.section.names import READERS
+from attlas.relations.section.picture import text_picture
+from attlas.relations.section.texts import Shown, TripleText, texts_of
+from attlas.relations.section.triples import text_html
 from attlas.studies.folder import Folder
 from attlas.studies.opened import Study
 from attlas.testing import tiny
-from attlas.views import charts, relations
-from attlas.views.findings import READERS, findings, relation_findings
-from attlas.views.report import SECTIONS, render, sections, write_charts
-from attlas.views.triples import Shown, TripleText, graph, graph_svg, text_html, text_picture, texts_of
+from attlas.views import charts
+from tests.pages import SECTIONS, findings, render, sections, write_charts
 from tests.results import write_result
 from tests.views.test_views import browser, open_page  # noqa: F401
 
@@ -107,7 +114,7 @@ def tables() -> dict[str, pd.DataFrame]:
         "relations_unseen": scores(unseen, rng).assign(accuracy=0.5, cases=28, phrases=27, relations=8),
         "relations_extraction": pd.DataFrame([{"match": name, **dict.fromkeys(("precision", "recall", "f1", "macro_precision", "macro_recall", "macro_f1"), 0.5), "predicted": 1600, "gold": 69} for name in ("exact", "published", "published_any_relation")]),
         "relations_directions": pd.DataFrame({"direction": directions, **{name: rng.random(6) for name in ("weight_related", "weight_named", *parts)}}),
-        "relations_layers": pd.DataFrame([{"layer": layer, "reader": reader, "relation": relation, "f1": float(rng.random())} for layer in range(3) for reader in relations.LAYERS for relation in IDS]),
+        "relations_layers": pd.DataFrame([{"layer": layer, "reader": reader, "relation": relation, "f1": float(rng.random())} for layer in range(3) for reader in LAYERS for relation in IDS]),
         "relations_path": pd.DataFrame({"heads": [1, 2, 4, 12], "f1": [0.2, 0.4, 0.5, 0.6], "f1_random": [0.1, 0.2, 0.4, 0.6], "f1_random_low": [0.05, 0.1, 0.3, 0.6], "f1_random_high": [0.2, 0.3, 0.5, 0.6]}),
         "relations_entered": pd.DataFrame({"layer": np.arange(12) // 4, "head": np.arange(12) % 4, "entered": rng.permutation(12)}),
         "relations_tree": tree_of(rng.normal(size=(len(IDS), 12)), called),
@@ -258,7 +265,7 @@ def test_a_tree_is_laid_out_as_scipy_does(count: int, seed: int) -> None:
     vectors = np.random.default_rng(seed).normal(size=(count, 4))
     frame = tree_of(vectors, [f"r{number}" for number in range(count)])
     for how, made in (("cosine", linkage(vectors, "average", "cosine")), ("ward", linkage(vectors, "ward"))):
-        leaves, joins = relations.tree(frame[frame["linkage"] == how])
+        leaves, joins = tree(frame[frame["linkage"] == how])
         known = scipy_dendrogram(made, no_plot=True)
         assert leaves == [f"r{leaf}" for leaf in known["leaves"]]
         found = {(join.heights, tuple(np.round([join.children[0], join.distance, join.children[1]], 6))) for join in joins}  # fmt: skip
@@ -269,7 +276,7 @@ def test_a_tree_is_laid_out_as_scipy_does(count: int, seed: int) -> None:
 
 def test_a_tree_of_three_by_hand() -> None:
     frame = pd.DataFrame({"node": [3, 4], "left": [0, 1], "right": [2, 3], "left_name": ["a", "b"], "right_name": ["c", ""], "distance": [0.25, 1.0], "size": [2, 3]})  # fmt: skip
-    leaves, (first, last) = relations.tree(frame)
+    leaves, (first, last) = tree(frame)
     assert leaves == ["b", "a", "c"]
     assert (first.heights, first.children, first.distance) == ((1.0, 2.0), (0.0, 0.0), 0.25)
     assert (last.heights, last.children, last.distance) == ((0.0, 1.5), (0.0, 0.25), 1.0)
@@ -279,11 +286,11 @@ def test_a_tree_of_three_by_hand() -> None:
 def test_a_large_tree_names_all_its_leaves(tmp_path: Path) -> None:
     names = [f"relation {number} of a name that is rather long" for number in range(95)]
     frame = tree_of(np.random.default_rng(0).normal(size=(95, 20)), names)
-    spec = json.dumps(relations.dendrogram(frame).to_dict())
+    spec = json.dumps(dendrogram(frame).to_dict())
     assert all(name in spec for name in names)
-    svg = charts.export(relations.dendrogram(frame), tmp_path / "tree.svg").read_text()
+    svg = charts.export(dendrogram(frame), tmp_path / "tree.svg").read_text()
     spelt = re.findall(r">(relation \d+ of a name that is rather long)</text>", svg)
-    leaves, joins = relations.tree(frame[frame["linkage"] == "cosine"])
+    leaves, joins = tree(frame[frame["linkage"] == "cosine"])
     assert sorted(spelt) == sorted(leaves) == sorted(names)
     assert len(joins) == 94
 
@@ -367,7 +374,7 @@ def test_the_page_of_a_document(extractor: RelationExtractor, tmp_path: Path, br
     text = "Ann taught <b>Tom</b> & Kim. " + "Nothing happened for a very long time. " * 20 + "Eve hired Sam."
     late = text.rindex("Eve")
     found = [Found((late, late + 3), (late + 10, late + 13), (late + 4, late + 9), "boss", 0.9, 0.9), Found((0, 3), (14, 17), (4, 10), "teacher", 0.8, 0.8)]  # fmt: skip
-    path = relations.write_text_page(extractor, text, found, {"boss": "<u>is boss of</u>"}, tmp_path / "page.html")
+    path = write_text_page(extractor, text, found, {"boss": "<u>is boss of</u>"}, tmp_path / "page.html")
     page, wrong = open_page(browser, path)
     assert page.locator(".phrases p").evaluate("node => node.textContent") == text
     assert [page.locator(f".phrases mark.{role}").inner_text() for role in "hrt"] == ["Eve", "hired", "Sam"]
@@ -390,7 +397,7 @@ def test_lines_of_a_document_are_those_of_its_sentences(extractor: RelationExtra
     tables = []
     for text, shift in ((alone, 0), (before + alone, len(before))):
         head, tail, words = ((start + shift, stop + shift) for start, stop in spans)
-        tables.append(relations._by_sentence(extractor, text, [Found(head, tail, words, "boss", 0.9, 0.9)], {}))
+        tables.append(by_sentence(extractor, text, [Found(head, tail, words, "boss", 0.9, 0.9)], {}))
     one, other = (each["relation_lines"] for each in tables)
     np.testing.assert_allclose(one["weight"], other["weight"], rtol=1e-5)
     assert (other["from_start"] - one["from_start"]).unique().tolist() == [len(before)]
@@ -398,7 +405,7 @@ def test_lines_of_a_document_are_those_of_its_sentences(extractor: RelationExtra
 
 
 def test_a_page_without_triples(extractor: RelationExtractor, tmp_path: Path, browser: Any) -> None:  # noqa: F811
-    page, wrong = open_page(browser, relations.write_text_page(extractor, "Nothing. <i>", [], {}, tmp_path / "page.html"))  # fmt: skip
+    page, wrong = open_page(browser, write_text_page(extractor, "Nothing. <i>", [], {}, tmp_path / "page.html"))  # fmt: skip
     assert page.locator(".phrases p").inner_text() == "Nothing. <i>"
     assert "No triple is likely enough" in page.locator("body").inner_text()
     assert wrong == []

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from scipy import stats
 
-from attlas.stats.rankings import pearson, spearman
+from attlas.stats.correlations import pearson, spearman
 from tests import strategies
 
 

@@ -34,15 +34,15 @@ from attlas.support.fingerprint import fingerprint
 from attlas.syntax import SyntaxHeads
 from attlas.syntax.arcs import DIRECTIONS, OFFSETS, PUBLISHED_OFFSETS
 from attlas.syntax.examples import FAINT, HEADS, examples, telling
+from attlas.syntax.section import study_lines
 from attlas.testing import stream, tiny
 from attlas.tree import TreeProbe
 from attlas.tree.work import PROBES
-from attlas.views.findings import findings
-from attlas.views.lines import Lines, lines_svg, study_lines
-from attlas.views.report import SECTIONS, sections, write_charts
+from attlas.views.lines import Lines, lines_svg
 from tests.cli.test_cli import Said, inside, small_folder
 from tests.conftest import Start
 from tests.coreference.test_coreference import antecedents_slowly, candidates_slowly, made
+from tests.pages import SECTIONS, findings, sections, write_charts
 from tests.results import write_result
 from tests.studies.test_study import kill_when, table_bytes
 from tests.views.test_views import browser, open_page

@@ -50,7 +50,7 @@ from attlas.topology.betti import Betti
 from attlas.topology.classifier import ITERATIONS, STRENGTHS, _path
 from attlas.topology.features import head_of
 from attlas.topology.heads import columns_of
-from attlas.views.report import write_charts
+from tests.pages import findings, write_charts
 from tests.results import write_result
 from tests.views import test_views
 from tests.views.test_views import open_page
@@ -1384,8 +1384,6 @@ def test_no_such_model(tmp_path: Path) -> None:
 
 
 def test_findings_name_every_control(done: Any) -> None:
-    from attlas.views.findings import findings
-
     lines = findings(done)
     text = "\n".join(lines)
     assert lines[0].startswith("The shape of attention alone reaches MCC ")

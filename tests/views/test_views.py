@@ -16,12 +16,12 @@ import pandas as pd
 import pytest
 
 import attlas
-from attlas.core.registry import Registry
 from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 from attlas.views import charts
 from attlas.views.overlay import LETTERS, levels, overlay, pack
-from attlas.views.report import SECTIONS, Figure, Section, write_charts
+from attlas.views.section import Figure, Section
+from tests.pages import SECTIONS, write_charts
 
 HOSTILE = [
     "<script>alert('x')</script> & <b>bold</b> \"quoted\" 'single' </p>",
@@ -187,19 +187,19 @@ def test_a_report_needs_no_labels_and_no_particular_measure(tmp_path: Path) -> N
     )
 
 
-def test_sections_are_registered(hostile: attlas.Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sections: Registry[Section] = Registry("section")
-    for name in SECTIONS:
-        sections.register(name, SECTIONS[name], SECTIONS.question(name))
-    sections.register(
-        "own",
-        Section(
-            "A section of one's own", ("entropy",), "About it.", lambda study: [Figure("Caption.", html="<p>drawn</p>")]
-        ),
-        "What?",
+def test_a_section_of_ones_own_is_drawn(hostile: attlas.Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Section(
+        title="A section of one's own",
+        question="What?",
+        needs=("entropy",),
+        about="About it.",
+        figures=lambda study: [Figure("Caption.", html="<p>drawn</p>")],
+        findings=lambda study: ["It stands out."],
     )
-    monkeypatch.setattr("attlas.views.report.SECTIONS", sections)
-    assert "A section of one&#39;s own" in hostile.report(tmp_path / "own.html").read_text()
+    monkeypatch.setattr("attlas.catalogue.sections", lambda: {**SECTIONS, "own": own})
+    page = hostile.report(tmp_path / "own.html").read_text()
+    assert "A section of one&#39;s own" in page
+    assert "<li>It stands out.</li>" in page
 
 
 def test_tints_are_scaled_by_ordinary_tokens() -> None:

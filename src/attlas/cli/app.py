@@ -72,6 +72,7 @@ def print_json(content: Any) -> None:
 
 def say_study(done: Study, page: Path | None, as_json: bool) -> None:
     """What a study found, where its tables and its report are, and how many rows were left out."""
+    from attlas.catalogue import sections
     from attlas.views.findings import facts, findings
 
     if as_json:
@@ -83,14 +84,14 @@ def say_study(done: Study, page: Path | None, as_json: bool) -> None:
                 "tables": done.manifest["tables"],
                 "seconds": done.manifest["seconds"],
                 "model": done.manifest["model"],
-                "findings": findings(done),
+                "findings": findings(done, sections()),
             }
         )
         return
-    for name, value in facts(done):
+    for name, value in facts(done, sections()):
         print(f"{name:9} {value}")
     print()
-    for line in findings(done):
+    for line in findings(done, sections()):
         print(f"- {line}")
     print()
     print(f"tables    {done.folder / 'tables'} ({', '.join(done.manifest['tables'])})")
@@ -126,11 +127,12 @@ def say_experiment(done: Study, report: bool, as_json: bool) -> None:
 
 def _say_findings(done: Study) -> None:
     """What stands out in the tables of an experiment, and where they are."""
+    from attlas.catalogue import sections
     from attlas.views.findings import findings
-    from attlas.views.terminal import print_probe
+    from attlas.views.terminal import print_tables
 
-    print_probe(done)
-    for line in findings(done):
+    print_tables(done, sections())
+    for line in findings(done, sections()):
         print(f"- {line}")
     print()
     print(f"tables    {done.folder / 'tables'} ({', '.join(done.tables)})")

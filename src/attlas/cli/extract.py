@@ -63,7 +63,7 @@ def extract(
     found = fitted.extract(text)
     _say_unseen(fitted)
     if html is not None:
-        from attlas.views.relations import write_text_page
+        from attlas.relations.page import write_text_page
 
         write_text_page(fitted, text, found, names, html)
     if as_json:

@@ -197,9 +197,9 @@ def look(
     if file is not None:
         text = _text_of(file)
     with status("loading the model"):
+        from attlas.api import attention
         from attlas.models import load
         from attlas.views import charts
-        from attlas.views.look import attention
         from attlas.views.terminal import print_look
 
         loaded = load(model, allow_pickle=allow_pickle, global_tokens=global_tokens)
@@ -216,7 +216,7 @@ def look(
         written = {"html": str(html) if html else None, "heads": str(heads) if heads else None}
         print_json({**seen.to_dict(), **written})
         return
-    print_look(seen, layer, head, importance is not None)
+    print_look(seen.numbers, layer, head, importance is not None)
     for name, path in (("page", html), ("heads", heads)):
         if path is not None:
             print(f"{name:9} {path}")
@@ -244,13 +244,14 @@ def report(
 ) -> None:
     """Write the report of a study: one page that opens offline; and its charts as pictures."""
     with status("writing the report"):
+        from attlas.catalogue import sections
         from attlas.studies.opened import Study
         from attlas.views.report import write_charts
 
         first = Study.open(folders[0])
         opened = first.beside(*first.parts, *map(Study.open, folders[1:]))
         page = opened.report(out or folders[0] / "report.html")
-        pictures = write_charts(opened, charts, kind) if charts else []
+        pictures = write_charts(opened, sections(), charts, kind) if charts else []
     if as_json:
         print_json({"report": str(page), "charts": [str(path) for path in pictures]})
         return

@@ -16,5 +16,6 @@ SUBJECT = Subject(
             "epochs": 12,
         }
     },
+    section="section",
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

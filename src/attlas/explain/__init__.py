@@ -15,5 +15,6 @@ SUBJECT = Subject(
     },
     experiments={"Explain": "experiment"},
     verb="explain",
+    section="section",
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

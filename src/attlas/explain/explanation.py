@@ -73,7 +73,7 @@ class Explanation:
         return f"Explanation({self.method} of {self.of} {self.target!r} = {self.value:.3f}, {len(self.tokens)} tokens, {self.evaluations} evaluations{missed})"
 
     def _repr_html_(self) -> str:
-        from attlas.views.explained import explanation_html
+        from attlas.explain.section.page import explanation_html
 
         return explanation_html(self)
 

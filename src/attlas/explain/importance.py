@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attlas.measures.importance import importance_of
+from attlas.core.importance import importance_of
 from attlas.studies.opened import Study
 from attlas.support.errors import ModelError
 

@@ -21,6 +21,7 @@ from attlas.explain.agreement import CONVENTIONS, METRICS, check_options, compar
 from attlas.explain.experiment import USUAL
 from attlas.explain.faithfulness import BINS, MEASURED, Erasing, blank, erased, order_of, random_orders
 from attlas.explain.importance import importance_grid
+from attlas.explain.kinds import ANY as ANY
 from attlas.explain.methods import METHODS, Explained, Settings, explain_batch, settings_of
 from attlas.explain.plausibility import (
     METRICS as PLAUSIBILITY_METRICS,
@@ -35,7 +36,6 @@ from attlas.support.errors import AttlasError, MeasureError
 
 Floats = npt.NDArray[np.float64]
 KEEPS = ("all", "ordinary", "keywords")
-ANY = "(any)"  # whatever the model answered
 SHOWN = 500  # types on each end of a table
 APART = "\x1f"  # between an answer and a string
 

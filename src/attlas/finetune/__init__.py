@@ -9,5 +9,6 @@ SUBJECT = Subject(
     package=__name__,
     experiments={"Finetune": "experiment"},
     verb="finetune",
+    section="section",
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -121,16 +121,19 @@ def run(
         "scores": scores,
     }
     majority = float(np.bincount(wanted).max() / len(wanted))
+    interval = list(wilson(scores["accuracy"], len(wanted)))
+    shown = {name: record[name] for name in ("labels", "counts", "scores")}
     return Outcome(
         tables={"finetune": pd.DataFrame(history).assign(majority=majority)},
         result={
             **record,
-            "accuracy_interval": list(wilson(scores["accuracy"], len(wanted))),
+            "accuracy_interval": interval,
             "controls": {"majority": majority},
         },
         counts=_counts(parts, [*fitted, *scored]),
         files={".": Finetuned(classifier, record, parts.held_out)},
         controls=[("finetune", "accuracy", "majority")],
+        about={"finetune": {**shown, "accuracy_interval": interval, "majority": majority}},
         corpus={
             "name": source_name(finetune.texts),
             "fingerprint": work.identity(texts),

@@ -47,4 +47,5 @@ SUBJECT = Subject(
             "Which heads matter for what the model says?",
         ),
     },
+    section="section",
 )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.attention import Attention
@@ -15,25 +14,6 @@ from attlas.core.states import Floats, Moments, State, Sums
 from attlas.support.errors import MeasureError
 
 ACCUMULATIONS = ("score", "grad")
-
-
-def scaled(values: npt.NDArray[Any], importance: npt.NDArray[Any]) -> Floats:
-    """The mean of [layer, head, ...] over layers and heads, each weighing as much as it is important ([layer, head], 0 or more).
-
-    >>> scaled(np.array([[[1.0, 3.0], [5.0, 5.0]]]), np.array([[1.0, 0.0]]))
-    array([1., 3.])
-    """
-    weights = np.asarray(importance, dtype=np.float64)
-    if not weights.sum() > 0:
-        raise MeasureError("no head has an importance above 0; there is nothing to scale by")
-    found: Floats = np.tensordot(weights / weights.sum(), np.asarray(values, dtype=np.float64), axes=2)
-    return found
-
-
-def importance_of(table: pd.DataFrame, column: str = "importance") -> Floats:
-    """A column of the table `importance` as [layer, head]."""
-    grid: Floats = table.pivot(index="layer", columns="head", values=column).to_numpy(dtype=np.float64)
-    return grid
 
 
 @dataclass

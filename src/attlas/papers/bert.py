@@ -15,6 +15,7 @@ import pandas as pd
 
 from attlas.core.text import Text
 from attlas.coreference.experiment import Coreference
+from attlas.coreference.section import WHO, coreference as coreference_chart
 from attlas.coreference.windows import windows
 from attlas.corpora import read, split
 from attlas.corpora.annotated import documents
@@ -26,6 +27,7 @@ from attlas.experiments.run import run
 from attlas.measures.entropy import Entropy
 from attlas.measures.head_distance import HeadDistance
 from attlas.measures.head_map import head_map
+from attlas.measures.section import SECTIONS as MEASURED, profiles
 from attlas.measures.special_gradient import SpecialGradient
 from attlas.measures.surface import Surface
 from attlas.models import Model, load
@@ -35,10 +37,12 @@ from attlas.studies import Study, study
 from attlas.studies.folder import STATES
 from attlas.syntax.examples import telling
 from attlas.syntax.experiment import Syntax
+from attlas.syntax.section import relations, study_lines
 from attlas.tree.experiment import Tree
-from attlas.views import heads
-from attlas.views.findings import findings, number
-from attlas.views.lines import lines_svg, study_lines
+from attlas.tree.section import PROBES, probes
+from attlas.views.findings import findings
+from attlas.views.lines import lines_svg
+from attlas.views.numbers import number
 from attlas.views.picture import write_picture
 
 SEED = 0
@@ -109,7 +113,7 @@ class _Run(Recipe):
             self.part.results[f"syntax {name}"] = found.result
             self.part.lines += [f"### Table 1: relations, {title}", "", *_relation_lines(found), ""]
             table = found.table("syntax")
-            self.draw(heads.relations(table), f"table1-{name}")
+            self.draw(relations(table), f"table1-{name}")
             if name == "ud_ewt":
                 self.part.named += [
                     [row["layer"], row["head"], row["relation"]] for row in telling(table).to_dict("records")
@@ -134,7 +138,7 @@ class _Run(Recipe):
             found = self.run(coreference, f"coreference-{name}")
             self.part.results[f"coreference {name}"] = {key: value for key, value in found.result.items() if key != "heads"}  # fmt: skip
             self.part.lines += [f"### Table 2: antecedents, {title}", "", *_coreference_lines(found), ""]
-            self.draw(heads.coreference(found.table("coreference")), f"table2-{name}")
+            self.draw(coreference_chart(found.table("coreference")), f"table2-{name}")
             if name == "ud_gum":
                 best = found.result["best"][0]
                 self.part.named.append([best["layer"], best["head"], "coreference"])
@@ -155,7 +159,7 @@ class _Run(Recipe):
             found[name] = self.run(tree, f"tree-{name}", cache)
             self.part.results[f"tree {name}"] = found[name].result
         self.part.lines += ["### Table 3: probes, UD English-EWT (fitted on train, scored on dev)", "", *_tree_lines({ways[name][0]: one for name, one in found.items()}), ""]  # fmt: skip
-        self.draw(heads.probes(found["own"].table("tree")), "table3")
+        self.draw(probes(found["own"].table("tree")), "table3")
 
     def figures(self) -> None:
         """Figures 2, 3, 4 and 6, over segments of EWT."""
@@ -171,15 +175,15 @@ class _Run(Recipe):
         naming = self.use("syntax", "coreference").values()
         for layer, head, name in (one for part in naming for one in part.named):
             names.setdefault((layer, head), []).append(name)
-        named = {head: heads.named_by(found) for head, found in names.items()}
+        named = {head: profiles.named_by(found) for head, found in names.items()}
         places = head_map(distances, surface, entropy, named, seed=SEED)
         drawn = {
-            "figure2-surface": heads.surface_by_layer(surface), "figure3-gradient": heads.gradient_by_layer(done.table("special_gradient")),
-            "figure4-entropy": heads.entropy_by_layer(entropy), "figure6-map": heads.map_of_heads(places),
+            "figure2-surface": profiles.surface_by_layer(surface), "figure3-gradient": profiles.gradient_by_layer(done.table("special_gradient")),
+            "figure4-entropy": profiles.entropy_by_layer(entropy), "figure6-map": profiles.map_of_heads(places),
         }  # fmt: skip
         for name, chart in drawn.items():
             self.draw(chart, name)
-        self.part.results["figures"] = {"findings": findings(done), "random": findings(control)}
+        self.part.results["figures"] = {"findings": findings(done, MEASURED), "random": findings(control, MEASURED)}
         self.part.lines += [f"### Figures 2 to 4 and 6: {len(segments):,} segments of EWT, at most {TOKENS} tokens (random weights: the first {RANDOM_SEGMENTS})", "", *_figure_lines(done, control, places), ""]  # fmt: skip
 
     def segments(self) -> list[Text]:
@@ -232,7 +236,7 @@ def _coreference_lines(found: Study) -> list[str]:
     """Table 2: every way by kind of mention, the paper's beside."""
     table = found.table("coreference")
     out = ["| | all [95 %] | pronoun | proper | common | paper (all, pronoun, proper, nominal) |", "|---|---|---|---|---|---|"]  # fmt: skip
-    for who, title in heads.WHO.items():
+    for who, title in WHO.items():
         rows = table[table["who"] == who].set_index("kind")
         if not len(rows):
             continue
@@ -251,7 +255,7 @@ def _coreference_lines(found: Study) -> list[str]:
 def _tree_lines(found: dict[str, Study]) -> list[str]:
     """Table 3: UAS by probe, the paper's beside."""
     out = ["| probe | paper | " + " | ".join(f"{title}: UAS [95 %], best tree" for title in found) + " |", "|---|---|" + "---|" * len(found)]  # fmt: skip
-    for probe, title in heads.PROBES.items():
+    for probe, title in PROBES.items():
         cells = []
         for one in found.values():
             row = one.table("tree").set_index("probe").loc[probe]
@@ -273,6 +277,6 @@ def _figure_lines(done: Study, control: Study, places: pd.DataFrame) -> list[str
         out += [f"| {layer} | {' | '.join(f'{number(scale * mine.loc[layer, name])} ({number(scale * theirs.loc[layer, name])})' for name in columns)} |" for layer in mine.index]  # fmt: skip
         out.append("")
     kinds = places["behaviour"].value_counts()
-    out += [f"- {line}" for line in findings(done)]
+    out += [f"- {line}" for line in findings(done, MEASURED)]
     out += [f"- What heads do: {', '.join(f'{name} {count}' for name, count in kinds.items())}; two dimensions keep all but {number(float(places['stress'].iloc[0]))} of the distances (stress)"]  # fmt: skip
     return out

@@ -21,8 +21,8 @@ from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.studies import Study
 from attlas.studies.folder import STATES
 from attlas.topology.experiment import Topology
-from attlas.views import charts
-from attlas.views.findings import head_name
+from attlas.topology.section.charts import CLASSIFIERS, head_maps
+from attlas.views.numbers import head_name
 
 SEED = 0
 HELD_OUT = 0.2  # of the texts for fine-tuning, kept out of it where the classifier must see fresh texts
@@ -114,7 +114,7 @@ def _table(task: Task, model: str, found: dict[str, dict[str, Any]]) -> list[str
         "| | published | " + " | ".join(COLUMNS[name] for name in found) + " |",
         "|---|---|" + "---|" * len(found),
     ]
-    for row, title in charts.CLASSIFIERS.items():
+    for row, title in CLASSIFIERS.items():
         theirs = task.published.get(row)
         cells = [f"{_short(theirs[0])} ({theirs[1]:.1f})" if theirs else ""]
         cells += [_cell(_of(result, row)) for result in found.values()]
@@ -216,7 +216,7 @@ class _Run(Recipe):
             self.say(f"{task.title}, {convention}")
             for column, done in self._experiments(task, parts, convention):
                 found[column] = done.result
-                chart = charts.head_maps(done.table("topology_heads"))
+                chart = head_maps(done.table("topology_heads"))
                 self.draw(chart, f"figure1-{task.name}-{column}")
         self.part.results[task.name] = found
         self.part.lines += _table(task, self.done.model, found)

@@ -24,12 +24,12 @@ from attlas.dynamics.classifier import AttentionClassifier
 from attlas.dynamics.experiment import Dynamics
 from attlas.dynamics.ragged import words_of
 from attlas.dynamics.scores import least_separation
+from attlas.dynamics.section import SECTIONS, tokens as token_charts
 from attlas.experiments.run import run
 from attlas.models import load
 from attlas.papers.data import check_chosen, data_folder, existing, fields_of, imdb, sst
 from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.studies.opened import Study
-from attlas.views import dynamics
 from attlas.views.report import write_charts
 
 SETS = ("sst", "news1", "imdb", "news2")
@@ -171,7 +171,7 @@ class _Run(Recipe):
         grid = self._run(name, texts_of(self.root, name), models=pairs, scales=SCALES, seeds=seeds, **how)
         done = with_published(grid, published_of(name))
         done.report(done.folder / "report.html")
-        self.add_pictures(*write_charts(done, self.picture_folder(name), "png"))
+        self.add_pictures(*write_charts(done, SECTIONS, self.picture_folder(name), "png"))
         self.part.results[name] = done.result
         self.part.lines += table_lines(name, done)
         if name == "sst":
@@ -180,9 +180,9 @@ class _Run(Recipe):
         for attention, encoder, scale in _figures(name):
             cell = tokens[(tokens["attention"] == attention) & (tokens["encoder"] == encoder) & (tokens["scale"] == scale)]  # fmt: skip
             title = f"{name}-{attention}-{encoder}-{scale:g}"
-            self.draw(dynamics.tokens(cell), f"{title}-scores")
+            self.draw(token_charts.tokens(cell), f"{title}-scores")
             if name == "sst":
-                self.draw(dynamics.weights(cell), f"{title}-weights")
+                self.draw(token_charts.weights(cell), f"{title}-weights")
 
     def _as_in_the_notebook(self, seeds: int) -> None:
         """The authors' notebook: all of train to learn from, the epoch chosen on dev, and its accuracy there."""

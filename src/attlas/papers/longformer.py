@@ -19,6 +19,7 @@ from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from attlas.core.importance import importance_of, received_by
 from attlas.core.text import Text
 from attlas.corpora import split
 from attlas.corpora.splits import label_names
@@ -26,8 +27,10 @@ from attlas.experiments.run import run
 from attlas.finetune.experiment import Finetune
 from attlas.lengthen.experiment import Lengthen
 from attlas.measures.heatmap import Heatmap
-from attlas.measures.importance import Importance, from_0_to_1, importance_of
+from attlas.measures.importance import Importance, from_0_to_1
 from attlas.measures.position_bias import PositionBias
+from attlas.measures.section import profiles, text_overlay, tokens as token_charts
+from attlas.measures.section.findings import position_bias_findings, position_period
 from attlas.measures.topk import TopK
 from attlas.measures.totals import Totals
 from attlas.models import Model, load
@@ -35,14 +38,11 @@ from attlas.models.predict import head_inputs, logits_of
 from attlas.papers import longformer_tables
 from attlas.papers.data import check_chosen, data_folder, labelled_jsonl, sst
 from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.stats.correlations import spearman
 from attlas.stats.intervals import wilson
-from attlas.stats.rankings import spearman
 from attlas.studies import Study, study
-from attlas.views import charts
-from attlas.views.findings import position_finding, position_period
-from attlas.views.overlay import overlay, received_by
+from attlas.views.overlay import overlay
 from attlas.views.picture import text_svg, write_picture
-from attlas.views.report import text_overlay
 
 SEED = 0
 LENGTH, WINDOW, MAX_LENGTH = 4096, 256, 2048
@@ -270,14 +270,14 @@ def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
     often = attending["string"].iloc[0] if len(attending) else ""
     instances = positions[(positions["direction"] == "attending") & (positions["string"] == often)]
     out: dict[str, Any] = {
-        "figure4a-heads-example": charts.head_pictures(grids[grids["text"] == example], even),
-        "figure4b-heads-corpus": charts.head_pictures(corpus.table("heatmap"), even),
-        "figure4c-heads-corpus-scaled": charts.head_pictures(corpus.table("heatmap"), None, _importance(corpus)),
-        "figure5ac-lists-by-type": charts.top_bars(types, "type"),
-        "figure5bd-lists-by-position": charts.top_bars(positions, "position"),
-        "figure5-corpus-by-type": charts.top_bars(_all_layers(corpus.table("topk_types")), "type"),
-        "figure6-instances": charts.instances(instances, often),
-        "position-bias": charts.by_position(corpus.table("position_bias"), "position", position_period(corpus)),
+        "figure4a-heads-example": profiles.head_pictures(grids[grids["text"] == example], even),
+        "figure4b-heads-corpus": profiles.head_pictures(corpus.table("heatmap"), even),
+        "figure4c-heads-corpus-scaled": profiles.head_pictures(corpus.table("heatmap"), None, _importance(corpus)),
+        "figure5ac-lists-by-type": token_charts.top_bars(types, "type"),
+        "figure5bd-lists-by-position": token_charts.top_bars(positions, "position"),
+        "figure5-corpus-by-type": token_charts.top_bars(_all_layers(corpus.table("topk_types")), "type"),
+        "figure6-instances": token_charts.instances(instances, often),
+        "position-bias": token_charts.by_position(corpus.table("position_bias"), "position", position_period(corpus)),
     }
     for by, rows in (("type", types), ("position", positions)):
         first = rows[rows["rank"] < 10]
@@ -286,7 +286,7 @@ def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
         )
         both = first.assign(both=first["string" if by == "type" else "token"].isin(chosen))
         if both["both"].any():
-            out[f"figure7-both-by-{by}"] = charts.on_both_lists(both, by)
+            out[f"figure7-both-by-{by}"] = token_charts.on_both_lists(both, by)
     return out
 
 
@@ -318,8 +318,8 @@ def _overlays(corpus: Study, example: Text, place: Path) -> list[Path]:
 
 
 def _bias(corpus: Study) -> dict[str, str]:
-    line = position_finding(corpus)
-    return {"position bias": line} if line else {}
+    found = position_bias_findings(corpus)
+    return {"position bias": found[0]} if found else {}
 
 
 def _heads(corpus: Study) -> dict[str, str]:

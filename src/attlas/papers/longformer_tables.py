@@ -12,12 +12,14 @@ from attlas.core.text import Text
 from attlas.experiments.run import run
 from attlas.explain.agreement import METRICS
 from attlas.explain.experiment import Explain
-from attlas.explain.measure import ANY
+from attlas.explain.kinds import ANY
+from attlas.explain.section.texts import study_overlay
+from attlas.explain.tokens import by_position, by_type
 from attlas.models import Model
 from attlas.studies import Study
 from attlas.views import charts
-from attlas.views.explained import by_position, by_type, study_overlay
-from attlas.views.findings import number
+from attlas.views.charts import Estimates
+from attlas.views.numbers import number
 from attlas.views.picture import text_svg, write_picture
 
 METHOD = "integrated_gradients"
@@ -139,7 +141,7 @@ def pictures(done: Study, place: Path) -> list[Path]:
     types = done.table("attribution_types")
     every = types[(types["method"] == METHOD) & (types["predicted"] == ANY)]
     drawn: dict[str, Any] = {
-        "tables-agreement": charts.beside_control(table, "left", "metric", "chance", "convention"),
+        "tables-agreement": charts.beside_control(table, Estimates("left", "metric", "chance", series="convention")),
         "figure10-11-one-text": alt.hconcat(
             charts.ends(by_position(tokens, METHOD), "score").properties(title="by position"),
             charts.ends(by_type(tokens, METHOD), "score").properties(title="by type"),
@@ -149,7 +151,7 @@ def pictures(done: Study, place: Path) -> list[Path]:
     if done.has("faithfulness"):
         rows = done.table("faithfulness")
         rows = rows[(rows["bin"] == 0) & (rows["how"] == "remove")]
-        drawn["faithfulness"] = charts.beside_control(rows, "method", "measured", "random", width=330)
+        drawn["faithfulness"] = charts.beside_control(rows, Estimates("method", "measured", "random", width=330))
     out = [charts.export(chart, place / f"{name}.png") for name, chart in drawn.items()]
     line, shown = study_overlay(done, row)
     return [*out, *write_picture(text_svg(shown, line), place / "figure9-attribution", "png")]

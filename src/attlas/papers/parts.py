@@ -242,6 +242,7 @@ def _model(recipe: Recipe) -> dict[str, str]:
 def _recipe_digest() -> str:
     """Digest what turns results into lines and pictures, which `source_digest` does not cover."""
     package = Path(__file__).parents[1]
-    sources = [path for name in ("papers", "views") for path in (package / name).glob("*.py")]
+    drawing = ("papers/*.py", "views/*.py", "*/section.py", "*/section/*.py")
+    sources = [path for pattern in drawing for path in package.glob(pattern)]
     names = {path.relative_to(package).as_posix(): fingerprint(File(path)) for path in sources}
     return fingerprint(names)

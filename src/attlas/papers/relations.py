@@ -23,6 +23,7 @@ from attlas.relations.candidates import noted, related_texts
 from attlas.relations.experiment import FitRelations, ScoreRelations
 from attlas.relations.extractor import RelationExtractor
 from attlas.relations.matching import fact_scores
+from attlas.relations.section import SECTIONS
 from attlas.studies import Study
 from attlas.support.errors import AttlasError
 from attlas.support.progress import progress_bar
@@ -85,7 +86,7 @@ class _Run(Recipe):
         for one in (fitted, scored):
             one.report(one.folder / "report.html")
             pictures = self.picture_folder(one.folder.name)
-            self.add_pictures(*write_charts(one, pictures, "png"))
+            self.add_pictures(*write_charts(one, SECTIONS, pictures, "png"))
         self.part.results[name] = {"fitted": fitted.result, "scored": scored.result}
         return fitted, scored
 

@@ -10,5 +10,6 @@ SUBJECT = Subject(
     experiments={"FitRelations": "experiment", "ScoreRelations": "experiment"},
     verb={"FitRelations": "relations fit", "ScoreRelations": "relations score"},
     tour={"FitRelations": {"train": "embedded:relations", "interpret": True}},
+    section="section",
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

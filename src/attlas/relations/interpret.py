@@ -27,8 +27,8 @@ from attlas.relations.head_selection import heads_order
 from attlas.relations.reading import Sample
 from attlas.stats.chance import REFITS, TESTS, p_value, permutations
 from attlas.stats.choose import ranked_places
+from attlas.stats.correlations import spearman
 from attlas.stats.linear import Floats, LinearReader, by_macro_f1, fit_reader, whitening
-from attlas.stats.rankings import spearman
 from attlas.stats.scores import codes_of, confusion, f1
 from attlas.support.errors import MeasureError
 

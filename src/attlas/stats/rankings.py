@@ -1,4 +1,4 @@
-"""How alike are two rankings? Correlations, rank-biased overlap, and the compiled loops behind `agreement`; each has a plain twin in the tests.
+"""How alike are two rankings? Rank-biased overlap and the compiled loops behind `agreement`; each has a plain twin in the tests.
 
 A ranking is `order`, the item at each place, best first, with `stops`, where the group of ties that holds a place ends (the place after its
 last). The loops hold no lock and start no threads, like those of `attlas.core.kernels`.
@@ -12,7 +12,6 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from attlas.support.errors import MeasureError
 
@@ -23,37 +22,6 @@ TIES = ("w", "a", "b")
 _W, _A, _B = range(3)  # numbers of TIES
 _AHEAD, _OPEN, _PAST = range(3)  # stages of an item: its group of ties is still to come, is being read, has been read
 _NOTHING = 1e-18  # weight that can no longer be seen in a float64 between 0 and 1
-
-
-def pearson(left: Any, right: Any) -> float:
-    """Pearson's correlation over the items that have both values.
-
-    NaN for fewer than two items, or if either side has one value for all.
-
-    >>> round(pearson([1.0, 2.0, 4.0], [2.0, 4.0, 8.0]), 6), pearson([0.1, 0.1], [1.0, 2.0])
-    (1.0, nan)
-    """
-    one, two = _paired(left, right)
-    if len(one) < 2 or np.ptp(one) == 0 or np.ptp(two) == 0:
-        return float("nan")
-    return float(np.corrcoef(one, two)[0, 1])
-
-
-def spearman(left: Any, right: Any) -> float:
-    """Spearman's correlation: Pearson's of the ranks, ties having their mean rank.
-
-    >>> round(spearman([0.1, 0.2, 0.9, 0.2], [1, 2, 8, 3]), 6)
-    0.948683
-    """
-    one, two = _paired(left, right)
-    return pearson(rankdata(one), rankdata(two))
-
-
-def _paired(left: Any, right: Any) -> tuple[Floats, Floats]:
-    """The values of items that have both."""
-    one, two = np.asarray(left, dtype=np.float64), np.asarray(right, dtype=np.float64)
-    both = ~(np.isnan(one) | np.isnan(two))
-    return one[both], two[both]
 
 
 def rbo(left: Any, right: Any, p: float = 0.9, ties: str = "a") -> float:

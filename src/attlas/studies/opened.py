@@ -9,19 +9,39 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from attlas.studies.folder import COMPLETE, PARTS, QUARANTINE, RESULT, TABLES, check_file, read_manifest
+from attlas.studies.folder import (
+    COMPLETE,
+    PARTS,
+    QUARANTINE,
+    REPORT,
+    RESULT,
+    TABLES,
+    check_file,
+    is_our_report,
+    read_manifest,
+)
 from attlas.support.errors import StudyError
-from attlas.support.files import read_json
+from attlas.support.files import read_json, write_bytes, write_errors
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+@dataclass(frozen=True)
+class Pages:
+    """How a study is drawn: as a report, and in a notebook."""
+
+    report: Callable[[Study], str]
+    notebook: Callable[[Study], str]
+
+
 @dataclass(eq=False)
 class Study:
     """The tables and the manifest of a complete study."""
+
+    pages: ClassVar[Pages]  # set by attlas.api, which knows the sections of all subjects
 
     folder: Path
     manifest: dict[str, Any] = field(repr=False)
@@ -191,10 +211,18 @@ class Study:
         return self._atlas.copy()
 
     def report(self, path: str | Path = "report.html") -> Path:
-        """Write the report: one HTML file that opens offline."""
-        from attlas.views.report import write_report
-
-        return write_report(self, Path(path).expanduser())
+        """Write the report: one HTML file that opens offline, whole or not at all."""
+        path = Path(path).expanduser()
+        if not self.tables:
+            raise StudyError(f"{self.folder} holds no tables: it is the result of {self.manifest.get('kind')}")
+        if path.is_dir():
+            path = path / REPORT
+        if path.exists() and not is_our_report(path):
+            raise StudyError(f"{path} already exists and is not an Attlas report; choose another name, or delete it")
+        with write_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, self.pages.report(self).encode("utf-8", "replace"))
+        return path
 
     def to_frame(self) -> pd.DataFrame:
         """The atlas."""
@@ -206,9 +234,7 @@ class Study:
         return f"Study({str(self.folder)!r}: {name}{analysed} texts, tables {', '.join(self.tables)})"
 
     def _repr_html_(self) -> str:
-        from attlas.views.report import study_html
-
-        return study_html(self)
+        return self.pages.notebook(self)
 
 
 def in_folder(out: str | Path | None, go: Callable[[Path], Study]) -> Study:

@@ -38,6 +38,13 @@ class Subject:
         """The class of an experiment."""
         return self.thing(f"{self.experiments[name]}:{name}")
 
+    def sections(self) -> dict[str, Any]:
+        """The sections of the report by name; one that stands alone has the subject's name."""
+        if not self.section:
+            return {}
+        module = self.thing(self.section)
+        return dict(getattr(module, "SECTIONS", None) or {self.name: module.SECTION})
+
     def thing(self, place: str) -> Any:
         """A module of the package, or a thing in it, by its place."""
         module, _, name = place.partition(":")

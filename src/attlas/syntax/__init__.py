@@ -9,6 +9,7 @@ SUBJECT = Subject(
     package=__name__,
     experiments={"Syntax": "experiment"},
     verb="probe syntax",
+    section="section",
     tour={"Syntax": {"train": "embedded:sentences", "min_cases": 10}},
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

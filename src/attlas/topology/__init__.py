@@ -27,5 +27,6 @@ SUBJECT = Subject(
     },
     experiments={"Topology": "experiment"},
     verb="topology",
+    section="section",
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

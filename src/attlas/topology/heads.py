@@ -11,7 +11,7 @@ import pandas as pd
 
 from attlas.corpora.splits import check_labels_known, label_codes
 from attlas.stats.choose import best_first
-from attlas.stats.rankings import pearson, spearman
+from attlas.stats.correlations import pearson, spearman
 from attlas.stats.scores import confusion, mcc
 from attlas.topology.classifier import TopologyClassifier
 from attlas.topology.features import Head, head_of

@@ -10,5 +10,6 @@ SUBJECT = Subject(
     experiments={"Tree": "experiment"},
     verb="probe tree",
     tour={"Tree": {"train": "embedded:sentences"}},
+    section="section",
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

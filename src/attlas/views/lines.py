@@ -1,4 +1,7 @@
-"""Words on both sides and lines between them: what one head attends to in a sentence (Clark et al. 2019, Figure 5)."""
+"""Words on both sides and lines between them: what one head attends to in a sentence.
+
+As in Figure 5 of Clark et al. 2019.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attlas.studies.opened import Study
 from attlas.views.overlay import pack
 from attlas.views.picture import FOR, INK
 
@@ -19,7 +21,7 @@ FAINT = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """One sentence of one head: its words, the weights between them [query, key], and the pairs that are sought."""
+    """One sentence of one head: words, weights between them [query, key], pairs to look for."""
 
     title: str
     words: tuple[str, ...]
@@ -32,23 +34,13 @@ class Lines:
     def data(self) -> dict[str, Any]:
         """What lines.js draws."""
         values, scales = pack(self.weights)
-        return {"title": self.title, "words": list(self.words), "values": values, "scales": scales, "gold": [list(pair) for pair in self.gold]}  # fmt: skip
-
-
-def study_lines(study: Study) -> tuple[Lines, ...]:
-    """The example sentences of a study with syntax heads."""
-    arcs, words = study.table("example_arcs"), study.table("example_words")
-    out = []
-    for example, rows in arcs.groupby("example", sort=True):
-        strings = tuple(words[words["example"] == example].sort_values("word")["string"])
-        weights = np.zeros((len(strings),) * 2)
-        weights[rows["query"], rows["key"]] = rows["weight"]
-        first, gold = rows.iloc[0], rows[rows["gold"]]
-        begins = " ".join(string for string in strings[:9] if not string.startswith("["))
-        about = f"{first['relation']}, L{first['layer']}.H{first['head']}, {first['direction'].replace('->', ' → ')}"
-        pairs = tuple(zip(gold["query"].tolist(), gold["key"].tolist(), strict=True))
-        out.append(Lines(f"{about}: {begins} ...", strings, weights, pairs, about, str(first["relation"])))
-    return tuple(out)
+        return {
+            "title": self.title,
+            "words": list(self.words),
+            "values": values,
+            "scales": scales,
+            "gold": [list(pair) for pair in self.gold],
+        }
 
 
 def lines_svg(lines: Lines, title: str | None = None) -> str:
@@ -57,21 +49,35 @@ def lines_svg(lines: Lines, title: str | None = None) -> str:
     top = 24
     known = set(lines.gold)
     drawn = []
-    for query, key in zip(*np.nonzero((lines.weights >= FAINT) | _marked(known, len(lines.words))), strict=True):
+    for query, key in zip(
+        *np.nonzero((lines.weights >= FAINT) | _marked(known, len(lines.words))), strict=True
+    ):
         colour = FOR if (int(query), int(key)) in known else INK
         drawn.append(
-            f'<line x1="{side:.0f}" y1="{top + STEP * query + STEP / 2:.0f}" x2="{side + MIDDLE:.0f}" y2="{top + STEP * key + STEP / 2:.0f}" '
-            f'stroke="rgb{colour}" stroke-width="1.8" stroke-opacity="{max(0.05, min(1.0, float(lines.weights[query, key]))):.2f}"/>'
+            f'<line x1="{side:.0f}" y1="{top + STEP * query + STEP / 2:.0f}" '
+            f'x2="{side + MIDDLE:.0f}" y2="{top + STEP * key + STEP / 2:.0f}" '
+            f'stroke="rgb{colour}" stroke-width="1.8" '
+            f'stroke-opacity="{max(0.05, min(1.0, float(lines.weights[query, key]))):.2f}"/>'
         )
     for number, word in enumerate(lines.words):
         y = top + STEP * number + STEP / 2 + 4
         for x, anchor in ((side - 6, "end"), (side + MIDDLE + 6, "start")):
-            drawn.append(f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="#1d2129">{escape(word)}</text>')
+            drawn.append(
+                f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" '
+                f'fill="#1d2129">{escape(word)}</text>'
+            )
     width, height = 2 * side + MIDDLE, top + STEP * len(lines.words) + 8
-    head = f'<text x="4" y="14" fill="#6a7180">{escape((lines.title if title is None else title)[: int(width / 6.4)])}</text>'
+    head = (
+        '<text x="4" y="14" '
+        f'fill="#6a7180">{escape((lines.title if title is None else title)[: int(width / 6.4)])}'
+        "</text>"
+    )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" viewBox="0 0 {width:.0f} {height}"><rect width="100%" height="100%" fill="#ffffff"/>'
-        f'<g font-family="DejaVu Sans, Helvetica, Arial, sans-serif" font-size="12.5">{head}{"".join(drawn)}</g></svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
+        f'viewBox="0 0 {width:.0f} {height}"><rect width="100%" height="100%" '
+        'fill="#ffffff"/>'
+        '<g font-family="DejaVu Sans, Helvetica, Arial, sans-serif" '
+        f'font-size="12.5">{head}{"".join(drawn)}</g></svg>'
     )
 
 

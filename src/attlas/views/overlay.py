@@ -1,6 +1,7 @@
-"""A text with its words tinted: the whole text as it was written, each word coloured by the attention it receives, for every layer and head.
+"""A text with its words tinted: the whole text as it was written, each word by its number.
 
-Words are joined from their pieces. The numbers go along packed, a letter each, so that 4,096 tokens in 72 heads take some 250 kB; overlay.js reads them.
+Words are joined from their pieces. The numbers of all layers and heads go along packed, a letter
+each, so that 4,096 tokens in 72 heads take some 250 kB; overlay.js reads them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import pandas as pd
 
 from attlas.core.alignment import align
 from attlas.language.words import word_spans
-from attlas.measures.importance import scaled
 
 LEVELS = 10
 CUT = 1_000  # characters shown of what was not read
@@ -26,7 +26,10 @@ Floats = npt.NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Overlay:
-    """One tinted text: `html` is its words, `data` what overlay.js needs to tint them otherwise; `words` and `tints` make a picture."""
+    """One tinted text: `html` is its words, `data` what overlay.js needs to tint them otherwise.
+
+    `words` and `tints` make a picture.
+    """
 
     html: str
     data: dict[str, Any]
@@ -37,18 +40,27 @@ class Overlay:
 
 
 def levels(values: Floats, special: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Tints 0 to 9, from 0 to the largest value of a word that is not special: [view, word]; special tokens may exceed it.
+    """Tints 0 to 9, from 0 to the largest value of a word that is not special: [view, word].
 
-    Special tokens take most of the attention in many heads; scaled by them every word would look pale. So would a long text scaled by a
-    single word: one word in a hundred may exceed the darkest tint.
+    Special tokens take most of the attention in many heads; scaled by them every word would look
+    pale. So would a long text scaled by a single word: one word in a hundred may exceed the darkest
+    tint, and so may special tokens.
     """
     ordinary = np.sort(values[:, ~special], axis=1)[:, ::-1]
-    top = ordinary[:, ordinary.shape[1] // 100, None] if ordinary.shape[1] else np.ones((len(values), 1))
-    return np.clip(np.floor(values / np.where(top > 0, top, 1) * (LEVELS - 1) + 0.5), 0, LEVELS - 1).astype(np.int64)
+    top = (
+        ordinary[:, ordinary.shape[1] // 100, None]
+        if ordinary.shape[1]
+        else np.ones((len(values), 1))
+    )
+    return np.clip(
+        np.floor(values / np.where(top > 0, top, 1) * (LEVELS - 1) + 0.5), 0, LEVELS - 1
+    ).astype(np.int64)
 
 
 def pack(values: Floats) -> tuple[str, list[float]]:
-    """Numbers of 0 and more, [row, column], as a letter each, and the largest of each row: a letter is the root of the share, in 63 steps.
+    """Numbers of 0 and more, [row, column], as a letter each, and the largest of each row.
+
+    A letter is the root of the share, in 63 steps.
 
     >>> pack(np.array([[0.0, 0.5, 2.0]]))
     ('Ag_', [2.0])
@@ -69,10 +81,13 @@ def overlay(
     tops: tuple[npt.NDArray[np.int64], Floats] | None = None,
     of: npt.NDArray[np.int64] | None = None,
 ) -> Overlay:
-    """The text of tokens (`start stop string`, start below 0 for a special one) tinted by values [layer, head, token] beside uniform [layer, token], or [token] for all layers.
+    """The text of tokens tinted by values [layer, head, token], with what uniform attention gives.
 
-    One head for each layer means that heads were averaged. `importance` [layer, head] adds a view with heads weighed by it. `tops` are, for attending and
-    attended, the words [2, word, rank] and weights that go with each word (see look.py), shown on a click. `of` is the word of each token, if known.
+    `tokens` has `start stop string`; start is below 0 for a special one. `uniform` is
+    [layer, token], or [token] for all layers. One head for each layer means that heads were
+    averaged. `importance` [layer, head] adds a view with heads weighted by it. `tops` are, for
+    attending and attended, the words [2, word, rank] and weights that go with each word, shown on
+    a click. `of` is the word of each token, if known.
     """
     words = _Words.of_tokens(content, tokens, of)
     count, marks = words.count, words.special
@@ -82,15 +97,24 @@ def overlay(
     packed, scales = pack(by_word.reshape(-1, count))
     packed_even, even_scales = pack(even)
     data: dict[str, Any] = {
-        "shape": [*values.shape[:2], count], "values": packed, "scales": scales, "uniform": packed_even, "uniform_scales": even_scales,
-        "special": np.nonzero(marks)[0].tolist(), "averaged": values.shape[1] == 1,
-    }  # fmt: skip
+        "shape": [*values.shape[:2], count],
+        "values": packed,
+        "scales": scales,
+        "uniform": packed_even,
+        "uniform_scales": even_scales,
+        "special": np.nonzero(marks)[0].tolist(),
+        "averaged": values.shape[1] == 1,
+    }
     if importance is not None and np.nansum(importance) > 0:
         weights = np.nan_to_num(importance)
-        data["importance"] = [round(float(value), 4) for value in (weights / weights.sum()).reshape(-1)]
+        data["importance"] = [
+            round(float(value), 4) for value in (weights / weights.sum()).reshape(-1)
+        ]
     if tops is not None:
         data["tops"] = _packed_tops(*tops)
-    return Overlay(_words_html(content, words, _classes(tints, "t", "t")), data, words.spans, tints, content)
+    return Overlay(
+        _words_html(content, words, _classes(tints, "t", "t")), data, words.spans, tints, content
+    )
 
 
 def score_overlay(
@@ -100,25 +124,38 @@ def score_overlay(
     signed: Mapping[str, bool],
     of: npt.NDArray[np.int64] | None = None,
 ) -> Overlay:
-    """The text of tokens tinted by the scores of methods, [token] each, the first one shown: for and against in two colours where a method is signed, attention in its own."""
+    """The text of tokens tinted by the scores of methods, [token] each, the first one shown.
+
+    For and against in two colours where a method is signed, attention in its own.
+    """
     words = _Words.of_tokens(content, tokens, of)
     names = list(scores)
     by_word = words.summed(np.stack([scores[name] for name in names]))  # method word
     tints = np.sign(by_word[0]).astype(np.int64) * levels(np.abs(by_word[:1]), words.special)[0]
     packed, scales = pack(np.abs(by_word))
     data: dict[str, Any] = {
-        "methods": names, "signed": [signed[name] for name in names], "shape": list(by_word.shape), "values": packed, "scales": scales,
-        "against": ["".join("-" if value < 0 else "+" for value in row) for row in by_word], "special": np.nonzero(words.special)[0].tolist(),
-    }  # fmt: skip
+        "methods": names,
+        "signed": [signed[name] for name in names],
+        "shape": list(by_word.shape),
+        "values": packed,
+        "scales": scales,
+        "against": ["".join("-" if value < 0 else "+" for value in row) for row in by_word],
+        "special": np.nonzero(words.special)[0].tolist(),
+    }
     kinds = ("p", "n") if signed[names[0]] else ("t", "t")
     return Overlay(
-        _words_html(content, words, _classes(tints, *kinds)), data, words.spans, tints, content, signed[names[0]]
+        _words_html(content, words, _classes(tints, *kinds)),
+        data,
+        words.spans,
+        tints,
+        content,
+        signed[names[0]],
     )
 
 
 @dataclass(frozen=True)
 class _Words:
-    """The words of a text as they are shown: which token is of which, where each stands, and which are special tokens."""
+    """The words of a text as they are shown: their tokens, their places, which are special."""
 
     of: npt.NDArray[np.int64]  # token
     count: int
@@ -127,7 +164,9 @@ class _Words:
     strings: dict[int, str]  # of special tokens
 
     @classmethod
-    def of_tokens(cls, content: str, tokens: pd.DataFrame, of: npt.NDArray[np.int64] | None) -> _Words:
+    def of_tokens(
+        cls, content: str, tokens: pd.DataFrame, of: npt.NDArray[np.int64] | None
+    ) -> _Words:
         starts, stops = tokens["start"].to_numpy(), tokens["stop"].to_numpy()
         special = starts < 0
         of = word_of(content, tokens) if of is None else of
@@ -138,9 +177,15 @@ class _Words:
         last = np.full(count, -1)
         np.minimum.at(first, of, np.where(special, -1, starts))
         np.maximum.at(last, of, np.where(special, -1, stops))
-        strings = {int(of[token]): str(tokens["string"].iloc[token]) for token in np.nonzero(special)[0]}
+        strings = {
+            int(of[token]): str(tokens["string"].iloc[token]) for token in np.nonzero(special)[0]
+        }
         return cls(
-            of, count, marks, tuple((int(start), int(stop)) for start, stop in zip(first, last, strict=True)), strings
+            of,
+            count,
+            marks,
+            tuple((int(start), int(stop)) for start, stop in zip(first, last, strict=True)),
+            strings,
         )
 
     def summed(self, values: Floats) -> Floats:
@@ -159,30 +204,26 @@ def word_of(content: str, tokens: pd.DataFrame) -> npt.NDArray[np.int64]:
     """The word of each token, in reading order."""
     special = (tokens["start"] < 0).to_numpy()
     offsets = [
-        (max(int(start), 0), max(int(stop), 0)) for start, stop in zip(tokens["start"], tokens["stop"], strict=True)
+        (max(int(start), 0), max(int(stop), 0))
+        for start, stop in zip(tokens["start"], tokens["stop"], strict=True)
     ]
     return align(content, word_spans(content), offsets, special.tolist(), list(tokens["string"])).of
 
 
-def received_by(
-    values: Floats, layer: int | None = None, head: int | None = None, importance: Floats | None = None
-) -> Floats:
-    """Attention received by each token, [layer, head, token] -> [token]: of a layer, a head, all on average, or weighed by importance."""
-    chosen = values if layer is None else values[layer : layer + 1]
-    chosen = chosen if head is None else chosen[:, head : head + 1]
-    if importance is None:
-        return chosen.mean((0, 1))
-    weights = importance if layer is None else importance[layer : layer + 1]
-    return scaled(chosen, weights if head is None else weights[:, head : head + 1])
-
-
 def _packed_tops(words: npt.NDArray[np.int64], weights: Floats) -> dict[str, Any]:
-    """Words and weights [2, word, rank] as three letters for the word and two for the weight; a missing one has weight 0."""
+    """Words and weights [2, word, rank] as three letters and two; a missing one has weight 0."""
     scale = float(weights.max(initial=0.0)) or 1.0
-    codes, shares = words.reshape(-1), np.rint(np.sqrt(weights.reshape(-1) / scale) * 4095).astype(np.int64)
+    codes, shares = (
+        words.reshape(-1),
+        np.rint(np.sqrt(weights.reshape(-1) / scale) * 4095).astype(np.int64),
+    )
     digits = np.stack([codes >> 12 & 63, codes >> 6 & 63, codes & 63, shares >> 6, shares & 63], -1)
     letters = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
-    return {"ranks": words.shape[-1], "scale": float(f"{scale:.4g}"), "cells": letters[digits].tobytes().decode()}
+    return {
+        "ranks": words.shape[-1],
+        "scale": float(f"{scale:.4g}"),
+        "cells": letters[digits].tobytes().decode(),
+    }
 
 
 def _words_html(content: str, words: _Words, classes: list[str]) -> str:

@@ -11,10 +11,12 @@ from markupsafe import Markup
 
 
 @cache
-def templates() -> jinja2.Environment:
-    """The page templates; everything put into them is escaped."""
+def templates(package: str = "attlas.views") -> jinja2.Environment:
+    """The page templates of a package, and those of views; what is put into them is escaped."""
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("attlas.views"),
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader(package), jinja2.PackageLoader("attlas.views")]
+        ),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -33,6 +35,10 @@ def inline_json(content: object) -> Markup:
 
 
 def framed(page: str, characters: int) -> str:
-    """A page in an isolated frame, so that nothing leaks into a notebook; as high as a text of so many characters needs."""
+    """A page in an isolated frame, as high as a text of so many characters needs."""
     lines = 12 + characters // 60
-    return f'<iframe srcdoc="{escape(page, quote=True)}" style="width:100%;border:0;height:{min(760, 24 * lines)}px" sandbox="allow-scripts"></iframe>'
+    return (
+        f'<iframe srcdoc="{escape(page, quote=True)}" '
+        f'style="width:100%;border:0;height:{min(760, 24 * lines)}px" sandbox="allow-scripts">'
+        "</iframe>"
+    )

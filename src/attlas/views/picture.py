@@ -17,21 +17,32 @@ from attlas.support.files import write_bytes
 from attlas.views.overlay import LEVELS, Overlay
 
 INK, FOR, AGAINST = (43, 95, 168), (0, 133, 98), (205, 84, 0)
-COLUMNS, CHARACTER, LINE = 112, 7.2, 19  # of a tinted text: letters a line, their width and height in pixels
+COLUMNS, CHARACTER, LINE = (
+    112,
+    7.2,
+    19,
+)  # of a tinted text: letters a line, their width and height in pixels
 
 
 def png(shades: npt.NDArray[np.uint8], ink: tuple[int, int, int] = INK) -> bytes:
-    """A picture of one colour whose opacity is the shade (0 clear, 255 full): [row, column] -> PNG."""
+    """A picture of one colour whose opacity is the shade (0 clear, 255 full), [row, column]."""
     height, width = shades.shape
 
     def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        return (
+            struct.pack(">I", len(content))
+            + kind
+            + content
+            + struct.pack(">I", zlib.crc32(kind + content))
+        )
 
     lines = np.concatenate([np.zeros((height, 1), dtype=np.uint8), shades], axis=1).tobytes()
     return b"".join(
         (
             b"\x89PNG\r\n\x1a\n",
-            chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),  # a palette of 256 shades
+            chunk(
+                b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
+            ),  # a palette of 256 shades
             chunk(b"PLTE", bytes(ink) * 256),
             chunk(b"tRNS", bytes(range(256))),
             chunk(b"IDAT", zlib.compress(lines, 9)),
@@ -65,14 +76,20 @@ def text_svg(overlay: Overlay, title: str = "") -> str:
                 if part.isspace():
                     continue
             if tint:
-                shade, colour = abs(tint) / (LEVELS - 1), (FOR if tint > 0 else AGAINST) if overlay.signed else INK
+                shade, colour = (
+                    abs(tint) / (LEVELS - 1),
+                    (FOR if tint > 0 else AGAINST) if overlay.signed else INK,
+                )
                 boxes.append(
-                    f'<rect x="{x * CHARACTER:.1f}" y="{y * LINE}" width="{len(part) * CHARACTER:.1f}" height="{LINE - 2}" fill="rgb{colour}" fill-opacity="{shade:.2f}"/>'
+                    f'<rect x="{x * CHARACTER:.1f}" y="{y * LINE}" '
+                    f'width="{len(part) * CHARACTER:.1f}" height="{LINE - 2}" '
+                    f'fill="rgb{colour}" fill-opacity="{shade:.2f}"/>'
                 )
             if not part.isspace():
                 ink = "#ffffff" if abs(tint or 0) >= 7 else "#1d2129"
                 letters.append(
-                    f'<text x="{x * CHARACTER:.1f}" y="{y * LINE + 13}" fill="{ink}" textLength="{len(part) * CHARACTER:.1f}">{escape(part)}</text>'
+                    f'<text x="{x * CHARACTER:.1f}" y="{y * LINE + 13}" fill="{ink}" '
+                    f'textLength="{len(part) * CHARACTER:.1f}">{escape(part)}</text>'
                 )
             x += len(part)
 
@@ -85,14 +102,17 @@ def text_svg(overlay: Overlay, title: str = "") -> str:
     head = f'<text x="0" y="13" fill="#6a7180">{escape(title[:COLUMNS])}</text>' if title else ""
     width, height = COLUMNS * CHARACTER + 16, (y + 1) * LINE + 12
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" viewBox="-8 -4 {width:.0f} {height}">'
-        f'<rect x="-8" y="-4" width="100%" height="100%" fill="#ffffff"/><g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="12" xml:space="preserve">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
+        f'viewBox="-8 -4 {width:.0f} {height}">'
+        '<rect x="-8" y="-4" width="100%" height="100%" fill="#ffffff"/><g '
+        'font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="12" '
+        'xml:space="preserve">'
         f"{head}{''.join(boxes)}{''.join(letters)}</g></svg>"
     )
 
 
 def _pieces(text: str) -> list[str]:
-    """A stretch of text as line breaks and runs that are not broken; what XML cannot hold is left out."""
+    """A stretch of text as line breaks and runs that are not broken; no control characters."""
     clean = "".join(letter if letter >= " " or letter == "\n" else " " for letter in text)
     out: list[str] = []
     for number, line in enumerate(clean.split("\n")):
@@ -103,7 +123,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def write_picture(svg: str, path: Path, kind: str) -> list[Path]:
-    """Write a picture as svg, png or pdf; the formats of charts that are no picture (html, json) are left out."""
+    """Write a picture as svg, png or pdf; other formats of charts (html, json) are left out."""
     path = path.with_name(f"{path.name}.{kind}")
     if kind == "svg":
         write_bytes(path, svg.encode())
@@ -121,4 +141,6 @@ def _pdf(svg: str) -> bytes:
     try:
         return vl_convert.svg_to_pdf(svg)
     except RuntimeError:
-        return vl_convert.svg_to_pdf("".join(letter if ord(letter) < 0x250 else "□" for letter in svg))
+        return vl_convert.svg_to_pdf(
+            "".join(letter if ord(letter) < 0x250 else "□" for letter in svg)
+        )

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import altair as alt
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from markupsafe import Markup
 from torch import Tensor
 
 from attlas.core.attention import Attention, words_from_tokens
 from attlas.core.batch import Batch
+from attlas.core.importance import received_by
 from attlas.core.text import Text
-from attlas.explain.importance import importance_grid
-from attlas.measures.heatmap import cell_names
-from attlas.models import Model, load
-from attlas.support.errors import AttlasError, CorpusError, ModelError
-from attlas.support.files import write_bytes
-from attlas.views import charts
-from attlas.views.overlay import Overlay, overlay, received_by
-from attlas.views.page import framed, inline_json, templates
-from attlas.views.picture import text_svg, write_picture
+from attlas.models.model import Model
+from attlas.support.errors import CorpusError, ModelError
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from attlas.views.overlay import Overlay
+    from attlas.views.text_page import TextNumbers
 
 MOST_BYTES = 2**30  # of all weights, to be kept
-PAGE_BYTES = 8 * 2**20
 GRID = 64  # bins of the pictures of heads
 RANKS = 6  # words listed with each word
 
@@ -96,95 +92,82 @@ class TextAttention:
 
     def to_dict(self) -> dict[str, Any]:
         """Tokens, words and attention received (mean over heads) by layer, for JSON."""
+        from attlas.views.text_page import rounded
+
         received = self.by_head.mean(1)
         words, weights = self.tops
         scaled = (
             {}
             if self.importance is None
-            else {"scaled": _rounded(received_by(self.by_head.numpy(), importance=self.importance))}
+            else {"scaled": rounded(received_by(self.by_head.numpy(), importance=self.importance))}
         )
         return {
             "model": self.model, "text": self.text, "tokens": list(self.tokens), "words": list(self.words), "word_of": self.batch.words[0].of.tolist(),
             "n_layers": self.n_layers, "n_heads": self.n_heads, "cut": self.batch.cut[0],
-            "received": {"all": _rounded(received.mean(0)), **scaled, **{f"L{layer}": _rounded(values) for layer, values in enumerate(received)}},
-            "uniform": _rounded(self.uniform.mean(0)),
+            "received": {"all": rounded(received.mean(0)), **scaled, **{f"L{layer}": rounded(values) for layer, values in enumerate(received)}},
+            "uniform": rounded(self.uniform.mean(0)),
             **{name: [[[int(word), round(float(weight), 5)] for word, weight in zip(*row, strict=True) if weight > 0] for row in zip(words[side], weights[side], strict=True)]
                for side, name in enumerate(("attends_to", "attended_by"))},
         }  # fmt: skip
 
+    @property
+    def numbers(self) -> TextNumbers:
+        """All that is drawn of it, as arrays."""
+        from attlas.views.text_page import TextNumbers
+
+        words = self.batch.words[0]
+        return TextNumbers(
+            self.model, self.text, self.tokens, self.words, words.of, self.special, self.batch.offsets[0], self.batch.cut[0],
+            self.by_head.numpy(), self.uniform.numpy(), self.tops, self.importance,
+            None if self.square is None else self.square.float().numpy(),
+        )  # fmt: skip
+
     def _repr_html_(self) -> str:
         """An isolated frame, so that nothing leaks into a notebook."""
-        return framed(self.page(), len(self.text))
+        from attlas.views.text_page import text_frame
+
+        return text_frame(self.numbers)
 
     def overlay(self, layer: int | None = None, head: int | None = None) -> Overlay:
         """The text with its words tinted by what they receive, for every layer and head; or in one layer or head alone."""
-        marks, spans = self.special, self.batch.offsets[0]
-        tokens = pd.DataFrame(
-            {
-                "start": np.where(marks, -1, spans[:, 0]),
-                "stop": np.where(marks, -1, spans[:, 1]),
-                "string": list(self.tokens),
-            }
-        )
-        values, even, of = self.by_head.numpy(), self.uniform.numpy(), self.batch.words[0].of
-        if layer is not None or head is not None:
-            chosen = received_by(values, layer, head, self.importance)[None, None]
-            return overlay(self.text, tokens, chosen, even if layer is None else even[layer : layer + 1], of=of)
-        return overlay(self.text, tokens, values, even, self.importance, self.tops, of)
+        from attlas.views.text_page import text_overlay
+
+        return text_overlay(self.numbers, layer, head)
 
     def page(self) -> str:
         """A page that needs nothing else: choose layer and head, click tokens (words of a long text) to see where they look."""
-        common = {"model": self.model, "n_layers": self.n_layers, "n_heads": self.n_heads, "cut": self.batch.cut[0]}
-        if self.square is None or self.importance is not None or 2 * self.square.numel() > PAGE_BYTES:
-            shown = self.overlay()
-            page = templates().get_template("long.html")
-            return page.render(words=Markup(shown.html), data=inline_json(shown.data), **common)
-        weights = self.square.float().numpy()  # layer head query key
-        scale = float(weights.max()) or 1.0
-        data = {
-            "tokens": list(self.tokens), "special": self.special.tolist(), "spans": self.batch.offsets[0].tolist(), "text": self.text,
-            "shape": list(weights.shape), "scale": scale, "weights": base64.b64encode(np.round(weights / scale * 65535).astype("<u2").tobytes()).decode(),
-            "uniform": _rounded(self.uniform.mean(0)),
-        }  # fmt: skip
-        return templates().get_template("look.html").render(data=inline_json(data), **common)
+        from attlas.views.text_page import text_page
+
+        return text_page(self.numbers)
 
     def pictures(self) -> alt.LayerChart | alt.FacetChart:
         """Every head's attention over the whole text as a small picture, layers down and heads across."""
-        layers, heads, size = self.grids.shape[:3]
-        layer, head, row = np.indices((layers, heads, size)).reshape(3, -1)
-        names = list(cell_names(size))
-        cells = pd.DataFrame(self.grids.reshape(-1, size).numpy(), columns=names)
-        frame = pd.concat([pd.DataFrame({"layer": layer, "head": head, "row": row}), cells], axis=1)
-        every = frame[["layer", "head"]].drop_duplicates()
-        weighed = None if self.importance is None else every.assign(importance=self.importance.reshape(-1))
-        even = pd.DataFrame(self.even_grids.reshape(-1, size).numpy(), columns=names)
-        return charts.head_pictures(frame, even, weighed)
+        from attlas.views.charts import head_tiles
+
+        layer, head = np.indices((self.n_layers, self.n_heads)).reshape(2, -1)
+        size = self.grids.shape[-1]
+        importance = None if self.importance is None else self.importance.reshape(-1)
+        tiles = self.grids.reshape(-1, size, size).numpy()
+        return head_tiles(pd.DataFrame({"layer": layer, "head": head}), tiles, self.even_grids.numpy(), importance)
 
     def write(self, path: str | Path, layer: int | None = None, head: int | None = None) -> Path:
         """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text, in one layer or head if given."""
-        path = Path(path).expanduser()
-        if path.is_dir():
-            raise AttlasError(f"{path} is a folder; give a file for the page, such as look.html")
-        if path.suffix.removeprefix(".") in ("svg", "png", "pdf"):
-            where = "" if layer is None else f", layer {layer}"
-            title = f"{self.model}{where}{'' if head is None else f', head {head}'}"
-            return write_picture(text_svg(self.overlay(layer, head), title), path.with_suffix(""), path.suffix[1:])[0]
-        write_bytes(path, self.page().encode("utf-8", "replace"))
-        return path
+        from attlas.views.text_page import write_text
+
+        return write_text(self.numbers, path, layer, head)
 
 
-def attention(model: Any, text: str | Text, importance: Any = None) -> TextAttention:
-    """The attention of one text in all layers; `model` is anything `attlas.load` takes.
+def attention(model: Model, text: str | Text, importance: npt.NDArray[np.float64] | None = None) -> TextAttention:
+    """The attention of one text in all layers.
 
     All weights are kept if they take at most a gigabyte; of longer texts what each token receives, the pattern of each head and the words that go
-    with each word. `importance` is a study with that measure, its folder, or a table [layer, head]: it adds a view with heads weighed by it.
+    with each word. `importance` [layer, head] adds a view with heads weighted by it.
     """
-    model = load(model)
     text = Text("text", text) if isinstance(text, str) else text
     if (defect := text.defect()) is not None:
         raise CorpusError(f"this cannot be looked at: {defect}")
     encoded = model.encode([(0, text)])
-    weighed = _importance(importance, model)
+    _check_importance(importance, model)
     small = _bytes(model.n_layers, model.n_heads, len(encoded[0])) <= MOST_BYTES
     batch = next(iter(model.batches(encoded)))
     layers: list[Tensor] = []
@@ -210,7 +193,7 @@ def attention(model: Any, text: str | Text, importance: Any = None) -> TextAtten
         raise ModelError(f"{model.name} showed no attention")
     return TextAttention(
         batch, model.name, torch.stack(received), torch.stack(uniform), _tops(total, model.n_layers), torch.stack(grids), torch.stack(even_grids),
-        torch.stack(layers) if small else None, weighed,
+        torch.stack(layers) if small else None, importance,
     )  # fmt: skip
 
 
@@ -223,21 +206,13 @@ def _tops(total: Attention, layers: int) -> tuple[npt.NDArray[np.int64], npt.NDA
     return np.where(places < 0, 0, places), np.where(places < 0, 0, weights).astype(np.float32)
 
 
-def _importance(given: Any, model: Model) -> npt.NDArray[np.float64] | None:
-    """Importance [layer, head] from a study, its folder or an array."""
-    found = importance_grid(given)
-    if found is None:
-        return None
-    if found.shape != (model.n_layers, model.n_heads):
+def _check_importance(given: npt.NDArray[np.float64] | None, model: Model) -> None:
+    """Refuse importance of a model of another shape."""
+    if given is not None and given.shape != (model.n_layers, model.n_heads):
         raise ModelError(
-            f"importance is of {found.shape[0]} layers x {found.shape[-1]} heads, the model has {model.n_layers} x {model.n_heads}"
+            f"importance is of {given.shape[0]} layers x {given.shape[-1]} heads, the model has {model.n_layers} x {model.n_heads}"
         )
-    return found
 
 
 def _bytes(layers: int, heads: int, tokens: int) -> int:
     return 4 * layers * heads * tokens**2
-
-
-def _rounded(values: Any) -> list[float]:
-    return [round(float(value), 5) for value in values]

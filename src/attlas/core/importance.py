@@ -1,0 +1,47 @@
+"""Numbers of heads joined to one, each head weighing the same or as much as it is important."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from attlas.support.errors import MeasureError
+
+Floats = npt.NDArray[np.float64]
+
+
+def scaled(values: npt.NDArray[Any], importance: npt.NDArray[Any]) -> Floats:
+    """The mean of [layer, head, ...] over layers and heads, weighted by importance ([layer, head], 0 or more).
+
+    >>> scaled(np.array([[[1.0, 3.0], [5.0, 5.0]]]), np.array([[1.0, 0.0]]))
+    array([1., 3.])
+    """
+    weights = np.asarray(importance, dtype=np.float64)
+    if not weights.sum() > 0:
+        raise MeasureError("no head has an importance above 0; there is nothing to scale by")
+    found: Floats = np.tensordot(weights / weights.sum(), np.asarray(values, dtype=np.float64), axes=2)
+    return found
+
+
+def importance_of(table: pd.DataFrame, column: str = "importance") -> Floats:
+    """A column of the table `importance` as [layer, head]."""
+    grid: Floats = table.pivot(index="layer", columns="head", values=column).to_numpy(dtype=np.float64)
+    return grid
+
+
+def received_by(
+    values: npt.NDArray[Any],
+    layer: int | None = None,
+    head: int | None = None,
+    importance: npt.NDArray[Any] | None = None,
+) -> npt.NDArray[Any]:
+    """Attention received by each token, [layer, head, token] -> [token]: of a layer, of a head, of all on average, or weighted by importance."""
+    chosen = values if layer is None else values[layer : layer + 1]
+    chosen = chosen if head is None else chosen[:, head : head + 1]
+    if importance is None:
+        return chosen.mean((0, 1))
+    weights = importance if layer is None else importance[layer : layer + 1]
+    return scaled(chosen, weights if head is None else weights[:, head : head + 1])

@@ -1,0 +1,62 @@
+"""One explanation to look at: a page, a frame in a notebook, a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from attlas.explain.section.texts import explained_line, is_signed
+from attlas.support.files import write_bytes
+from attlas.views.overlay import Overlay, score_overlay
+from attlas.views.page import framed, inline_json, templates
+from attlas.views.picture import text_svg, write_picture
+from attlas.views.text_page import PICTURES
+
+if TYPE_CHECKING:
+    from attlas.explain.explanation import Explanation
+
+
+def explanation_overlay(explanation: Explanation) -> Overlay:
+    """One text tinted by the scores of its words; its parts too, where they were asked for."""
+    scores = {explanation.method: explanation.scores, **explanation.parts}
+    signed = dict.fromkeys(scores, is_signed(explanation.method))
+    frame, content = explanation.to_frame(), explanation.text.text
+    return score_overlay(content, frame, scores, signed, explanation.word_of)
+
+
+def explanation_header(explanation: Explanation) -> str:
+    """What was explained of one text and how well."""
+    names = ("predicted", "probability", "target", "value", "total", "gap", "converged")
+    row = {name: getattr(explanation, name) for name in (*names, "evaluations")}
+    label, baseline = explanation.text.label, explanation.baseline_value
+    return explained_line({**row, "label": label, "baseline": baseline}, explanation.of)
+
+
+def explanation_page(explanation: Explanation) -> str:
+    """A page that needs nothing else."""
+    drawn = explanation_overlay(explanation)
+    page = templates(__package__ or "").get_template("explained.html")
+    return page.render(
+        words=Markup(drawn.html),
+        data=inline_json(drawn.data),
+        title=explanation_header(explanation),
+        model=explanation.model,
+        method=explanation.method.replace("_", " "),
+    )
+
+
+def explanation_html(explanation: Explanation) -> str:
+    """An explanation in a notebook, in a frame of its own."""
+    return framed(explanation_page(explanation), len(explanation.text.text))
+
+
+def write_explanation(explanation: Explanation, path: str | Path) -> Path:
+    """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text."""
+    path = Path(path).expanduser()
+    if path.suffix.removeprefix(".") in PICTURES:
+        svg = text_svg(explanation_overlay(explanation), explanation_header(explanation))
+        return write_picture(svg, path.with_suffix(""), path.suffix[1:])[0]
+    write_bytes(path, explanation_page(explanation).encode("utf-8", "replace"))
+    return path

@@ -1,0 +1,53 @@
+"""Explained texts as they are shown: a line about each, words tinted for and against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attlas.explain.kinds import METHODS
+from attlas.views.numbers import number
+from attlas.views.overlay import Overlay, score_overlay
+from attlas.views.section import Tables
+
+NOT_METHODS = ("text", "token", "start", "stop", "string")
+
+
+def is_signed(method: str) -> bool:
+    """Whether the scores of a method are for and against; those of an unknown method may be."""
+    return METHODS[method].signed if method in METHODS else True
+
+
+def methods_of(tokens: pd.DataFrame) -> list[str]:
+    """The methods that a table of attributions has scores of."""
+    return [str(name) for name in tokens.columns if name not in NOT_METHODS]
+
+
+def explained_line(row: Mapping[Any, Any], of: str = "probability") -> str:
+    """What was explained of a text and how well, in one line."""
+    label = "" if pd.isna(row["label"]) else f"label {row['label']} · "
+    target = "" if row["target"] == row["predicted"] else f"explained {row['target']} · "
+    late = "" if row["converged"] else ", not converged"
+    missed = "" if pd.isna(row["gap"]) else f", gap {row['gap']:.2%}{late}"
+    came = "" if pd.isna(row["baseline"]) else f" from {number(row['baseline'])} at the baseline"
+    return (
+        f"{label}predicted {row['predicted']} ({number(row['probability'])}) · {target}{of} "
+        f"{number(row['value'])}{came}, total {number(row['total'])}{missed} · "
+        f"{int(row['evaluations'])} evaluations"
+    )
+
+
+def study_overlay(study: Tables, row: Mapping[str, Any]) -> tuple[str, Overlay]:
+    """A text of a study with explanations, tinted by each of its methods, and its line."""
+    tokens = study.table("attributions", text=row["text"])
+    methods = methods_of(tokens)
+    scores = {
+        method: np.nan_to_num(tokens[method].to_numpy(dtype=np.float64)) for method in methods
+    }
+    about = study.table("explanations", text=row["text"]).set_index("method").loc[methods[0]]
+    line = f"{row['text']} · {explained_line(about, str(about.get('of', 'probability')))}"
+    signed = {method: is_signed(method) for method in methods}
+    return line, score_overlay(row["content"], tokens, scores, signed)

@@ -1,0 +1,320 @@
+"""Charts of what heads do: by layer, by distance, as small pictures, as a map of heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from attlas.views import charts
+from attlas.views.numbers import number
+
+NAMES = {
+    "cls": "[CLS]",
+    "sep": "[SEP]",
+    "punctuation": ". or ,",
+    "sep_from_sep": "[SEP] → [SEP]",
+    "sep_from_rest": "others → [SEP]",
+    "self": "itself",
+    "previous": "previous token",
+    "next": "next token",
+    "other": "other tokens",
+    "entropy": "all tokens",
+    "cls_entropy": "from [CLS]",
+}
+SURFACE = (
+    ("cls", "sep", "punctuation"),
+    ("sep_from_sep", "sep_from_rest"),
+    ("self", "previous", "next"),
+)
+FEW = 3  # heads that do the same and are named on the map
+UNKNOWN = ("other", "not known")
+
+
+def by_layer(
+    frame: pd.DataFrame, panels: Sequence[Sequence[str]], title: str, control: str = "_uniform"
+) -> alt.HConcatChart:
+    """A dot for each head and a line for the mean of each layer; dashed is uniform attention."""
+    shown = [_known(frame, columns) for columns in panels]
+    drawn = [_layer_panel(frame, columns, title, control) for columns in shown if columns]
+    return alt.hconcat(*drawn, spacing=26).resolve_scale(color="independent", y="independent")
+
+
+def _known(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    return [column for column in columns if column in frame and frame[column].notna().any()]
+
+
+def _layer_panel(
+    frame: pd.DataFrame, columns: Sequence[str], title: str, control: str
+) -> alt.LayerChart | alt.FacetChart:
+    parts = [
+        pd.DataFrame(
+            {
+                "layer": frame["layer"],
+                "head": frame["head"],
+                "what": NAMES.get(column, column),
+                "value": frame[column],
+                "uniform": frame.get(f"{column}{control}"),
+            }
+        )
+        for column in columns
+    ]
+    rows = pd.concat(parts, ignore_index=True)
+    keys = ["what", "layer"]
+    mean = rows.groupby(keys, as_index=False, sort=False)[["value", "uniform"]].mean()
+    names = [NAMES.get(column, column) for column in columns]
+    colour = alt.Color(
+        "what:N",
+        title=None,
+        scale=alt.Scale(domain=names, range=charts.COLOURS[: len(names)]),
+        legend=alt.Legend(orient="top", columns=3),
+    )
+    x = alt.X("layer:O", axis=alt.Axis(labelAngle=0), title="layer")
+    numbers = [alt.Tooltip(f"{name}:Q", format=".4g") for name in ("value", "uniform")]
+    dots = alt.Chart(rows).mark_circle(size=16, opacity=0.45)
+    dots = dots.encode(
+        x=x,
+        y=alt.Y("value:Q", title=title),
+        color=colour,
+        tooltip=["layer", "head", "what", *numbers],
+    )
+    base = alt.Chart(mean).encode(x=x, color=colour)
+    lines = base.mark_line(strokeWidth=2.2).encode(y=alt.Y("value:Q", title=title))
+    even = base.mark_line(strokeDash=[4, 4], strokeWidth=1.2, opacity=0.8)
+    even = even.encode(y=alt.Y("uniform:Q", title=title))
+    return alt.layer(even, dots, lines).properties(width=270, height=190)
+
+
+def surface_by_layer(frame: pd.DataFrame) -> alt.HConcatChart:
+    """Figure 2 of Clark et al. 2019: where the heads of each layer look."""
+    return by_layer(frame, SURFACE, "mean share of a row")
+
+
+def entropy_by_layer(frame: pd.DataFrame) -> alt.HConcatChart:
+    """Figure 4 of Clark et al. 2019: how broad the heads of each layer are."""
+    return by_layer(frame, (("entropy",), ("cls_entropy",)), "entropy in nats")
+
+
+def gradient_by_layer(frame: pd.DataFrame) -> alt.HConcatChart:
+    """Figure 3 of Clark et al. 2019: how much the loss depends on attention to sorts of tokens."""
+    columns = ("sep", "cls", "punctuation", "other")
+    return by_layer(frame, (columns,), "mean |d loss / d weight|", "_all")
+
+
+def offset_profiles(frame: pd.DataFrame, columns: int = 3) -> alt.ConcatChart:
+    """For each layer a strip of heads by offset: the share of a row's attention at each one."""
+    offsets = [
+        name
+        for name in frame.columns
+        if name in ("before", "after")
+        or (str(name).startswith("offset_") and not str(name).endswith("_uniform"))
+    ]
+    far = {"before": "further left", "after": "further right"}
+    labels = {name: far.get(name, name.removeprefix("offset_")) for name in offsets}
+    data = charts.by_column(frame, offsets).assign(offset=lambda rows: rows["column"].map(labels))
+    layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
+    strips = [
+        _strip(data[data["layer"] == layer], list(labels.values()), float(data["value"].max()))
+        .properties(width=13 * len(offsets), height=(15 if heads <= 16 else 8) * heads)
+        .properties(title=f"layer {layer}")
+        for layer in range(layers)
+    ]
+    return alt.concat(*strips, columns=columns, spacing=18).resolve_scale(color="shared")
+
+
+def _strip(data: pd.DataFrame, labels: list[str], top: float) -> alt.Chart:
+    axis = alt.Axis(labelAngle=-90, labelOverlap=False, labelFontSize=9)
+    scale = alt.Scale(domain=[0, top], interpolate="rgb")
+    return (
+        alt.Chart(data)
+        .mark_rect()
+        .encode(
+            x=alt.X("offset:O", sort=labels, title=None, axis=axis),
+            y=alt.Y("head:O", title=None),
+            color=alt.Color("value:Q", title="share", scale=scale),
+            tooltip=[
+                alt.Tooltip("name:N", title="head"),
+                alt.Tooltip("offset:N"),
+                alt.Tooltip("value:Q", format=".3f"),
+                alt.Tooltip("uniform:Q", format=".3f", title="uniform would be"),
+            ],
+        )
+    )
+
+
+def spread_by_layer(frame: pd.DataFrame) -> alt.Chart:
+    """Share of rows by entropy over its largest possible value (1 is uniform), by layer."""
+    data = frame.groupby(["layer", "from", "to"], as_index=False)["rows"].sum()
+    whole = data.groupby("layer")["rows"].transform("sum").clip(lower=1)
+    data["share"] = (data["rows"] / whole).round(4)
+    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2f")
+    title = "entropy of a row / largest possible"
+    scale = alt.Scale(interpolate="rgb")
+    return (
+        alt.Chart(data)
+        .mark_rect()
+        .encode(
+            x=alt.X("from:Q", bin="binned", title=title, axis=axis),
+            x2="to:Q",
+            y=alt.Y("layer:O", title="layer"),
+            color=alt.Color("share:Q", title="share of rows", scale=scale),
+            tooltip=[
+                alt.Tooltip("layer:O"),
+                alt.Tooltip("from:Q", format=".2f"),
+                alt.Tooltip("to:Q", format=".2f"),
+                alt.Tooltip("rows:Q", format=","),
+                alt.Tooltip("share:Q", format=".3f"),
+            ],
+        )
+        .properties(width=460, height=max(60, 22 * int(frame["layer"].nunique())))
+    )
+
+
+def head_pictures(
+    frame: pd.DataFrame,
+    uniform: pd.DataFrame | None = None,
+    importance: pd.DataFrame | None = None,
+) -> alt.LayerChart | alt.FacetChart:
+    """The patterns of all heads from tables such as `heatmap` and `heatmap_uniform`.
+
+    With the table `importance` a head's weights are multiplied by its importance first.
+    """
+    heads = frame[["layer", "head"]].drop_duplicates().reset_index(drop=True)
+    scales = None
+    if importance is not None:
+        joined = heads.merge(importance, on=["layer", "head"], how="left")
+        scales = joined["importance"].to_numpy(dtype=np.float64)
+    even = None if uniform is None else _tiles(uniform)
+    return charts.head_tiles(heads, _tiles(frame), even, scales)
+
+
+def _tiles(frame: pd.DataFrame) -> npt.NDArray[np.float32]:
+    """The grids of a `heatmap` table: [head of a layer, bin, bin]."""
+    cells = [name for name in frame.columns if str(name)[:1] == "c" and str(name)[1:].isdecimal()]
+    return frame[cells].to_numpy(dtype=np.float32).reshape(-1, len(cells), len(cells))
+
+
+def map_of_heads(frame: pd.DataFrame) -> alt.HConcatChart:
+    """Figure 6 of Clark et al. 2019: heads that attend alike are near one another."""
+    data = frame.assign(
+        name="L" + frame["layer"].astype(str) + ".H" + frame["head"].astype(str),
+        behaviour=frame["behaviour"].replace("", "not known"),
+    ).round(4)
+    often = data["behaviour"].value_counts()
+    data["label"] = data["name"].where(data["behaviour"].map(often) <= FEW, "")
+    base = _on_the_map(data)
+    kinds = sorted(set(data["behaviour"]), key=lambda name: (name in UNKNOWN, name))
+    colours = charts.COLOURS
+    greyed = [
+        charts.GREY if name in UNKNOWN else colours[place % len(colours)]
+        for place, name in enumerate(kinds)
+    ]
+    dots = base.mark_point(filled=True, size=75, opacity=0.85)
+
+    def coloured(column: str, title: str, scale: alt.Scale) -> alt.Chart:
+        return dots.encode(color=alt.Color(column, title=title, scale=scale))
+
+    known = alt.Scale(domain=kinds, range=greyed)
+    named = base.mark_text(dy=-9, fontSize=8.5, color=charts.GREY).encode(text="label:N")
+    panels: dict[str, Any] = {
+        "by what they do": alt.layer(coloured("behaviour:N", "what it does", known), named),
+        "by layer": coloured("layer:O", "layer", alt.Scale(scheme="viridis")),
+        "by cluster": coloured("cluster:N", "cluster", alt.Scale(range=colours)),
+    }
+    drawn = [
+        panel.properties(width=330, height=330, title=title) for title, panel in panels.items()
+    ]
+    return alt.hconcat(*drawn, spacing=18).resolve_scale(color="independent")
+
+
+def _on_the_map(data: pd.DataFrame) -> alt.Chart:
+    """A chart of the heads at their places, as wide as it is high."""
+    low, high = data[["x", "y"]].min(), data[["x", "y"]].max()
+    middle = (high + low) / 2
+    half = float((high - low).max()) * 0.55 or 1.0
+
+    def around(name: str) -> alt.Scale:
+        return alt.Scale(domain=[middle[name] - half, middle[name] + half])
+
+    uniform = "divergence from even attention"
+    return alt.Chart(data).encode(
+        x=alt.X("x:Q", axis=None, scale=around("x")),
+        y=alt.Y("y:Q", axis=None, scale=around("y")),
+        tooltip=[
+            alt.Tooltip("name:N"),
+            alt.Tooltip("behaviour:N"),
+            alt.Tooltip("cluster:O"),
+            *([alt.Tooltip("nearest:N")] if "nearest" in data else []),
+            alt.Tooltip("mean_uniform:Q", format=".3f", title=uniform),
+        ],
+    )
+
+
+def named_by(relations: Iterable[str]) -> str:
+    """What a head is called that finds these: the first of them, and whether there are more.
+
+    >>> named_by(["det", "case", "nsubj", "cop"])
+    'det, case, nsubj, ...'
+    """
+    names = list(dict.fromkeys(relations))
+    return ", ".join([*names[:FEW], *(["..."] if len(names) > FEW else [])])
+
+
+def with_relations(places: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    """The map with heads named by the relations they find, from the table `syntax`.
+
+    A head is named where its interval excludes the best fixed offset.
+    """
+    above = found[(found["relation"] != "all") & (found["difference_low"] > 0)]
+    above = above.sort_values("difference", ascending=False, kind="stable")
+    names = above.groupby(["layer", "head"])["relation"].agg(named_by)
+    keys = pd.MultiIndex.from_frame(places[["layer", "head"]])
+    named = names.reindex(keys).to_numpy()
+    return places.assign(behaviour=places["behaviour"].where(pd.isna(named), named))
+
+
+def with_neighbours(places: pd.DataFrame, near: pd.DataFrame) -> pd.DataFrame:
+    """The map with the nearest heads of each; a model of one head has none."""
+    if near.empty:
+        return places
+    other = "L" + near["other_layer"].astype(str) + ".H" + near["other_head"].astype(str)
+    names = other + " " + near["mean"].map(number)
+    nearest = near.assign(nearest=names).groupby(["layer", "head"])["nearest"].agg(", ".join)
+    return places.join(nearest, on=["layer", "head"])
+
+
+def distance_matrix(distances: pd.DataFrame, places: pd.DataFrame) -> alt.Chart:
+    """All divergences between heads, heads in the order of the hierarchical clusters."""
+    order = places.set_index(["layer", "head"])["order"]
+    ends = (["layer", "head"], ["other_layer", "other_head"])
+    one, other = (pd.MultiIndex.from_frame(distances[columns]) for columns in ends)
+
+    def names(layer: str, head: str) -> pd.Series[str]:
+        return "L" + distances[layer].astype(str) + ".H" + distances[head].astype(str)
+
+    data = pd.DataFrame(
+        {
+            "row": order.loc[one].to_numpy(),
+            "column": order.loc[other].to_numpy(),
+            "mean": distances["mean"].round(3),
+            "one": names("layer", "head"),
+            "other": names("other_layer", "other_head"),
+        }
+    )
+    cell = max(2, min(7, 520 // max(1, len(places))))
+    scale = alt.Scale(interpolate="rgb", reverse=True)
+    return (
+        alt.Chart(data)
+        .mark_rect()
+        .encode(
+            x=alt.X("column:O", axis=None),
+            y=alt.Y("row:O", axis=None),
+            color=alt.Color("mean:Q", title="divergence", scale=scale),
+            tooltip=["one", "other", "mean"],
+        )
+        .properties(width=cell * len(places), height=cell * len(places))
+    )

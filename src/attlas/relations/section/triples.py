@@ -1,0 +1,120 @@
+"""Texts with their triples in a page: phrases marked, attention as lines, the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from attlas.relations.section.graph import graph_svg
+from attlas.relations.section.picture import text_picture
+from attlas.relations.section.texts import MEAN, STATUS, STRONGEST, TripleText, texts_of
+from attlas.support.files import write_bytes
+from attlas.views.numbers import number
+from attlas.views.page import inline_json, templates
+from attlas.views.parts import Drawing
+
+__all__ = [
+    "TRIPLES",
+    "TripleTexts",
+    "text_html",
+    "text_page",
+    "texts_of",
+    "triples_html",
+    "write_page",
+]
+PACKAGE = __name__.rpartition(".")[0]
+BEGIN = 110  # characters of a text that its line shows
+TRIPLES = Drawing("triples", "chooseTriples", "triples.js", PACKAGE, style="triples.css")
+
+
+def text_html(one: TripleText) -> str:
+    """A text with the phrases of its first triple marked, its triples to choose from, their graph.
+
+    Lines are drawn by triples.js.
+    """
+    parts = []
+    for (start, stop), roles in one.pieces:
+        string = escape(one.string[start:stop])
+        first = next((role for place, role in roles if place == 0), "")
+        parts.append(f'<mark class="{first}">{string}</mark>' if roles else string)
+    told = "<th></th>" if one.judged else ""
+    rows = "".join(_row_html(one, place) for place in range(len(one.triples)))
+    head = f"<tr><th>triple</th><th>relation</th><th>probability</th>{told}</tr>"
+    table = f'<table class="lists">{head}{rows}</table>'
+    if not rows:
+        table = "<p>No triple is likely enough.</p>"
+    drawn = graph_svg(one) if one.triples else ""
+    return (
+        f'<div class="phrases"><p dir="auto">{"".join(parts)}</p></div><p class="says id"></p>'
+        f'<div class="beside"><div>{table}</div><div class="graph">{drawn}</div></div>'
+    )
+
+
+def _row_html(one: TripleText, place: int) -> str:
+    triple = one.triples[place]
+    parts = " ".join(
+        f'<b class="{role}" dir="auto">{escape(one.phrase(triple.spans[role]))}</b>'
+        for role in ("h", "r", "t")
+        if role in triple.spans
+    )
+    status = f'<td class="{triple.status}">{STATUS[triple.status]}</td>' if one.judged else ""
+    pressed = "true" if place == 0 else "false"
+    return (
+        f'<tr><td><button type="button" data-triple="{place}" aria-pressed="{pressed}">{parts}'
+        f'</button></td><td dir="auto">{escape(triple.relation)}</td>'
+        f"<td>{number(triple.probability)}</td>{status}</tr>"
+    )
+
+
+def triples_html(texts: Sequence[TripleText], first: int = 1) -> str:
+    """Texts with their triples, the first ones open; triples.js draws the lines."""
+    shown = [
+        {
+            "title": one.title,
+            "begins": one.string[:BEGIN] + ("..." if len(one.string) > BEGIN else ""),
+            "summary": one.summary,
+            "html": Markup(text_html(one)),
+            "open": place < first,
+        }
+        for place, one in enumerate(texts)
+    ]
+    page = templates(PACKAGE).get_template("triples_part.html")
+    judged = any(one.judged for one in texts)
+    return page.render(texts=shown, judged=judged, strongest=STRONGEST, mean=MEAN)
+
+
+@dataclass(frozen=True, eq=False)
+class TripleTexts:
+    """Texts with their triples, as a part of a figure."""
+
+    texts: tuple[TripleText, ...]
+    drawing: Drawing = TRIPLES
+
+    @property
+    def data(self) -> Any:
+        return [one.data for one in self.texts]
+
+    def html(self, number: int) -> str:
+        return f'<div data-triples="{number}">\n{triples_html(self.texts)}\n</div>'
+
+    def pictures(self) -> list[str]:
+        return [text_picture(one) for one in self.texts]
+
+
+def text_page(one: TripleText, model: str) -> str:
+    """A page that needs nothing else."""
+    page = templates(PACKAGE).get_template("triples.html")
+    content = Markup(triples_html([one]))
+    return page.render(content=content, data=inline_json([one.data]), model=model)
+
+
+def write_page(one: TripleText, model: str, path: str | Path) -> Path:
+    """Write the page of one text."""
+    path = Path(path).expanduser()
+    write_bytes(path, text_page(one, model).encode("utf-8", "replace"))
+    return path

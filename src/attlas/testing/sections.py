@@ -1,0 +1,270 @@
+"""The laws that every section of a report keeps, each a check with a name of its own."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+
+from attlas.studies.opened import Study
+from attlas.views.charts import CONTROLS
+from attlas.views.report import render
+from attlas.views.section import Section
+from attlas.views.terminal import print_tables
+
+HEAVY = ("torch", "transformers", "scipy", "sklearn", "numba")  # not imported to draw
+HOSTILE = "<attlas-hostile onload='x'>&amp;\"'</script></p>{{ 7 }}\u2028\u202e if"
+CODES = ("", "all", "(any)")  # values that sections know by name
+FREE = (  # columns of words that come from a user's texts and labels
+    "text", "content", "string", "token", "label", "predicted", "target", "left", "right", "relation",
+    "name", "left_name", "right_name",
+)  # fmt: skip
+Change = Callable[[str, pd.DataFrame], pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Tables in memory, as sections take them; `manifests` has that of each table."""
+
+    frames: Mapping[str, pd.DataFrame]
+    manifest: Mapping[str, Any]
+    manifests: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, study: Study) -> Frames:
+        """All tables of a study, and of those next to it."""
+        frames = {name: study.table(name) for name in study.tables}
+        return cls(frames, study.manifest, {name: study.holding(name).manifest for name in frames})
+
+    def changed(self, change: Change) -> Frames:
+        """The same with every table changed."""
+        return replace(self, frames={name: change(name, frame) for name, frame in self.frames.items()})
+
+    @property
+    def n_layers(self) -> int:
+        return int(self.manifest["model"]["n_layers"])
+
+    @property
+    def n_heads(self) -> int:
+        return int(self.manifest["model"]["n_heads"])
+
+    def has(self, name: str) -> bool:
+        return name in self.frames
+
+    def holding(self, name: str) -> Frames:
+        return replace(self, manifest=self.manifests[name])
+
+    def table(self, name: str, columns: list[str] | None = None, text: str | None = None) -> pd.DataFrame:
+        frame = self.frames[name]
+        frame = frame if text is None else frame[frame["text"] == text].reset_index(drop=True)
+        return frame if columns is None else frame[columns]
+
+    def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
+        rows = self.frames["texts"].to_dict("records")
+        step = max(1, len(rows) // count)
+        return [(0, dict(row)) for row in rows[::step][:count]]
+
+    def first(self, count: int) -> list[tuple[int, dict[str, Any]]]:
+        return [(0, dict(row)) for row in self.frames["texts"][:count].to_dict("records")]
+
+    def tokens(self, name: str, group: int, text: str) -> pd.DataFrame:
+        return self.table(name, text=text)
+
+
+def section_checks(section: Section, study: Study) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Each law with its name, to be run one by one; the study has the tables of the section."""
+    laws = (
+        check_it_says_what_it_is,
+        check_it_draws_its_tables,
+        check_every_control_is_there,
+        check_empty_tables,
+        check_tables_without_a_number,
+        check_one_text,
+        check_one_head,
+        check_one_label,
+        check_hostile_words,
+        check_unknown_words,
+    )
+    for law in laws:
+        yield law.__name__.removeprefix("check_"), lambda law=law: law(section, study)  # type: ignore[misc]
+
+
+def check_it_says_what_it_is(section: Section, study: Study) -> None:
+    """It has a title, a question, prose and the tables that it needs."""
+    assert section.title
+    assert not section.title.endswith("."), section.title
+    assert section.question.endswith("?"), section.question
+    assert section.about.endswith((".", "?")), section.about
+    assert section.needs
+    missing = [name for name in section.needs if not study.has(name)]
+    assert not missing, f"the study has no table {', '.join(missing)}"
+
+
+def check_it_draws_its_tables(section: Section, study: Study) -> None:
+    """Real tables have a figure, every figure a caption and a name for its file."""
+    figures = section.figures(study)
+    assert figures
+    assert all(figure.caption.endswith(".") and figure.name for figure in figures)
+    _draw(section, Frames.of(study))
+
+
+def check_every_control_is_there(section: Section, study: Study) -> None:
+    """Law 19: the control of every score is finite wherever the score is."""
+    for table in section.needs:
+        frame = study.table(table)
+        noted = study.holding(table).manifest.get("controls", [])
+        pairs = [(score, control) for name, score, control in noted if name == table]
+        pairs += [
+            (str(column), f"{column}{end}") for column in frame.columns for end in CONTROLS if f"{column}{end}" in frame
+        ]
+        for score, control in pairs:
+            assert control in frame, (table, score, control)
+            known = pd.to_numeric(frame[control][frame[score].notna()])
+            assert np.isfinite(known).all(), (table, score, control)
+
+
+def check_empty_tables(section: Section, study: Study) -> None:
+    """Law 21: tables without a row."""
+    _draw(section, Frames.of(study).changed(lambda name, frame: frame[:0]))
+
+
+def check_tables_without_a_number(section: Section, study: Study) -> None:
+    """Law 21: tables in which every number that was measured is missing."""
+
+    def unknown(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+        floats = frame.select_dtypes("floating").columns
+        return frame.assign(**dict.fromkeys(floats, math.nan))
+
+    _draw(section, Frames.of(study).changed(unknown))
+
+
+def check_one_text(section: Section, study: Study) -> None:
+    """Law 21: one text."""
+    tables = Frames.of(study)
+    ids = tables.frames["texts"]["text"] if tables.has("texts") else pd.Series(dtype=str)
+
+    def first(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+        if "text" not in frame or frame.empty:
+            return frame
+        one = ids.iloc[0] if len(ids) and (frame["text"] == ids.iloc[0]).any() else frame["text"].iloc[0]
+        return frame[frame["text"] == one].reset_index(drop=True)
+
+    _draw(section, tables.changed(first))
+
+
+def check_one_head(section: Section, study: Study) -> None:
+    """Law 21: one layer with one head."""
+    tables = Frames.of(study)
+
+    def alone(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+        for column in ("layer", "head", "other_layer", "other_head"):
+            if column in frame and pd.api.types.is_numeric_dtype(frame[column]) and len(frame):
+                frame = frame[frame[column] == frame[column].min()]
+        return frame.reset_index(drop=True)
+
+    small = {"n_layers": 1, "n_heads": 1}
+    manifest = {**tables.manifest, "model": {**(tables.manifest.get("model") or {}), **small}}
+    _draw(section, replace(tables.changed(alone), manifest=manifest))
+
+
+def check_one_label(section: Section, study: Study) -> None:
+    """Law 21: one label, and one answer of the model."""
+
+    def alike(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+        if "label" in frame and frame["label"].dtype == object:
+            frame = frame.assign(label="only")
+        if "predicted" in frame and frame["predicted"].dtype == object and len(frame):
+            answers = [one for one in dict.fromkeys(frame["predicted"]) if one not in CODES]
+            frame = frame[frame["predicted"].isin([*CODES, *answers[:1]])]
+        return frame.reset_index(drop=True)
+
+    _draw(section, Frames.of(study).changed(alike))
+
+
+def check_hostile_words(section: Section, study: Study) -> None:
+    """Law 21: words, names and labels that are out to break a page."""
+    _draw(section, Frames.of(study).changed(lambda name, frame: _hostile(frame, FREE)))
+
+
+def check_unknown_words(section: Section, study: Study) -> None:
+    """Law 21: no value of any column of words is one that the section knows."""
+    _draw(section, Frames.of(study).changed(lambda name, frame: _hostile(frame, frame.columns, ())))
+
+
+def _hostile(frame: pd.DataFrame, columns: Collection[str], codes: Collection[str] = CODES) -> pd.DataFrame:
+    def broken(value: Any) -> Any:
+        return value + HOSTILE if isinstance(value, str) and value not in codes else value
+
+    words = [name for name in columns if name in frame and frame[name].map(type).eq(str).any()]
+    return frame.assign(**{name: frame[name].map(broken) for name in words})
+
+
+def _draw(section: Section, tables: Frames) -> None:
+    """Draw all that a section has, and check that it is whole."""
+    for figure in section.figures(tables):
+        if figure.chart is not None:
+            json.dumps(figure.chart.to_dict(), allow_nan=False)
+        for part in figure.parts:
+            json.dumps(part.data, allow_nan=False)
+            for picture in part.pictures():
+                ElementTree.fromstring(picture)
+    for line in section.findings(tables):
+        assert line.strip() == line, line
+        assert "\n" not in line, line
+        assert not re.search(r"\bnan\b", line), line
+    for table in section.terminal(tables):
+        assert all(len(row) == len(table.titles) for row in table.rows), table.titles
+    print_tables(tables, {"one": section})
+    tags = _Tags()
+    tags.feed(render(tables, {"one": section}))
+    assert "attlas-hostile" not in tags.names, "a word was not escaped"
+    assert tags.names.count("script") == 2, "a word ends a script"
+
+
+class _Tags(HTMLParser):
+    """The names of all elements of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: object) -> None:
+        self.names.append(tag)
+
+
+_DRAW = """
+import contextlib, importlib, io, sys
+from attlas.studies.opened import Study
+from attlas.views.report import render
+from attlas.views.terminal import print_tables
+
+module = importlib.import_module(sys.argv[1])
+sections = getattr(module, "SECTIONS", None) or {"one": module.SECTION}
+study = Study.open(sys.argv[2])
+study = study.beside(*map(Study.open, sys.argv[3:]))
+render(study, sections)
+with contextlib.redirect_stdout(io.StringIO()):
+    print_tables(study, sections)
+print(" ".join(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def check_drawing_is_light(module: str, study: Study) -> None:
+    """Law 21: the sections of a module draw a study without a model or a statistics library."""
+    importlib.import_module(module)
+    folders = [str(one.folder) for one in (study, *study.others)]
+    done = subprocess.run([sys.executable, "-c", _DRAW, module, *folders], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split()) & set(HEAVY)
+    assert not loaded, f"{module} imports {', '.join(sorted(loaded))} to draw"

@@ -1,0 +1,152 @@
+"""Every section of the catalogue keeps the laws of sections, on small results of every kind."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import attlas
+from attlas import catalogue
+from attlas.studies.opened import Study
+from attlas.support.errors import AttlasError
+from attlas.support.subject import Subject
+from attlas.testing import check_drawing_is_light, section_checks, tiny
+from attlas.views.findings import facts, findings
+from attlas.views.section import Figure, Section, shown
+
+OLD = Path(__file__).parents[1] / "golden" / "old_folders"
+FOLDERS = ("relations", "dynamics", "topology", "syntax", "tree", "coreference", "explain")
+MEASURES = (
+    "surface", "entropy", "positions", "totals", "topk", "heatmap", "position_bias", "head_distance",
+    "special_gradient", "importance", "explanations", "betti", "digraph", "barcode", "templates",
+)  # fmt: skip
+SECTIONS = catalogue.sections()
+
+
+@cache
+def measured() -> Study:
+    """Every measure of three short texts, with words that people marked."""
+    texts = [
+        attlas.Text("one", "a good film , not bad .", label="good", annotations={"rationale": [(2, 6)]}),
+        attlas.Text("two", "the dog saw a cat .", label="bad", annotations={"rationale": [(4, 7)]}),
+        attlas.Text("three", "it was a very bad film", label="good", annotations={"rationale": [(9, 17)]}),
+    ]
+    names = {"id2label": {0: "good", 1: "bad"}, "label2id": {"good": 0, "bad": 1}}
+    model = tiny("bert", "classify", **names)
+    return attlas.study(model, texts, MEASURES, workers=1, progress=False)
+
+
+@cache
+def studies() -> tuple[Study, ...]:
+    return (measured(), *(Study.open(OLD / name) for name in FOLDERS))
+
+
+def study_with(section: Section) -> Study:
+    """The first of the small results that has the tables of a section."""
+    return next(one for one in studies() if all(map(one.has, section.needs)))
+
+
+LAWS = [name for name, _ in section_checks(next(iter(SECTIONS.values())), None)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("name", SECTIONS)
+def test_every_section_keeps_the_laws(name: str, law: str) -> None:
+    check: Callable[[], None] = dict(section_checks(SECTIONS[name], study_with(SECTIONS[name])))[law]
+    check()
+
+
+@pytest.mark.parametrize("subject", [catalogue.MEASURES, *catalogue.subjects()], ids=lambda one: one.name)
+def test_sections_are_drawn_without_a_model_library(subject: Subject) -> None:
+    if subject.section:
+        wanted = subject.sections().values()
+        study = max(studies(), key=lambda one: sum(all(map(one.has, section.needs)) for section in wanted))
+        check_drawing_is_light(f"{subject.package}.{subject.section}", study)
+
+
+def test_the_order_of_page_and_findings() -> None:
+    """What probes find is first on the page, measures of all heads are last; findings are the other way round."""
+    order = list(SECTIONS)
+    assert order[:3] == ["syntax", "tree", "coreference"]
+    assert order.index("dynamics") < order.index("head_distance") < order.index("special_gradient")
+    assert (
+        order.index("special_gradient") < order.index("explanations") < order.index("topology") < order.index("surface")
+    )
+    assert order[-4:] == ["betti", "digraph", "barcode", "templates"]
+    together = Study(measured().folder, measured().manifest, studies()[1:])
+    assert [name for name, _ in shown(together, SECTIONS)] == order
+    told = findings(together, SECTIONS)
+    begins = ("No head gives|1 of", "The most focused", "At weight", "The shape of attention", "Integrated gradients")
+    places = [next(n for n, line in enumerate(told) if line.startswith(tuple(one.split("|")))) for one in begins]
+    assert places == sorted(places)
+    assert told[-1].startswith("Polarity scores")
+
+
+def test_facts_are_those_of_the_first_study() -> None:
+    dynamics = Study.open(OLD / "dynamics")
+    assert dict(facts(dynamics, SECTIONS))["model"].startswith("8 classifiers")
+    beside = Study(measured().folder, measured().manifest, (dynamics,))
+    names = [name for name, _ in facts(beside, SECTIONS)]
+    assert names == ["model", "corpus", "texts", "cut", "left out", "explained", "time"]
+
+
+def test_only_pages_with_heads_say_how_heads_are_named(tmp_path: Path) -> None:
+    note = "L2.H7 is head 7 of layer 2"
+    assert note not in Study.open(OLD / "dynamics").report(tmp_path / "dynamics.html").read_text()
+    assert note in Study.open(OLD / "syntax").report(tmp_path / "syntax.html").read_text()
+
+
+def own_section(title: str = "Own") -> Section:
+    return Section(
+        title=title, question="What?", needs=("syntax",), about="Of one's own.", figures=lambda study: [Figure("One.")]
+    )
+
+
+@pytest.fixture
+def plug_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], dict[str, Section]]:
+    """The catalogue with the section of one more subject."""
+
+    def add(found: object) -> dict[str, Section]:
+        other = Subject(name="other", package="other_package", section="section")
+
+        def sections(self: Subject) -> dict[str, Section]:
+            if self is other:
+                if isinstance(found, Exception):
+                    raise found
+                return {str(name): one for name, one in dict(found).items()}  # type: ignore[call-overload]
+            return real(self)
+
+        real = Subject.sections
+        monkeypatch.setattr(Subject, "sections", sections)
+        monkeypatch.setattr(catalogue, "subjects", lambda: (*subjects, other))
+        catalogue.sections.cache_clear()
+        return catalogue.sections()
+
+    subjects = catalogue.subjects()
+    yield add
+    catalogue.sections.cache_clear()
+
+
+def test_a_plug_in_brings_its_sections(plug_in: Callable[[object], dict[str, Section]]) -> None:
+    found = plug_in({"own": own_section()})
+    assert list(found).index("own") > list(found).index("dynamics_path")
+    assert set(found) == {*SECTIONS, "own"}
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [(AttlasError("it is broken"), "it is broken"), ({"syntax": own_section()}, "'syntax' already exists")],
+)
+def test_a_broken_plug_in_breaks_no_report(
+    plug_in: Callable[[object], dict[str, Section]], broken: object, reason: str
+) -> None:
+    with pytest.warns(UserWarning, match=f"plug-in other .*left out: .*{reason}"):
+        found = plug_in(broken)
+    assert found == SECTIONS
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert catalogue.sections() == SECTIONS  # said once
