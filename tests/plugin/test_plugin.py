@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,17 @@ import pytest
 
 import attlas
 from attlas import catalogue
-from attlas.testing import Case, check_measure, experiment_checks, stream, tiny
+from attlas.cli.tour import run_part
+from attlas.studies import Study
+from attlas.testing import (
+    Case,
+    check_drawing_is_light,
+    check_measure,
+    experiment_checks,
+    section_checks,
+    stream,
+    tiny,
+)
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "repetition"
@@ -67,6 +79,38 @@ def test_its_measure_keeps_the_laws_and_is_right() -> None:
     assert repeated(stream(model, ["a cat sat on the mat"])[0][0]).isnan().all()
 
 
+@cache
+def found() -> Study:
+    return attlas.run(repetition(), progress=False)
+
+
+SECTION_LAWS = [name for name, _ in section_checks(None, None)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("law", SECTION_LAWS)
+def test_its_section_keeps_the_laws(law: str) -> None:
+    from attlas_repetition.section import SECTION
+
+    dict(section_checks(SECTION, found()))[law]()
+
+
+def test_its_section_is_drawn_without_a_model_library() -> None:
+    check_drawing_is_light("attlas_repetition.section", found())
+
+
+def test_its_part_of_the_tour_runs_and_one_that_fails_is_left_out(tmp_path: Path) -> None:
+    from attlas_repetition import SUBJECT
+
+    how = {"workers": 1, "progress": False}
+    small = replace(SUBJECT, tour={"Repetition": {"train": TEXTS, "top": 2}})
+    done = run_part(small, "Repetition", tiny("bert"), tmp_path, how)
+    assert done is not None
+    assert done.folder == tmp_path / "parts" / "repetition"
+    broken = replace(SUBJECT, tour={"Repetition": {"train": "no such file"}})
+    with pytest.warns(UserWarning, match="the part Repetition of the tour is left out: there is no file"):
+        assert run_part(broken, "Repetition", tiny("bert"), tmp_path / "other", how) is None
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example as pip installs it, in a folder of its own."""
@@ -98,6 +142,9 @@ def test_installed_its_verb_measure_and_section_are_there(installed: Path, tmp_p
     )
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["heads"]) == 3
+    assert '<section id="repetition"' in (tmp_path / "out" / "report.html").read_text()
+    again = command(installed, "repetition", "--train", "texts.txt", "--model", "m", "--out", "out", cwd=tmp_path)
+    assert "attends most to other occurrences of a token" in again.stdout
     studied = command(
         installed, "study", "--data", "texts.txt", "--model", "m", "--measures", "repetition", "--out", "study",
         "--json", cwd=tmp_path,

@@ -42,7 +42,9 @@ def measured() -> Study:
 
 @cache
 def studies() -> tuple[Study, ...]:
-    return (measured(), *(Study.open(OLD / name) for name in FOLDERS))
+    texts = [attlas.Text(str(n), ("a good film", "a bad dog")[n % 2] + " very" * n, "ab"[n % 2]) for n in range(12)]
+    tuning = attlas.Finetune(texts=texts, dev=texts[:6], model=tiny("bert", "classify"), head_only=True)
+    return (measured(), attlas.run(tuning, progress=False), *(Study.open(OLD / name) for name in FOLDERS))
 
 
 def study_with(section: Section) -> Study:
@@ -60,7 +62,7 @@ def test_every_section_keeps_the_laws(name: str, law: str) -> None:
     check()
 
 
-@pytest.mark.parametrize("subject", [catalogue.MEASURES, *catalogue.subjects()], ids=lambda one: one.name)
+@pytest.mark.parametrize("subject", catalogue.subjects(), ids=lambda one: one.name)
 def test_sections_are_drawn_without_a_model_library(subject: Subject) -> None:
     if subject.section:
         wanted = subject.sections().values()

@@ -13,5 +13,6 @@ SUBJECT = Subject(
             "How much does each head attend to other occurrences of the same token?",
         ),
     },
+    section="section",
     tour={"Repetition": {"train": "embedded:reviews"}},
 )

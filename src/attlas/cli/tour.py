@@ -56,12 +56,12 @@ def run_tour(model: str | None, out: Path, workers: int | None, fresh: bool) -> 
         part
         for subject in subjects()
         for name in subject.tour
-        if (part := _part(subject, name, loaded, out, how)) is not None
+        if (part := run_part(subject, name, loaded, out, how)) is not None
     ]
     return done.beside(*parts)
 
 
-def _part(subject: Subject, name: str, model: Any, out: Path, how: dict[str, Any]) -> Study | None:
+def run_part(subject: Subject, name: str, model: Any, out: Path, how: dict[str, Any]) -> Study | None:
     """One experiment of the tour; None, with a warning, for one of another package that fails."""
     from attlas.experiments.run import run
     from attlas.studies.folder import PARTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -264,7 +265,10 @@ def check_drawing_is_light(module: str, study: Study) -> None:
     """Law 21: the sections of a module draw a study without a model or a statistics library."""
     importlib.import_module(module)
     folders = [str(one.folder) for one in (study, *study.others)]
-    done = subprocess.run([sys.executable, "-c", _DRAW, module, *folders], capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", _DRAW, module, *folders], capture_output=True, text=True, env=environment
+    )
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split()) & set(HEAVY)
     assert not loaded, f"{module} imports {', '.join(sorted(loaded))} to draw"
