@@ -85,7 +85,8 @@ def test_the_order_of_page_and_findings() -> None:
     begins = ("No head gives|1 of", "The most focused", "At weight", "The shape of attention", "Integrated gradients")
     places = [next(n for n, line in enumerate(told) if line.startswith(tuple(one.split("|")))) for one in begins]
     assert places == sorted(places)
-    assert told[-1].startswith("Polarity scores")
+    assert told[-1].startswith("The fine-tuned model")
+    assert told[-2].startswith("Polarity scores")
 
 
 def test_facts_are_those_of_the_first_study() -> None:
