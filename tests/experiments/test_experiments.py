@@ -22,7 +22,7 @@ from attlas.core.text import Text
 from attlas.corpora import Corpus
 from attlas.experiments.cache import Cache
 from attlas.experiments.run import identity_of, input_files, run
-from attlas.experiments.workspace import Workspace
+from attlas.experiments.workspace import Workspace, scratch
 from attlas.measures.entropy import Entropy
 from attlas.studies.folder import Folder
 from attlas.support.errors import AttlasError, CorpusError, ModelError, StudyError
@@ -634,6 +634,27 @@ def test_a_models_length_counts_however_it_is_given(tmp_path: Path) -> None:
         identity_of(toy(**options)) for options in ({}, {"max_length": 4}, {"max_length": 4, "model": "m"})
     )
     assert plain != short == by_name
+
+
+def test_a_verb_writes_where_the_experiment_says() -> None:
+    assert toy().out_folder == Path("runs/toy")
+    score = attlas.ScoreRelations(extractor="runs/mine", test=list(TEXTS))
+    assert score.out_folder == Path("runs/mine/scored")
+
+
+def test_an_estimator_has_a_workspace_of_its_own(tmp_path: Path) -> None:
+    toy_work.CALLS.clear()
+    with scratch(progress=False) as work:
+        folder = work.cache_folder
+        assert work.map(toy_work.scaled, [1.0], common=[2, 0]) == work.map(toy_work.scaled, [1.0], common=[2, 0])
+        assert folder.is_dir()
+    assert not folder.exists()
+    for _ in range(2):
+        with scratch(tmp_path / "cache", progress=False) as work:
+            work.map(toy_work.scaled, [1.0], common=[2, 0])
+    assert toy_work.CALLS == ["scaled 1.0"] * 2
+    with pytest.raises(StudyError, match="workers is 0"), scratch(workers=0):
+        pass
 
 
 OPENS = """

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import fcntl
+import itertools
 import json
 import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -451,3 +452,19 @@ def test_a_study_that_fails_leaves_no_temporary_folder(tmp_path: Path, monkeypat
     with pytest.raises(AttlasError):
         attlas.study(model, ["a cat"])
     assert not list(tmp_path.glob("attlas-*"))
+
+
+def test_an_engine_gives_values_in_order_and_takes_items_as_they_are_wanted() -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in itertools.count():
+            taken.append(number)
+            yield number
+
+    values = engines.LocalEngine(3).in_order(lambda number: number**2, items())
+    assert [next(values) for _ in range(5)] == [0, 1, 4, 9, 16]
+    values.close()
+    assert len(taken) < 12
+    with pytest.raises(ZeroDivisionError):
+        list(engines.LocalEngine(2).in_order(lambda number: 1 // number, [2, 1, 0, 3]))
