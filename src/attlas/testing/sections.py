@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
@@ -34,6 +35,25 @@ FREE = (  # columns of words that come from a user's texts and labels
 Change = Callable[[str, pd.DataFrame], pd.DataFrame]
 
 
+class Lazy(Mapping[str, pd.DataFrame]):
+    """Tables by name, each made when it is first asked for."""
+
+    def __init__(self, names: Collection[str], make: Callable[[str], pd.DataFrame]) -> None:
+        self._names, self._make = tuple(names), cache(make)
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        return self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+
 @dataclass(frozen=True)
 class Frames:
     """Tables in memory, as sections take them; `manifests` has that of each table."""
@@ -45,12 +65,12 @@ class Frames:
     @classmethod
     def of(cls, study: Study) -> Frames:
         """All tables of a study, and of those next to it."""
-        frames = {name: study.table(name) for name in study.tables}
-        return cls(frames, study.manifest, {name: study.holding(name).manifest for name in frames})
+        manifests = {name: study.holding(name).manifest for name in study.tables}
+        return cls(Lazy(study.tables, study.table), study.manifest, manifests)
 
     def changed(self, change: Change) -> Frames:
         """The same with every table changed."""
-        return replace(self, frames={name: change(name, frame) for name, frame in self.frames.items()})
+        return replace(self, frames=Lazy(self.frames, lambda name: change(name, self.frames[name])))
 
     @property
     def n_layers(self) -> int:
@@ -116,7 +136,7 @@ def check_it_draws_its_tables(section: Section, study: Study) -> None:
     """Real tables have a figure, every figure a caption and a name for its file."""
     figures = section.figures(study)
     assert figures
-    assert all(figure.caption.endswith(".") and figure.name for figure in figures)
+    assert all(figure.caption.endswith((".", "?")) and figure.name for figure in figures)
     _draw(section, Frames.of(study))
 
 
@@ -144,8 +164,9 @@ def check_tables_without_a_number(section: Section, study: Study) -> None:
     """Law 21: tables in which every number that was measured is missing."""
 
     def unknown(name: str, frame: pd.DataFrame) -> pd.DataFrame:
-        floats = frame.select_dtypes("floating").columns
-        return frame.assign(**dict.fromkeys(floats, math.nan))
+        out = frame.copy()
+        out[frame.select_dtypes("floating").columns] = math.nan
+        return out
 
     _draw(section, Frames.of(study).changed(unknown))
 
@@ -207,8 +228,11 @@ def _hostile(frame: pd.DataFrame, columns: Collection[str], codes: Collection[st
     def broken(value: Any) -> Any:
         return value + HOSTILE if isinstance(value, str) and value not in codes else value
 
-    words = [name for name in columns if name in frame and frame[name].map(type).eq(str).any()]
-    return frame.assign(**{name: frame[name].map(broken) for name in words})
+    words = [name for name in columns if name in frame and any(isinstance(one, str) for one in frame[name])]
+    out = frame.copy()
+    for name in words:
+        out[name] = frame[name].map(broken)
+    return out
 
 
 def _draw(section: Section, tables: Frames) -> None:

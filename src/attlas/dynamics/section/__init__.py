@@ -7,6 +7,7 @@ from attlas.dynamics.section.cells import chosen_cells, model_title, scale_title
 from attlas.dynamics.section.findings import (
     classifier_facts,
     dynamics_findings,
+    trained,
     where_it_breaks,
 )
 from attlas.views.section import Figure, Section, Tables, prose
@@ -27,7 +28,7 @@ PRINTED = {
 
 
 def _dynamics(study: Tables) -> list[Figure]:
-    rows, summary = study.table("dynamics"), study.table("dynamics_summary")
+    rows, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
     if summary.empty or not summary["accuracy"].notna().any():
         return []
     seeds = int(summary["seeds"].max())
@@ -54,7 +55,7 @@ def _dynamics(study: Tables) -> list[Figure]:
 
 
 def _separation(study: Tables, bars: str) -> Figure:
-    rows, summary = study.table("dynamics"), study.table("dynamics_summary")
+    rows, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
     frequent = ""
     if summary["separation_frequent"].notna().any():
         frequent = (
@@ -69,7 +70,7 @@ def _separation(study: Tables, bars: str) -> Figure:
 
 
 def _gap(study: Tables, over: str) -> Figure:
-    rows, summary = study.table("dynamics"), study.table("dynamics_summary")
+    rows, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
     positive = study.holding("dynamics").manifest["dynamics"].get("positive")
     between = "the class with the largest mean less the one with the smallest, so never below 0"
     if positive is not None:
@@ -83,7 +84,7 @@ def _gap(study: Tables, over: str) -> Figure:
 
 
 def _tokens(study: Tables) -> list[Figure]:
-    table = study.table("dynamics_tokens")
+    table = trained(study, "dynamics_tokens")
     if table.empty:
         return []
     drawn, first = tokens.drawn_tokens(table), chosen_cells(table)["cell"].iloc[0]
@@ -111,7 +112,7 @@ def _tokens(study: Tables) -> list[Figure]:
 
 
 def _flow(study: Tables) -> list[Figure]:
-    table = study.table("dynamics_flow")
+    table = trained(study, "dynamics_flow")
     caption = (
         "Terms by epoch: what each term adds to the scores of a kind of token in a unit of time, "
         "mean over its tokens; one axis a row, so that terms can be compared."
@@ -120,7 +121,7 @@ def _flow(study: Tables) -> list[Figure]:
 
 
 def _path(study: Tables) -> list[Figure]:
-    table, out = study.table("dynamics_path"), []
+    table, out = trained(study, "dynamics_path"), []
     if any(table[what].notna().any() for what in training.PATH):
         caption = (
             "Training by scale: V·W and the sizes of V and W, the gap between the classes' tokens, "
@@ -128,7 +129,7 @@ def _path(study: Tables) -> list[Figure]:
             "training, dashed is none (V·W, gap) or chance (separation)."
         )
         out.append(Figure(caption, training.path(table)))
-    if study.has("dynamics_kinds") and len(kinds := study.table("dynamics_kinds")):
+    if study.has("dynamics_kinds") and len(kinds := trained(study, "dynamics_kinds")):
         caption = (
             "Scores along training: the mean of each kind of token and a band that holds its "
             "middle half."
@@ -139,7 +140,7 @@ def _path(study: Tables) -> list[Figure]:
 
 def _lines(study: Tables) -> list[TextTable]:
     """Classifiers by scale: accuracy and separation with their controls, means over seeds."""
-    summary = study.table("dynamics_summary")
+    summary = trained(study, "dynamics_summary")
     known = [name for name in PRINTED if name in summary and summary[name].notna().any()]
     rows = tuple(
         (

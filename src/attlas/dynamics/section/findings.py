@@ -17,9 +17,14 @@ UNEQUAL = 1.5  # times as many texts as the smallest class
 NAMED = 4  # classifiers that a sentence names
 
 
+def trained(study: Tables, name: str) -> pd.DataFrame:
+    """The rows of a table whose classifier is known."""
+    return study.table(name).dropna(subset=["scale"])
+
+
 def dynamics_findings(study: Tables) -> list[str]:
     """What the best classifier reaches, and what scale and V·W do to the two polarities."""
-    rows, summary = study.table("dynamics"), study.table("dynamics_summary")
+    rows, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
     about = study.holding("dynamics").manifest["dynamics"]
     out = [*_best_classifier(rows, summary), *_flattered(about)]
     if summary["separation"].notna().any():

@@ -47,7 +47,8 @@ def study_overlay(study: Tables, row: Mapping[str, Any]) -> tuple[str, Overlay]:
     scores = {
         method: np.nan_to_num(tokens[method].to_numpy(dtype=np.float64)) for method in methods
     }
-    about = study.table("explanations", text=row["text"]).set_index("method").loc[methods[0]]
+    rows = study.table("explanations", text=row["text"]).set_index("method")
+    about = rows.loc[methods[0]] if methods[0] in rows.index else rows.iloc[0]
     line = f"{row['text']} · {explained_line(about, str(about.get('of', 'probability')))}"
     signed = {method: is_signed(method) for method in methods}
     return line, score_overlay(row["content"], tokens, scores, signed)

@@ -68,7 +68,7 @@ def topk_findings(study: Tables) -> list[str]:
     """The tokens on most lists, and how many lists chance would give."""
     types = study.table("topk_types")
     first = types[(types["layers"] == "all") & (types["rank"] == 0)].set_index("direction")
-    if len(first) != 2:
+    if set(first.index) != {"attended", "attending"} or first["chance"].isna().any():
         return []
     most, more = first.loc["attended"], first.loc["attending"]
     return [

@@ -141,6 +141,7 @@ def _shown(row: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> Shown:
             float(one["weight"]),
         )
         for one in lines
+        if one["mean"] == one["mean"] and one["weight"] == one["weight"]
     )
     strongest = (
         f"L{int(lines[0]['strongest_layer'])}.H{int(lines[0]['strongest_head'])}" if lines else ""
@@ -149,7 +150,7 @@ def _shown(row: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> Shown:
         spans,
         str(row["name"] or row["relation"]),
         float(row["probability"]),
-        str(row["status"]),
+        row["status"] if row["status"] in STATUS else "found",
         between,
         strongest,
     )

@@ -35,7 +35,7 @@ CONTROLS = {
 
 def _topology(study: Tables) -> list[Figure]:
     scores, heads = study.table("topology"), study.table("topology_heads")
-    if scores.empty or heads.empty:
+    if scores["mcc"].isna().all() or heads[["train", "test"]].isna().all(axis=None):
         return []
     caption = "Scores on the test texts: dots with 95 % intervals of a bootstrap over texts."
     alone = (
@@ -62,7 +62,7 @@ def _invariants(table: str, caption: str, first: str) -> Callable[[Tables], list
 
 def _barcode(study: Tables) -> list[Figure]:
     frame = study.table("barcode_heads")
-    if frame.empty:
+    if frame["texts"].isna().all():
         return []
     with_holes, texts = int(frame["h1_texts"].max()), int(frame["texts"].max())
     holes = (
@@ -90,7 +90,7 @@ def _betti_findings(study: Tables) -> list[str]:
 
 def _barcode_findings(study: Tables) -> list[str]:
     table = study.table("barcode_heads")
-    if table.empty:
+    if table["texts"].isna().all():
         return []
     with_holes, texts = int(table["h1_texts"].max()), int(table["texts"].max())
     if not with_holes:
