@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
+import io
 import json
 import os
 import subprocess
@@ -14,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from attlas.cli import main
 from attlas.cli.verbs import HOW, help_of, verb_of
 from attlas.experiments.experiment import Experiment
 from attlas.experiments.run import run
@@ -139,23 +142,30 @@ def check_the_verbs_folder_is_the_functions(case: VerbCase) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         case.prepare(folder)
-        words = [*case.verb.split(), *flags(case), "--no-report", "--json", "--out"]
-        said = command(folder, *words, "shell")
-        assert said.code == 0, said.error
-        printed = json.loads(said.out, parse_constant=_refuse)
-        assert set(printed) >= case.keys, case.keys - set(printed)
-        before = Path.cwd()
-        os.chdir(folder)
-        try:
+        words = [*case.verb.split(), *flags(case), "--no-report", "--json", "--out", "shell"]
+        with contextlib.chdir(folder):
+            printed = json.loads(_printed(*words), parse_constant=_refuse)
+            assert set(printed) >= case.keys, case.keys - set(printed)
             manifest = Path("shell/manifest.json").read_bytes()
             opened = run(case.experiment(**case.options), "shell", progress=False)
             assert Path("shell/manifest.json").read_bytes() == manifest, "it was run again"
             assert {key: printed.get(key) for key in opened.result} == opened.result
-        finally:
-            os.chdir(before)
-        again = command(folder, *words, "shell")
-        assert json.loads(again.out) == printed
-        assert Path(folder / "shell/manifest.json").read_bytes() == manifest
+            assert json.loads(_printed(*words)) == printed
+            assert Path("shell/manifest.json").read_bytes() == manifest
+
+
+def _printed(*arguments: str) -> str:
+    """What a command prints, run in this process, where everything is imported already."""
+    out, before = io.StringIO(), sys.argv
+    sys.argv = ["attlas", *arguments]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as error:
+            main()
+    except SystemExit as end:
+        assert not end.code, error.getvalue()
+    finally:
+        sys.argv = before
+    return out.getvalue()
 
 
 def flags(case: VerbCase, **changes: Any) -> list[str]:
