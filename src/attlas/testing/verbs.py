@@ -156,15 +156,16 @@ def check_the_verbs_folder_is_the_functions(case: VerbCase) -> None:
 
 def _printed(*arguments: str) -> str:
     """What a command prints, run in this process, where everything is imported already."""
-    out, before = io.StringIO(), sys.argv
+    out, error, before, code = io.StringIO(), io.StringIO(), sys.argv, None
     sys.argv = ["attlas", *arguments]
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as error:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
             main()
     except SystemExit as end:
-        assert not end.code, error.getvalue()
+        code = end.code
     finally:
         sys.argv = before
+    assert not code, error.getvalue()
     return out.getvalue()
 
 
