@@ -487,7 +487,6 @@ DEGENERATE = {
 }
 
 
-@pytest.mark.xfail(strict=True, reason="degenerate texts end in a traceback")
 @pytest.mark.parametrize("texts", DEGENERATE.values(), ids=DEGENERATE)
 def test_degenerate_texts_are_analysed_or_refused(texts: list[str], tmp_path: Path) -> None:
     def run() -> Path:

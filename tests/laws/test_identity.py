@@ -144,7 +144,7 @@ CASES = {
         more=[name for name in declared(attlas.FitRelations) if name not in ("max_length", "allow_pickle")],
     ),
     "topology": Case(
-        runs(attlas.Topology), lambda: {"model": classifier(), "train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "out": "x", "frozen": bert()},
+        runs(attlas.Topology), lambda: {"model": classifier(), "train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "frozen": bert()},
         {"features": ["templates"], "thresholds": (0.1, 0.2), "controls": False, "seed": 1}, ["train", "dev", "test"], ["model", "frozen"],
     ),
     "dynamics": Case(

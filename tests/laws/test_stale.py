@@ -735,7 +735,7 @@ def small_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(recipe.TRAINED, "epochs", 3)
     monkeypatch.setattr(recipe, "_figures", lambda name: [])
     monkeypatch.setattr(recipe._Run, "_as_in_the_notebook", lambda run, seeds: None)
-    monkeypatch.setattr(recipe, "write_charts", lambda study, folder, kind: [])
+    monkeypatch.setattr(recipe, "write_charts", lambda *given: [])
     monkeypatch.setattr(attlas.Study, "report", lambda study, path: path)
 
 
@@ -771,11 +771,14 @@ def lengthened(monkeypatch: pytest.MonkeyPatch, window: int = 8) -> tuple[Any, l
     monkeypatch.setattr(longformer, "LENGTH", 1040)
     seen: list[attlas.Model] = []
 
-    def stop(tuning: attlas.Finetune, *_: Any, **__: Any) -> None:
-        seen.append(attlas.load(tuning.model))
+    def stop(one: attlas.Experiment, *place: Any, **how: Any) -> attlas.Study:
+        if isinstance(one, attlas.Lengthen):
+            return attlas.run(one, *place, **how)
+        assert isinstance(one, attlas.Finetune)
+        seen.append(attlas.load(one.model))
         raise Stop
 
-    monkeypatch.setattr(longformer, "run_experiment", stop)
+    monkeypatch.setattr(longformer, "run", stop)
     with contextlib.suppress(Stop):
         longformer.reproduce("data", "out", model="base", tasks=["mock_notes"], **QUIET)
     return seen[0].network.config.attention_window, seen[0].tokenizer("a Cat")["input_ids"]
@@ -801,11 +804,14 @@ def test_a_recipe_sees_the_weights_of_its_model(monkeypatch: pytest.MonkeyPatch)
     Path("data/sms_spam/train.tsv").write_text("".join(rows))
     seen: list[str] = []
 
-    def stop(model: Any, *_: Any, **__: Any) -> None:
-        seen.append(attlas.load(model, task="classify").weights_sha256())
+    def stop(one: attlas.Experiment, *place: Any, **how: Any) -> attlas.Study:
+        if isinstance(one, attlas.Finetune):
+            return attlas.run(one, *place, **how)
+        assert isinstance(one, attlas.Topology)
+        seen.append(attlas.load(one.model, task="classify").weights_sha256())
         raise Stop
 
-    monkeypatch.setattr(betti, "experiment", stop)
+    monkeypatch.setattr(betti, "run", stop)
     monkeypatch.setattr(betti, "Finetune", partial(attlas.Finetune, head_only=True))
 
     def fitted(out: str) -> str:

@@ -21,11 +21,12 @@ from torch import Tensor, nn
 import attlas
 from attlas.catalogue import MEASURES
 from attlas.core.batch import Batch
+from attlas.core.importance import importance_of, scaled
 from attlas.core.masks import Keep
 from attlas.core.states import Tally
 from attlas.core.text import Text
 from attlas.measures.heatmap import Heatmap
-from attlas.measures.importance import Importance, importance_of, scaled
+from attlas.measures.importance import Importance
 from attlas.measures.position_bias import PositionBias
 from attlas.measures.topk import TopK, type_of
 from attlas.models import Model

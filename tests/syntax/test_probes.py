@@ -843,7 +843,11 @@ def test_topology_may_stand_beside_a_study(tmp_path: Path) -> None:
     scores = {"mcc": 0.5, "mcc_low": 0.4, "mcc_high": 0.6, "accuracy": 0.8, "accuracy_low": 0.7, "accuracy_high": 0.9, "n": 20}  # fmt: skip
     heads = pd.DataFrame({"layer": [0, 0, 1, 1], "head": [0, 1, 0, 1], "train": 0.5, "test": 0.4})
     told = {"difference_from_model": None, "test_texts_in_train": 0, "truncated": {}, "features": {"left_out": 0}, "maps": {"pearson": None}}  # fmt: skip
-    frames = {"topology": pd.DataFrame([{"classifier": "all", **scores}]), "topology_heads": heads}
+    frames = {
+        "topology": pd.DataFrame([{"classifier": "all", **scores}]),
+        "topology_heads": heads,
+        "topology_grid": heads,
+    }
     places = {name: Folder(tmp_path / name, name) for name in ("topology", "first")}
     for place in places.values():
         with place.claim({}):

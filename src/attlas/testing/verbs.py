@@ -123,13 +123,15 @@ def check_mistakes_are_light_and_one_line(case: VerbCase) -> None:
         folder = Path(name)
         case.prepare(folder)
         for option, value in case.wrong.items():
-            said = command(folder, *case.verb.split(), *flags(case, **{option: value}))
+            words = [*case.verb.split(), *flags(case, **{option: value}), "--out", "out"]
+            said = command(folder, *words)
             assert (said.code, said.out) == (2, ""), said
             assert not said.heavy, said.heavy
             assert said.error == f"attlas: {refusal(case, **{option: value})}\n"
         files = [one for one in case.options if _is_file(case, one)]
         for one in files:
-            said = command(folder, *case.verb.split(), *flags(case, **{one: "no/such.file"}))
+            words = [*case.verb.split(), *flags(case, **{one: "no/such.file"}), "--out", "out"]
+            said = command(folder, *words)
             assert (said.code, said.out) == (2, ""), said
             assert "no/such.file" in said.error
             assert said.error.count("\n") == 1, said.error
