@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from attlas.core.registry import Registry
 from attlas.measures.parse import parse_measures
 from attlas.support.errors import AttlasError, MeasureError
+from attlas.support.options import declared
 from attlas.support.subject import API, Subject
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ SUBJECTS = (
     "attlas.finetune",
     "attlas.lengthen",
 )
+TAKEN = ("study", "look", "report", "tour", "measures", "reproduce", "relations extract")  # verbs
 GROUP, MEASURE_GROUP = "attlas.subjects", "attlas.measures"
 
 
@@ -81,7 +83,7 @@ def sections() -> dict[str, Section]:
     out: dict[str, Section] = {}
     for subject in subjects():
         try:
-            found = subject.sections()
+            found = {name: _section(one) for name, one in subject.sections().items()}
             if taken := set(found) & set(out):
                 raise AttlasError(f"the section {min(taken)!r} already exists")
         except Exception as error:
@@ -93,6 +95,14 @@ def sections() -> dict[str, Section]:
     return dict(sorted(out.items(), key=lambda item: item[1].order))
 
 
+def _section(found: Any) -> Section:
+    from attlas.views.section import Section
+
+    if not isinstance(found, Section):
+        raise AttlasError(f"a section is a {type(found).__name__}, not a Section")
+    return found
+
+
 def _left_out(what: str, error: Exception) -> None:
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     warnings.warn(f"{what} is left out: {reason}", stacklevel=4)
@@ -100,7 +110,8 @@ def _left_out(what: str, error: Exception) -> None:
 
 def _plug_ins(own: list[Subject]) -> Iterator[Subject]:
     names = {subject.name for subject in own}
-    verbs = {verb for subject in own for verb in subject.verbs}
+    verbs = {*TAKEN, *(verb for subject in own for verb in subject.verbs)}
+    verbs |= {verb.split()[0] for verb in verbs}  # groups
     for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
         try:
             subject = _loaded(entry)
@@ -121,6 +132,6 @@ def _loaded(entry: EntryPoint) -> Subject:
         raise AttlasError(f"SUBJECT is a {type(subject).__name__}, not a Subject")
     if subject.api != API:
         raise AttlasError(f"it was written for api {subject.api}; this Attlas has {API}")
-    for name in subject.experiments:
-        subject.experiment(name)  # so that a broken one is found before its verb is asked for
+    for name in {*subject.experiments, *subject.verbs.values()}:
+        declared(subject.experiment(name))  # a broken one is found before its verb is asked for
     return subject

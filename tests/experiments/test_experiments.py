@@ -628,6 +628,15 @@ def test_a_result_folder_that_is_an_input_is_refused(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in (tmp_path / "m").iterdir()} == before
 
 
+def test_texts_in_the_result_folder_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.jsonl").write_text('{"text": "a cat"}\n')
+    for fresh in (False, True):
+        with pytest.raises(StudyError, match="is read as texts; choose another folder"):
+            run(toy(texts="out/a.jsonl"), "out", fresh=fresh, progress=False)
+    assert (tmp_path / "out" / "a.jsonl").is_file()
+
+
 def test_how_it_is_run_is_checked(tmp_path: Path) -> None:
     grid = ToyGrid(texts=list(TEXTS))
     for how, said in (

@@ -191,6 +191,14 @@ BROKEN = {
         ),
         "'probe syntax' already exists",
     ),
+    "has a verb of the command line's own": (
+        SUBJECT.format('name="strange", package="attlas.syntax", experiments={"Syntax": "experiment"}, verb="report"'),
+        "'report' already exists",
+    ),
+    "has a verb without an experiment": (
+        SUBJECT.format('name="strange", package="attlas.syntax", verb={"Nothing": "strange"}'),
+        "KeyError: 'Nothing'",
+    ),
     "has a subject of ours": (SUBJECT.format('name="syntax", package=__name__'), "'syntax' already exists"),
     "has no such experiment": (
         SUBJECT.format('name="strange", package="attlas.syntax", experiments={"Nothing": "experiment"}'),

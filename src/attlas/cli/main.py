@@ -248,8 +248,7 @@ def report(
         from attlas.studies.opened import Study
         from attlas.views.report import write_charts
 
-        first = Study.open(folders[0])
-        opened = first.beside(*first.parts, *map(Study.open, folders[1:]))
+        opened = Study.open(folders[0]).beside_parts().beside(*map(Study.open, folders[1:]))
         page = opened.report(out or folders[0] / "report.html")
         pictures = write_charts(opened, sections(), charts, kind) if charts else []
     if as_json:

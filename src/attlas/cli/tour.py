@@ -52,13 +52,12 @@ def run_tour(model: str | None, out: Path, workers: int | None, fresh: bool) -> 
         loaded = load(model, task="auto")
     how: dict[str, Any] = {"workers": workers, "fresh": fresh}
     done = study(loaded, "embedded:all", [*measures_of("all"), *COSTLY], out, **how)
-    parts = [
-        part
-        for subject in subjects()
-        for name in subject.tour
-        if (part := run_part(subject, name, loaded, out, how)) is not None
-    ]
-    return done.beside(*parts)
+    for subject in subjects():
+        for name in subject.tour:
+            part = run_part(subject, name, loaded, out, how)
+            if part is not None:
+                done = done.beside(part)
+    return done
 
 
 def run_part(subject: Subject, name: str, model: Any, out: Path, how: dict[str, Any]) -> Study | None:

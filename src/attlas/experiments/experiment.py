@@ -33,6 +33,7 @@ class Experiment:
     does: ClassVar[str] = "work:run"  # the function that runs it, in its package
     resolves: ClassVar[str] = ""  # one that completes its opened inputs, as a test set from train
     checks: ClassVar[str] = ""  # one that refuses opened inputs, before anything is written
+    may_lack: ClassVar[tuple[str, ...]] = ()  # models it adds itself and can do without
     default_out: ClassVar[str] = "runs/{name}"  # of its verb: its name, {an input}, or none
 
     def __post_init__(self) -> None:
@@ -49,8 +50,8 @@ class Experiment:
     def completed(self) -> Experiment:
         """The experiment with inputs that follow from others, as a base model from its record.
 
-        Called before anything is opened; it reads small files at most. A model that it adds is None
-        for the function that runs the experiment if it cannot be loaded.
+        Called before anything is opened; it reads small files at most. Of the
+        models that it adds, those in `may_lack` are None if they cannot be loaded.
         """
         return self
 

@@ -103,8 +103,7 @@ def check_path(name: str, value: Any) -> None:
 def _refuse_inputs_of(out: Path, experiment: Experiment) -> None:
     """Refuse a result folder that is an input itself, or holds one: it would be cleared."""
     for name, value in experiment.inputs.items():
-        about = _given(experiment, name)
-        for path in _files(about, value) or () if about.of != TEXTS else ():
+        for path in _files(_given(experiment, name), value) or ():
             if path.resolve().is_relative_to(out.resolve()):
                 raise StudyError(f"{path} is read as {name}; choose another folder (--out)")
 
@@ -158,7 +157,7 @@ def open_inputs(
 ) -> dict[str, Any]:
     """Open every input by what its field names, and complete those that are not given.
 
-    A model that nobody gave, but that follows from another, is None if it cannot be loaded.
+    A model that nobody gave and that the experiment may lack is None if it cannot be loaded.
     """
     opened = open_texts(experiment)
     if experiment.resolves:
@@ -170,7 +169,7 @@ def open_inputs(
             try:
                 opened[name] = None if stays else work.load(value, **how)
             except ModelError:
-                if name not in inferred:
+                if name not in inferred or name not in experiment.may_lack:
                     raise
                 opened[name] = None
     return opened

@@ -93,6 +93,10 @@ class ScoreRelations(Experiment):
         "Where its model is now (default: where it was fitted from).", None, of=MODEL_OR_NONE
     )
 
+    allow_pickle: bool = opening(
+        False, "Also read pickled weights, which can run code: only if you trust them."
+    )
+
     def completed(self) -> ScoreRelations:
         """With the folder of the extractor's own files, and the model that these name."""
         folder = extractor_folder(self.extractor)
@@ -102,7 +106,7 @@ class ScoreRelations(Experiment):
     def openings(self, of: str) -> dict[str, Any]:
         """A model is opened as it was when the extractor was fitted."""
         about = self._about if of == "model" else {}
-        return opened_with(about) if about else {}
+        return {**opened_with(about), **super().openings(of)} if about else super().openings(of)
 
     @property
     def _about(self) -> dict[str, Any]:

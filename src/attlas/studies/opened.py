@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -67,10 +68,11 @@ class Study:
     def beside(self, *others: Study) -> Study:
         """This study with the tables of others of the same model beside its own, for one report of all."""
         for other in others:
-            weights = other.manifest["model"]["state_sha256"]  # None for one that trains models of its own
-            if weights is not None and weights != self.manifest["model"]["state_sha256"]:
+            weights = other._weights  # None for one that trains models of its own, or has none
+            if weights is not None and weights != self._weights:
+                theirs, own = ((one.manifest.get("model") or {}).get("name", "none") for one in (other, self))
                 raise StudyError(
-                    f"{other.folder} is of another model ({other.manifest['model']['name']}) than {self.folder} ({self.manifest['model']['name']}); a report is of one model"
+                    f"{other.folder} is of another model ({theirs}) than {self.folder} ({own}); a report is of one model"
                 )
             if (
                 self._reads_texts and other._reads_texts and other._corpus != self._corpus
@@ -87,10 +89,21 @@ class Study:
         """The finished results inside this one, each a folder of its own."""
         found = []
         for folder in sorted((self.folder / PARTS).glob("*/")):
-            manifest = read_manifest(folder)
-            if manifest is not None and manifest["status"] == COMPLETE and "tables" in manifest:
-                found.append(Study(folder, manifest))
+            with suppress(StudyError):  # not ours, or not complete
+                found.append(Study.open(folder))
         return found
+
+    def beside_parts(self) -> Study:
+        """This study with those of its parts that are of the same model and texts."""
+        together = self
+        for part in self.parts:
+            with suppress(StudyError):
+                together = together.beside(part)
+        return together
+
+    @property
+    def _weights(self) -> str | None:
+        return (self.manifest.get("model") or {}).get("state_sha256")
 
     @property
     def _reads_texts(self) -> bool:

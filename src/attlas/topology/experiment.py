@@ -34,6 +34,7 @@ class Topology(Experiment):
     """
 
     name: ClassVar[str] = "topology"
+    may_lack: ClassVar[tuple[str, ...]] = ("frozen",)
     resolves: ClassVar[str] = "work:resolve"
 
     train: TextsLike = given("Labelled texts to fit classifiers on.")

@@ -13,6 +13,7 @@ class Toy(Experiment):
     """How often does each word occur, and how focused is attention?"""
 
     name: ClassVar[str] = "toy"
+    may_lack: ClassVar[tuple[str, ...]] = ("other",)
 
     texts: TextsLike = given("Texts to count.")
     model: ModelLike | None = given("Model to read them with.", None, of=MODEL)
