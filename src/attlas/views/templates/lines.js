@@ -1,4 +1,12 @@
 // Words on both sides and a line for each weight between them: who attends on the left, who is attended to on the right. Data as lines.py packs it.
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const lineCode = new Uint8Array(128);
+[...letters].forEach((letter, index) => { lineCode[letter.charCodeAt(0)] = index; });
+function unpackLine(text, from, count, scale) {
+  const out = new Float32Array(count);
+  for (let index = 0; index < count; index++) out[index] = (lineCode[text.charCodeAt(from + index)] / 63) ** 2 * scale;
+  return out;
+}
 const SVG = "http://www.w3.org/2000/svg";
 function drawLines(place, words, weight, gold) {
   const step = 22, count = words.length;
@@ -55,7 +63,7 @@ function chooseLines(place, group) {
   place.replaceChildren(controls, drawing);
   function show() {
     const one = group[Number(select.value)], count = one.words.length;
-    const rows = one.scales.map((scale, row) => unpack(one.values, row * count, count, scale));
+    const rows = one.scales.map((scale, row) => unpackLine(one.values, row * count, count, scale));
     drawLines(drawing, one.words, (query, key) => rows[query][key], one.gold);
   }
   select.addEventListener("change", show);
