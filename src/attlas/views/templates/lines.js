@@ -1,7 +1,7 @@
 // Words on both sides and a line for each weight between them: who attends on the left, who is attended to on the right. Data as lines.py packs it.
-const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const lineLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const lineCode = new Uint8Array(128);
-[...letters].forEach((letter, index) => { lineCode[letter.charCodeAt(0)] = index; });
+[...lineLetters].forEach((letter, index) => { lineCode[letter.charCodeAt(0)] = index; });
 function unpackLine(text, from, count, scale) {
   const out = new Float32Array(count);
   for (let index = 0; index < count; index++) out[index] = (lineCode[text.charCodeAt(from + index)] / 63) ** 2 * scale;
