@@ -23,7 +23,7 @@ test: $(READY)
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=20 -m "slow and not attack"
 
-# Every experiment stopped at every write and damaged file by file.
+# Every verb killed, interrupted, given bad inputs and full disks; every experiment stopped at every write and damaged file by file.
 attack: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=20 -m attack
 

@@ -60,7 +60,7 @@ def stirred(model: attlas.Model, seed: int = 1) -> attlas.Model:
 # asked for runs in a process of its own, with its own folder, environment, output and exit code, and can be killed.
 FORKS = """
 import gc, json, os, runpy, signal, sys, tempfile, traceback
-import attlas.cli.main, attlas.explain, attlas.finetune.work, attlas.experiments.workspace, attlas.studies
+import attlas.cli.entry, attlas.explain, attlas.finetune.work, attlas.experiments.workspace, attlas.studies
 import attlas.testing, attlas.topology.work, attlas.models.look, attlas.views.report, attlas.views.terminal
 import pydantic, torch
 from threadpoolctl import threadpool_limits
@@ -74,8 +74,9 @@ gc.freeze()
 while line := sys.stdin.readline():
     order = json.loads(line)
     if "wait" in order:
-        pid, status = os.waitpid(order["wait"], os.WNOHANG)
-        print(os.waitstatus_to_exitcode(status) if pid else "running", flush=True)
+        pid, status, usage = os.wait4(order["wait"], os.WNOHANG)
+        used = (usage.ru_maxrss, usage.ru_utime + usage.ru_stime)
+        print(*(os.waitstatus_to_exitcode(status), *used) if pid else ["running"], flush=True)
         continue
     if not (pid := os.fork()):
         break
@@ -113,13 +114,15 @@ class Started:
 
     def __init__(self, ask: Callable[[object], str], pid: int, out: Path, error: Path) -> None:
         self.pid, self.returncode = pid, None
+        self.peak, self.seconds = 0, 0.0  # bytes of memory at most, processor time
         self._ask, self._out, self._error = ask, out, error
 
     returncode: int | None
 
     def poll(self) -> int | None:
         if self.returncode is None and (found := self._ask({"wait": self.pid})) != "running":
-            self.returncode = int(found)
+            code, peak, seconds = found.split()
+            self.returncode, self.peak, self.seconds = int(code), int(peak) * 1024, float(seconds)
         return self.returncode
 
     def send_signal(self, number: int) -> None:

@@ -109,7 +109,7 @@ BAD_INPUTS = {
         ["--data", "good.csv", "--measures", "surface,charm"],
         "no measure 'charm'; the measures are surface, entropy, positions, totals",
     ),
-    "an unknown engine": (["--data", "good.csv", "--engine", "warp"], "no engine 'warp'"),
+    "an unknown engine": (["--data", "good.csv", "--engine", "warp"], "engine is 'warp'; it must be local"),
     "pickled weights": (["--data", "good.csv", "--model", "pickled"], "only pickled weights (pytorch_model.bin)"),
     "a hub id without a network": (
         ["--data", "good.csv", "--model", "bert-base-uncased"],
@@ -135,7 +135,7 @@ def write_bad_inputs(folder: Path) -> None:
         "long.csv": "text\n" + "a cat " * 600 + "\n",
     }.items():
         (folder / name).write_text(content)
-    (folder / "bytes.txt").write_bytes(b"\xff\xfe\xfa\n")
+    (folder / "bytes.txt").write_bytes(b"\xfa\xff\xfe\n")
     for name in ("pickled", "taken"):
         (folder / name).mkdir()
     (folder / "pickled" / "config.json").write_text('{"model_type": "bert"}')
@@ -279,6 +279,14 @@ def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = tiny("bert", num_hidden_layers=1)
     model.network.save_pretrained(folder)
     model.tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small_classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a head."""
+    folder = tmp_path_factory.mktemp("models") / "small-classifier"
+    tiny("bert", "classify", num_hidden_layers=1).save(folder)
     return folder
 
 
@@ -591,7 +599,8 @@ def test_a_long_model_is_made_and_looks_at_a_long_text(
     assert "tokens were cut off: the text is longer than the model" in told.out
     assert "<svg" in (tmp_path / "heads.svg").read_text()
     assert "saw" in (tmp_path / "look.html").read_text()
-    content = json.loads(inside(*look, "--json").out)
+    assert "heads.svg already exists" in inside(*look, "--json").error
+    content = json.loads(inside(*look, "--force", "--json").out)
     assert len(content["tokens"]) == 1500
     assert len(content["attends_to"]) == len(content["words"])
     data = [{"id": "one", "text": "it was good " * 300, "label": 1}, {"id": "two", "text": "a cat", "label": 0}]
@@ -616,7 +625,7 @@ def test_a_long_model_is_made_and_looks_at_a_long_text(
 
 
 @pytest.mark.slow
-def test_explain(inside: Callable[..., Said], tmp_path: Path, small_folder: Path) -> None:
+def test_explain(inside: Callable[..., Said], tmp_path: Path, small_classifier: Path) -> None:
     """From a file to the numbers that machines read: one text is empty, one has no keyword, one a rationale."""
     rows = [
         {"id": "one", "text": "a good film , it was good", "label": "1", "rationale": [[2, 11]]},
@@ -633,7 +642,7 @@ def test_explain(inside: Callable[..., Said], tmp_path: Path, small_folder: Path
         "--label",
         "label",
         "--model",
-        small_folder,
+        small_classifier,
         "--task",
         "classify",
         "--out",
@@ -680,7 +689,7 @@ def test_explain(inside: Callable[..., Said], tmp_path: Path, small_folder: Path
         "--data",
         "plain.csv",
         "--model",
-        small_folder,
+        small_classifier,
         "--task",
         "classify",
         "--target",
@@ -812,13 +821,13 @@ WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     "lengthen: no folder": (["lengthen"], "Missing option '--out'"),
     "lengthen: a folder of someone else": (["lengthen", "--out", "taken"], "taken is not empty (it has notes.txt) and holds no results of Attlas"),
     "lengthen: too short": (["lengthen", "--out", "long", "--length", "100"], "length is 100, but the model takes 520 tokens as it is"),
-    "lengthen: an odd window": (["lengthen", "--out", "long", "--window", "7"], "window is 7; it must be a whole number at least 4 and a multiple of 2"),
+    "lengthen: an odd window": (["lengthen", "--out", "long", "--window", "7"], "window is 7; it must be a whole number at least 4 and at most 65536 and a multiple of 2"),
     "look: no such file": (["look", "--file", "nowhere.txt"], "nowhere.txt cannot be read as a text"),
-    "look: nothing": (["look"], "this cannot be looked at"),
+    "look: nothing": (["look"], "there is no text; give a text to look at"),
     "look: no study of importance": (["look", "a cat", "--importance", "nowhere"], "there is no study folder nowhere"),
     "look: global tokens": (["look", "a cat", "--global-tokens", "some"], "global_tokens is 'some'; it must be first, special, none"),
     "study: importance without a head": (["study", "--data", "good.csv", "--measures", "importance"], "is loaded without a head"),
-    "study: an unknown task": (["study", "--data", "good.csv", "--task", "sing"], "there is no task 'sing'"),
+    "study: an unknown task": (["study", "--data", "good.csv", "--task", "sing"], "task is 'sing'; it must be auto or base"),
     "reproduce: no paper": (["reproduce", "nothing"], "No such command 'nothing'"),
     "reproduce: no data": (["reproduce", "betti"], "Missing option '--data-root'"),
     "reproduce: no such folder": (["reproduce", "betti", "--data-root", "nowhere"], "there is no folder nowhere; give the folder of the data sets with --data-root"),
@@ -855,13 +864,14 @@ def write_wrong_data(folder: Path) -> None:
 
 @pytest.mark.parametrize("case", WRONG_CALLS)
 def test_wrong_calls_are_one_clear_line_and_nothing_is_written(
-    case: str, inside: Callable[..., Said], tmp_path: Path, small_folder: Path
+    case: str, inside: Callable[..., Said], tmp_path: Path, small_folder: Path, small_classifier: Path
 ) -> None:
     write_wrong_data(tmp_path)
     arguments, message = WRONG_CALLS[case]
+    folder = small_classifier if "classify" in arguments else small_folder
     before = sorted(path for path in tmp_path.rglob("*"))
     if len(arguments) > 2 and arguments[0] != "look":
-        arguments = arguments + ([] if "--model" in arguments else ["--model", str(small_folder)])
+        arguments = arguments + ([] if "--model" in arguments else ["--model", str(folder)])
         arguments = arguments + ([] if "--out" in arguments else ["--out", "out"])
     done = inside(*arguments)
     assert done.code == 2, done.error
@@ -878,6 +888,6 @@ def test_a_wrong_call_in_a_process_of_its_own(attlas_anew: Run, tmp_path: Path) 
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         done.stderr
-        == "attlas: nolabel.csv, row 1 (line 2): it has no label in 'label'; name another column with label=... (--label), or leave it out\n"
+        == "attlas: no row can be used: nolabel.csv, row 1 (line 2): it has no label in 'label'; name another column with label=... (--label), or leave it out\n"
     )
     assert sorted(path for path in tmp_path.rglob("*")) == before

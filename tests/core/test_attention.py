@@ -23,7 +23,7 @@ def agrees(layer, weights, visible, seed=0):
     dense = layer.dense()
     held = wide(dense.weights.numpy(), weights.shape)  # `weights` up to rounding, which decides ties
     np.testing.assert_allclose(held, weights, **near)
-    assert np.array_equal(wide(True if dense.visible is None else dense.visible, visible.shape), visible)
+    assert np.array_equal(wide(True if dense.visible is None else dense.visible[:, 0], visible.shape), visible)
     rng = np.random.default_rng(seed)
     marked, reach, k = rng.random((n_texts, n)) < 0.4, int(rng.integers(1, n + 2)), int(rng.integers(1, n + 2))
     size, span = int(rng.integers(1, n + 4)), None if rng.random() < 0.5 else int(rng.integers(1, 2 * n + 2))
@@ -38,7 +38,7 @@ def agrees(layer, weights, visible, seed=0):
     }  # fmt: skip
     for _ in range(2):
         found = {
-            "keys_seen": layer.keys_seen, "queries_seeing": layer.queries_seeing, "by_offset": layer.by_offset(reach), "received": layer.received,
+            "keys_seen": layer.keys_seen[:, 0], "queries_seeing": layer.queries_seeing[:, 0], "by_offset": layer.by_offset(reach), "received": layer.received,
             "row_entropy": layer.row_entropy(), "mass_to": layer.mass_to(torch.from_numpy(marked)),
             "top_keys": torch.stack(layer.top_keys(k), -1), "top_queries": torch.stack(layer.top_queries(k), -1),
             "kept_keys": torch.stack(layer.top_keys(k, torch.from_numpy(marked)), -1), "kept_queries": torch.stack(layer.top_queries(k, torch.from_numpy(marked)), -1),
@@ -77,7 +77,7 @@ def test_every_method_gives_what_its_twin_gives(layer, seed):
 def test_a_band_turned_dense_gives_the_same(layer, seed):
     dense = layer.layer.dense()
     assert np.array_equal(dense.weights, layer.weights)
-    assert np.array_equal(dense.visible, layer.visible)
+    assert np.array_equal(dense.visible[:, 0], layer.visible)
     agrees(dense, *layer[1:], seed)
 
 
@@ -101,6 +101,47 @@ def test_words_are_attended_to_by_sum_and_from_by_mean(layer):
 @given(layers)
 def test_uniform_spreads_each_row_over_the_keys_it_sees(layer):
     agrees_if_uniform(*layer)
+
+
+@few
+@given(st.integers(1, 3), st.integers(2, 3), st.integers(1, 9), st.booleans(), strategies.generators)
+def test_a_head_that_sees_other_keys_is_as_it_is_alone(n_texts, n_heads, n, by_text, rng):
+    """Where heads see different keys, every answer about a head is what it gives as the only head."""
+    seen = (rng.random((n_texts if by_text else 1, n_heads, n, n)) < 0.5) | np.eye(n, dtype=bool)
+    every = np.broadcast_to(seen, (n_texts, n_heads, n, n))
+    weights = np.concatenate([strategies.stochastic(rng, 1, every[:, head]) for head in range(n_heads)], axis=1)
+    batch, keep = strategies.make_batch(rng, n_texts, n), torch.from_numpy(rng.random((n_texts, n)) < 0.6)
+    layer = DenseAttention(torch.from_numpy(weights), batch, 0, torch.from_numpy(seen))
+    assert np.array_equal(layer.over_heads().visible, seen.any(1, keepdims=True))
+    for head in range(n_heads):
+        one = slice(head, head + 1)
+        alone = DenseAttention(layer.weights[:, one].contiguous(), batch, 0, torch.from_numpy(seen[:, one]))
+        pairs = zip((layer, layer.uniform, *layer.to_words()), (alone, alone.uniform, *alone.to_words()), strict=True)
+        for number, (mine, theirs) in enumerate(pairs):
+            kept = keep if number < 2 else None
+            assert torch.equal(mine.visible[:, one], theirs.visible)
+            assert torch.equal(mine.keys_seen[:, one], theirs.keys_seen)
+            assert torch.equal(mine.queries_seeing[:, one], theirs.queries_seeing)
+            for name in ("top_keys", "top_queries"):
+                for found, expected in zip(getattr(mine, name)(n, kept), getattr(theirs, name)(n, kept), strict=True):
+                    assert torch.equal(found[:, one], expected)
+            for of_keys in (False, True):
+                assert sees(mine.sight(of_keys)[head], theirs.n_texts) == sees(theirs.sight(of_keys)[0], theirs.n_texts)
+                square = theirs.visible[:, 0].transpose(-1, -2) if of_keys else theirs.visible[:, 0]
+                every_text = square.expand(theirs.n_texts, -1, -1)
+                assert sees(theirs.sight(of_keys)[0], theirs.n_texts) == every_text.tolist()
+
+
+def sees(sight, n_texts):
+    """What the tokens of each text see, spelled out."""
+    out = []
+    for text in map(sight.of, range(n_texts)):
+        n = len(text.first)
+        out.append([[
+            bool(text.always[key]) or (text.first[row] <= key < text.stop[row] and not (text.hidden is not None and text.hidden[row][key]))
+            for key in range(n)
+        ] for row in range(n)])  # fmt: skip
+    return out
 
 
 @few

@@ -165,6 +165,8 @@ def test_three_classes_and_a_frozen_model_end_to_end(tmp_path, tiny_folder):
     assert done.result["classes"] == ["Side-ways", "down", "up"]
     assert done.result["positive"] is None
     assert {"Side-ways", "down", "up"} <= {*done.result["kinds"]}
+    assert done.manifest["model"] is None  # of what was trained; the frozen encoder is an input
+    assert done.manifest["subject"] == "attention classifiers"
     assert [(cell["attention"], cell["encoder"]) for cell in done.result["cells"]] == [("dot", "none"), ("dot", "model"), ("additive", "none"), ("additive", "model")]  # fmt: skip
     for cell in done.result["cells"]:
         alone = AttentionClassifier(cell["attention"], cell["encoder"], 10.0, source=tiny_folder, progress=False, **OPTIONS).fit(parts[0], dev=parts[1])  # fmt: skip
@@ -302,6 +304,7 @@ class Heard:
     def __exit__(self, *_: object) -> None: ...
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"seed": 1}, {"dim": 9}, {"seeds": 1}, {"train": texts_for(61)}, {"dev": texts_for(22, seed=1)}, {"tokenize": "blanks", "min_count": 3}], ids=["seed", "dim", "seeds", "train", "dev", "tokens"])  # fmt: skip
 def test_an_interrupted_grid_is_not_taken_for_another(tmp_path, monkeypatch, change):
     with monkeypatch.context() as context:
@@ -319,6 +322,7 @@ def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_vectors_that_were_changed_are_another_grid(tmp_path, monkeypatch):
     path, rng = tmp_path / "vectors.txt", np.random.default_rng(0)
 
@@ -409,6 +413,7 @@ def test_every_part_of_a_frozen_model_counts(tmp_path):
     assert run(tmp_path / "out", model=short, **how).result == cut.result
 
 
+@pytest.mark.slow
 def test_a_model_folder_that_was_replaced_is_another_model(tmp_path):
     how = {"encoders": ("model", "vectors"), "epochs": 1}
     both = {"model": tmp_path / "m", "vectors": tmp_path / "m"}
@@ -573,6 +578,7 @@ def test_workers_import_nothing_from_the_working_folder(tmp_path, monkeypatch):
     assert table_bytes(tmp_path / done.folder) == table_bytes(tmp_path / "alone")
 
 
+@pytest.mark.slow
 def test_tables_do_not_depend_on_how_many_threads_multiply(tmp_path):
     """The process that asks may have many, a worker has one."""
     texts = synthetic(200, class_words=10, neutral_words=280)
@@ -606,7 +612,7 @@ def test_numbered_texts_go_through_files(tmp_path):
 
 
 TWO = {"models": ("dot+none", "dot+affine"), "epochs": 3, "dim": 2}
-LONG = ("none.epochs=10000000", "none.patience=none")
+LONG = ("none.epochs=100000", "none.patience=none")
 WILD = ("affine.optimizer=sgd", "affine.learning_rate=1e30", "affine.dropout=0", "affine.epochs=9")
 
 
@@ -763,6 +769,7 @@ def command(monkeypatch, capsys, tmp_path):
 FEW = ("--dim", 4, "--epochs", 3, "--workers", 1)
 
 
+@pytest.mark.slow
 def test_a_file_of_string_labels_from_start_to_end(command, tmp_path):
     write_csv(tmp_path / "all.csv", 200, header=("review", "stars"))
     done = command("--data", "all.csv", "--text", "review", "--label", "stars", "--scales", "1,10", "--encoders", "none,affine", "--attention", "dot,additive", "--out", "out", "--json", *FEW)  # fmt: skip
@@ -801,8 +808,6 @@ def test_mistakes_are_one_line_and_exit_code_two(command, tmp_path, home):
     rows = good.read_text().splitlines()
     (tmp_path / "one.csv").write_text("\n".join([rows[0], *(row.rsplit(",", 1)[0] + ",up" for row in rows[1:])]))
     (tmp_path / "ids.csv").write_text("\n".join([rows[0], *(row.rsplit(",", 1)[0] + f",{place}" for place, row in enumerate(rows[1:]))]))  # fmt: skip
-    (tmp_path / "hole.csv").write_text("\n".join([*rows[:5], '"  ",up', *rows[5:]]))
-    (tmp_path / "unlabelled.csv").write_text("\n".join([*rows[:5], "good a,", *rows[5:]]))
     (tmp_path / "three.csv").write_text("\n".join([*rows, "so odd meh,sideways"]))
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "headed.csv").write_text("text,label\n")
@@ -815,10 +820,8 @@ def test_mistakes_are_one_line_and_exit_code_two(command, tmp_path, home):
         "holds no texts": ("--data", "empty.csv"),
         "headed.csv": ("--data", "headed.csv"),
         "has the label 'up'|have the label 'up'": ("--data", "one.csv"),
-        "as many classes as texts": ("--train", "ids.csv", *parts),
+        "as many classes as texts|is it the column of the label": ("--train", "ids.csv", *parts),
         "different texts are needed": ("--data", "two.csv"),
-        "row 5.*empty": ("--data", "hole.csv"),
-        "no label in 'label'": ("--data", "unlabelled.csv"),
         "no column 'stars'": (*on, "--label", "stars"),
         "no column 'review'": (*on, "--text", "review"),
         "dev has labels.*sideways": ("--train", train, "--dev", "three.csv", "--test", test),

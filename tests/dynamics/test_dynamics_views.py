@@ -174,6 +174,7 @@ def test_classifiers_that_are_drawn_are_few() -> None:
     assert [model_title("dot", encoder) for encoder in ("none", "vectors", "model", "new")] == ["dot", "dot, given vectors", "dot, frozen model", "dot, new"]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_report_of_many_tokens_stays_small(tmp_path: Path) -> None:
     tables = frames(scales=GRID, tokens=(412, 265, 1384), epochs=300, models=[("dot", "none"), ("dot", "lstm"), ("additive", "none")])  # fmt: skip
     grid = study_of(tmp_path / "grid", tables)

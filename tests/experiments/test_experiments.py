@@ -234,6 +234,7 @@ CASES = {
             "at": "parts",
             "tolerance": 0,
             "max_evaluations": 8,
+            "position": 1_000_001,
             "p": 1,
             "top": 0,
             "permutations": 0,
@@ -381,6 +382,7 @@ def write_other_toy(folder: Path, fresh: bool) -> None:
     run(other, folder, fresh=fresh, workers=1, progress=False)
 
 
+@pytest.mark.slow
 def test_stopped_at_any_step_it_resumes_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_resumes(write_toy, tmp_path, monkeypatch) > 20
 
@@ -398,6 +400,7 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     check_damage(write_toy, tmp_path)
 
 
+@pytest.mark.slow
 def test_fresh_clears_everything_of_it_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_fresh(write_toy, write_other_toy, tmp_path, monkeypatch, every=3)
 

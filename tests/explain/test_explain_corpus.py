@@ -373,10 +373,10 @@ def test_a_model_that_cannot_be_explained_is_refused_before_any_work(
         ({"at": "parts"}, "explain single texts with at='parts'"),
         ({"baseline": "nothing"}, "there is no baseline"),
         ({"tolerance": -1}, "tolerance is -1"),
-        ({"max_evaluations": 3}, "begin with 9"),
+        ({"max_evaluations": 3}, "max_evaluations is 3; it must be a whole number at least 9"),
         ({"keep": ("nouns",)}, "there is no kind of tokens 'nouns'"),
         ({"faithfulness": ("burn",)}, "how is 'burn'"),
-        ({"faithfulness": ("remove",), "bins": (2,)}, "shares between 0 and 1"),
+        ({"faithfulness": ("remove",), "bins": (2,)}, "bins is .* each a number above 0 and below 1"),
     ],
 )
 def test_what_cannot_be_is_said_at_once(options: dict[str, Any], message: str) -> None:

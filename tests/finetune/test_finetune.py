@@ -497,6 +497,7 @@ def test_checkpoints_of_another_fine_tuning_are_not_used(
     assert steps == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_stopped_while_it_is_published_it_resumes(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"dev": toy(8, 1), "hold_out": 0.25, "head_only": True}
     whole = finetune(toy(32), bert, tmp_path / "whole", **options)
@@ -1171,7 +1172,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[AttlasError], str]] = {
     "a Text without a label": (
         {"texts": [attlas.Text("x", "a cat", "1"), attlas.Text("y", "a dog")]},
         CorpusError,
-        "list, text 'y': it has no label in 'label'; .*--label",
+        "all texts have the label 1; .* two labels",
     ),
     "an unknown label in dev": ({"dev": toy(4, labels=("neg", "meh"))}, CorpusError, "no training text has: meh"),
     "an empty dev": ({"dev": []}, CorpusError, "dev"),

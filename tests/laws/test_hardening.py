@@ -32,6 +32,7 @@ from tests.attacks import (
     command_line,
     files_in,
     model,
+    outcome,
     reviews,
     write_files,
 )
@@ -127,16 +128,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def copied(folder: Path, to: Path) -> Path:
     return Path(shutil.copytree(folder, to))
-
-
-def outcome(run: Callable[[], Any]) -> Any:
-    """What a call gives, or None if it is refused in one line."""
-    try:
-        return run()
-    except AttlasError as error:
-        if "\n" in str(error).strip():
-            raise
-        return None
 
 
 @pytest.mark.parametrize("table", ["entropy", "topk"])
@@ -408,7 +399,6 @@ def test_two_fine_tunings_at_once_do_not_overwrite_each_other(
 # hostile models
 
 
-@pytest.mark.xfail(strict=True, reason="an index that names a .bin file is read without allow_pickle")
 def test_an_index_to_pickled_weights_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     model().save(folder)
@@ -429,10 +419,7 @@ def configured(folder: Path, **options: Any) -> Path:
     return folder
 
 
-KERNEL = pytest.mark.xfail(strict=True, reason="attn_implementation of a configuration reaches the loader of kernels")
-
-
-@pytest.mark.parametrize("key", [pytest.param("attn_implementation", marks=KERNEL), "_attn_implementation"])
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
 def test_a_configuration_does_not_choose_the_code_of_attention(key: str, tmp_path: Path) -> None:
     folder = configured(tmp_path / "model", **{key: "someone/kernel"})
     try:
@@ -444,7 +431,6 @@ def test_a_configuration_does_not_choose_the_code_of_attention(key: str, tmp_pat
     assert not reached
 
 
-@pytest.mark.xfail(strict=True, reason="a network of any claimed size is built before its weights are looked at")
 def test_a_configuration_of_absurd_size_is_refused_before_it_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -460,7 +446,6 @@ def test_a_configuration_of_absurd_size_is_refused_before_it_is_built(
     assert len(built) < 50
 
 
-@pytest.mark.xfail(strict=True, reason="a folder without tokenizer files is loaded with a tokenizer that knows no word")
 def test_a_folder_without_tokenizer_files_is_refused(tmp_path: Path) -> None:
     model().save(tmp_path / "model")
     for path in (tmp_path / "model").glob("tokenizer*"):
@@ -469,7 +454,6 @@ def test_a_folder_without_tokenizer_files_is_refused(tmp_path: Path) -> None:
         attlas.load(tmp_path / "model")
 
 
-@pytest.mark.xfail(strict=True, reason="a token id beyond the embedding table is an IndexError")
 def test_token_ids_beyond_the_embedding_table_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AttlasError) as refusal:
         attlas.study(tiny("bert", vocab_size=12), TEXTS, "entropy", tmp_path / "out", **QUIET)
@@ -499,7 +483,6 @@ def test_degenerate_texts_are_analysed_or_refused(texts: list[str], tmp_path: Pa
 # files that the user names
 
 
-@pytest.mark.xfail(strict=True, reason="--html overwrites any file")
 @pytest.mark.parametrize("name", ["mine.csv", "mine.html", "mine.svg"])
 def test_look_does_not_overwrite_a_file(base: Path, name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("years of work")
@@ -527,7 +510,6 @@ runpy.run_module("attlas", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.xfail(strict=True, reason="Ctrl-C while the command line is imported ends in a traceback")
 def test_an_interrupt_during_imports_is_one_line() -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPT], capture_output=True, text=True, timeout=120)
     assert done.returncode == 130

@@ -649,6 +649,7 @@ def read_related() -> bool:
     return refused(lambda: related_vectors(model, "cache")) is None or bool(seen)
 
 
+@pytest.mark.slow
 def test_the_cache_of_relations_sees_versions(attlas_start: Start, tmp_path: Path) -> None:
     premise(read_related(), "nothing was read")
     code = "import json\nfrom tests.laws.test_stale import read_related\nprint(json.dumps(read_related()))"

@@ -20,15 +20,28 @@ import pandas as pd
 import pytest
 
 import attlas
+from attlas.catalogue import subjects
 from attlas.core.text import Text
 from attlas.dynamics import AttentionClassifier
 from attlas.models.vectors import ModelVectors
 from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.relations import RelationExtractor
+from attlas.studies.folder import (
+    ENTRY,
+    FILES,
+    LOG,
+    MANIFEST,
+    PARTS,
+    QUARANTINE,
+    REPORT,
+    RESULT,
+    STATES,
+    TABLES,
+)
 from attlas.support.errors import AttlasError
 from attlas.topology import TopologyClassifier
 from attlas.tree import TreeProbe
-from tests.attacks import QUIET, Files, Interrupted, command_line, files_in, model, reviews, write_files
+from tests.attacks import QUIET, Files, Interrupted, command_line, files_in, model, outcome, reviews, write_files
 
 Command = Callable[[Path, bool], object]  # out, fresh
 
@@ -322,6 +335,54 @@ def test_a_folder_of_the_user_is_refused_by_name_and_left_alone(
     left = files_in(folder)
     left.pop(".lock", None)
     assert left == files
+
+
+def every_case() -> list[tuple[str, str, bool]]:
+    """Every command with every name that any of them uses; those above are left out."""
+    names = dict.fromkeys(itertools.chain.from_iterable(FOREIGN_FOLDERS.values()))
+    done = set(cases())
+    return [
+        (command, name, fresh)
+        for command in FOREIGN_FOLDERS
+        for name in names
+        for fresh in ((False,) if command.endswith("save") else (False, True))
+        if (command, name, fresh) not in done
+    ]
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize(("name", "entry", "fresh"), every_case())
+def test_no_command_touches_any_file_of_the_user(
+    command: Callable[[str], Command], name: str, entry: str, fresh: bool, tmp_path: Path
+) -> None:
+    """A saved model or classifier may stand next to other files; everything else is refused."""
+    folder, files = tmp_path / "mine", files_of(entry)
+    write_files(folder, files)
+    done = outcome(lambda: command(name)(folder, fresh) or True)
+    assert done is None or name.endswith("save")
+    assert lost(folder, files) == []
+
+
+def test_every_verb_is_among_the_commands() -> None:
+    """A verb or a name in result folders that was added without a case here fails."""
+    known = {
+        "explain": "explain", "topology": "topology", "finetune": "finetune", "lengthen": "attlas lengthen",
+        "probe syntax": "syntax", "probe tree": "tree", "probe coreference": "coreference",
+        "relations fit": "fit_relations", "relations score": "score_relations", "dynamics": "dynamics",
+    }  # fmt: skip
+    verbs = {verb for subject in subjects() for verb in subject.verbs}
+    assert verbs == set(known)
+    assert set(known.values()) <= set(FOREIGN_FOLDERS)
+    used = (MANIFEST, TABLES, STATES, PARTS, QUARANTINE, RESULT, FILES, REPORT, ENTRY, LOG)
+    assert set(used) <= {entry.split("/")[0] for entry in FOREIGN_FOLDERS["study"]}
+
+
+def test_files_in_a_cache_folder_stay(tmp_path: Path) -> None:
+    files = dict.fromkeys(("notes.txt", "entry.json", "tables/mine.csv", "manifest.json"), b"mine")
+    write_files(tmp_path / "cache", files)
+    grid = attlas.Dynamics(train=reviews(20), dev=reviews(8, 1), test=reviews(8, 2), scales=(10.0,), epochs=1, dim=2)
+    attlas.run(grid, tmp_path / "out", cache=tmp_path / "cache", workers=1, **QUIET)
+    assert lost(tmp_path / "cache", files) == []
 
 
 @EITHER

@@ -150,7 +150,7 @@ def test_captured_weights_are_transformers_own(family):
         for layer, weights, visible in zip(layers, one.weights, one.visible, strict=True):
             np.testing.assert_allclose(layer.dense().weights[0], weights, rtol=0, atol=1e-7)
             assert np.array_equal(
-                np.ones_like(visible) if layer.dense().visible is None else layer.dense().visible[0], visible
+                np.ones_like(visible) if layer.dense().visible is None else layer.dense().visible[0, 0], visible
             )
             assert not weights[:, ~visible].any()
 
@@ -331,7 +331,7 @@ def test_measures_are_asked_for_by_name_or_made():
         "topk(size=3)": "topk has no parameter 'size'; its parameters are k, keep, layers, heads, shown",
         "surface, topk(k": "is no list of measures",
         "positions(reach)": "'reach' of positions has no value",
-        "positions(reach=far)": "cannot be",
+        "positions(reach=far)": "reach is 'far'; it must be a whole number",
         "topk(keep=nouns)": "nouns",
         "topk(keep=keywords:xx)": "xx",
         "entropy,entropy": "asked for twice: entropy",
@@ -339,7 +339,7 @@ def test_measures_are_asked_for_by_name_or_made():
     for wanted, message in wrong.items():
         with pytest.raises(MeasureError, match=message):
             measures_of(wanted)
-    with pytest.raises(MeasureError, match="reach is 0; it must be at least 1"):
+    with pytest.raises(MeasureError, match="reach is 0; it must be a whole number at least 1"):
         Positions(reach=0)
 
 

@@ -237,7 +237,7 @@ def test_gradients_of_the_weights_are_those_of_a_plain_layer() -> None:
     visible = layer.dense().visible
     assert visible is not None
     found = layer.gradient().dense().weights
-    torch.testing.assert_close(found, expected * visible[:, None], atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(found, expected * visible, atol=1e-4, rtol=1e-3)
     model.network.zero_grad()
 
 
@@ -686,7 +686,8 @@ def test_a_saved_model_is_read_back_as_it_was(kind: str, task: str, tmp_path: Pa
 
 @pytest.mark.parametrize("family", ["longformer", "bert"])
 def test_saving_leaves_nothing_on_the_network(family: str, tmp_path: Path) -> None:
-    model = attlas.load((tiny(family).network, tiny_tokenizer()), max_length=20, global_tokens="special")
+    chosen = {"global_tokens": "special"} if family == "longformer" else {}
+    model = attlas.load((tiny(family).network, tiny_tokenizer()), max_length=20, **chosen)
     config, held = model.network.config, vars(model.network).copy()
     before = fingerprint(model), config.to_json_string(), copy.deepcopy(vars(config)), str(model.tokenizer)
     model.save(tmp_path / "model")

@@ -11,7 +11,7 @@ import torch
 import attlas
 from attlas.core.batch import Batch
 from attlas.models.predict import head_inputs, last_layer, logits_of, run_batches
-from attlas.support.errors import CorpusError, ModelError
+from attlas.support.errors import CorpusError
 from attlas.testing import tiny
 
 WORDS = ("the cat sat", "a dog saw it", "a good film", "not very bad", "the cat sat on the mat , and it was good .")
@@ -57,11 +57,12 @@ def test_texts_without_a_token_are_named() -> None:
         logits_of(tiny("gpt2", "lm"), texts)
 
 
-def test_dropout_is_refused_and_no_hook_stays() -> None:
+def test_dropout_is_off_and_nothing_stays() -> None:
     model = tiny("longformer", "classify")
     with pytest.raises(ZeroDivisionError):
         run_batches(model, TEXTS, lambda *_: 1 / 0)  # type: ignore[arg-type, return-value]
     assert not any(one._forward_hooks or one._forward_pre_hooks for one in model.network.modules())
+    expected = logits_of(model, TEXTS)
     model.network.train()
-    with pytest.raises(ModelError, match="training mode"):
-        logits_of(model, TEXTS)
+    assert np.array_equal(logits_of(model, TEXTS), expected)
+    assert all(one.training for one in model.network.modules())

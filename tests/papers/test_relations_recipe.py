@@ -71,7 +71,7 @@ def _documents(names: list[str]) -> Iterable[dict[str, Any]]:
 def test_all_parts_run_and_are_found_again(data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
 
-    def draw(chart: object, path: Path) -> Path:
+    def draw(chart: object, path: Path, **options: object) -> Path:
         """The charts themselves are drawn in the tests of views: here it counts that each is asked for."""
         drawn.append(path.name)
         path.write_bytes(b"")

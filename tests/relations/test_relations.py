@@ -1722,6 +1722,7 @@ def test_what_was_done_is_remembered(home):
         attlas.run(fit_of(home.place, train=home.place / "dev.jsonl"), home.place / "out", **QUIET)
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_loses_one_reader(home, tmp_path, monkeypatch):
     """What was read and fitted before is found again; the bytes are those of an undisturbed run."""
     loaded = attlas.load(home.place / "model")
@@ -1748,6 +1749,7 @@ def test_an_interrupted_fit_loses_one_reader(home, tmp_path, monkeypatch):
     assert (tmp_path / "out" / saved).read_bytes() == (home.place / "out" / saved).read_bytes()
 
 
+@pytest.mark.slow
 def test_weights_and_texts_are_hashed_once(home, tmp_path, monkeypatch):
     calls, plain = [], attlas.Model.weights_sha256
     monkeypatch.setattr(attlas.Model, "weights_sha256", lambda one: (calls.append(1), plain(one))[1])
@@ -1807,6 +1809,7 @@ def test_a_shorter_model_is_found_again(home, tmp_path):
     assert again.predict(["Ann hired Ben today."]) == made.predict(["Ann hired Ben today."])
 
 
+@pytest.mark.slow
 def test_an_extractor_that_is_gone_is_named_and_fitted_again_with_fresh(home, tmp_path):
     shutil.copytree(home.place / "out", tmp_path / "out")
     (tmp_path / "out/files/extractor/readers.safetensors").unlink()
@@ -1871,6 +1874,7 @@ def lower(folder: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"thresholds": [0.01, 0.0]}))
 
 
+@pytest.mark.slow
 def test_mistakes_are_one_line_and_exit_code_two(command, home, tmp_path):
     (tmp_path / "plain.jsonl").write_text('{"text": "Ann hired Ben."}\n')
     (tmp_path / "broken.jsonl").write_text('{"text": "Ann hired Ben.", "triples": [{"head": "Ann"}]}\n')
@@ -1893,7 +1897,7 @@ def test_mistakes_are_one_line_and_exit_code_two(command, home, tmp_path):
         "--data": ("extract", "--extractor", out),
         "or a file": ("extract", "--extractor", out, "Ann hired Ben.", "--data", "plain.jsonl"),
         "the text is empty": ("extract", "--extractor", out, ""),
-        "holds no relation extractor": ("extract", "--extractor", "nowhere", "Ann hired Ben."),
+        "there is no folder nowhere": ("extract", "--extractor", "nowhere", "Ann hired Ben."),
         "--html": ("extract", "--extractor", out, "--data", "plain.jsonl", "--html", "page.html"),
         "another model": ("extract", "--extractor", out, "--model", "embedded:long", "Ann hired Ben."),
         "--test": ("score", "--extractor", out),

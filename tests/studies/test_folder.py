@@ -42,6 +42,7 @@ def other(folder: Path, fresh: bool) -> object:
     return attlas.study(MODEL, sentences(6, seed=1), "surface", folder, fresh=fresh, workers=1, progress=False)
 
 
+@pytest.mark.slow
 def test_a_study_stopped_at_every_write_resumes_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +64,7 @@ def test_damaged_tables_are_never_read(tmp_path: Path) -> None:
             path.write_bytes(data)
 
 
+@pytest.mark.slow
 def test_fresh_stopped_at_every_step_leaves_no_old_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_fresh(write, other, tmp_path, monkeypatch)
 

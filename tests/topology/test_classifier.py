@@ -1279,8 +1279,8 @@ def test_every_model_is_loaded_once_and_everything_is_hashed_once(
     folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loading, loaded, weights = import_module("attlas.models.load"), [], []
-    read, digest = loading._from, Model.weights_sha256
-    monkeypatch.setattr(loading, "_from", lambda *given: (loaded.append(given[1]), read(*given))[1])
+    read, digest = loading._Source.load, Model.weights_sha256
+    monkeypatch.setattr(loading._Source, "load", lambda self, task: (loaded.append(self.name), read(self, task))[1])
     monkeypatch.setattr(Model, "weights_sha256", lambda self: (weights.append(id(self.network)), digest(self))[1])
     marked = {part: [replace(texts[0], annotations={"mark": Counted()}), *texts[1:]] for part, texts in PARTS.items()}
     go(folders[1], tmp_path / "out", thresholds=(0.1,), **marked)

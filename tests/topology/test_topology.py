@@ -760,7 +760,7 @@ def test_heads_have_means_over_texts_beside_what_uniform_attention_gives(name, f
         uniform.append([])
         for layer in layers:
             visible = layer.dense().visible
-            visible = np.ones((layer.n_tokens,) * 2) if visible is None else visible[0].numpy()
+            visible = np.ones((layer.n_tokens,) * 2) if visible is None else visible[0, 0].numpy()
             even = np.array(twins.uniform(visible.tolist()), dtype=np.float32)[None]
             uniform[-1].append(numbers(name, even, layer.batch)[0])
     uniform = np.repeat(np.mean(uniform, axis=0), 4, axis=0)
@@ -799,7 +799,7 @@ def test_parameters_reach_the_numbers():
         expected = np.concatenate(digraph(weights, (0.07,), cap=3), -1).reshape(-1)
         np.testing.assert_array_equal(cycles.iloc[number, 1:].to_numpy(float), expected.astype(np.float32))
     assert cycles.filter(like="cycles").max(None) == 3
-    with pytest.raises(MeasureError, match="h1_tokens is -1; it must be at least 0"):
+    with pytest.raises(MeasureError, match="h1_tokens is -1; it must be a whole number at least 0"):
         BarcodeMeasure(h1_tokens=-1)
 
 

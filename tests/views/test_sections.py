@@ -15,7 +15,8 @@ from attlas.studies.opened import Study
 from attlas.support.errors import AttlasError
 from attlas.support.subject import Subject
 from attlas.testing import check_drawing_is_light, section_checks, tiny
-from attlas.views.findings import facts, findings
+from attlas.views.findings import facts, findings, origin
+from attlas.views.report import render, report_title
 from attlas.views.section import Figure, Section, shown
 
 OLD = Path(__file__).parents[1] / "golden" / "old_folders"
@@ -53,9 +54,10 @@ def study_with(section: Section) -> Study:
 
 
 LAWS = [name for name, _ in section_checks(next(iter(SECTIONS.values())), None)]  # type: ignore[arg-type]
+COSTLY = [pytest.param(law, marks=pytest.mark.attack) if law.startswith("each_") else law for law in LAWS]
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", COSTLY)
 @pytest.mark.parametrize("name", SECTIONS)
 def test_every_section_keeps_the_laws(name: str, law: str) -> None:
     check: Callable[[], None] = dict(section_checks(SECTIONS[name], study_with(SECTIONS[name])))[law]
@@ -95,6 +97,27 @@ def test_facts_are_those_of_the_first_study() -> None:
     beside = Study(measured().folder, measured().manifest, (dynamics,))
     names = [name for name, _ in facts(beside, SECTIONS)]
     assert names == ["model", "corpus", "texts", "cut", "left out", "explained", "time"]
+
+
+def test_a_page_of_several_results_names_the_origin_of_each() -> None:
+    """A model and a corpus stand over the findings and the section that are of them."""
+    main, syntax = measured(), Study.open(OLD / "syntax")
+    names = [origin(one.manifest) for one in (main, syntax)]
+    assert names[0] != names[1]
+    page = render(Study(main.folder, main.manifest, (syntax,)), SECTIONS)
+    assert f"<h1>{report_title(names)}</h1>" in page
+    for name in names:
+        assert page.count(f'<p class="origin">{name}</p>') > 1  # over findings, and over a section
+    begin = page.index('<section id="syntax">')
+    assert page.index(f'<p class="origin">{names[1]}</p>', begin) - begin < 100
+    assert 'class="origin"' not in render(main, SECTIONS)
+
+
+def test_a_study_of_classifiers_claims_no_model(tmp_path: Path) -> None:
+    old = Study.open(OLD / "dynamics")
+    new = Study(old.folder, {**old.manifest, "model": None, "subject": "attention classifiers"})
+    assert origin(new.manifest) == origin(old.manifest)
+    assert facts(new, SECTIONS) == facts(old, SECTIONS)
 
 
 def test_only_pages_with_heads_say_how_heads_are_named(tmp_path: Path) -> None:

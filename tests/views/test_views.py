@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
@@ -166,10 +168,22 @@ def test_every_chart_is_exported(hostile: attlas.Study, tmp_path: Path, kind: st
 
 
 def test_unknown_formats_are_refused(hostile: attlas.Study, tmp_path: Path) -> None:
-    with pytest.raises(AttlasError, match="svg, pdf, png, html, json, not as 'gif'"):
+    with pytest.raises(AttlasError, match="format is 'gif'; it must be svg or pdf or png or html or json"):
         write_charts(hostile, tmp_path, "gif")
-    with pytest.raises(AttlasError, match="svg, pdf"):
+    with pytest.raises(AttlasError, match=r"has no ending; name a file that ends in \.svg or \.pdf"):
         charts.export(charts.head_grid(hostile.table("entropy")), tmp_path / "chart")
+
+
+@pytest.mark.parametrize("kind", ["html", "json"])
+def test_words_do_not_end_the_script_of_a_chart(kind: str, tmp_path: Path) -> None:
+    word = "</script><script>alert(1)</script>\u2028"
+    chart = alt.Chart(pd.DataFrame({"word": [word], "n": [1]})).mark_bar().encode(x="n:Q", y="word:N")
+    content = charts.export(chart, tmp_path / f"chart.{kind}").read_text(encoding="utf-8")
+    assert "<script>alert(1)" not in content
+    assert "\u2028" not in content
+    if kind == "json":
+        (rows,) = json.loads(content)["datasets"].values()
+        assert rows == [{"word": word, "n": 1}]
 
 
 def test_a_report_needs_no_labels_and_no_particular_measure(tmp_path: Path) -> None:

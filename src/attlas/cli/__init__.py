@@ -1,16 +1,30 @@
-"""The verbs of the command line; nothing heavy is imported before a verb runs."""
+"""The command line. Importing it imports nothing, so that Ctrl-C is one line at any moment."""
 
-from attlas.cli.main import main
+import sys
 
-# isort: split
-from attlas.cli import (  # their verbs register themselves, after the first ones
-    reproduce,
-    tour,
-)
-from attlas.cli.extract import add_extract
-from attlas.cli.subjects import add_verbs
+INTERRUPTED = 130
 
-add_verbs()
-add_extract()
 
-__all__ = ["main", "reproduce", "tour"]
+def main() -> None:
+    """Run the command line.
+
+    The exit code is 0 on success, 2 on a user's mistake (one clear line), 130 if interrupted.
+    """
+    try:
+        from attlas.cli.entry import run
+
+        code = run()
+    except BaseException as error:
+        if not _is_interrupt(error):
+            raise
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        print("attlas: interrupted; run the same command again to resume", file=sys.stderr)
+    sys.exit(code)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is the cause: some libraries turn it into an ImportError of their own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None

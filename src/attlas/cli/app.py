@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attlas.support.options import MAX_LENGTH, WORKERS, Option, checked, help_of
+
 if TYPE_CHECKING:
     from attlas.studies import Study
 
@@ -19,6 +21,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="An atlas of attention: what the heads of a transformer do over a corpus, always with a control beside the number.",
 )
+
+
+def _checking(flag: str, domain: Option, kind: Any) -> Any:
+    """An option with its domain in help and error, which is checked before anything is imported."""
+    name = flag.removeprefix("--").replace("-", "_")
+
+    def check(value: Any) -> Any:
+        return checked(name, value, kind, domain)
+
+    return typer.Option(flag, help=help_of(domain), callback=check)
+
+
+def whole(flag: str, domain: Option) -> Any:
+    """An option that is a whole number, or not given."""
+    return _checking(flag, domain, int | None)
+
+
+def choice(flag: str, domain: Option) -> Any:
+    """An option that is one of some words."""
+    return _checking(flag, domain, str)
+
 
 EXCLUDED = {"quarantined": "rows were left out", "unexplained": "texts could not be explained"}
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
@@ -36,12 +59,12 @@ Out = Annotated[Path | None, typer.Option("--out", help="The folder for the stud
 Pickle = Annotated[
     bool, typer.Option("--allow-pickle", help="Also read pickled weights, which can run code: only if you trust them.")
 ]
-Workers = Annotated[int | None, typer.Option("--workers", help="How many workers; as many as cores if not given.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that already exist.")]
+Workers = Annotated[int | None, whole("--workers", WORKERS)]
 TextColumn = Annotated[str | None, typer.Option("--text", help="The column of the text.")]
 AnyLabelColumn = Annotated[str | None, typer.Option("--label", help="The column of the label.")]
 LabelColumn = Annotated[str, typer.Option("--label", help="The column of the label.")]
-Seed = Annotated[int, typer.Option("--seed", help="What randomness is drawn from.")]
-MaxLength = Annotated[int | None, typer.Option("--max-length", help="Cut texts at so many tokens.")]
+MaxLength = Annotated[int | None, whole("--max-length", MAX_LENGTH)]
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Also write report.html into the folder.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Throw away what another run left in the folder.")]
 
@@ -140,10 +163,11 @@ def _say_findings(done: Study) -> None:
 
 def _report(done: Study) -> Path:
     """The page of a result in its folder; one that is newer than the result is taken as it is."""
-    from attlas.studies.folder import MANIFEST, REPORT, is_our_report
+    from attlas.studies.folder import MANIFEST, REPORT
+    from attlas.support.outputs import is_our_page
 
     page, manifest = done.folder / REPORT, done.folder / MANIFEST
-    if is_our_report(page) and page.stat().st_mtime_ns >= manifest.stat().st_mtime_ns:
+    if is_our_page(page) and page.stat().st_mtime_ns >= manifest.stat().st_mtime_ns:
         return page
     with status("writing the report"):
         return done.report(page)

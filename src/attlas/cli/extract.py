@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attlas.cli.app import Json, TextColumn, Workers, print_json, status
+from attlas.cli.app import Force, Json, TextColumn, Workers, print_json, status
 from attlas.cli.subjects import group_of
 
 if TYPE_CHECKING:
@@ -41,16 +41,29 @@ def extract(
         Path | None,
         typer.Option("--html", help="Also write a page with its phrases and the graph of triples."),
     ] = None,
+    force: Force = False,
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """The triples of a text, or of every text of a file, the likeliest first."""
+    from attlas.corpora.sources import check_source
+    from attlas.experiments.run import check_columns
     from attlas.support.errors import AttlasError
+    from attlas.support.outputs import PAGE, check_output
 
     if (text is None) == (data is None):
         raise AttlasError("give a text to extract from, or a file of texts with --data")
+    if text is not None and not text.strip():
+        raise AttlasError("the text is empty; give a text to extract from, or a file with --data")
     if html is not None and text is None:
         raise AttlasError("--html draws one text; give it as the argument instead of --data")
+    if html is not None:
+        check_output(html, [PAGE], force)
+    if not extractor.is_dir():
+        raise AttlasError(f"there is no folder {extractor}; give one that `attlas relations fit` wrote")
+    if data is not None:
+        check_source(data)
+        check_columns(data, {"text": column})
     with status("loading the model"):
         from attlas.relations.extractor import RelationExtractor, read_saved
 
@@ -65,7 +78,7 @@ def extract(
     if html is not None:
         from attlas.relations.page import write_text_page
 
-        write_text_page(fitted, text, found, names, html)
+        write_text_page(fitted, text, found, names, html, force=force)
     if as_json:
         print_json([one.record(text) for one in found])
         return

@@ -7,15 +7,29 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from attlas.cli.app import Fresh, Json, ModelOption, Workers, app, begun, listed, print_json, status
+from attlas.cli.app import Fresh, Json, ModelOption, Workers, app, begun, listed, print_json, status, whole
+from attlas.support.errors import AttlasError
+from attlas.support.options import Option
 
+SEEDS = Option("Classifiers of each kind (default: three, one for imdb).", at_least=1, at_most=1_000)
 verbs = typer.Typer(help="The tables and figures of a paper, published next to ours.", no_args_is_help=True)
 app.add_typer(verbs, name="reproduce")
 
 
+def _data_root(help: str) -> Any:
+    """The option of the folder of data sets, refused before anything is imported."""
+
+    def check(folder: Path) -> Path:
+        if not folder.expanduser().is_dir():
+            raise AttlasError(f"there is no folder {folder}; give the folder of the data sets with --data-root")
+        return folder
+
+    return typer.Option("--data-root", help=help, callback=check)
+
+
 @verbs.command()
 def betti(
-    data_root: Annotated[Path, typer.Option("--data-root", help="The folder with cola, imdb and sms_spam.")],
+    data_root: Annotated[Path, _data_root("The folder with cola, imdb and sms_spam.")],
     model: ModelOption = None,
     out: Annotated[Path, typer.Option("--out", help="The folder for models, features and results.")] = Path(
         "runs/betti"
@@ -53,7 +67,7 @@ def betti(
 
 @verbs.command()
 def longformer(
-    data_root: Annotated[Path, typer.Option("--data-root", help="The folder with arxiv_long, mock_notes and sst.")],
+    data_root: Annotated[Path, _data_root("The folder with arxiv_long, mock_notes and sst.")],
     model: ModelOption = None,
     out: Annotated[Path, typer.Option("--out", help="The folder for models, studies and pictures.")] = Path(
         "runs/longformer"
@@ -74,9 +88,7 @@ def longformer(
 
 @verbs.command()
 def bert(
-    data_root: Annotated[
-        Path, typer.Option("--data-root", help="The folder with ud_ewt, ud_gum, litbank, gap and glove50.")
-    ],
+    data_root: Annotated[Path, _data_root("The folder with ud_ewt, ud_gum, litbank, gap and glove50.")],
     model: ModelOption = None,
     out: Annotated[Path, typer.Option("--out", help="The folder for studies, tables and pictures.")] = Path(
         "runs/bert"
@@ -97,9 +109,7 @@ def bert(
 
 @verbs.command()
 def relations(
-    data_root: Annotated[
-        Path, typer.Option("--data-root", help="The folder with trex95, redocred, fewrel and semeval2010_task8.")
-    ],
+    data_root: Annotated[Path, _data_root("The folder with trex95, redocred, fewrel and semeval2010_task8.")],
     model: ModelOption = None,
     out: Annotated[Path, typer.Option("--out", help="The folder for extractors, tables and pictures.")] = Path(
         "runs/relations"
@@ -120,7 +130,7 @@ def relations(
 
 @verbs.command()
 def dynamics(
-    data_root: Annotated[Path, typer.Option("--data-root", help="The folder with sst, imdb, newsgroups5 and glove50.")],
+    data_root: Annotated[Path, _data_root("The folder with sst, imdb, newsgroups5 and glove50.")],
     out: Annotated[Path, typer.Option("--out", help="The folder for studies, tables and pictures.")] = Path(
         "runs/dynamics-paper"
     ),
@@ -128,9 +138,7 @@ def dynamics(
         str,
         typer.Option("--parts", help="Some of sst, news1, imdb, news2, differences, flow, penalty, frozen, synthetic."),
     ] = "sst,news1,imdb,news2,differences,flow,penalty,frozen,synthetic",
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Classifiers of each kind; three, one for imdb, if not given.")
-    ] = None,
+    seeds: Annotated[int | None, whole("--seeds", SEEDS)] = None,
     workers: Workers = None,
     fresh: Fresh = False,
     as_json: Json = False,

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attlas.cli.app import Json, ModelOption, Workers, app, begun, say_study, status
+from attlas.cli.app import Json, ModelOption, Workers, app, begun, say_study, status, whole
+from attlas.support.options import Option
 
 if TYPE_CHECKING:
     from attlas.studies import Study
     from attlas.support.subject import Subject
 
+PORT = Option("Port for --serve; 0 for any.", at_least=0, at_most=65_535)
 COSTLY = ("head_distance", "special_gradient")  # measures that are costly, on few texts here
 
 
@@ -27,7 +29,7 @@ def tour(
         bool,
         typer.Option("--serve/--no-serve", help="Serve the report on this machine until interrupted."),
     ] = False,
-    port: Annotated[int, typer.Option("--port", help="Port for --serve; 0 for any.")] = 8765,
+    port: Annotated[int, whole("--port", PORT)] = 8765,
     as_json: Json = False,
 ) -> None:
     """Everything on the embedded model and corpora: a study, every subject, a summary and a report."""

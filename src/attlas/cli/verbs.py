@@ -12,10 +12,10 @@ import typer
 
 from attlas.cli.app import begun, say_experiment
 from attlas.experiments.experiment import Experiment
-from attlas.support.options import Given, Option, declared, kinds_of, types_of
+from attlas.support.options import WORKERS, Given, Option, declared, help_of, kinds_of, types_of
 
 HOW: dict[str, tuple[Any, Any, str, tuple[str, ...]]] = {  # the same for every verb
-    "workers": (int | None, None, "Number of workers (default: one per core).", ("--workers",)),
+    "workers": (int | None, None, help_of(WORKERS), ("--workers",)),
     "fresh": (bool, False, "Clear what another run left in the folder.", ("--fresh",)),
     "cache": (Path | None, None, "Folder of passes that experiments may share.", ("--cache",)),
     "report": (bool, True, "Also write report.html into the folder.", ("--report/--no-report",)),
@@ -71,12 +71,6 @@ def _of_fields(experiment: type[Experiment]) -> list[inspect.Parameter]:
         default = inspect.Parameter.empty if one.default is MISSING else shell_value(one.default)
         out.append(_parameter(one.name, Annotated[kind, option], default))
     return out
-
-
-def help_of(about: Given | Option) -> str:
-    """The help of a field with its domain."""
-    domain = about.domain if isinstance(about, Option) else ""
-    return f"{about.help} [{domain}]" if domain else about.help
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:

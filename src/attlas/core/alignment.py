@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attlas.language.words import Span
+
+Numbers = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,24 @@ def align(
         of[token] = place[group]
     seen = {index for index in range(len(spans)) if int(joined[index]) in place}
     return Words(of, tuple(strings), tuple(source), tuple(index for index in range(len(spans)) if index not in seen))
+
+
+def word_sums(values: Numbers, word_of: Numbers, count: int) -> Numbers:
+    """The sum over the tokens of each word: [token, ...] -> [word, ...].
+
+    >>> word_sums(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 1]), 3)
+    array([1., 6., 0.])
+    """
+    sums = np.zeros((count, *values.shape[1:]), dtype=values.dtype)
+    np.add.at(sums, word_of, values)
+    return sums
+
+
+def word_means(values: Numbers, word_of: Numbers, count: int) -> Numbers:
+    """The mean over the tokens of each word, 0 for a word without a token: [token, ...] -> [word, ...].
+
+    >>> word_means(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 1]), 3)
+    array([1., 3., 0.])
+    """
+    tokens = np.bincount(word_of, minlength=count).astype(values.dtype)
+    return word_sums(values, word_of, count) / np.maximum(tokens, 1).reshape(-1, *[1] * (values.ndim - 1))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,21 @@ from attlas.support.errors import CaptureError
 from attlas.support.memo import Memo
 
 Top: TypeAlias = tuple[Tensor, Tensor]
-Sight: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]  # [text, token] each
 REACH = 8  # how far `by_offset` looks if not told
+
+
+class Sight(NamedTuple):
+    """What the tokens of a text see, in all heads or in one: `first` to `stop` and all of `always`, without `hidden`."""
+
+    first: npt.NDArray[np.int64]  # text token
+    stop: npt.NDArray[np.int64]  # text token
+    always: npt.NDArray[np.bool_]  # text token: seen by all
+    hidden: npt.NDArray[np.bool_] | None = None  # text token token; None where a token sees all of its range
+
+    def of(self, text: int) -> Sight:
+        """The same of one text, without the axis of texts."""
+        hidden = None if self.hidden is None else self.hidden[text]
+        return Sight(self.first[text], self.stop[text], self.always[text], hidden)
 
 
 def row_entropy(weights: Tensor) -> Tensor:
@@ -78,21 +91,21 @@ class Attention(Memo, ABC):
     @property
     @abstractmethod
     def keys_seen(self) -> Tensor:
-        """How many keys each query can attend to: [text or 1, query]."""
+        """How many keys each query can attend to: [text or 1, head or 1, query]."""
 
     @property
     @abstractmethod
     def queries_seeing(self) -> Tensor:
-        """How many queries can attend to each key: [text or 1, key]."""
+        """How many queries can attend to each key: [text or 1, head or 1, key]."""
 
     @abstractmethod
-    def sight(self, of_keys: bool = False) -> Sight:
-        """Which keys each query sees (or, `of_keys`, which queries see each key): from where to where, and which tokens always."""
+    def sight(self, of_keys: bool = False) -> tuple[Sight, ...]:
+        """Which keys each query sees (or, `of_keys`, which queries see each key): one for all heads, or one per head."""
 
     @property
     @abstractmethod
     def uniform(self) -> Attention:
-        """The same layer with one head that spreads every row evenly over the keys it sees ([text or 1, 1, ...])."""
+        """The same layer with every row spread evenly over the keys it sees: one head, or as many as see different keys ([text or 1, head or 1, ...])."""
 
     @property
     @abstractmethod
@@ -194,11 +207,13 @@ class Attention(Memo, ABC):
 class DenseAttention(Attention):
     """Attention kept as the square matrix: `weights` [text, head, query, key].
 
-    `visible` [text or 1, query, key] says which keys a query sees; None means all.
+    `visible` [text or 1, head or 1, query, key] says which keys a query sees; None means all. Without the
+    axis of heads, all heads see the same.
     """
 
     def __init__(self, weights: Tensor, batch: Batch, index: int = 0, visible: Tensor | None = None) -> None:
-        self.weights, self.batch, self.index, self.visible = weights, batch, index, visible
+        self.weights, self.batch, self.index = weights, batch, index
+        self.visible = visible.unsqueeze(1) if visible is not None and visible.dim() == 3 else visible
 
     @property
     def n_heads(self) -> int:
@@ -217,23 +232,15 @@ class DenseAttention(Attention):
         return self._all_see() if self.visible is None else self.visible.sum(-2)
 
     def _all_see(self) -> Tensor:
-        return torch.full((1, self.n_tokens), self.n_tokens, device=self.weights.device)
+        return torch.full((1, 1, self.n_tokens), self.n_tokens, device=self.weights.device)
 
-    def sight(self, of_keys: bool = False) -> Sight:
+    def sight(self, of_keys: bool = False) -> tuple[Sight, ...]:
         shape = (self.n_texts, self.n_tokens)
         if self.visible is None:
-            return np.zeros(shape, dtype=np.int64), np.full(shape, self.n_tokens), np.zeros(shape, dtype=bool)
+            return (Sight(np.zeros(shape, dtype=np.int64), np.full(shape, self.n_tokens), np.zeros(shape, dtype=bool)),)
         seen = self.visible.transpose(-1, -2) if of_keys else self.visible
-        visible: npt.NDArray[np.bool_] = seen.cpu().numpy()
-        always: npt.NDArray[np.bool_] = np.all(visible, axis=1)  # text key
-        beside = visible & ~always[:, None]
-        first = beside.argmax(-1)
-        stop = np.where(beside.any(-1), self.n_tokens - beside[..., ::-1].argmax(-1), first)
-        return (
-            np.broadcast_to(first, shape).copy(),
-            np.broadcast_to(stop, shape).copy(),
-            np.broadcast_to(always, shape).copy(),
-        )
+        by_head = seen.cpu().numpy().swapaxes(0, 1)  # head text row token
+        return self.uniform.once(("sight", of_keys), lambda: tuple(_sight(head, self.n_texts) for head in by_head))
 
     @property
     def uniform(self) -> DenseAttention:
@@ -243,9 +250,9 @@ class DenseAttention(Attention):
 
     def _uniform(self) -> DenseAttention:
         n = self.n_tokens
-        visible = torch.ones(1, n, n, device=self.weights.device) if self.visible is None else self.visible.float()
+        visible = torch.ones(1, 1, n, n, device=self.weights.device) if self.visible is None else self.visible.float()
         weights = visible / visible.sum(-1, keepdim=True).clamp_min(1)
-        return DenseAttention(weights.unsqueeze(1), self.batch, self.index, self.visible)
+        return DenseAttention(weights, self.batch, self.index, self.visible)
 
     @cached_property
     def received(self) -> Tensor:
@@ -289,10 +296,10 @@ class DenseAttention(Attention):
         return _top(self.weights.transpose(-1, -2), self._positions(seeing, keep), k)
 
     def _positions(self, visible: Tensor | None, keep: Tensor | None) -> Tensor:
-        positions = torch.arange(self.n_tokens, device=self.weights.device).expand(1, 1, -1)
+        positions = torch.arange(self.n_tokens, device=self.weights.device).expand(1, 1, 1, -1)
         if visible is not None:
             positions = torch.where(visible, positions, -1)
-        return positions if keep is None else torch.where(keep[:, None], positions, -1)
+        return positions if keep is None else torch.where(keep[:, None, None], positions, -1)
 
     def _between_bins(self, edges: npt.NDArray[np.float64], text: int | None) -> Tensor:
         weights = self.weights.sum(0, dtype=torch.float64) if text is None else self.weights[text].double()
@@ -300,7 +307,8 @@ class DenseAttention(Attention):
         return torch.matmul(share.T, torch.matmul(weights, share))
 
     def over_heads(self) -> DenseAttention:
-        return DenseAttention(self.weights.mean(1, keepdim=True), self.batch, self.index, self.visible)
+        seen = None if self.visible is None else self.visible.any(1, keepdim=True)
+        return DenseAttention(self.weights.mean(1, keepdim=True), self.batch, self.index, seen)
 
     def plus(self, other: Attention) -> DenseAttention:
         theirs = other.dense()
@@ -332,10 +340,26 @@ class DenseAttention(Attention):
     def _visible_words(self, text: int, words: Words) -> Tensor | None:
         if self.visible is None:
             return None
-        return words_from_tokens(self.visible[text if len(self.visible) > 1 else 0].float()[None], words) > 0
+        return words_from_tokens(self.visible[text if len(self.visible) > 1 else 0].float(), words)[None] > 0
 
     def dense(self) -> DenseAttention:
         return self
+
+
+def _sight(visible: npt.NDArray[np.bool_], n_texts: int) -> Sight:
+    """What the rows of [text or 1, row, token] see."""
+    n = visible.shape[-1]
+    always: npt.NDArray[np.bool_] = np.all(visible, axis=1)
+    rest = visible & ~always[:, None]
+    first = rest.argmax(-1)
+    stop = np.where(rest.any(-1), n - rest[..., ::-1].argmax(-1), first)
+    hidden = (np.arange(n) >= first[..., None]) & (np.arange(n) < stop[..., None]) & ~visible
+    return Sight(
+        np.broadcast_to(first, (n_texts, n)).copy(),
+        np.broadcast_to(stop, (n_texts, n)).copy(),
+        np.broadcast_to(always, (n_texts, n)).copy(),
+        np.broadcast_to(hidden, (n_texts, n, n)) if hidden.any() else None,
+    )
 
 
 def bin_edges(n: int, size: int, span: int | None = None) -> npt.NDArray[np.float64]:
@@ -372,14 +396,14 @@ def words_from_tokens(weights: Tensor, words: Words) -> Tensor:
 
 
 def _top(values: Tensor, positions: Tensor, k: int) -> Top:
-    """The k largest cells a row: values [text, head, row, cell], positions [text or 1, row or 1, cell]."""
+    """The k largest cells a row: values [text, head, row, cell], positions [text or 1, head or 1, row or 1, cell]."""
     texts, heads = values.shape[:2]
     flat = values.detach().float().reshape(texts * heads, *values.shape[2:]).cpu().numpy()
-    place = positions.cpu().numpy()
-    if len(place) > texts:  # uniform keeps one for all texts
-        return _top(values.expand(len(place), -1, -1, -1), positions, k)
-    if len(place) > 1:
-        place = np.repeat(place, heads, axis=0)
+    if len(positions) > texts:  # uniform keeps one for all texts
+        return _top(values.expand(len(positions), -1, -1, -1), positions, k)
+    if positions.shape[:2] != (1, 1):
+        positions = positions.expand(texts, heads, -1, -1)
+    place = positions.flatten(0, 1).cpu().numpy()
     best, where = kernels.top_cells(np.ascontiguousarray(flat), np.ascontiguousarray(place), k)
     shape = (texts, heads, -1, k)
     return torch.from_numpy(best).reshape(shape).to(values.device), torch.from_numpy(where).reshape(shape).to(

@@ -84,16 +84,17 @@ class BandedAttention(Attention):
     @cached_property
     def keys_seen(self) -> Tensor:
         seen = (self.keys >= 0).sum(-1) + self.places.shape[1]
-        return torch.where(self.is_global, self.n_tokens, seen)
+        return torch.where(self.is_global, self.n_tokens, seen)[:, None]
 
     @property
     def queries_seeing(self) -> Tensor:
         return self.keys_seen  # the pattern is symmetric
 
-    def sight(self, of_keys: bool = False) -> Sight:
+    def sight(self, of_keys: bool = False) -> tuple[Sight, ...]:
         token, always = np.arange(self.n_tokens), self.is_global.cpu().numpy()
         first = np.where(always, 0, np.maximum(token - self.reach, 0))
-        return first, np.where(always, self.n_tokens, np.minimum(token + self.reach + 1, self.n_tokens)), always
+        stop = np.where(always, self.n_tokens, np.minimum(token + self.reach + 1, self.n_tokens))
+        return (Sight(first, stop, always),)
 
     @property
     def uniform(self) -> BandedAttention:
@@ -102,7 +103,7 @@ class BandedAttention(Attention):
         return self.batch.once(key, lambda: (self._uniform(), self.seen))[0]
 
     def _uniform(self) -> BandedAttention:
-        share = torch.where(self.is_global, 0.0, 1.0 / self.keys_seen)  # text query
+        share = torch.where(self.is_global, 0.0, 1.0 / self.keys_seen[:, 0])  # text query
         band = (self.keys >= 0) * share[..., None]
         columns = share[..., None].expand(-1, -1, self.places.shape[1])
         rows = torch.full((*self.places.shape, self.n_tokens), 1.0 / self.n_tokens, device=self.band.device)

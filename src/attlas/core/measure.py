@@ -15,7 +15,9 @@ from torch import Tensor
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
 from attlas.core.states import State
+from attlas.support.errors import MeasureError
 from attlas.support.fingerprint import Put, feed, feed_fields
+from attlas.support.options import check_fields
 
 S = TypeVar("S", bound=State)
 
@@ -69,6 +71,11 @@ class Measure(ABC, Generic[S]):
     """
 
     name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Refuse a parameter outside the domain that its field declares (`attlas.support.options.option`)."""
+        check_fields(self, MeasureError)
+
     costly: ClassVar[bool] = (
         False  # takes as long as the model's own pass or longer: no part of `all`, it must be named
     )
@@ -159,6 +166,23 @@ def _(measure: Any, put: Put) -> None:
         feed_fields(measure, put)
     else:
         feed((type(measure), vars(measure)), put)
+
+
+MOST_BYTES = 4 * 2**30  # of what a measure may hold
+
+
+def check_bytes(measure: str, size: int, advice: str) -> None:
+    """Refuse parameters that need more memory than a measure may hold.
+
+    >>> check_bytes("topk", 2**40, "lower k")
+    Traceback (most recent call last):
+        ...
+    attlas.support.errors.MeasureError: topk would hold 1,024.0 GiB (at most 4.0 GiB); lower k
+    """
+    if size > MOST_BYTES:
+        raise MeasureError(
+            f"{measure} would hold {size / 2**30:,.1f} GiB (at most {MOST_BYTES / 2**30:.1f} GiB); {advice}"
+        )
 
 
 def head_frame(n_layers: int, n_heads: int, columns: Mapping[str, Any]) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from attlas.experiments.experiment import Experiment
-from attlas.support.options import MODEL, ModelLike, TextsLike, given, opening, option
+from attlas.support.options import MODEL, ModelLike, TextsLike, given, max_length_opening, opening, option, seed_option
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -30,9 +30,10 @@ class Coreference(Experiment):
         128,
         "Split documents between sentences into windows of this many tokens (0: the model's own).",
         at_least=0,
+        at_most=1_000_000,
     )
-    seed: int = option(0, "Random seed.", at_least=0)
-    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+    seed: int = seed_option()
+    max_length: int | None = max_length_opening()
     allow_pickle: bool = opening(False, "Also read pickled weights, which can run code: only if you trust them.")
 
     def __post_init__(self) -> None:

@@ -67,7 +67,10 @@ def run(
         tables={"coreference": table, "coreference_heads": heads},
         result={**result, "texts": texts, "counts": counts},
         counts=counts,
-        controls=[("coreference_heads", name, f"{name}_random") for name in mean.index],
+        controls=[
+            *(("coreference_heads", name, f"{name}_random") for name in mean.index),
+            *(("coreference", "accuracy", {"who": who}) for who in ("nearest", "random")),
+        ],
         about={"probe": {"kind": coreference.name, "texts": texts, "lost": result["lost"]}},
         quarantine=scored_on.quarantine,
     )

@@ -23,6 +23,14 @@ class BadRow:
         return CorpusError(f"{self.where}: {self.reason}")
 
 
+@dataclass(frozen=True)
+class Labelled:
+    """Texts with labels, and the rows that are not: each with its place in the source."""
+
+    texts: list[Text]
+    excluded: list[tuple[int, BadRow]]
+
+
 def no_label(column: str | None) -> str:
     """What is wrong with a row or text without a label."""
     return f"it has no label in {column or 'label'!r}; name another column with label=... (--label), or leave it out"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from attlas.corpora.layouts.fewrel import FEWREL
 from attlas.corpora.layouts.hatexplain import HATEXPLAIN
 from attlas.corpora.layouts.semeval import SEMEVAL
 from attlas.corpora.layouts.triples import TREX
-from attlas.corpora.rows import Row
+from attlas.corpora.rows import Row, listed_names, refuse_repeated
 from attlas.corpora.sources import EMBEDDED, RELATIONS, SENTENCES, SYNTHETIC, embedded_file
 from attlas.corpora.synthetic import synthetic_named
 from attlas.support.errors import CorpusError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TEXT_COLUMNS = ("text", "sentence", "content", "review", "message", "document")
+LOOKED_AT = 100  # rows before a corpus is read as a whole
 LAYOUTS = (ERASER, HATEXPLAIN, TREX, FEWREL, SEMEVAL, DOCRED)
 
 
@@ -80,6 +82,13 @@ def read(
     return _iterable(source, columns)
 
 
+def check_first_row(corpus: Corpus) -> None:
+    """Refuse a corpus that is empty or lacks a column: its first rows are read, and no more."""
+    for row in islice(corpus.rows(), LOOKED_AT):
+        if isinstance(row, Text):
+            return
+
+
 def embedded(name: str, columns: _Columns | None = None) -> Corpus:
     """One of the embedded corpora, or `all` that were made for their labels; labels of `all` are as in each, those of `relations` the relations.
 
@@ -127,7 +136,7 @@ class _Columns:
             yield self._one(where, number, row, text, layout)
 
     def _text_column(self, name: str, row: Mapping[str, Any], layout: Layout | None) -> str:
-        have = ", ".join(map(str, row)) or "none"
+        have = listed_names(row) or "none"
         for kind in (self.text, self.label, self.id):
             if kind is not None and kind not in row and not (layout is not None and kind in layout.made):
                 raise CorpusError(f"{name} has no column {kind!r}; its columns are {have}")
@@ -207,9 +216,7 @@ def _frame_rows(frame: Any) -> Iterator[Row]:
     import pandas as pd
 
     names = [str(name) for name in frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise CorpusError(f"the DataFrame has more than one column named {', '.join(twice)}; rename them")
+    refuse_repeated("the DataFrame", names)
     for number, values in enumerate(frame.itertuples(index=False, name=None)):
         yield (
             f"DataFrame, row {number}",

@@ -97,6 +97,29 @@ def text_digests(texts: Iterable[Text | str]) -> set[str]:
     return {one if isinstance(one, str) else fingerprint(one.text) for one in texts}
 
 
+MOST_LABELS = 1_000
+FEW_LABELS = 10  # so many may be different even where there are few texts
+
+
+def check_label_column(texts: Sequence[Text], column: str | None) -> None:
+    """Refuse labels that are as good as different for every text: it is the wrong column.
+
+    >>> check_label_column([Text(str(n), f"text {n}", f"title {n}") for n in range(300)], "title")
+    Traceback (most recent call last):
+        ...
+    attlas.support.errors.CorpusError: 'title' has 300 different labels in 300 texts, such as \
+'title 0'; is it the column of the label? name another with label=... (--label)
+    """
+    names = {str(one.label) for one in texts}
+    if len(names) > MOST_LABELS or (len(names) > FEW_LABELS and 2 * len(names) > len(texts)):
+        most = f" (at most {MOST_LABELS:,})" if len(names) > MOST_LABELS else ""
+        raise CorpusError(
+            f"{column or 'label'!r} has {len(names):,} different labels{most} in {len(texts):,} texts, "
+            f"such as {str(texts[0].label)[:60]!r}; "
+            "is it the column of the label? name another with label=... (--label)"
+        )
+
+
 def label_names(train: Iterable[Text], **others: Iterable[Text]) -> list[str]:
     """The labels of the training texts in order; those of other parts must be among them.
 

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import save
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -28,7 +27,7 @@ from attlas.dynamics.training import Moment, Settings, Table, train
 from attlas.support.errors import AttlasError, CorpusError, MeasureError
 from attlas.support.machine import one_thread
 from attlas.support.progress import progress_bar
-from attlas.support.saving import Saved
+from attlas.support.saving import UNREADABLE, Saved, check_shapes, first_line
 
 Floats = npt.NDArray[Any]
 SAVED = Saved(
@@ -417,30 +416,24 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         place = Path(folder).expanduser()
         try:
-            about, data = SAVED.read(place)
-            out = cls._read(about, load(data))
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-            raise AttlasError(f"{place} holds no attention classifier: {error}") from error
+            out = cls._read(*SAVED.read(place))
+        except UNREADABLE as error:
+            raise AttlasError(f"{place} holds no attention classifier: {first_line(error)}") from error
         if out.encoder == "model" and out.source_ is not None:
             out._frozen()
         return out
 
     @classmethod
-    def _read(cls, about: Mapping[str, Any], saved: dict[str, torch.Tensor]) -> AttentionClassifier:
+    def _read(cls, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> AttentionClassifier:
         """Make a fitted classifier of what is in its files; parts that do not fit are an error."""
-        arrays = {name: part.clone() for name, part in saved.items()}  # aligned: the same bits
-        for name, part in arrays.items():
-            if not torch.isfinite(part).all():
-                raise ValueError(f"{name} has numbers that are not finite")
         out = cls(**about["parameters"])
         out.classes_, out.vocabulary_ = np.array(about["classes"]), tuple(about["vocabulary"])
-        out.counts_, out.source_ = arrays["counts"].numpy(), about.get("source")
-        table = Table(arrays["table"].numpy(), out.encoder in FROZEN)
-        words, shape = len(out.vocabulary_), (len(out.vocabulary_), len(out.classes_))
-        if len(table.rows) != words + 1 or out.counts_.shape != shape:
-            raise ValueError("its words and its arrays do not go together")
+        words, width = len(out.vocabulary_), arrays["table"].shape[-1]
+        check_shapes(arrays, {"counts": (words, len(out.classes_)), "table": (words + 1, width)})
+        out.counts_, out.source_ = arrays["counts"], about.get("source")
+        table = Table(arrays["table"], out.encoder in FROZEN)
         network = Network(out._shape(table.rows.shape[1]))
-        own = {name.partition(".")[2]: part for name, part in arrays.items() if "." in name}
+        own = {name.partition(".")[2]: torch.from_numpy(part) for name, part in arrays.items() if "." in name}
         network.load_state_dict(own)
         out.epoch_ = int(about["epoch"])
         out.moment_ = Moment(out.epoch_, network.eval(), table)

@@ -21,6 +21,7 @@ from attlas.support.options import (
     given,
     opening,
     option,
+    seed_option,
     types_of,
 )
 
@@ -98,27 +99,33 @@ class Dynamics(Experiment):
         "(replaces --attention and --encoders).",
         choices=MODELS,
     )
-    seeds: int = option(1, "Number of classifiers of each kind, from --seed on.", at_least=1)
-    seed: int = option(0, "Random seed.", at_least=0)
+    seeds: int = option(1, "Number of classifiers of each kind, from --seed on.", at_least=1, at_most=1_000)
+    seed: int = seed_option()
     tokenize: str = option(
         "words",
         "How texts are split; blanks if tokens are separated by blanks already. Lower-cased.",
         choices=TOKENIZERS,
         flags=("--tokens", "--tokenize"),
     )
-    min_count: int = option(1, "Tokens that occur less often are unknown.", at_least=1)
-    epochs: int = option(40, "Number of epochs.", at_least=1)
-    patience: int | None = option(10, "Stop after this many epochs that are not better on dev.", at_least=1)
-    dim: int = option(100, "Size of word vectors.", at_least=1)
+    min_count: int = option(1, "Tokens that occur less often are unknown.", at_least=1, at_most=1_000_000_000)
+    epochs: int = option(40, "Number of epochs.", at_least=1, at_most=100_000)
+    patience: int | None = option(
+        10, "Stop after this many epochs that are not better on dev.", at_least=1, at_most=100_000
+    )
+    dim: int = option(100, "Size of word vectors.", at_least=1, at_most=10_000)
     dropout: float = option(0.5, "Dropout rate.", at_least=0, below=1)
-    l2: float = option(0.01, "L2 penalty on encoders and on additive attention.", at_least=0)
-    vw_penalty: float = option(0.0, "Penalty on |V.W|, which keeps classes together.", at_least=0)
+    l2: float = option(0.01, "L2 penalty on encoders and on additive attention.", at_least=0, below=math.inf)
+    vw_penalty: float = option(0.0, "Penalty on |V.W|, which keeps classes together.", at_least=0, below=math.inf)
     optimizer: str = option("adagrad", "Optimizer.", choices=tuple(OPTIMIZERS))
-    learning_rate: float | None = option(None, "Learning rate (default: the optimizer's usual one).", above=0)
-    lr_decay: float = option(0.001, "Decay of Adagrad's learning rate per step.", at_least=0)
-    batch_size: int = option(100, "Batch size.", at_least=1)
-    init: float = option(0.1, "Word vectors start uniform between -init and init.", at_least=0)
-    record: int | None = option(None, "Record scores and flow every N epochs (default: about ten times).", at_least=1)
+    learning_rate: float | None = option(
+        None, "Learning rate (default: the optimizer's usual one).", above=0, below=math.inf
+    )
+    lr_decay: float = option(0.001, "Decay of Adagrad's learning rate per step.", at_least=0, below=math.inf)
+    batch_size: int = option(100, "Batch size.", at_least=1, at_most=100_000)
+    init: float = option(0.1, "Word vectors start uniform between -init and init.", at_least=0, below=math.inf)
+    record: int | None = option(
+        None, "Record scores and flow every N epochs (default: about ten times).", at_least=1, at_most=100_000
+    )
     rule: str = option(
         "code",
         "Which words are polarity tokens: code includes words of one class only, paper excludes "

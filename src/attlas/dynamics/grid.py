@@ -20,6 +20,7 @@ from attlas.dynamics.ragged import Bags, Numbers
 from attlas.dynamics.scores import NEGATIVE, NEUTRAL, OTHER, POSITIVE, interpretability, separation
 from attlas.dynamics.training import guesses_of
 from attlas.stats.intervals import interval_over_seeds, wilson
+from attlas.stats.scores import majority_share
 from attlas.support.files import write_json
 
 PARTS = ("train", "dev", "test")
@@ -187,7 +188,7 @@ def row_of(
         "accuracy_low": low,
         "accuracy_high": high,
         "dev_accuracy": float(last["dev_accuracy"]),
-        "majority": float(np.bincount(codes).max() / n),
+        "majority": majority_share(codes),
         "epoch": classifier.epoch_,
         **interpretability(tokens, classifier.untrained_),
         "separation_local": separation(tokens, "attention_local").auc if is_local else float("nan"),

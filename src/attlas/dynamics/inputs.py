@@ -9,9 +9,12 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from attlas.core.alignment import word_means
+from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.dynamics.ragged import Bags
 from attlas.models import Model, load
+from attlas.models.predict import run_batches
 from attlas.models.vectors import GloveVectors, ModelVectors, Vectors, rows_content, standardised
 from attlas.support.errors import MeasureError
 from attlas.support.fingerprint import Put, feed, fingerprint
@@ -108,30 +111,34 @@ def identity_parts(given: Vectors | Model) -> dict[str, str]:
 
 def cut_off(model: Model, tokens: Sequence[Sequence[str]]) -> tuple[int, int]:
     """How many texts, and how many word pieces of them, are behind what a model takes."""
-    found = [one.cut for one in model.encode([(place, Text(str(place), words=tuple(text))) for place, text in enumerate(tokens)])]  # fmt: skip
+    found = [one.cut for one in model.encode(list(enumerate(_texts(tokens))))]
     return sum(cut > 0 for cut in found), sum(found)
 
 
 def _states(model: Model, tokens: Sequence[Sequence[str]], progress: bool | None, what: str) -> Floats:
     """The last hidden state of every token of every text, the mean over its pieces: [token, size]."""
     starts = np.concatenate([[0], np.cumsum([len(text) for text in tokens])])
-    texts = [(place, Text(str(place), words=tuple(text))) for place, text in enumerate(tokens)]
-    out: Floats | None = None
-    done = 0
-    with progress_bar(what, wanted=progress) as report, model.reading(states=True) as read:
-        for batch in model.batches(model.encode(texts)):
-            hidden = read(batch).hidden_states[-1].float().cpu().numpy()
-            if out is None:
-                out = np.zeros((int(starts[-1]), hidden.shape[-1]), dtype=np.float32)
-            for row, (place, split) in enumerate(zip(batch.places, batch.words, strict=True)):
-                source = np.array(split.source)[split.of]
+    out: list[Floats] = []  # one array, made when its size is known
+    read: list[int] = []
+    with progress_bar(what, wanted=progress) as report:
+
+        def keep(batch: Batch, output: Any) -> None:
+            hidden = output.hidden_states[-1].float().cpu().numpy()
+            if not out:
+                out.append(np.zeros((int(starts[-1]), hidden.shape[-1]), dtype=np.float32))
+            for states, place, words in zip(hidden, batch.places, batch.words, strict=True):
+                source = np.array(words.source)[words.of]
                 own = source >= 0
-                count = np.bincount(source[own], minlength=len(tokens[place])).astype(np.float32)
-                part = out[starts[place] : starts[place + 1]]
-                np.add.at(part, source[own], hidden[row][own])
-                part /= np.maximum(count, 1)[:, None]
-            done += len(batch.places)
-            report(done, len(texts))
-    if out is None:
+                means = word_means(states[own], source[own], len(tokens[place]))
+                out[0][starts[place] : starts[place + 1]] = means
+            read.extend(batch.places)
+            report(len(read), len(tokens))
+
+        run_batches(model, _texts(tokens), keep, head=False, states=True)
+    if not out:
         raise MeasureError("the model's tokenizer makes nothing of these texts")
-    return out
+    return out[0]
+
+
+def _texts(tokens: Sequence[Sequence[str]]) -> list[Text]:
+    return [Text(str(place), words=tuple(text)) for place, text in enumerate(tokens)]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from attlas.core.text import Text
-from attlas.corpora.labelled import labelled as read
-from attlas.corpora.splits import label_codes, label_names, overlap, split
+from attlas.corpora.labelled import read_labelled as read
+from attlas.corpora.splits import check_label_column, label_codes, label_names, overlap, split
 from attlas.dynamics.classifier import check_labels
 from attlas.dynamics.experiment import Dynamics
 from attlas.dynamics.grid import PARTS, Cell, Data, Frames, assembled, fit_job, job_name, job_of
@@ -25,17 +25,7 @@ from attlas.support.errors import MeasureError
 from attlas.support.json import to_json
 
 TEST, DEV = 0.2, 0.1  # shares that are set aside where no files are given
-CLASSIFIERS = {  # what the manifest says instead of one model: none of them has heads
-    "name": "attention classifiers",
-    "class": "AttentionClassifier",
-    "task": "classify",
-    "n_layers": 1,
-    "n_heads": 1,
-    "max_length": 0,
-    "banded": False,
-    "sha256": None,
-    "state_sha256": None,
-}
+SUBJECT = "attention classifiers"  # what a report is of: no model with heads
 
 __all__ = ["open_vectors", "read", "resolve", "run"]
 
@@ -49,6 +39,7 @@ def resolve(experiment: Experiment, opened: dict[str, Any]) -> dict[str, Any]:
     """Set test and dev aside where they are not given; refuse labels that do not fit."""
     train, dev, test = (opened[part] for part in PARTS)
     seed = experiment.options["seed"]
+    check_label_column(train, experiment.openings("texts").get("label"))
     check_labels([text.label for text in train])
     if test is None:
         train, test = split(train, TEST, seed)
@@ -90,7 +81,7 @@ def run(
             for table in ("dynamics", "dynamics_summary")
             for pair in (("accuracy", "majority"), ("separation", "separation_untrained"))
         ],
-        about={"model": CLASSIFIERS, dynamics.name: result},
+        about={"model": None, "subject": SUBJECT, dynamics.name: result},
         corpus={"name": source_name(dynamics.train if dynamics.test is None else dynamics.test)},
     )
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from attlas.support.options import Given, Opening, Option, checked, declared, types_of
+from attlas.support.options import Given, Opening, Option, check_fields, declared
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -37,11 +37,8 @@ class Experiment:
     default_out: ClassVar[str] = "runs/{name}"  # of its verb: its name, {an input}, or none
 
     def __post_init__(self) -> None:
-        hints = types_of(type(self))
-        for name, about in declared(self).items():
-            if isinstance(about, Option):
-                value = checked(name, getattr(self, name), hints[name], about)
-                object.__setattr__(self, name, value)
+        declared(self)  # every field is
+        check_fields(self)
 
     def __repr__(self) -> str:
         values = (f"{name}={reprlib.repr(getattr(self, name))}" for name in declared(self))
@@ -93,6 +90,10 @@ class Experiment:
         return getattr(importlib.import_module(f"{package}.{module}"), name)
 
 
+Control = str | Mapping[str, str]  # a column, or rows of the same table: {column: value}
+Excluded = list[tuple[str, int, Any]]  # rows that were left out: their input, place, and BadRow
+
+
 @dataclass(frozen=True)
 class TableFile:
     """A table that is a Parquet file already, as those of a pass: not read, not copied."""
@@ -112,7 +113,7 @@ class Outcome:
     result: Mapping[str, Any]
     counts: Mapping[str, int] = field(default_factory=dict)  # read, truncated, excluded
     files: Mapping[str, Any] = field(default_factory=dict)  # name -> a thing with `save(folder)`
-    controls: Sequence[tuple[str, str, str]] = ()  # table, column, the column of its control
+    controls: Sequence[tuple[str, str, Control]] = ()  # table, column of a score, its control
     about: Mapping[str, Any] = field(default_factory=dict)  # further entries of the manifest
     corpus: Mapping[str, Any] = field(default_factory=dict)  # further facts of the corpus: labels
     quarantine: Path | None = None  # rows left out, each with its reason: a pass's file

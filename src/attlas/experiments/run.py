@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attlas.corpora.corpus import Labelled
 from attlas.corpora.sources import check_source, files_of
-from attlas.experiments.experiment import Experiment, Outcome, TableFile
+from attlas.experiments.experiment import Excluded, Experiment, Outcome, TableFile
 from attlas.models.sources import folder_of
 from attlas.studies.folder import (
     COMPLETE,
@@ -27,12 +30,22 @@ from attlas.support.errors import ModelError, StudyError
 from attlas.support.files import link, write_errors, write_json
 from attlas.support.fingerprint import File, fingerprint, source_digest, versions
 from attlas.support.json import to_json
-from attlas.support.options import FILE, FILE_OR_MODEL, MODEL_OR_NONE, TEXTS, Given, declared
+from attlas.support.options import (
+    FILE,
+    FILE_OR_MODEL,
+    MODEL_OR_NONE,
+    TEXTS,
+    WORKERS,
+    Given,
+    checked,
+    declared,
+)
 
 if TYPE_CHECKING:
     from attlas.experiments.workspace import Workspace
 
 OPENED_FROM = "opened_from"
+EXCLUDED = "excluded"  # rows of the inputs, in the identity
 ENGINES = ("local",)
 
 
@@ -56,9 +69,11 @@ def run(
     """
     check_how(workers, engine)
     experiment, inferred = completed(experiment)
+    texts = []
     for name, value in experiment.inputs.items():
         if _given(experiment, name).of == TEXTS:
             check_source(value)
+            texts.append(value)
         elif _given(experiment, name).of == FILE:
             check_path(name, value)
 
@@ -68,6 +83,8 @@ def run(
         finished = None if fresh else _finished(place, experiment)
         if finished is not None:
             return finished
+        for value in texts:
+            check_columns(value, experiment.openings("texts"))
         shared = None if cache is None else Path(cache).expanduser()
         if shared is not None and shared.resolve().is_relative_to(path.resolve()):
             raise StudyError(f"the cache {shared} is inside the result folder; choose another")
@@ -88,10 +105,18 @@ def run(
 
 def check_how(workers: int | None, engine: str = "local") -> None:
     """Refuse a number of workers or an engine that cannot be."""
-    if workers is not None and workers < 1:
-        raise StudyError(f"workers is {workers}; it must be at least 1")
+    checked("workers", workers, int | None, WORKERS, StudyError)
     if engine not in ENGINES:
         raise StudyError(f"engine is {engine!r}; it must be {' or '.join(ENGINES)}")
+
+
+def check_columns(source: Any, names: Mapping[str, Any]) -> None:
+    """Refuse a file that is empty or has no such columns, before a model library is imported."""
+    if files_of(source):
+        from attlas.corpora.read import check_first_row, read
+
+        columns = {name: names[name] for name in ("text", "label", "id") if name in names}
+        check_first_row(read(source, **columns))
 
 
 def check_path(name: str, value: Any) -> None:
@@ -135,7 +160,7 @@ def _run(
     if experiment.checks:
         experiment.part(experiment.checks)(experiment, work, **opened)
     known = {name: work.identity(value) for name, value in opened.items()}
-    identity = identify(experiment, known)
+    identity = identify(experiment, known) | _known_by(work.excluded)
     if input_files(experiment) != files:
         raise StudyError("an input changed while it was read; run the same command again")
     details = {name: parts for name, parts in known.items() if isinstance(parts, Mapping)}
@@ -143,6 +168,8 @@ def _run(
         if found is not None:
             return Study(work.place.path, found)
         outcome = experiment.part(experiment.does)(experiment, work, **opened)
+        if work.excluded:
+            outcome = with_excluded(outcome, work)
         about = _about(experiment, opened, known, outcome)
         for name in inferred:
             about["inputs"][name]["from"] = "another input"
@@ -159,7 +186,7 @@ def open_inputs(
 
     A model that nobody gave and that the experiment may lack is None if it cannot be loaded.
     """
-    opened = open_texts(experiment)
+    opened, work.excluded = open_texts(experiment)
     if experiment.resolves:
         opened = experiment.part(experiment.resolves)(experiment, opened)
     for name, value in experiment.inputs.items():
@@ -175,16 +202,51 @@ def open_inputs(
     return opened
 
 
-def open_texts(experiment: Experiment) -> dict[str, Any]:
-    """Open every input but models; one that is not given stays None."""
+def open_texts(experiment: Experiment) -> tuple[dict[str, Any], Excluded]:
+    """Open every input but models, and the rows that were left out; one not given stays None."""
     opened: dict[str, Any] = {}
+    excluded: Excluded = []
     for name, value in experiment.inputs.items():
         if not _is_model(experiment, name):
             about = _given(experiment, name)
             opener = experiment.part(about.opened_by)
             how = experiment.openings("texts") if about.of == TEXTS else {}
-            opened[name] = None if value is None else opener(value, **how)
-    return opened
+            found = None if value is None else opener(value, **how)
+            if isinstance(found, Labelled):
+                excluded += [(name, place, row) for place, row in found.excluded]
+                found = found.texts
+            opened[name] = found
+    return opened, excluded
+
+
+def _known_by(excluded: Excluded) -> dict[str, str]:
+    """The part of the identity that rows have which were left out; none where there are none."""
+    return {EXCLUDED: fingerprint(excluded)} if excluded else {}
+
+
+def with_excluded(outcome: Outcome, work: Workspace) -> Outcome:
+    """An outcome that counts the rows of its inputs which were left out, each with its reason."""
+    count = len(work.excluded)
+    counts = {**outcome.counts}
+    for name in ("read", "quarantined"):
+        counts[name] = counts.get(name, 0) + count
+    rows = [
+        {"input": name, "place": place, "id": row.id, "where": row.where, "reason": row.reason}
+        for name, place, row in work.excluded
+    ]
+    before = b"" if outcome.quarantine is None else outcome.quarantine.read_bytes()
+    return replace(
+        outcome,
+        counts=counts,
+        result={**outcome.result, "quarantined": count},
+        quarantine=work.files(write_excluded, before, rows) / QUARANTINE,
+    )
+
+
+def write_excluded(folder: Path, before: bytes, rows: list[dict[str, Any]]) -> None:
+    """Write the rows that were left out after those of a pass."""
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    (folder / QUARANTINE).write_bytes(before + lines.encode("utf-8", "backslashreplace"))
 
 
 def identify(experiment: Experiment, known: Mapping[str, Any]) -> dict[str, str]:
@@ -211,7 +273,8 @@ def identity_of(experiment: Experiment) -> dict[str, str]:
     experiment, inferred = completed(experiment)
     work = Workspace(Folder(Path(), experiment.name), progress=False)
     opened = open_inputs(experiment, work, inferred)
-    return identify(experiment, {name: work.identity(value) for name, value in opened.items()})
+    known = {name: work.identity(value) for name, value in opened.items()}
+    return identify(experiment, known) | _known_by(work.excluded)
 
 
 def input_files(experiment: Experiment) -> dict[str, str]:
@@ -269,10 +332,12 @@ def _are_texts_of(experiment: Experiment, names: Set[str], identity: Mapping[str
     """Whether inputs that are texts in memory have the content that an identity says."""
     if any(_is_model(experiment, name) for name in names):
         return False
-    opened = open_texts(experiment)
+    opened, excluded = open_texts(experiment)
     if experiment.resolves:
         opened = experiment.part(experiment.resolves)(experiment, opened)
-    return all(fingerprint(opened[name]) == identity.get(name) for name in opened)
+    return identity.get(EXCLUDED) == _known_by(excluded).get(EXCLUDED) and all(
+        fingerprint(opened[name]) == identity.get(name) for name in opened
+    )
 
 
 def _about(
@@ -301,7 +366,7 @@ def _about(
             for name, value in experiment.inputs.items()
         },
         "counts": dict(outcome.counts),
-        "controls": [list(one) for one in outcome.controls],
+        "controls": to_json([list(one) for one in outcome.controls]),
         "seed": experiment.options.get("seed", 0),
         "versions": versions(),
         **outcome.about,

@@ -31,7 +31,7 @@ from attlas.support.processes import run_in_processes
 from attlas.support.progress import Report, progress_bar
 
 if TYPE_CHECKING:
-    from attlas.experiments.experiment import Experiment
+    from attlas.experiments.experiment import Excluded, Experiment
 
 Line = Callable[[str], None]
 
@@ -61,6 +61,7 @@ class Workspace:
         self._known: dict[int, tuple[Any, Any]] = {}  # by id: the thing, and what it is known by
         self._weights: dict[int, str] = {}  # by id of the network
         self._surveys: dict[int, Survey] = {}  # by id of the corpus
+        self.excluded: Excluded = []
 
     def load(self, model: Any = None, **opening: Any) -> Model:
         """Load a model once; asked again with the same options, it is the same object."""

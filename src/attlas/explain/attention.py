@@ -32,7 +32,7 @@ def attention_scores(methods: Sequence[str], field: Field, importance: Floats | 
     else:
         field.model.forward(field.batch, layers.append, whole=True)
     first = layers[0].dense() if not field.model.banded else None
-    causal = first is not None and first.visible is not None and not bool(first.visible[0, 0, -1])
+    causal = first is not None and first.visible is not None and not bool(first.visible[0, :, 0, -1].any())
     answering = readers(field.model, field.batch, field.aim, causal)
     found = {method: METHODS[method](layers, answering, importance).double().cpu() for method in methods}
     field.check(*found.values())

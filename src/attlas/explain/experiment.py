@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from attlas.experiments.experiment import Experiment
 from attlas.support.errors import AttlasError
-from attlas.support.options import FILE, MODEL, ModelLike, TextsLike, given, opening, option
+from attlas.support.options import (
+    FILE,
+    MODEL,
+    ModelLike,
+    TextsLike,
+    given,
+    max_length_opening,
+    opening,
+    option,
+    seed_option,
+)
 
 ALL, NONE = "all", "none"  # every method but the random one; no test of faithfulness
 METHODS = (
@@ -70,7 +81,10 @@ class Explain(Experiment):
     )
     of: str = option("probability", "Which number of the target is explained.", choices=("probability", "logit"))
     position: int | None = option(
-        None, "Token at which a language model predicts (default: the mask token, or the last one)."
+        None,
+        "Token at which a language model predicts (default: the mask token, or the last one).",
+        at_least=-1_000_000,
+        at_most=1_000_000,
     )
     baseline: str = option(
         "padding", "What replaces a word that is taken away.", choices=("padding", "mask", "zero", "mean")
@@ -80,28 +94,30 @@ class Explain(Experiment):
         "Where gradients are taken: what enters the first layer, or word vectors.",
         choices=("embeddings", "words"),
     )
-    tolerance: float = option(0.01, "Gap at which integrated gradients end: 0.01 is 1%.", above=0)
-    max_evaluations: int = option(500, "Gradients per text; texts that do not converge are counted.", at_least=9)
+    tolerance: float = option(0.01, "Gap at which integrated gradients end: 0.01 is 1%.", above=0, below=math.inf)
+    max_evaluations: int = option(
+        500, "Gradients per text; texts that do not converge are counted.", at_least=9, at_most=100_000
+    )
     keep: tuple[str, ...] = option(
         ("all", "ordinary", "keywords"), f"Tokens that are compared: {', '.join(KEEPS)}; keywords:de for German."
     )
     p: float = option(0.9, "Persistence of rank overlap: lower looks at the top only.", above=0, below=1)
     top: float = option(0.05, "Share of tokens in the top that the Jaccard index compares.", above=0, at_most=1)
-    permutations: int = option(100, "Permutations of a text's scores for chance.", at_least=1)
+    permutations: int = option(100, "Permutations of a text's scores for chance.", at_least=1, at_most=100_000)
     faithfulness: tuple[str, ...] = option(
         ("remove",), "How tokens are taken away to test explanations.", choices=("remove", "mask", NONE)
     )
     bins: tuple[float, ...] = option(
         (0.01, 0.05, 0.1, 0.2, 0.5), "Shares of a text's tokens that are taken away.", above=0, below=1
     )
-    draws: int = option(5, "Random orders of tokens, the control of faithfulness.", at_least=1)
+    draws: int = option(5, "Random orders of tokens, the control of faithfulness.", at_least=1, at_most=1_000)
     share: float | None = option(
         None,
         "Share of words that counts as marked by a method (default: as many as people marked).",
         above=0,
         at_most=1,
     )
-    seed: int = option(0, "Random seed.", at_least=0)
+    seed: int = seed_option()
     text: str | None = opening(None, "Column of the text.", of="texts")
     label: str | None = opening(None, "Column of the label.", of="texts")
     task: str = opening(
@@ -109,7 +125,7 @@ class Explain(Experiment):
         "What the model does; auto is what its weights were saved for.",
         choices=("auto", "classify", "mlm", "lm"),
     )
-    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+    max_length: int | None = max_length_opening()
     global_tokens: str | None = opening(
         None, "Tokens of a Longformer that see all: first, special, none, or positions such as 0,5."
     )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from attlas.core.alignment import word_sums
 from attlas.core.text import Text
 from attlas.corpora import read
 from attlas.explain.importance import importance_grid
@@ -57,7 +58,7 @@ class Explanation:
 
     def by_word(self) -> Floats:
         """Scores of words, the sums of their tokens': [word]."""
-        return np.bincount(self.word_of, weights=self.scores, minlength=len(self.words)).astype(np.float64)
+        return word_sums(self.scores.astype(np.float64), self.word_of, len(self.words))
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each token."""

@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from attlas.core.alignment import word_sums
 from attlas.core.annotations import RATIONALE
 from attlas.core.batch import Batch
 from attlas.core.masks import Keep
 from attlas.core.measure import Acted, ActingMeasure, Shape
 from attlas.core.states import Moments, Rows, State, Tally
 from attlas.explain.agreement import CONVENTIONS, METRICS, check_options, compare
-from attlas.explain.experiment import USUAL
+from attlas.explain.experiment import USUAL, Explain
 from attlas.explain.faithfulness import BINS, MEASURED, Erasing, blank, erased, order_of, random_orders
 from attlas.explain.importance import importance_grid
 from attlas.explain.kinds import ANY as ANY
@@ -33,6 +34,7 @@ from attlas.models import Model
 from attlas.stats.chance import RUNS, SHUFFLES
 from attlas.stats.intervals import student
 from attlas.support.errors import AttlasError, MeasureError
+from attlas.support.options import same_option, seed_option
 
 Floats = npt.NDArray[np.float64]
 KEEPS = ("all", "ordinary", "keywords")
@@ -68,27 +70,27 @@ class Explanations(ActingMeasure[ExplanationsState]):
     methods: tuple[str, ...] = USUAL
     target: str | int | None = None
     of: str = "probability"
-    position: int | None = None
+    position: int | None = same_option(Explain, "position", None)
     baseline: str = "padding"
     at: str = "embeddings"
-    tolerance: float = 0.01
-    max_evaluations: int = 500
+    tolerance: float = same_option(Explain, "tolerance", 0.01)
+    max_evaluations: int = same_option(Explain, "max_evaluations", 500)
     importance: Any = None  # layer head: kept as tuples
     keep: tuple[str, ...] = KEEPS
-    p: float = 0.9
-    top: float = 0.05
-    permutations: int = SHUFFLES
+    p: float = same_option(Explain, "p", 0.9)
+    top: float = same_option(Explain, "top", 0.05)
+    permutations: int = same_option(Explain, "permutations", SHUFFLES)
     faithfulness: tuple[str, ...] = ()
-    bins: tuple[float, ...] = BINS
-    draws: int = RUNS
-    share: float | None = None
-    seed: int = 0
+    bins: tuple[float, ...] = same_option(Explain, "bins", BINS)
+    draws: int = same_option(Explain, "draws", RUNS)
+    share: float | None = same_option(Explain, "share", None)
+    seed: int = seed_option()
 
     def __post_init__(self) -> None:
         for name in ("methods", "keep", "faithfulness", "bins"):
             given = getattr(self, name)
             object.__setattr__(self, name, tuple(given.split("+")) if isinstance(given, str) else _tuple(given))
-        object.__setattr__(self, "bins", tuple(map(float, self.bins)))
+        super().__post_init__()
         if self.importance is not None and not isinstance(self.importance, tuple):
             grid = importance_grid(self.importance)
             object.__setattr__(self, "importance", None if grid is None else tuple(tuple(map(float, row)) for row in grid))  # fmt: skip
@@ -210,10 +212,8 @@ class Explanations(ActingMeasure[ExplanationsState]):
             strings = np.array(batch.surfaces[text], dtype=object)[ordinary]
             known, of = np.unique(strings.astype(str), return_inverse=True)
             scores = np.stack([done.scores[method].scores[text][ordinary] for method in self.methods], 1)
-            rows = np.zeros((len(known), 2 + len(self.methods)))
-            rows[:, 0] = 1
-            rows[:, 1] = np.bincount(of, minlength=len(known))
-            np.add.at(rows[:, 2:], of, scores)
+            each = np.column_stack([np.ones(len(of)), scores.astype(np.float64)])  # occurrences, then scores
+            rows = np.column_stack([np.ones(len(known)), word_sums(each, of, len(known))])
             answer = done.aim.predicted[text]
             state.types.add([f"{answer}{APART}{string}" for string in known], rows)
             state.answers.add([answer], np.ones((1, 1)))
@@ -279,9 +279,8 @@ class Explanations(ActingMeasure[ExplanationsState]):
                 continue
             found = []
             for number, method in enumerate(self.methods):
-                scores = np.bincount(
-                    batch.words[text].of, weights=done.scores[method].scores[text], minlength=len(words)
-                )[words]
+                each = done.scores[method].scores[text].astype(np.float64)
+                scores = word_sums(each, batch.words[text].of, len(batch.words[text]))[words]
                 values, controls = scores_of(scores, marked, share=self.share, seed=self.seed)
                 state.plausibility.add(number, np.stack([values, controls, values - controls])[None])
                 found.append(np.stack([values, controls]))

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from attlas.stats.chance import SHUFFLES, permutations
 from attlas.stats.intervals import mean_interval
+from attlas.stats.scores import retrieval_scores
 from attlas.support.errors import MeasureError
 
 if TYPE_CHECKING:
@@ -282,11 +283,12 @@ def _runs(flags: Bools) -> Ints:
 
 def _f1(hits: Ints, chosen: Ints, human: Ints) -> Floats:
     """The harmonic mean of precision and recall from their counts: three of [draw] -> [draw]."""
-    return 2 * hits / (chosen + human)
+    f1: Floats = retrieval_scores(hits, chosen, hits, human)["f1"]
+    return f1
 
 
 def _agreement(hits: Ints, chosen: Ints, human: Ints) -> Overlap:
-    return Overlap(float(hits[0] / chosen[0]), float(hits[0] / human[0]), float(_f1(hits, chosen, human)[0]))
+    return Overlap(**retrieval_scores(hits[0], chosen[0], hits[0], human[0]))
 
 
 def _area_of(scores: Floats, truth: Bools) -> float:

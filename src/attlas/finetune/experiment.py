@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from attlas.experiments.experiment import Experiment
-from attlas.support.options import MODEL, ModelLike, TextsLike, given, opening, option
+from attlas.support.options import (
+    MODEL,
+    ModelLike,
+    TextsLike,
+    given,
+    max_length_opening,
+    opening,
+    option,
+    seed_option,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -32,12 +41,14 @@ class Finetune(Experiment):
     model: ModelLike | None = given(
         "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
     )
-    epochs: int = option(4, "Maximum number of epochs.", at_least=1)
-    batch_size: int = option(32, "Batch size.", at_least=1)
+    epochs: int = option(4, "Maximum number of epochs.", at_least=1, at_most=10_000)
+    batch_size: int = option(32, "Batch size.", at_least=1, at_most=4_096)
     learning_rate: float = option(
         5e-5, "Peak learning rate, after warm-up and before decay.", above=0, below=math.inf
     )
-    patience: int = option(2, "Stop after this many epochs without a better one.", at_least=1)
+    patience: int = option(
+        2, "Stop after this many epochs without a better one.", at_least=1, at_most=10_000
+    )
     hold_out: float = option(
         0.0,
         "Share of the texts to exclude from training and write to held_out.jsonl.",
@@ -45,10 +56,10 @@ class Finetune(Experiment):
         below=1,
     )
     head_only: bool = option(False, "Fit the classification head alone, in seconds.")
-    seed: int = option(0, "Random seed.", at_least=0)
+    seed: int = seed_option()
     text: str | None = opening(None, "Column of the text.", of="texts")
     label: str | None = opening("label", "Column of the label.", of="texts")
-    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+    max_length: int | None = max_length_opening()
     global_tokens: str | None = opening(
         None,
         "Global tokens of a Longformer: first, special, none, or places such as 0,5.",

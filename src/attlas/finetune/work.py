@@ -16,8 +16,8 @@ import pandas as pd
 import torch
 
 from attlas.core.text import Text
-from attlas.corpora import labelled, split
-from attlas.corpora.splits import label_names
+from attlas.corpora import read_labelled as read, split
+from attlas.corpora.splits import check_label_column, label_names
 from attlas.experiments.experiment import Outcome
 from attlas.experiments.run import source_name
 from attlas.experiments.workspace import Workspace
@@ -30,17 +30,14 @@ from attlas.models.predict import logits_of
 from attlas.models.record import RECORD, base_name
 from attlas.models.sources import EMBEDDED
 from attlas.stats.intervals import wilson
-from attlas.stats.scores import mcc_and_accuracy
+from attlas.stats.scores import majority_share, mcc_and_accuracy
 from attlas.support.errors import CorpusError, ModelError, StudyError
 from attlas.support.files import write_bytes, write_json
 
+__all__ = ["check_inputs", "read", "run"]
+
 HELD_OUT = "held_out.jsonl"
 CLASSIFIER = "ForSequenceClassification"
-
-
-def read(source: Any, text: str | None = None, label: str | None = "label") -> list[Text]:
-    """Texts with labels; the first without one is an error."""
-    return labelled(source, text, label)
 
 
 @dataclass(frozen=True)
@@ -76,6 +73,7 @@ def parts_of(finetune: Finetune, texts: list[Text], dev: list[Text] | None) -> P
 
 def check_inputs(finetune: Finetune, opened: dict[str, Any]) -> dict[str, Any]:
     """Refuse texts and networks that cannot be used, before anything is loaded or written."""
+    check_label_column(opened["texts"], finetune.label)
     parts = parts_of(finetune, opened["texts"], opened["dev"])
     model = finetune.model
     if isinstance(model, Model | tuple):
@@ -120,7 +118,7 @@ def run(
         "history": history,
         "scores": scores,
     }
-    majority = float(np.bincount(wanted).max() / len(wanted))
+    majority = majority_share(wanted)
     interval = list(wilson(scores["accuracy"], len(wanted)))
     shown = {name: record[name] for name in ("labels", "counts", "scores")}
     return Outcome(

@@ -17,6 +17,7 @@ ABSENT, EMPTY, OVERLAP, REPEATED = (
     "repeated",
 )  # why a triple is lost
 Part = str | Span  # a phrase that occurs in the text, or its characters
+SHORT = 64  # characters of a phrase that is searched for anew after each occurrence
 _LETTER = regex.compile(r"[\p{L}\p{M}\p{N}_]")
 
 
@@ -91,11 +92,40 @@ def _occurrences(text: str, phrase: str) -> list[Span]:
     >>> _occurrences("Ann sat by Anna", "Ann"), _occurrences("banana", "ana")
     ([(0, 3)], [(1, 4), (3, 6)])
     """
-    spans, start = [], text.find(phrase)
-    while start >= 0:
-        spans.append((start, start + len(phrase)))
-        start = text.find(phrase, start + 1)
+    spans = [(start, start + len(phrase)) for start in _starts(text, phrase)]
     return [span for span in spans if not any(_is_inside_word(text, end) for end in span)] or spans
+
+
+def _starts(text: str, phrase: str) -> Iterator[int]:
+    """Where a phrase begins in a text, also where occurrences overlap."""
+    if len(phrase) > SHORT:
+        yield from _long_starts(text, phrase)
+        return
+    start = text.find(phrase)
+    while start >= 0:
+        yield start
+        start = text.find(phrase, start + 1)
+
+
+def _long_starts(text: str, phrase: str) -> Iterator[int]:
+    """The same in linear time (Knuth, Morris and Pratt 1977), for a phrase that repeats itself.
+
+    >>> list(_long_starts("banana", "ana")), list(_long_starts("aaaa", "aa"))
+    ([1, 3], [0, 1, 2])
+    """
+    borders, matched = [0], 0  # of each prefix: its longest proper prefix that is its suffix
+    for letter in phrase[1:]:
+        while matched and letter != phrase[matched]:
+            matched = borders[matched - 1]
+        matched += letter == phrase[matched]
+        borders.append(matched)
+    matched = 0
+    for place, letter in enumerate(text):
+        while matched and (matched == len(phrase) or letter != phrase[matched]):
+            matched = borders[matched - 1]
+        matched += letter == phrase[matched]
+        if matched == len(phrase):
+            yield place - matched + 1
 
 
 def _is_inside_word(text: str, place: int) -> bool:

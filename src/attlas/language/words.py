@@ -10,8 +10,12 @@ import regex
 # apostrophes; anything else that a reader sees as one
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰﾞﾟ"
 _LETTERS = rf"[[\p{{L}}\p{{M}}\p{{Join_Control}}]--[{_CJK}]]"
+# a flag is two regional indicators with their marks, as \X has it; over a run of them \X itself
+# takes quadratic time, because it counts those before each
+_FLAG = r"\p{GCB=RI}{1,2}[\p{GCB=EX}\p{GCB=ZWJ}\p{GCB=SM}]*+"
 _WORD = regex.compile(
-    rf"(?V1)[{_CJK}]\p{{M}}*|(?:{_LETTERS}|[[\p{{N}}_]--[{_CJK}]])+(?:['’]{_LETTERS}+)*|(?!\s)\X"
+    rf"(?V1)[{_CJK}]\p{{M}}*|(?:{_LETTERS}|[[\p{{N}}_]--[{_CJK}]])+(?:['’]{_LETTERS}+)*"
+    rf"|{_FLAG}|(?!\s)\X"
 )
 Span = tuple[int, int]
 

@@ -25,9 +25,9 @@ def cls_rows(values: Tensor, cls: Tensor) -> Tensor:
 
 
 def most_entropy(layer: Attention) -> tuple[Tensor, Tensor, Tensor]:
-    """The entropy of even attention: of each row (NaN where a row sees one token, [text or 1, 1, query]), mean, [CLS] rows ([text])."""
-    most = layer.keys_seen.float().log()[:, None].expand(layer.n_texts, 1, -1)
-    return most.where(most > 0, torch.nan), most.mean(-1), cls_rows(most, layer.batch.cls)[:, 0]
+    """The entropy of even attention: of each row (NaN where a row sees one token, [text, head or 1, query]), mean, [CLS] rows ([text, head or 1])."""
+    most = layer.keys_seen.float().log().expand(layer.n_texts, -1, -1)
+    return most.where(most > 0, torch.nan), most.mean(-1), cls_rows(most, layer.batch.cls)
 
 
 @dataclass
@@ -36,8 +36,8 @@ class EntropyState(State):
 
     rows: Moments  # layer head
     cls: Moments  # layer head
-    rows_uniform: Moments  # layer
-    cls_uniform: Moments  # layer
+    rows_uniform: Moments  # layer head
+    cls_uniform: Moments  # layer head
     spread: Histogram  # layer head bin
     focused: TopList  # layer head rank
 
@@ -56,7 +56,7 @@ class Entropy(Measure[EntropyState]):
     def start(self, model: Shape) -> EntropyState:
         layers, heads = model.n_layers, model.n_heads
         return EntropyState(
-            Moments.zeros(layers, heads), Moments.zeros(layers, heads), Moments.zeros(layers), Moments.zeros(layers),
+            Moments.zeros(layers, heads), Moments.zeros(layers, heads), Moments.zeros(layers, heads), Moments.zeros(layers, heads),
             Histogram.zeros(layers, heads, bins=BINS), TopList.empty(layers, heads, size=EXAMPLES),
         )  # fmt: skip
 
@@ -66,20 +66,16 @@ class Entropy(Measure[EntropyState]):
         most, mean_most, cls_most = layer.uniform.once("entropy", lambda: most_entropy(layer))
         state.rows.add(layer.index, mean)
         state.cls.add(layer.index, cls_rows(entropy, layer.batch.cls))
-        state.rows_uniform.add(layer.index, mean_most)
-        state.cls_uniform.add(layer.index, cls_most)
+        state.rows_uniform.add(layer.index, mean_most.expand_as(mean))
+        state.cls_uniform.add(layer.index, cls_most.expand_as(mean))
         state.spread.add(layer.index, (entropy / most).transpose(0, 1).flatten(1))
         state.focused.add(layer.index, mean_most - mean, layer.batch.places)
 
     def result(self, state: EntropyState) -> dict[str, pd.DataFrame]:
         layers, heads = state.rows.mean.shape
-
-        def per_head(values: np.ndarray) -> np.ndarray:
-            return values[:, None].repeat(heads, axis=1)
-
         table = head_frame(layers, heads, {
-            "entropy": state.rows.average(), "entropy_uniform": per_head(state.rows_uniform.average()), "entropy_error": state.rows.error(),
-            "cls_entropy": state.cls.average(), "cls_entropy_uniform": per_head(state.cls_uniform.average()), "cls_entropy_error": state.cls.error(),
+            "entropy": state.rows.average(), "entropy_uniform": state.rows_uniform.average(), "entropy_error": state.rows.error(),
+            "cls_entropy": state.cls.average(), "cls_entropy_uniform": state.cls_uniform.average(), "cls_entropy_error": state.cls.error(),
         })  # fmt: skip
         edges = state.spread.edges()
         layer, head, cell = np.indices(state.spread.counts.shape).reshape(3, -1)

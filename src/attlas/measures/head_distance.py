@@ -15,8 +15,7 @@ from attlas.core.attention import Attention
 from attlas.core.measure import Measure, Shape
 from attlas.core.states import Floats, State, Sums
 from attlas.measures.head_map import head_map, neighbours, within_layers
-from attlas.support.errors import MeasureError
-from attlas.support.options import check_convention
+from attlas.support.options import check_convention, option, seed_option
 
 PUBLISHED_SMOOTHING = 0.001
 
@@ -37,10 +36,11 @@ def divergences(layers: Sequence[Attention], smoothing: float = 0.0) -> tuple[Fl
             rows = np.concatenate([layer[number][text] for layer in blocks])  # head row cell
             kernels.add_divergences(between, rows, rows, True, np.float32(smoothing), share)
             for layer, flat in enumerate(even):
-                mine = slice(layer * heads, (layer + 1) * heads)
-                kernels.add_divergences(
-                    from_even[mine], rows[mine], _of(flat[number], text), False, np.float32(smoothing), share
-                )
+                control = _of(flat[number], text)  # head or 1, row cell
+                step = heads // len(control)  # heads that are compared with one control
+                for first, one in zip(range(layer * heads, (layer + 1) * heads, step), control, strict=True):
+                    mine = slice(first, first + step)
+                    kernels.add_divergences(from_even[mine], rows[mine], one[None], False, np.float32(smoothing), share)
     return np.maximum(between + between.T, 0.0), np.maximum(from_even[:, 0], 0.0)
 
 
@@ -74,13 +74,12 @@ class HeadDistance(Measure[DistanceState]):
     name: ClassVar[str] = "head_distance"
     costly: ClassVar[bool] = True
     convention: str = "sound"
-    clusters: int = 8
-    seed: int = 0
+    clusters: int = option(8, "Number of clusters.", at_least=1, at_most=1_000)
+    seed: int = seed_option()
 
     def __post_init__(self) -> None:
         check_convention(self.convention)
-        if self.clusters < 1:
-            raise MeasureError(f"clusters is {self.clusters}; it must be at least 1")
+        super().__post_init__()
 
     def start(self, model: Shape) -> DistanceState:
         heads = model.n_layers * model.n_heads

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.attention import Attention, bin_edges
-from attlas.core.measure import Measure, Shape
+from attlas.core.measure import Measure, Shape, check_bytes
 from attlas.core.states import Floats, Rows, State, Sums
 from attlas.support.errors import MeasureError
+from attlas.support.options import option
 
 EXAMPLES = 3
 
@@ -44,18 +45,20 @@ class Heatmap(Measure[HeatmapState]):
     """
 
     name: ClassVar[str] = "heatmap"
-    size: int = 64
-    span: int | None = None
-    examples: int = EXAMPLES
+    size: int = option(64, "Number of bins.", at_least=1, at_most=512)
+    span: int | None = option(None, "Positions that the bins cover.", at_least=1, at_most=1_000_000)
+    examples: int = option(EXAMPLES, "Number of texts with a grid of their own.", at_least=0, at_most=1_000)
 
     def __post_init__(self) -> None:
-        if self.size < 1 or (self.span is not None and self.span < self.size) or self.examples < 0:
-            raise MeasureError(
-                f"size is {self.size}, span {self.span}, examples {self.examples}; size must be at least 1, span at least size, examples at least 0"
-            )
+        super().__post_init__()
+        if self.span is not None and self.span < self.size:
+            raise MeasureError(f"span is {self.span}; it must be at least size, which is {self.size}")
 
     def start(self, model: Shape) -> HeatmapState:
         square = (self.size, self.size)
+        cells = model.n_layers * self.size**2
+        size = cells * (16 * (model.n_heads + 1) + 4 * model.n_heads * self.examples)
+        check_bytes(self.name, size, "lower size or examples")
         return HeatmapState(
             Sums.zeros(model.n_layers, model.n_heads, *square),
             Sums.zeros(model.n_layers, *square),
@@ -76,7 +79,7 @@ class Heatmap(Measure[HeatmapState]):
     def _even(self, layer: Attention) -> Floats:
         """The grid of even attention, summed over the texts (one stands for all where all see the same)."""
         uniform = layer.uniform
-        found: Floats = uniform.grid(self.size, self.span)[0].cpu().numpy()
+        found: Floats = uniform.grid(self.size, self.span).mean(0).cpu().numpy()  # over heads that see different keys
         return found * (layer.n_texts / len(uniform.received))
 
     @staticmethod

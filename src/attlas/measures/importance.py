@@ -12,6 +12,7 @@ from attlas.core.attention import Attention
 from attlas.core.measure import Learned, LearningMeasure, Shape, head_frame
 from attlas.core.states import Floats, Moments, State, Sums
 from attlas.support.errors import MeasureError
+from attlas.support.options import option
 
 ACCUMULATIONS = ("score", "grad")
 
@@ -42,13 +43,12 @@ class Importance(LearningMeasure[ImportanceState]):
 
     name: ClassVar[str] = "importance"
     accumulate: str = "score"
-    ablation: int = 0
+    ablation: int = option(0, "Number of texts on which heads are switched off.", at_least=0, at_most=1_000_000)
 
     def __post_init__(self) -> None:
         if self.accumulate not in ACCUMULATIONS:
             raise MeasureError(f"accumulate is {self.accumulate!r}; it must be {' or '.join(ACCUMULATIONS)}")
-        if self.ablation < 0:
-            raise MeasureError(f"ablation is {self.ablation}; it is a number of texts, 0 or more")
+        super().__post_init__()
 
     @property
     def needs_gradients(self) -> bool:

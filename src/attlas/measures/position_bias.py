@@ -10,9 +10,9 @@ import pandas as pd
 
 from attlas.core.attention import Attention
 from attlas.core.masks import Keep
-from attlas.core.measure import Measure, Shape, head_frame
+from attlas.core.measure import Measure, Shape, check_bytes, head_frame
 from attlas.core.states import Floats, State, Sums
-from attlas.support.errors import MeasureError
+from attlas.support.options import option
 
 ORDINARY = Keep("ordinary")
 
@@ -24,7 +24,7 @@ class PositionBiasState(State):
     received: Sums  # layer position
     uniform: Sums  # layer position
     by_residue: Sums  # layer head residue
-    uniform_by_residue: Sums  # layer residue
+    uniform_by_residue: Sums  # layer head residue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,19 +38,16 @@ class PositionBias(Measure[PositionBiasState]):
     """
 
     name: ClassVar[str] = "position_bias"
-    span: int = 8192
-    period: int | None = None  # None: the model's own
-
-    def __post_init__(self) -> None:
-        if self.span < 1 or (self.period is not None and self.period < 1):
-            raise MeasureError(f"span is {self.span} and period {self.period}; they must be at least 1")
+    span: int = option(8192, "Positions from here on are left out.", at_least=1, at_most=1_000_000)
+    period: int | None = option(None, "Period (None: the model's own).", at_least=1, at_most=1_000_000)
 
     def start(self, model: Shape) -> PositionBiasState:
         period = self.period or getattr(model, "position_period", None) or 0
         layers, heads = model.n_layers, model.n_heads
+        check_bytes(self.name, 16 * layers * (2 * self.span + (heads + 1) * period), "lower span or period")
         return PositionBiasState(
             Sums.zeros(layers, self.span), Sums.zeros(layers, self.span),
-            Sums.zeros(layers, heads, period), Sums.zeros(layers, period),
+            Sums.zeros(layers, heads, period), Sums.zeros(layers, heads, period),
         )  # fmt: skip
 
     def update(self, state: PositionBiasState, layer: Attention) -> None:
@@ -59,11 +56,11 @@ class PositionBias(Measure[PositionBiasState]):
         count = kept.sum(0)
         received = layer.received[..., :n].double().cpu().numpy()  # text head position
         received = np.where(kept[:, None], received, 0.0).sum(0)  # head position
-        even = layer.uniform.received[:, 0, :n].double().cpu().numpy()
-        even = np.where(kept, even, 0.0).sum(0)
+        even = layer.uniform.received[..., :n].double().cpu().numpy()
+        even = np.where(kept[:, None], even, 0.0).sum(0)  # head or 1, position
         index = layer.index
         state.received.total[index, :n] += received.mean(0)
-        state.uniform.total[index, :n] += even
+        state.uniform.total[index, :n] += even.mean(0)
         for sums in (state.received, state.uniform):
             sums.count[index, :n] += count
         period = state.by_residue.total.shape[-1]
@@ -77,12 +74,13 @@ class PositionBias(Measure[PositionBiasState]):
         layers, heads, period = state.by_residue.total.shape
         out = {"position_bias": self._positions("position", state.received, state.uniform)}
         if period:
-            over_heads = Sums(state.by_residue.total.mean(1), state.by_residue.count.mean(1))
-            out["position_bias_period"] = self._positions("residue", over_heads, state.uniform_by_residue)
+            both = (state.by_residue, state.uniform_by_residue)
+            over_heads = [Sums(sums.total.mean(1), sums.count.mean(1)) for sums in both]
+            out["position_bias_period"] = self._positions("residue", *over_heads)
         later = slice(1, None)
         columns = {
-            "at_multiples": _over(state.by_residue.total[..., :1], state.uniform_by_residue.total[:, None, :1]),
-            "elsewhere": _over(state.by_residue.total[..., later], state.uniform_by_residue.total[:, None, later]),
+            "at_multiples": _over(state.by_residue.total[..., :1], state.uniform_by_residue.total[..., :1]),
+            "elsewhere": _over(state.by_residue.total[..., later], state.uniform_by_residue.total[..., later]),
         }
         return {**out, "position_bias_heads": head_frame(layers, heads, columns)}
 
@@ -111,5 +109,5 @@ def _by_residue(values: Floats, period: int) -> Floats:
 
 def _over(received: Floats, uniform: Floats) -> Floats:
     """All that is received over all that even attention would give: [layer, head]."""
-    given, even = received.sum(-1), np.broadcast_to(uniform.sum(-1), received.shape[:-1])
+    given, even = received.sum(-1), uniform.sum(-1)
     return np.divide(given, even, out=np.full(given.shape, np.nan), where=even > 0)

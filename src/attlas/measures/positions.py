@@ -10,7 +10,7 @@ import pandas as pd
 from attlas.core.attention import Attention
 from attlas.core.measure import Measure, Shape, head_frame
 from attlas.core.states import Moments, State
-from attlas.support.errors import MeasureError
+from attlas.support.options import option
 
 
 def offset_names(reach: int) -> list[str]:
@@ -31,7 +31,7 @@ class PositionsState(State):
     """Means over texts."""
 
     mass: Moments  # layer head offset
-    uniform: Moments  # layer offset
+    uniform: Moments  # layer head offset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +42,16 @@ class Positions(Measure[PositionsState]):
     """
 
     name: ClassVar[str] = "positions"
-    reach: int = 8
-
-    def __post_init__(self) -> None:
-        if self.reach < 1:
-            raise MeasureError(f"reach is {self.reach}; it must be at least 1")
+    reach: int = option(8, "Largest offset with a column of its own.", at_least=1, at_most=4_096)
 
     def start(self, model: Shape) -> PositionsState:
-        size = 2 * self.reach + 3
-        return PositionsState(Moments.zeros(model.n_layers, model.n_heads, size), Moments.zeros(model.n_layers, size))
+        shape = (model.n_layers, model.n_heads, 2 * self.reach + 3)
+        return PositionsState(Moments.zeros(*shape), Moments.zeros(*shape))
 
     def update(self, state: PositionsState, layer: Attention) -> None:
-        state.mass.add(layer.index, layer.by_offset(self.reach))
-        state.uniform.add(layer.index, layer.uniform.by_offset(self.reach)[:, 0].expand(layer.n_texts, -1))
+        mass = layer.by_offset(self.reach)
+        state.mass.add(layer.index, mass)
+        state.uniform.add(layer.index, layer.uniform.by_offset(self.reach).expand_as(mass))
 
     def result(self, state: PositionsState) -> dict[str, pd.DataFrame]:
         mass, uniform = state.mass.average(), state.uniform.average()
@@ -62,5 +59,5 @@ class Positions(Measure[PositionsState]):
         columns = {}
         for number, name in enumerate(offset_names(self.reach)):
             columns[name] = mass[..., number]
-            columns[f"{name}_uniform"] = uniform[:, None, number].repeat(heads, axis=1)
+            columns[f"{name}_uniform"] = uniform[..., number]
         return {"positions": head_frame(layers, heads, columns)}

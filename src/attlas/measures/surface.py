@@ -57,7 +57,7 @@ class SurfaceState(State):
     """Means over texts."""
 
     mean: Moments  # layer head column
-    uniform: Moments  # layer column
+    uniform: Moments  # layer head column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,14 +71,14 @@ class Surface(Measure[SurfaceState]):
     punctuation: str = ".,"
 
     def start(self, model: Shape) -> SurfaceState:
-        return SurfaceState(
-            Moments.zeros(model.n_layers, model.n_heads, len(COLUMNS)), Moments.zeros(model.n_layers, len(COLUMNS))
-        )
+        shape = (model.n_layers, model.n_heads, len(COLUMNS))
+        return SurfaceState(Moments.zeros(*shape), Moments.zeros(*shape))
 
     def update(self, state: SurfaceState, layer: Attention) -> None:
         marks, even = frozenset(self.punctuation), layer.uniform
         state.mean.add(layer.index, surface(layer, marks))
-        state.uniform.add(layer.index, even.once(("surface", marks), lambda: surface(even, marks)[:, 0]))
+        control = even.once(("surface", marks), lambda: surface(even, marks))
+        state.uniform.add(layer.index, control.expand(-1, layer.n_heads, -1))
 
     def result(self, state: SurfaceState) -> dict[str, pd.DataFrame]:
         mean, error, uniform = state.mean.average(), state.mean.error(), state.uniform.average()
@@ -86,6 +86,6 @@ class Surface(Measure[SurfaceState]):
         columns = {}
         for number, name in enumerate(COLUMNS):
             columns[name] = mean[..., number]
-            columns[f"{name}_uniform"] = uniform[:, None, number].repeat(heads, axis=1)
+            columns[f"{name}_uniform"] = uniform[..., number]
             columns[f"{name}_error"] = error[..., number]
         return {"surface": head_frame(layers, heads, columns)}

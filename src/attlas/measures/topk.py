@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -15,12 +16,15 @@ import pandas as pd
 from attlas.core.attention import Attention, Sight
 from attlas.core.batch import Batch
 from attlas.core.masks import Keep
-from attlas.core.measure import Measure, Shape
+from attlas.core.measure import Measure, Shape, check_bytes
 from attlas.core.states import Rows, State, Tally
 from attlas.support.errors import MeasureError
+from attlas.support.options import option
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Hidden = npt.NDArray[np.bool_]
+Sights = tuple[Sight, ...]  # one for all heads, or one per head
 DIRECTIONS = ("attended", "attending")
 CORPUS_ROWS = 100  # types of the whole corpus that are listed for each choice of layers
 
@@ -58,11 +62,11 @@ def member_counts(positions: npt.NDArray[np.int32], classes: Ints, count: int) -
 
 @numba.njit(nogil=True, cache=True)
 def chance_counts(
-    first: Ints, stop: Ints, apart: Ints, ends: Ints, heads: Ints, classes: Ints, count: int, k: int
+    first: Ints, stop: Ints, hidden: Hidden, apart: Ints, ends: Ints, heads: Ints, classes: Ints, count: int, k: int
 ) -> Floats:
     """How many lists of one text each class would be met in if every head drew its lists at random: [class].
 
-    `first`, `stop` [pattern, token] are from where to where each token sees; `apart[ends[p]:ends[p + 1]]` the kept tokens that all see in pattern p; `heads`
+    `first`, `stop` [pattern, token] are from where to where each token sees, without `hidden` [pattern or 0, token, token]; `apart[ends[p]:ends[p + 1]]` the kept tokens that all see in pattern p; `heads`
     [pattern] how many heads see so; `classes` [token] what a token counts as, -1 for one that is not kept.
     """
     patterns, n = first.shape
@@ -86,7 +90,7 @@ def chance_counts(
             total = number = 0
             for position in range(low, high):
                 kind = classes[position]
-                if kind >= 0:
+                if kind >= 0 and not (len(hidden) > 0 and hidden[pattern, token, position]):
                     total += 1
                     if seen[kind] == 0:
                         touched[number] = kind
@@ -143,7 +147,7 @@ class Pending:
 
     keys: list[npt.NDArray[np.int32]] = field(default_factory=list)  # text head query rank
     queries: list[npt.NDArray[np.int32]] = field(default_factory=list)
-    sights: list[tuple[Sight, Sight]] = field(default_factory=list)
+    sights: list[tuple[Sights, Sights]] = field(default_factory=list)
 
 
 @dataclass
@@ -167,21 +171,20 @@ class TopK(Measure[TopKState]):
     """
 
     name: ClassVar[str] = "topk"
-    k: int = 10
+    k: int = option(10, "Number of tokens on each list.", at_least=1, at_most=1_000)
     keep: str | Keep = "keywords"
-    layers: tuple[int, ...] | None = None
-    heads: tuple[int, ...] | None = None
-    shown: int = 10
+    layers: tuple[int, ...] | None = option(None, "Layers that count (None: all).", at_least=0, at_most=9_999)
+    heads: tuple[int, ...] | None = option(None, "Heads that count (None: all).", at_least=0, at_most=9_999)
+    shown: int = option(10, "Number of rows for each text.", at_least=1, at_most=10_000)
 
     def __post_init__(self) -> None:
         Keep.of(self.keep)
         for name in ("layers", "heads"):
             if isinstance(getattr(self, name), int):
                 object.__setattr__(self, name, (getattr(self, name),))
-        if self.k < 1 or self.shown < 1:
-            raise MeasureError(f"k is {self.k} and shown {self.shown}; they must be at least 1")
+        super().__post_init__()
         for name, chosen in (("layers", self.layers), ("heads", self.heads)):
-            if chosen is not None and (not chosen or min(chosen) < 0):
+            if chosen is not None and not chosen:
                 raise MeasureError(f"{name} is {chosen}; give at least one number from 0, or None for all")
 
     def start(self, model: Shape) -> TopKState:
@@ -194,22 +197,33 @@ class TopK(Measure[TopKState]):
         return tuple(range(count)) if self.layers is None else tuple(sorted(set(self.layers)))
 
     def update(self, state: TopKState, layer: Attention) -> None:
+        chosen = self._layers(state.n_layers)
+        k = min(self.k, layer.n_tokens)
         if layer.index == 0:
             state.pending = Pending()
-        chosen = self._layers(state.n_layers)
+            lists = 2 * len(chosen) * layer.n_texts * layer.n_heads * layer.n_tokens
+            check_bytes(self.name, 4 * lists * k, f"lower k from {self.k}, or truncate texts (--max-length)")
         if layer.index in chosen:
             keep = Keep.of(self.keep).mask(layer.batch)
             heads = slice(None) if self.heads is None else sorted(set(self.heads))
             for members, (_, where) in (
-                (state.pending.keys, layer.top_keys(self.k, keep)),
-                (state.pending.queries, layer.top_queries(self.k, keep)),
+                (state.pending.keys, layer.top_keys(k, keep)),
+                (state.pending.queries, layer.top_queries(k, keep)),
             ):
                 members.append(where.int().cpu().numpy()[:, heads])
-            state.pending.sights.append((layer.sight(), layer.sight(of_keys=True)))
+            state.pending.sights.append((self._sights(layer.sight()), self._sights(layer.sight(of_keys=True))))
         if layer.index == state.n_layers - 1:
             keep = Keep.of(self.keep).mask(layer.batch)
             self._finish(state, layer.batch, chosen, keep.cpu().numpy())
             state.pending = Pending()
+
+    def _sights(self, sights: Sights) -> Sights:
+        """What the chosen heads see, where they differ."""
+        return (
+            sights
+            if self.heads is None or len(sights) == 1
+            else tuple(sights[head] for head in sorted(set(self.heads)))
+        )
 
     def _finish(self, state: TopKState, batch: Batch, chosen: tuple[int, ...], keep: npt.NDArray[np.bool_]) -> None:
         names = ["all", *(f"L{number}" for number in chosen)]
@@ -224,14 +238,14 @@ class TopK(Measure[TopKState]):
         heads = state.pending.keys[0].shape[1]
         for text in range(batch.n_texts):
             sights = [
-                [(first[text], stop[text], always[text]) for first, stop, always in side]
+                [[sight.of(text) for sight in layer] for layer in side]
                 for side in zip(*state.pending.sights, strict=True)
             ]
             self._text(state, batch, text, keep[text], kinds[text], types[text], names, counted, sights, heads)
 
     def _text(
         self, state: TopKState, batch: Batch, text: int, keep: npt.NDArray[np.bool_], kinds: Ints, types: list[str], names: list[str],
-        counted: dict[tuple[str, str], Ints], sights: Sequence[Sequence[Any]], heads: int,
+        counted: dict[tuple[str, str], Ints], sights: Sequence[Sequence[Sequence[Sight]]], heads: int,
     ) -> None:  # fmt: skip
         if not types:
             return
@@ -243,9 +257,9 @@ class TopK(Measure[TopKState]):
         chances: dict[tuple[str, str], list[Floats]] = {}
         blocks = []
         alike = all(
-            np.array_equal(*both)
-            for mine, theirs in zip(*sights, strict=True)
-            for both in zip(mine, theirs, strict=True)
+            _same_sight(mine, theirs)
+            for layer, other in zip(*sights, strict=True)
+            for mine, theirs in zip(layer, other, strict=True)
         )
         for by, classes in (("type", kinds), ("position", np.where(keep, np.arange(batch.n_tokens), -1))):
             for direction, side in zip(DIRECTIONS, sights, strict=True):
@@ -336,25 +350,39 @@ def _ranked(counts: npt.NDArray[Any], size: int) -> Ints:
     return order[counts[order] > 0]
 
 
-def _chances(side: Sequence[Any], classes: Ints, size: int, heads: int, k: int) -> list[Floats]:
-    """The counts to be expected by chance: over all layers, then for each (layers that see the same share theirs)."""
-    patterns: list[int] = []  # of each layer, the first layer that sees the same
-    for number, sight in enumerate(side):
-        same = (
-            other
-            for other in dict.fromkeys(patterns)
-            if all(np.array_equal(mine, theirs) for mine, theirs in zip(sight, side[other], strict=True))
-        )
-        patterns.append(next(same, number))
-    distinct = list(dict.fromkeys(patterns))
+def _same_sight(one: Sight, other: Sight) -> bool:
+    if one is other:
+        return True
+    return all(
+        mine is theirs or (mine is not None and theirs is not None and np.array_equal(mine, theirs))
+        for mine, theirs in zip(one, other, strict=True)
+    )
 
-    def expected(layers: Sequence[int], counts: Sequence[int]) -> Floats:
-        apart = [np.nonzero(side[layer][2] & (classes >= 0))[0] for layer in layers]
+
+def _chances(side: Sequence[Sequence[Sight]], classes: Ints, size: int, heads: int, k: int) -> list[Floats]:
+    """The counts to be expected by chance: over all layers, then for each (layers that see the same share theirs)."""
+    patterns: list[Sight] = []
+    members: list[Counter[int]] = []  # of each layer, how many heads see by which pattern
+    for layer in side:
+        members.append(Counter())
+        for sight in layer:
+            same = (number for number, known in enumerate(patterns) if _same_sight(sight, known))
+            number = next(same, len(patterns))
+            patterns += [sight] if number == len(patterns) else []
+            members[-1][number] += heads // len(layer)
+
+    def expected(counts: Counter[int]) -> Floats:
+        sights = [patterns[number] for number in counts]
+        apart = [np.nonzero(sight.always & (classes >= 0))[0] for sight in sights]
+        n = len(classes)
+        none = np.zeros((n, n), dtype=bool) if any(sight.hidden is not None for sight in sights) else None
+        hidden = [] if none is None else [none if sight.hidden is None else sight.hidden for sight in sights]
         found: Floats = chance_counts(
-            np.stack([side[layer][0] for layer in layers]), np.stack([side[layer][1] for layer in layers]),
-            np.concatenate(apart), np.cumsum([0, *map(len, apart)]), np.array([heads * count for count in counts]), classes, size, k,
+            np.stack([sight.first for sight in sights]), np.stack([sight.stop for sight in sights]),
+            np.array(hidden, dtype=bool).reshape(-1, n, n), np.concatenate(apart),
+            np.cumsum([0, *map(len, apart)]), np.array([*counts.values()]), classes, size, k,
         )  # fmt: skip
         return found
 
-    once = {layer: expected([layer], [1]) for layer in distinct}
-    return [expected(distinct, [patterns.count(layer) for layer in distinct]), *(once[layer] for layer in patterns)]
+    once = {tuple(sorted(counts.items())): expected(counts) for counts in members}
+    return [expected(sum(members, Counter())), *(once[tuple(sorted(counts.items()))] for counts in members)]

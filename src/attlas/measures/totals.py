@@ -12,7 +12,7 @@ import pandas as pd
 from attlas.core.attention import Attention
 from attlas.core.measure import Measure, Shape
 from attlas.core.states import Rows, State
-from attlas.support.errors import MeasureError
+from attlas.support.options import option
 
 Floats = npt.NDArray[np.float32]
 
@@ -48,11 +48,7 @@ class Totals(Measure[TotalsState]):
     """
 
     name: ClassVar[str] = "totals"
-    examples: int = 3
-
-    def __post_init__(self) -> None:
-        if self.examples < 0:
-            raise MeasureError(f"examples is {self.examples}; it is a number of texts, 0 or more")
+    examples: int = option(3, "Number of texts shown by token.", at_least=0, at_most=1_000)
 
     def start(self, model: Shape) -> TotalsState:
         heads = tuple(f"L{layer}.H{head}" for layer in range(model.n_layers) for head in range(model.n_heads))
@@ -78,15 +74,15 @@ class Totals(Measure[TotalsState]):
         return [number for number, place in enumerate(layer.batch.places) if place < self.examples]
 
     def _control(self, layer: Attention) -> tuple[Floats, Floats]:
-        """What even attention would give each token, and how many queries see it: each [text, token]."""
+        """What even attention would give each token, and how many queries see it, means over heads: each [text, token]."""
         shape = (layer.n_texts, layer.n_tokens)
-        uniform = np.broadcast_to(layer.uniform.received[:, 0].float().cpu().numpy(), shape)
-        return uniform, np.broadcast_to(layer.queries_seeing.cpu().numpy().astype(np.float32), shape)
+        uniform, seeing = layer.uniform.received.float().mean(1), layer.queries_seeing.float().mean(1)
+        return np.broadcast_to(uniform.cpu().numpy(), shape), np.broadcast_to(seeing.cpu().numpy(), shape)
 
     def _finish(self, state: TotalsState, layer: Attention) -> None:
         batch, pending = layer.batch, state.pending
         received, seeing = np.stack(pending.received), np.stack(pending.seeing)  # layer text token
-        per_query = received / seeing
+        per_query = np.divide(received, seeing, out=np.full_like(received, np.nan), where=seeing > 0)
         n = layer.n_tokens
         columns = {
             **batch.token_columns(),

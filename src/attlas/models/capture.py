@@ -1,33 +1,38 @@
 """Capture: see the attention of a model a layer at a time, without keeping it, and gate its heads.
 
-One function is registered with transformers' AttentionInterface. It calls the model's own eager attention, so weights and output
-are bit for bit those of the library, hands the weights to whoever observes in this thread, and forgets them. Models with
-attention code of their own are observed by hooks (adapters.py). Everything put on a model is taken off again when the last
-observer leaves, also after an exception; observers nest, and several threads may observe one model at a time.
+A network that is observed runs eager attention, under that name: some families choose keys or precision by it. Where its
+modules look eager attention up in transformers' AttentionInterface they get it wrapped: weights and output are bit for bit
+those of the library, the weights go to whoever observes in this thread and are forgotten. Networks that nobody observes in this
+thread get what they would get anyway. Models with attention code of their own are observed by hooks (hooks.py). Everything
+put on a model or the library is taken off again when the last observer leaves, also after an exception; observers nest, and
+several threads may observe one model at a time.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
-from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
 from attlas.core.attention import Attention, DenseAttention, same_visible
 from attlas.core.batch import Batch
+from attlas.models.families import AROUND
 from attlas.models.hooks import DenseSeen, Seen, adapter_of
-from attlas.models.install import Undo, fitted, use_implementation
+from attlas.models.install import Undo, fitted, replace_method, use_implementation
 from attlas.support.errors import CaptureError
 
-IMPLEMENTATION = "attlas"
+EAGER = "eager"
+HIDDEN = -9_999.0  # added to a score, this or less leaves a weight of 0 in any precision
 Sink = Callable[[Attention], None]
+Eager = Callable[..., tuple[Tensor, Tensor]]  # of module, query, key, value, mask
 
 
 @dataclass(eq=False)
@@ -38,14 +43,16 @@ class Observer:
     sink: Sink | None
     gates: Tensor | None
     gradients: bool
+    hooked: bool = False  # sees by hooks, not where attention is looked up
     batch: Batch | None = None
     layer: int = 0
-    patterns: list[Tensor | None] = field(default_factory=list)
+    patterns: list[Tensor] = field(default_factory=list)
+    masks: list[tuple[weakref.ref[Tensor], Tensor | None]] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)  # the layers' own numbers, where they have one
 
     def watch(self, batch: Batch) -> None:
         """Say which batch the next forward pass is of."""
-        self.batch, self.layer, self.patterns, self.numbers = batch, 0, [], []
+        self.batch, self.layer, self.patterns, self.masks, self.numbers = batch, 0, [], [], []
 
     @property
     def n_heads(self) -> int:
@@ -83,8 +90,18 @@ class Observer:
         _check(layer, type(module).__name__)
         self.sink(layer)
 
-    def pattern(self, visible: Tensor | None) -> Tensor | None:
-        """The same object for the same pattern of visible keys, so that layers share it."""
+    def visible(self, mask: Tensor | None, keys: int) -> Tensor | None:
+        """Which keys each query sees; the same object for the same pattern, so that layers share it."""
+        if mask is None:
+            return None
+        for seen_mask, visible in self.masks:  # most models give all layers one mask
+            if seen_mask() is mask:
+                return visible
+        visible = self._pattern(_visible(mask, keys))
+        self.masks.append((weakref.ref(mask), visible))
+        return visible
+
+    def _pattern(self, visible: Tensor | None) -> Tensor | None:
         known = next((known for known in self.patterns if same_visible(known, visible)), None)
         if known is None and visible is not None:
             self.patterns.append(visible)
@@ -109,18 +126,21 @@ _open = _Open()
 
 
 def attention_function(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+    own: Eager,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **kwargs: Any,
 ) -> tuple[Tensor, Tensor]:
-    """The registered attention function: the model's own eager attention, seen and gated."""
-    output, weights = _eager_of(module)(module, query, key, value, attention_mask, **kwargs)
-    observers = _open.of(module)
-    if not observers:
-        return output, weights
+    """A module's own eager attention, seen and gated."""
+    output, weights = own(module, query, key, value, attention_mask, **kwargs)
+    observers = [observer for observer in _open.of(module) if not observer.hooked]
     for observer in observers:
         output = observer.gated(output)
-    visible = _visible(attention_mask, weights.shape[-1])
     for observer in observers:
-        observer.see(DenseSeen(weights, observer.pattern(visible)), module)
+        observer.see(DenseSeen(weights, observer.visible(attention_mask, weights.shape[-1])), module)
     return output, weights
 
 
@@ -135,28 +155,24 @@ def _check(layer: Attention, name: str) -> None:
             f"the rows of the attention of {name} do not sum to one (a head's mean is {low:.2f}); Attlas cannot measure it"
         )
     if isinstance(layer, DenseAttention) and layer.visible is not None:
-        one = layer.weights[0]  # one text of the batch tells
-        if bool((one * ~layer.visible[0]).sum(-1).max() > 1e-2) or not bool(layer.visible.any(-1).all()):
+        some = layer.weights[: len(layer.visible)]  # where all see the same, one text of the batch tells
+        if bool((some * ~layer.visible).sum(-1).max() > 1e-2) or not bool(layer.visible.any(-1).all()):
             raise CaptureError(f"{name} attends to tokens that its mask hides; Attlas cannot tell what its queries see")
 
 
-def _eager_of(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
-    """The eager attention of the file that defines the module's class (or a class it derives from)."""
-    for kind in type(module).__mro__:
-        function = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
-        if function is not None:
-            return function
-    raise CaptureError(
-        f"{type(module).__name__} has no eager attention to observe; pass a model of a class that transformers supports with attn_implementation='eager'"
-    )
+def _visible(mask: Tensor, keys: int) -> Tensor | None:
+    """Which keys each query sees, from the mask [text, head, query, key] that is added to the scores; None if all.
 
-
-def _visible(mask: Tensor | None, keys: int) -> Tensor | None:
-    """Which keys each query sees, from the additive mask; None if all. Texts of a batch have one length, so one serves all."""
-    if mask is None:
+    Masks may hold a bias next to the smallest number, which hides a key. Where all texts, or all heads, see the same,
+    one stands for all: [text or 1, head or 1, query, key].
+    """
+    visible = (mask if mask.dtype == torch.bool else mask > HIDDEN)[..., :keys]
+    if bool(visible.all()):
         return None
-    visible = mask[0, 0, :, :keys] == 0 if mask.dtype != torch.bool else mask[0, 0, :, :keys]
-    return None if bool(visible.all()) else visible[None]
+    for axis in (0, 1):
+        first = visible.narrow(axis, 0, 1)
+        visible = first if visible.shape[axis] == 1 or bool((visible == first).all()) else visible
+    return visible
 
 
 @contextmanager
@@ -174,8 +190,13 @@ def observe(
     their graph, and after a backward pass their `grad`. `scope` is the part of the network to watch (an encoder).
     """
     scope = network if scope is None else scope
-    observer = Observer(frozenset(map(id, scope.modules())), sink, gates, gradients)
-    with fitted(network, "attention", lambda: _fit(network, scope)):
+    adapter = adapter_of(scope)
+    observer = Observer(frozenset(map(id, scope.modules())), sink, gates, gradients, hooked=adapter is not None)
+
+    def fit() -> Undo:
+        return adapter.fit(network, scope, _open.of) if adapter else _use_eager(network)
+
+    with fitted(AttentionInterface, EAGER, _wrap_lookup), fitted(network, "attention", fit):
         _open.observers.append(observer)
         try:
             yield observer
@@ -183,13 +204,29 @@ def observe(
             _open.observers.remove(observer)
 
 
-def _fit(network: nn.Module, scope: nn.Module) -> Undo:
-    adapter = adapter_of(scope)
-    return adapter.fit(network, scope, _open.of) if adapter else _use_function(network)
+def _wrap_lookup() -> Undo:
+    """Let modules that look eager attention up while someone observes in their thread get it wrapped; how to undo it."""
+    look_up = AttentionInterface.get_interface
+
+    def get_interface(self: AttentionInterface, attn_implementation: str, default: Eager) -> Eager:
+        own: Eager = look_up(self, attn_implementation, default)
+        return partial(attention_function, own) if attn_implementation == EAGER and _open.observers else own
+
+    AttentionInterface.get_interface = get_interface
+    return [partial(setattr, AttentionInterface, "get_interface", look_up)]
 
 
-def _use_function(network: nn.Module) -> Undo:
-    """Switch the network to the registered function; how to undo it."""
-    AttentionInterface.register(IMPLEMENTATION, attention_function)
-    AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
-    return use_implementation(network, IMPLEMENTATION)
+def _use_eager(network: nn.Module) -> Undo:
+    """Switch the network to eager attention, and wrap what stands in its place without being looked up; how to undo it."""
+    undo = use_implementation(network, EAGER)
+    for module in network.modules():
+        for name in AROUND:
+            if hasattr(type(module), name):
+                wrapped = partial(attention_function, _unbound(getattr(module, name)), module)
+                undo.append(replace_method(module, name, wrapped))
+    return undo
+
+
+def _unbound(method: Eager) -> Eager:
+    """A method of a module as a function of the module and the rest."""
+    return lambda module, *args, **kwargs: method(*args, **kwargs)

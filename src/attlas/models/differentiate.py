@@ -20,6 +20,7 @@ from attlas.core.attention import Attention
 from attlas.core.batch import Batch
 from attlas.models.capture import Sink
 from attlas.models.embeddings import Embeddings
+from attlas.models.gradients import wide
 from attlas.models.model import Model
 from attlas.support.errors import ModelError
 
@@ -186,8 +187,6 @@ def _from_embeddings(model: Model, batch: Batch, wanted: bool) -> Iterator[list[
     if not wanted:
         yield []
         return
-    if model.network.training:
-        raise ModelError("the network is in training mode, where dropout changes attention; call its eval() first")
     embeddings = Embeddings(model)
     leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in embeddings.read(batch).items()}
     with embeddings.replaced(leaves):
@@ -251,12 +250,13 @@ class _Projections(TorchFunctionMode):
 
     def _by_head(self, module: nn.Linear, role: str, states: Tensor, gradient: Tensor) -> Tensor:
         """Gradient times parameter of one projection: [text, head, parameter]; the bias of the one out of the heads belongs to none."""
-        heads = self.model.n_heads
-        product = torch.matmul(gradient.transpose(1, 2), states) * module.weight  # text out in
+        heads, kind = self.model.n_heads, wide(module.weight)
+        gradient, weight = gradient.to(kind), module.weight.to(kind)
+        product = torch.matmul(gradient.transpose(1, 2), states.to(kind)) * weight  # text out in
         if role == "out":
             return product.transpose(1, 2).reshape(len(product), heads, -1)
         if module.bias is not None:
-            product = torch.cat([product, (gradient.sum(1) * module.bias)[..., None]], -1)
+            product = torch.cat([product, (gradient.sum(1) * module.bias.to(kind))[..., None]], -1)
         groups = product.shape[1] // (self.size or 1)  # fewer than heads where heads share keys and values
         return product.reshape(len(product), groups, -1).repeat_interleave(heads // groups, 1)
 

@@ -114,7 +114,7 @@ class Embeddings:
 
         Attention is computed as while it is observed, whatever other threads do: how it is computed changes the last digits.
         """
-        with fitted(self._network, "embeddings", self._fit), self.model.observe():
+        with fitted(self._network, "embeddings", self._fit), self.model.without_dropout(), self.model.observe():
             yield
 
     def _fit(self) -> Undo:
@@ -157,10 +157,6 @@ class Embeddings:
 
     def _call(self, batch: Batch, rows: Tensor) -> Any:
         network = self._network
-        if network.training:
-            raise ModelError(
-                "the network is in training mode, where dropout changes what it says; call its eval() first"
-            )
         options = {"use_cache": False} if "use_cache" in inspect.signature(network.forward).parameters else {}
         inputs = {name: tensor[rows] for name, tensor in batch.inputs.items()}
         return network(input_ids=batch.ids[rows], **inputs, **options)

@@ -72,6 +72,7 @@ class Encoder:
     wants: frozenset[str]  # what the model's forward takes beside the ids
     banded: bool = False
     global_tokens: str | tuple[int, ...] = "first"  # of a banded model: one of GLOBAL_TOKENS, or places
+    embedded: int | None = None  # ids below this have an embedding; None if all have
 
     def encode(self, texts: Sequence[tuple[int, Text]]) -> list[Encoded]:
         """Tokenise texts, each with its place in the corpus."""
@@ -109,6 +110,7 @@ class Encoder:
         for index, ((place, text), row) in enumerate(zip(texts, self._rows(whole), strict=True)):
             row = cut.get(index, row)
             ids = row.pop("input_ids")
+            self._check_embedded(text, ids)
             special = [
                 bool(flag) or id_ in self._marks for flag, id_ in zip(row.pop("special_tokens_mask"), ids, strict=True)
             ]
@@ -128,6 +130,14 @@ class Encoder:
                 )
             )
         return out
+
+    def _check_embedded(self, text: Text, ids: list[int]) -> None:
+        """Refuse a text with a token that the network has no embedding for."""
+        if self.embedded is not None and max(ids, default=0) >= self.embedded:
+            token = self.tokenizer.convert_ids_to_tokens(max(ids))
+            raise ModelError(
+                f"text {text.id!r} has the token {token!r} (id {max(ids)}), but the model has embeddings for {self.embedded} tokens; load it with its own tokenizer"
+            )
 
     def _global(self, text: Text, special: list[bool], offsets: list[tuple[int, int]]) -> tuple[int, ...]:
         """Where the tokens stand that see, and are seen by, all."""

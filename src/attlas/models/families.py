@@ -55,4 +55,7 @@ FAMILIES = {
 }
 OTHER = Family()
 
+# methods that take the place of eager attention without being looked up (GPT-2 that computes scores in float32)
+AROUND = ("_upcast_and_reordered_attn",)
+
 PROJECTION = {one.attention: one.projection for one in FAMILIES.values() if one.attention}

@@ -40,7 +40,7 @@ class Seen(Protocol):
 
 @dataclass(frozen=True)
 class DenseSeen:
-    """Square weights [text, head, query, key] and which keys each query sees ([1, query, key], None for all)."""
+    """Square weights [text, head, query, key] and which keys each query sees ([text or 1, head or 1, query, key], None for all)."""
 
     weights: Tensor
     visible: Tensor | None = None
@@ -54,7 +54,7 @@ class DenseSeen:
     def _gradient(self, n: int) -> Tensor:
         """The gradient of the weights; 0 for those that no query can give, whatever the loss would make of them."""
         gradient = gradient_of(self.weights)[..., :n, :n].to(wide(self.weights))
-        return gradient if self.visible is None else gradient * self.visible[:, None]
+        return gradient if self.visible is None else gradient * self.visible
 
     def keep_gradient(self) -> None:
         keep_gradient(self.weights)
@@ -166,7 +166,7 @@ def _causal_pattern(weights: Tensor) -> Tensor | None:
     n = weights.shape[-1]
     if n == 1 or bool(weights.triu(1).any()):
         return None
-    return (weights != 0).flatten(0, 1).any(0)[None]
+    return (weights != 0).flatten(0, 1).any(0)[None, None]
 
 
 def _use_full_attention(scope: nn.Module) -> Undo:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -23,15 +24,15 @@ class _Fitted:
     users: int = 0
 
 
-_fitted: WeakKeyDictionary[nn.Module, dict[Hashable, _Fitted]] = WeakKeyDictionary()
+_fitted: WeakKeyDictionary[Any, dict[Hashable, _Fitted]] = WeakKeyDictionary()  # by network, or class of the library
 _lock = threading.Lock()
 
 
 @contextmanager
-def fitted(network: nn.Module, what: Hashable, fit: Callable[[], Undo]) -> Iterator[None]:
-    """While open, what `fit` puts on a network is there; nested uses and several threads share it, and the last to leave takes it off."""
+def fitted(on_what: nn.Module | type, what: Hashable, fit: Callable[[], Undo]) -> Iterator[None]:
+    """While open, what `fit` puts on a network (or on a class of the library) is there; nested uses and several threads share it, and the last to leave takes it off."""
     with _lock:
-        on = _fitted.setdefault(network, {})
+        on = _fitted.setdefault(on_what, {})
         if what not in on:
             on[what] = _Fitted(fit())
         on[what].users += 1
@@ -60,10 +61,20 @@ def replace_method(module: nn.Module, name: str, function: Callable[..., Any]) -
     return undo
 
 
+def evaluate(network: nn.Module) -> Undo:
+    """Put every module of a network into evaluation mode; how to put back those that were training."""
+    undo: Undo = []
+    for module in network.modules():
+        if module.training:
+            module.training = False
+            undo.append(partial(setattr, module, "training", True))
+    return undo
+
+
 def use_implementation(network: nn.Module, name: str) -> Undo:
     """Let every configuration of the network ask for the attention of this name; how to undo it."""
     undo: Undo = []
-    for config in _configs(network):
+    for config in sub_configs(getattr(module, "config", None) for module in network.modules()):
         before = config.__dict__.get("_attn_implementation_internal")
 
         def restore(config: PretrainedConfig = config, before: str | None = before) -> None:
@@ -74,10 +85,10 @@ def use_implementation(network: nn.Module, name: str) -> Undo:
     return undo
 
 
-def _configs(network: nn.Module) -> list[PretrainedConfig]:
-    """Every configuration that a part of the network reads, each once."""
+def sub_configs(configs: Iterable[Any]) -> list[PretrainedConfig]:
+    """Configurations and all that are in them, each once."""
     found: dict[int, PretrainedConfig] = {}
-    waiting: list[Any] = [getattr(module, "config", None) for module in network.modules()]
+    waiting = list(configs)
     while waiting:
         config = waiting.pop()
         if isinstance(config, PretrainedConfig) and id(config) not in found:

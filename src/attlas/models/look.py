@@ -150,11 +150,16 @@ class TextAttention:
         tiles = self.grids.reshape(-1, size, size).numpy()
         return head_tiles(pd.DataFrame({"layer": layer, "head": head}), tiles, self.even_grids.numpy(), importance)
 
-    def write(self, path: str | Path, layer: int | None = None, head: int | None = None) -> Path:
-        """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text, in one layer or head if given."""
+    def write(
+        self, path: str | Path, layer: int | None = None, head: int | None = None, *, force: bool = False
+    ) -> Path:
+        """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text, in one layer or head if given.
+
+        A page that Attlas wrote is replaced; any other file is overwritten only with `force`.
+        """
         from attlas.views.text_page import write_text
 
-        return write_text(self.numbers, path, layer, head)
+        return write_text(self.numbers, path, layer, head, force=force)
 
 
 def attention(model: Model, text: str | Text, importance: npt.NDArray[np.float64] | None = None) -> TextAttention:
@@ -180,9 +185,9 @@ def attention(model: Model, text: str | Text, importance: npt.NDArray[np.float64
     def keep(layer: Attention) -> None:
         nonlocal total
         received.append(layer.received[0].cpu())
-        uniform.append(layer.uniform.received[0, 0].cpu())
+        uniform.append(layer.uniform.received[0].mean(0).cpu())
         grids.append(layer.grid(GRID, None, 0).float().cpu())
-        even_grids.append(layer.uniform.once("look", lambda: layer.uniform.grid(GRID)[0].float().cpu()))
+        even_grids.append(layer.uniform.once("look", lambda: layer.uniform.grid(GRID).mean(0).float().cpu()))
         mean = layer.over_heads()
         total = mean if total is None else total.plus(mean)
         if small:

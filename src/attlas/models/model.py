@@ -22,6 +22,7 @@ from attlas.core.text import Text
 from attlas.models.capture import Observer, Sink, observe
 from attlas.models.encode import Encoded, Encoder
 from attlas.models.families import FAMILIES, OTHER
+from attlas.models.install import evaluate, fitted
 from attlas.models.quiet import quiet
 from attlas.support.errors import CaptureError, ModelError
 from attlas.support.files import (
@@ -55,6 +56,7 @@ class Model:
     file_sha256: str | None = None
     limit: int | None = None
     global_tokens: str | tuple[int, ...] = "first"
+    note: str | None = None  # what to know about how it was loaded
 
     @cached_property
     def part(self) -> nn.Module:
@@ -133,7 +135,16 @@ class Model:
     @cached_property
     def encoder(self) -> Encoder:
         wants = frozenset(inspect.signature(self.part.forward).parameters) - {"input_ids", "attention_mask"}
-        return Encoder(self.tokenizer, self.max_length, wants, self.banded, self.global_tokens)
+        return Encoder(self.tokenizer, self.max_length, wants, self.banded, self.global_tokens, self._embedded)
+
+    @property
+    def _embedded(self) -> int | None:
+        """How many ids the network has an embedding for, if the tokenizer has more."""
+        try:
+            rows = self.network.get_input_embeddings().num_embeddings
+        except (NotImplementedError, AttributeError):  # a network without a table
+            return None
+        return rows if max(self.tokenizer.get_vocab().values(), default=0) >= rows else None
 
     @cached_property
     def classifying_encoder(self) -> Encoder:
@@ -154,6 +165,10 @@ class Model:
     ) -> AbstractContextManager[Observer]:
         """While open, hand each layer's attention to `sink` and multiply each head's output by its gate ([layer, head])."""
         return observe(self.network, sink, gates=gates, gradients=gradients, scope=self.part)
+
+    def without_dropout(self) -> AbstractContextManager[None]:
+        """While open, every module is in evaluation mode; then those that were training are so again."""
+        return fitted(self.network, "evaluation", lambda: evaluate(self.network))
 
     def in_blocks(self) -> AbstractContextManager[Any]:
         """While open, a Longformer computes its attention in blocks, several times faster than transformers does; any other model is left alone."""
@@ -189,13 +204,13 @@ class Model:
         options |= {"output_hidden_states": True} if states else {}
         expected = self.n_layers if layers is None else layers
         wanted = gradients or (gates is not None and gates.requires_grad)
-        with self.observe(sink, gates=gates, gradients=gradients) as observer, torch.set_grad_enabled(wanted):
+        with (
+            self.without_dropout(),
+            self.observe(sink, gates=gates, gradients=gradients) as observer,
+            torch.set_grad_enabled(wanted),
+        ):
 
             def read(batch: Batch) -> Any:
-                if network.training and not gradients:
-                    raise ModelError(
-                        "the network is in training mode, where dropout changes attention; call its eval() first"
-                    )
                 observer.watch(batch)
                 output = network(input_ids=batch.ids, **batch.inputs, **options)
                 if expected and observer.layer != expected:
@@ -281,7 +296,8 @@ class Model:
         return files
 
     def __repr__(self) -> str:
-        return f"Model({self.name!r}, {type(self.network).__name__}, {self.n_layers} layers x {self.n_heads} heads, task={self.task!r})"
+        note = "" if self.note is None else f"; {self.note}"
+        return f"Model({self.name!r}, {type(self.network).__name__}, {self.n_layers} layers x {self.n_heads} heads, task={self.task!r}{note})"
 
 
 def _refuse_no_model(folder: Path) -> None:

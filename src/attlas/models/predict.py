@@ -40,11 +40,9 @@ def run_batches(
     options = {"output_hidden_states": True} if states else {}
     if "use_cache" in inspect.signature(network.forward).parameters:
         options["use_cache"] = False
-    if network.training:
-        raise ModelError("the network is in training mode, where dropout changes its output; call its eval() first")
     encoded = encoder.encode(list(enumerate(texts)))
     groups = encoder.groups([one for one in encoded if len(one)], tokens=FORWARD_TOKENS, cells=FORWARD_CELLS)
-    with model.in_blocks(), torch.inference_mode():
+    with model.without_dropout(), model.in_blocks(), torch.inference_mode():
         for group in groups:
             batch = encoder.batch(group, model.device)
             take(batch, network(input_ids=batch.ids, **batch.inputs, **options))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from attlas.experiments.experiment import Experiment
 from attlas.support.files import read_json
+from attlas.support.fingerprint import fingerprint
 from attlas.support.options import (
     CONVENTIONS,
     FILE,
@@ -17,8 +18,10 @@ from attlas.support.options import (
     ModelLike,
     TextsLike,
     given,
+    max_length_opening,
     opening,
     option,
+    seed_option,
 )
 
 EXTRACTOR = "extractor"  # among the files of a result folder
@@ -67,8 +70,8 @@ class FitRelations(Experiment):
         "Also report which directions, layers and heads show relations: slower.",
         flags=("--interpret/--no-interpret",),
     )
-    seed: int = option(0, "Random seed.", at_least=0)
-    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+    seed: int = seed_option()
+    max_length: int | None = max_length_opening()
     allow_pickle: bool = opening(
         False, "Also read pickled weights, which can run code: only if you trust them."
     )
@@ -121,7 +124,15 @@ def extractor_folder(folder: str | Path) -> Path:
     return kept if (kept / ABOUT).is_file() else place
 
 
+NO_GLOBAL = fingerprint(None)  # in the identity of a model without global tokens
+
+
 def opened_with(about: Mapping[str, Any]) -> dict[str, Any]:
     """How the model of an extractor was loaded; version 0.1.0 did not note the task."""
-    rest = {name: about.get(name) for name in ("max_length", "global_tokens")}
-    return {"task": about.get("task", "base"), **rest}
+    has_none = about.get("identity", {}).get("global_tokens", NO_GLOBAL) == NO_GLOBAL
+    chosen = None if has_none else about.get("global_tokens")
+    return {
+        "task": about.get("task", "base"),
+        "max_length": about.get("max_length"),
+        "global_tokens": chosen,
+    }

@@ -10,8 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_arrays, save
+from safetensors.numpy import save
 
 from attlas.core.text import Text
 from attlas.corpora.read import read
@@ -47,7 +46,15 @@ from attlas.studies.engines import engine_of
 from attlas.support.errors import MeasureError, ModelError, StudyError
 from attlas.support.fingerprint import File, Put, feed
 from attlas.support.options import check_convention
-from attlas.support.saving import Saved, differing_parts, fitted_identity
+from attlas.support.saving import (
+    UNREADABLE,
+    Saved,
+    check_finite,
+    check_shapes,
+    differing_parts,
+    first_line,
+    fitted_identity,
+)
 
 __all__ = ["EXTRACTOR", "RelationExtractor", "SavedExtractor", "extractor_folder", "read_saved"]
 
@@ -272,6 +279,10 @@ class RelationExtractor(Probe):
             setup, thresholds = made._setup(bool(about["worded"])), (float(related), float(named))
             readers = Readers(saved.readers["related"], saved.readers["named"])
             made.filled(setup, readers, thresholds, known)
+            check_finite(related=thresholds[0], named=thresholds[1])
+            features = len(made.get_feature_names_out())
+            for name, reader in readers._asdict().items():
+                check_shapes({name: reader.coef}, {name: (len(reader.classes), features)})
             made.shape_, made.model_identity_ = tuple(about["shape"]), known
         return made
 
@@ -338,15 +349,19 @@ def read_saved(folder: str | Path) -> SavedExtractor:
     """Read the files of an extractor, from its folder or from the result folder that holds it."""
     with readable(folder):
         place = extractor_folder(folder)
-        about, data = FORMAT.read(place)
+        about, arrays = FORMAT.read(place)
         missing = [name for name in _NEEDED if name not in about]
         if missing:
             raise KeyError(missing[0])
-        arrays = {name: np.array(array) for name, array in load_arrays(data).items()}
         readers = {}
         for name, plain in about["readers"].items():
             parts: dict[str, Any] = {part: arrays[f"{name}/{part}"] for part in _ARRAYS}
-            readers[name] = LinearReader(**{**plain, "classes": tuple(plain["classes"])}, **parts)
+            reader = LinearReader(**{**plain, "classes": tuple(plain["classes"])}, **parts)
+            classes, size = len(reader.classes), reader.coef.shape[-1]
+            expected = {"coef": (classes, size), "intercept": (classes,), "scale": (size,)}
+            check_shapes(parts, expected)
+            check_finite(temperature=reader.temperature, offset=reader.offset)
+            readers[name] = reader
     return SavedExtractor(place, about, readers)
 
 
@@ -372,8 +387,8 @@ def readable(folder: str | Path) -> Iterator[None]:
     """What a folder lacks is one clear line."""
     try:
         yield
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
+    except UNREADABLE as error:
         raise StudyError(
-            f"{folder} holds no relation extractor ({type(error).__name__}: {str(error)[:100]}); "
+            f"{folder} holds no relation extractor ({type(error).__name__}: {first_line(error)}); "
             f"fit one with: attlas relations fit --out {folder}"
         ) from error

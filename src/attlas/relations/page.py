@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 def write_text_page(
-    extractor: RelationExtractor, text: str, found: list[Found], names: dict[str, str], path: Path
+    extractor: RelationExtractor,
+    text: str,
+    found: list[Found],
+    names: dict[str, str],
+    path: Path,
+    *,
+    force: bool = False,
 ) -> Path:
     """Write a page of a text: its phrases, the attention between them, the graph of its triples."""
     from attlas.relations.section.triples import texts_of, write_page
@@ -26,7 +32,7 @@ def write_text_page(
     tables = by_sentence(extractor, text, found, names)
     whole = pd.DataFrame([{"text": "", "string": text}])
     (one,) = texts_of(whole, tables["relation_triples"], tables["relation_lines"], judged=False)
-    return write_page(one, str(extractor.model_.name), path)
+    return write_page(one, str(extractor.model_.name), path, force=force)
 
 
 def by_sentence(

@@ -448,16 +448,24 @@ def _outcome(
 ) -> Outcome:
     """What is written: counts are those of the pass over the texts that were scored on."""
     excluded = [excluded_row(place, part.texts[place]) for place in part.lengths.excluded]
-    controls = [("relations_each", "f1", f"f1_{name}") for name in part.features]
+    columns = [("relations_each", "f1", f"f1_{name}") for name in part.features]
+    readers = set(tables["relations"]["reader"]) - {ATTENTION}
     return Outcome(
         tables=tables,
         result=result,
         counts=part.lengths.counts,
         files=files or {},
         controls=[
-            one
-            for one in (*controls, *CONTROLLED)
-            if one[0] in tables and one[2] in tables[one[0]] and len(tables[one[0]])
+            *(
+                ("relations", score, {"reader": name})
+                for score in ("binary_accuracy", "f1")
+                for name in sorted(readers)
+            ),
+            *(
+                one
+                for one in (*columns, *CONTROLLED)
+                if one[0] in tables and one[2] in tables[one[0]] and len(tables[one[0]])
+            ),
         ],
         about={"relations": to_json(result)},
         quarantine=work.files(write_excluded, excluded) / QUARANTINE,

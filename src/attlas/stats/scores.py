@@ -95,19 +95,32 @@ def balanced_accuracy(table: Array) -> Array:
     return macro(recall(table), table)
 
 
-def retrieval_scores(right: int, predicted: int, found: int, wanted: int) -> dict[str, float]:
+def retrieval_scores(right: Any, predicted: Any, found: Any, wanted: Any) -> dict[str, Any]:
     """Precision, recall and F1 of predicted items; 0 where there is nothing to divide by.
 
     `right` of the predicted items are among the wanted ones, and `found` of the wanted ones were
-    predicted: these may differ where several predictions match one item.
+    predicted: these may differ where several predictions match one item. Counts are numbers, or
+    arrays of one shape.
 
     >>> retrieval_scores(1, 2, 1, 4)["recall"]
     0.25
     """
-    precision, recall = right / predicted if predicted else 0.0, found / wanted if wanted else 0.0
-    both = precision + recall
-    f1 = 2 * precision * recall / both if both else 0.0
-    return {"precision": precision, "recall": recall, "f1": f1}
+    right, predicted, found, wanted = map(np.asarray, (right, predicted, found, wanted))
+    scores = {
+        "precision": _share(right, predicted),
+        "recall": _share(found, wanted),
+        "f1": _share(2 * right * found, right * wanted + found * predicted),
+    }
+    return {name: one if one.ndim else float(one) for name, one in scores.items()}
+
+
+def majority_share(labels: Any) -> float:
+    """The accuracy of always guessing the most frequent label.
+
+    >>> majority_share(["a", "b", "a", "a"])
+    0.75
+    """
+    return float(np.unique(np.asarray(labels), return_counts=True)[1].max() / len(labels))
 
 
 def _right(table: Array) -> Array:

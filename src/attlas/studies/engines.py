@@ -16,6 +16,7 @@ import torch
 
 from attlas.support.errors import StudyError
 from attlas.support.machine import cores, one_thread
+from attlas.support.options import WORKERS, checked
 
 Task = Callable[[threading.Event], None]  # part of a shard; it ends early when the event is set
 Item = TypeVar("Item")
@@ -95,4 +96,5 @@ def engine_of(name: str, workers: int | None, device: torch.device) -> Engine:
     """An engine by name."""
     if name != "local":
         raise StudyError(f"there is no engine {name!r}; the engine is local")
+    checked("workers", workers, int | None, WORKERS, StudyError)
     return LocalEngine(default_workers(device) if workers is None else workers)

@@ -11,7 +11,7 @@ Only files that a manifest or an entry of `states` lists are ever replaced or re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ from attlas.support.files import (
     write_errors,
     write_json,
 )
+from attlas.support.outputs import is_our_page
 
 FORMAT = 2
 MANIFEST, TABLES, STATES, PARTS, QUARANTINE = (
@@ -44,7 +45,6 @@ MANIFEST, TABLES, STATES, PARTS, QUARANTINE = (
 )
 RESULT, FILES, REPORT, ENTRY = "result.json", "files", "report.html", "entry.json"
 LOG, LOG_MARK = "log.txt", "# what attlas did here, and when\n"  # the first line of a log of ours
-GENERATOR = '<meta name="generator" content="attlas">'  # by which a report is known as ours
 COMPLETE, RUNNING, FAILED = "complete", "running", "failed"
 SOURCE, PUBLISHED = "source", "published"
 INPUTS = {  # what people call an input, where it is not the value of an option
@@ -102,6 +102,92 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         raise ForeignFolderError(f"{folder} was made by a newer Attlas; upgrade to open it")
     if not {"kind", "status", "identity"} <= set(manifest):
         raise ForeignFolderError(f"{path} is not a manifest of Attlas; {ELSEWHERE}")
+    return _checked(path, manifest)
+
+
+def _is_string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _is_digest(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+
+def _of(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Whether something is a mapping all of whose values pass a check."""
+    return lambda value: _is_mapping(value) and all(map(check, value.values()))
+
+
+def _with(**checks: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Whether something is a mapping that has these keys, with values that pass their checks."""
+    return lambda value: (
+        _is_mapping(value) and all(name in value and check(value[name]) for name, check in checks.items())
+    )
+
+
+def _is_model(value: Any) -> bool:
+    if value is None or not _with(name=_is_string)(value):
+        return value is None
+    return all(_is_count(value.get(name, 0)) for name in ("n_layers", "n_heads"))
+
+
+def _are_controls(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, list)
+        and len(one) == 3
+        and all(map(_is_string, one[:2]))
+        and (_is_string(one[2]) or _of(_is_string)(one[2]))
+        for one in value
+    )
+
+
+def is_inside(name: str) -> bool:
+    """Whether a name is that of a file in a folder, and of nothing outside it.
+
+    >>> [is_inside(name) for name in ("tables/a.parquet", "../a", "/a", "")]
+    [True, False, False, False]
+    """
+    path = Path(name)
+    return path != Path() and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+
+
+SHAPES: dict[str, Callable[[Any], bool]] = {  # of what a manifest may have
+    "kind": _is_string,
+    "status": _is_string,
+    "identity": _of(_is_string),
+    "details": _of(_of(_is_string)),
+    "files": lambda value: _of(_is_digest)(value) and all(map(is_inside, value)),
+    "tables": lambda value: (
+        _of(_with(rows=_is_count, kind=_is_string))(value)
+        and all(name.isprintable() and "/" not in name for name in value)
+    ),
+    "model": _is_model,
+    "corpus": _with(name=_is_string),
+    "measures": _of(_is_string),
+    "inputs": _of(_is_mapping),
+    "counts": _of(_is_count),
+    "controls": _are_controls,
+    "versions": _of(_is_string),
+    "seconds": lambda value: isinstance(value, int | float),
+    "opened_from": _of(_is_string),
+}
+
+
+def _checked(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    """A manifest whose parts are what they must be; one that was damaged is refused."""
+    for name, is_right in SHAPES.items():
+        if name in manifest and not is_right(manifest[name]):
+            raise ForeignFolderError(
+                f"{path} is damaged: its {name!r} cannot be read; restore the file, or {ELSEWHERE}"
+            )
     return manifest
 
 
@@ -198,8 +284,9 @@ class States:
         """Remove all entries and all result folders in there, and the folder itself if it is empty."""
         remove_leftovers(self.folder)
         for place in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
-            self.drop(place.name)
-            clear(place)
+            if not place.is_symlink():
+                self.drop(place.name)
+                clear(place)
         remove_if_empty(self.folder)
 
 
@@ -207,7 +294,7 @@ def _entry_files(place: Path) -> dict[str, str] | None:
     """The files of an entry; None if it is not one of ours."""
     entry = read_json(place / ENTRY)
     files = None if entry is None or "attlas" not in entry else entry.get("files")
-    return files if isinstance(files, dict) else None
+    return files if SHAPES["files"](files) else None
 
 
 def _moved(folder: Path, target: Path) -> bool:
@@ -387,10 +474,11 @@ class Folder:
         self._write(RUNNING, content, listed_files(manifest))
         self.states.clear()
         for part in sorted(path for path in (self.path / PARTS).glob("*") if _is_ours(path)):
-            clear(part)
+            if not part.is_symlink():
+                clear(part)
         remove_if_empty(self.path / PARTS)
         remove_files(self.path, listed_files(manifest))
-        for path, is_ours in ((self.path / REPORT, is_our_report), (self.path / LOG, _is_our_log)):
+        for path, is_ours in ((self.path / REPORT, is_our_page), (self.path / LOG, _is_our_log)):
             if is_ours(path):
                 remove(path)
 
@@ -476,14 +564,6 @@ def refuse_link(path: Path) -> None:
     """Refuse to write behind a link."""
     if path.is_symlink():
         raise ForeignFolderError(f"{path} is a link; remove it")
-
-
-def is_our_report(path: Path) -> bool:
-    """Whether a page was written by Attlas."""
-    if not path.is_file() or path.is_symlink():
-        return False
-    with path.open("rb") as file:
-        return GENERATOR.encode() in file.read(4096)
 
 
 def _is_our_log(path: Path) -> bool:

@@ -20,11 +20,11 @@ from attlas.studies.folder import (
     RESULT,
     TABLES,
     check_file,
-    is_our_report,
     read_manifest,
 )
 from attlas.support.errors import StudyError
 from attlas.support.files import read_json, write_bytes, write_errors
+from attlas.support.outputs import PAGE, check_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -223,15 +223,17 @@ class Study:
         """One row a head, a column for every head-level number: `surface.previous`, `entropy`, `positions.offset_-1`, ..."""
         return self._atlas.copy()
 
-    def report(self, path: str | Path = "report.html") -> Path:
-        """Write the report: one HTML file that opens offline, whole or not at all."""
+    def report(self, path: str | Path = "report.html", *, force: bool = False) -> Path:
+        """Write the report: one HTML file that opens offline, whole or not at all.
+
+        An earlier report is replaced; any other file is overwritten only with `force`.
+        """
         path = Path(path).expanduser()
         if not self.tables:
             raise StudyError(f"{self.folder} holds no tables: it is the result of {self.manifest.get('kind')}")
         if path.is_dir():
             path = path / REPORT
-        if path.exists() and not is_our_report(path):
-            raise StudyError(f"{path} already exists and is not an Attlas report; choose another name, or delete it")
+        check_output(path, [PAGE], force)
         with write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, self.pages.report(self).encode("utf-8", "replace"))

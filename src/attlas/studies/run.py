@@ -210,7 +210,7 @@ class _Run:
                 rows = write_parquet(tables / f"{name}.parquet", self.shards.parts(count, name))
                 about[name] = {"rows": rows, "kind": "text"}
             for name, (frame, measure) in self._frames(count).items():
-                if name not in about:
+                if name not in about and len(frame.columns):  # rows of texts, of which there were none
                     rows = write_parquet(tables / f"{name}.parquet", [arrow(frame)])
                     kind = table_kind(frame, self.model.n_layers, self.model.n_heads)
                     about[name] = {"rows": rows, "kind": kind, "measure": measure}
@@ -248,6 +248,7 @@ def about_model(model: Model, weights: str) -> dict[str, Any]:
     return {
         "name": model.name, "class": type(model.network).__name__, "task": model.task, "n_layers": model.n_layers, "n_heads": model.n_heads,
         "max_length": model.max_length, "banded": model.banded, "sha256": weights, "state_sha256": weights, "file_sha256": model.file_sha256,
+        **({} if model.note is None else {"note": model.note}),
     }  # fmt: skip
 
 

@@ -11,11 +11,12 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +27,12 @@ from attlas.support.errors import LockedError, StudyError
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # filelock warns at import where there is no fcntl
     from filelock import FileLock, Timeout
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # as on Windows, where an open file cannot be removed either
+    fcntl = None
 
 LOCK = ".lock"
 _TEMPORARY = re.compile(r"\.attlas-[a-z0-9_]{8}\.tmp")
@@ -79,18 +86,44 @@ def _permit(path: Path, mode: int) -> None:
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Open a file to write; it appears at its place when all is written, or not at all."""
     with write_errors(path):
-        descriptor, name = tempfile.mkstemp(".tmp", ".attlas-", path.parent)
-        temporary = Path(name)
+        _remove_abandoned(path.parent)
+        descriptor, temporary = _temporary_file(path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            _permit(temporary, 0o666)
-            move(temporary, path)
+                _permit(temporary, 0o666)
+                if sys.platform != "win32":
+                    move(temporary, path)  # while it is held: a free one counts as abandoned
+            if sys.platform == "win32":  # an open file cannot be moved there
+                move(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def _temporary_file(folder: Path) -> tuple[int, Path]:
+    """Make a file with a random name in a folder, held by this process until it is closed."""
+    while True:
+        descriptor, name = tempfile.mkstemp(".tmp", ".attlas-", folder)
+        if fcntl is not None:
+            with suppress(OSError):  # not every file system has locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.path.exists(name):
+            return descriptor, Path(name)
+        os.close(descriptor)  # another process took it for abandoned before it was held
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove temporary files of processes that were killed: those that nobody holds."""
+    if fcntl is None:
+        return
+    for path in folder.glob(".attlas-*.tmp"):
+        if is_temporary(path) and path.is_file() and not path.is_symlink():
+            with suppress(OSError), path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(path)
 
 
 @contextmanager

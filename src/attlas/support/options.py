@@ -19,6 +19,7 @@ ModelLike = Any  # what `attlas.load` takes: a folder, a Hub ID, (model, tokeniz
 
 CONVENTIONS = ("sound", "published")  # published: a paper's own way, where it is unsound
 
+MOST_VALUES = 1_000  # of a list
 _KEY = "attlas"  # in the metadata of a field
 
 
@@ -92,6 +93,10 @@ class Opening(Option):
     of: str = "model"  # the inputs that it opens: `model`, or `texts`
 
 
+WORKERS = Option("Number of workers (default: one per core).", at_least=1, at_most=1_024)
+MAX_LENGTH = Option("Truncate texts to this many tokens.", at_least=3, at_most=1_000_000)
+SEED = Option("Random seed.", at_least=0, at_most=2**32 - 1)
+
 TEXTS = "texts"  # what `attlas.read` takes; its opener gets the openings of texts as well
 MODEL = "model"  # opened by `attlas.load`; None is the embedded model
 MODEL_OR_NONE = "model or none"  # the same, but None stays None
@@ -128,6 +133,22 @@ def opening(
     return field(default=default, metadata={_KEY: about})
 
 
+def seed_option(default: int = 0) -> Any:
+    """Declare a random seed."""
+    return field(default=default, metadata={_KEY: SEED})
+
+
+def same_option(record: type, name: str, default: Any) -> Any:
+    """Declare a value with the domain that it has in another dataclass."""
+    return field(default=default, metadata={_KEY: option_fields(record)[name]})
+
+
+def max_length_opening() -> Any:
+    """Declare where texts are truncated, which is how they are opened."""
+    about = MAX_LENGTH
+    return opening(None, about.help, at_least=about.at_least, at_most=about.at_most)
+
+
 def declared(experiment: Any) -> dict[str, Given | Option]:
     """The declaration of every field of an experiment, by name."""
     found = {}
@@ -137,6 +158,31 @@ def declared(experiment: Any) -> dict[str, Given | Option]:
             raise TypeError(f"{one.name} is not declared; use given(), option() or opening()")
         found[one.name] = about
     return found
+
+
+def help_of(about: Given | Option) -> str:
+    """The help of a field with its domain.
+
+    >>> help_of(Option("Batch size.", at_least=1, at_most=64))
+    'Batch size. [at least 1 and at most 64]'
+    """
+    domain = about.domain if isinstance(about, Option) else ""
+    return f"{about.help} [{domain}]" if domain else about.help
+
+
+def check_fields(record: Any, error: type[AttlasError] = AttlasError) -> None:
+    """Convert every declared option of a dataclass to its type; refuse one outside its domain."""
+    options = option_fields(record)
+    hints = types_of(type(record)) if options else {}
+    for name, about in options.items():
+        value = checked(name, getattr(record, name), hints[name], about, error)
+        object.__setattr__(record, name, value)
+
+
+def option_fields(record: Any) -> dict[str, Option]:
+    """The options among the fields of a dataclass, by name; other fields need no declaration."""
+    found = {one.name: one.metadata.get(_KEY) for one in fields(record)}
+    return {name: about for name, about in found.items() if isinstance(about, Option)}
 
 
 def is_required(one: Field[Any]) -> bool:
@@ -149,7 +195,9 @@ def types_of(experiment: type) -> Mapping[str, Any]:
     return get_type_hints(experiment)
 
 
-def checked(name: str, value: Any, hint: Any, about: Option) -> Any:
+def checked(
+    name: str, value: Any, hint: Any, about: Option, error: type[AttlasError] = AttlasError
+) -> Any:
     """Convert a value to its field's type and refuse one outside the domain.
 
     >>> checked("min_cases", 10.0, int, Option("", at_least=1))
@@ -169,15 +217,23 @@ def checked(name: str, value: Any, hint: Any, about: Option) -> Any:
     """
     converted = _converted(value, hint)
     each = converted if isinstance(converted, tuple) else (converted,)
+    if len(each) > MOST_VALUES:
+        raise error(f"{name} has {len(each)} values; give at most {MOST_VALUES}")
     if converted is not None and (
         converted is _WRONG or any(one is _WRONG or not about.holds(one) for one in each)
     ):
         wanted = " ".join(part for part in (_named(hint, about), about.domain) if part)
-        raise AttlasError(f"{name} is {value!r}; it must be {wanted}")
+        raise error(f"{name} is {_shown(value)}; it must be {wanted}")
     return converted
 
 
 _WRONG = object()
+
+
+def _shown(value: Any) -> str:
+    """A value as an error shows it: not all of one that fills pages."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _converted(value: Any, hint: Any) -> Any:

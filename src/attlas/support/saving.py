@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attlas.support.errors import StudyError
 from attlas.support.files import (
@@ -19,7 +20,22 @@ from attlas.support.files import (
 )
 from attlas.support.fingerprint import sha256
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array: TypeAlias = npt.NDArray[Any]
+
 FILES = "files"
+# what reading a folder of anyone's may raise; RecursionError is a RuntimeError
+UNREADABLE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+)
 DEVICE = "device"  # where a model computes is no part of what an estimator was fitted on
 
 
@@ -60,9 +76,10 @@ class Saved:
                 "choose another folder, or delete this one by hand"
             )
 
-    def read(self, folder: str | Path) -> tuple[dict[str, Any], bytes]:
-        """Read what the JSON says and the bytes of the arrays; ValueError if they were changed.
+    def read(self, folder: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Read what the JSON says and the arrays; one of UNREADABLE if they cannot be right.
 
+        Arrays that were changed, cut or are not finite are refused; `check_shapes` does the rest.
         What was saved before files were listed has no checksum to compare.
         """
         place = Path(folder).expanduser()
@@ -72,7 +89,21 @@ class Saved:
         arrays = (place / self.arrays).read_bytes()
         if FILES in about and about[FILES].get(self.arrays) != sha256(arrays).hexdigest():
             raise ValueError(f"{self.arrays} has changed since it was written")
-        return about, arrays
+        return about, self._arrays(arrays)
+
+    def _arrays(self, data: bytes) -> dict[str, Array]:
+        import numpy as np
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        try:
+            arrays = {name: np.array(array) for name, array in load(data).items()}
+        except SafetensorError as error:
+            raise ValueError(f"{self.arrays} is not a whole safetensors file: {error}") from error
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} has numbers that are not finite")
+        return arrays
 
 
 def _entries(place: Path) -> Iterator[Path]:
@@ -80,6 +111,28 @@ def _entries(place: Path) -> Iterator[Path]:
     for path in sorted(place.iterdir()):
         if path.name != LOCK and not is_temporary(path):
             yield path
+
+
+def check_shapes(arrays: Mapping[str, Array], expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse arrays that do not have the shapes that the rest of an estimator needs."""
+    for name, shape in expected.items():
+        if name not in arrays:
+            raise KeyError(f"the array {name} is missing")
+        if arrays[name].shape != shape:
+            found, wanted = list(arrays[name].shape), list(shape)
+            raise ValueError(f"the array {name} has the shape {found}, expected {wanted}")
+
+
+def check_finite(**numbers: Any) -> None:
+    """Refuse numbers in the JSON of an estimator that are not finite."""
+    for name, number in numbers.items():
+        if not math.isfinite(number):
+            raise ValueError(f"{name} is {number}")
+
+
+def first_line(error: BaseException) -> str:
+    """Why a folder cannot be read, in one line."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
 def fitted_identity(identity: Mapping[str, str]) -> dict[str, str]:

@@ -8,11 +8,11 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
 from attlas.experiments.experiment import Experiment
@@ -24,9 +24,10 @@ from attlas.studies.opened import Study
 from attlas.support.errors import AttlasError
 from attlas.support.fingerprint import fingerprint
 from attlas.support.options import TEXTS, Given, Opening, Option, declared
+from attlas.testing.controls import check_control
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A cheap instance of an experiment, and another value for every input and every option."""
 
@@ -57,7 +58,7 @@ def experiment_checks(case: Case) -> Iterator[tuple[str, Callable[[], None]]]:
 
 def check_same_inputs_give_the_same_bytes(case: Case) -> None:
     """Law 1: two runs in two folders give equal tables, result and files."""
-    assert _bytes(_quietly(case.make())) == _bytes(_quietly(case.make()))
+    assert _bytes(_finished(case)) == _bytes(_quietly(case.make()))
 
 
 def check_every_field_counts(case: Case) -> None:
@@ -84,8 +85,8 @@ def check_how_it_is_run_does_not_count(case: Case) -> None:
 
 def check_workers_change_nothing(case: Case) -> None:
     """Law 10: 1, 2 and 5 workers give the same bytes."""
-    one, two, five = (_bytes(_quietly(case.make(), workers=count)) for count in (1, 2, 5))
-    assert one == two == five
+    two, five = (_bytes(_quietly(case.make(), workers=count)) for count in (2, 5))
+    assert _bytes(_finished(case)) == two == five
 
 
 def check_it_runs_without_a_folder(case: Case) -> None:
@@ -103,7 +104,7 @@ def check_a_finished_folder_is_opened_again(case: Case) -> None:
         out = Path(folder) / "out"
         first = _quietly(case.make(), out)
         again = _quietly(case.make(), out)
-        assert again.manifest == first.manifest
+        assert again.manifest == first.manifest == Study.open(out).manifest
         result = out / "result.json"
         written = result.stat().st_ino, result.stat().st_mtime_ns
         fresh = _quietly(case.make(), out, fresh=True)
@@ -129,17 +130,16 @@ def check_domains_are_refused(case: Case) -> None:
 
 def check_the_result_is_strict_json(case: Case) -> None:
     """Law 18: the result has no NaN and no infinity."""
-    done = _quietly(case.make())
-    json.dumps(done.result, allow_nan=False)
+    json.dumps(_finished(case).result, allow_nan=False)
 
 
 def check_every_control_is_there(case: Case) -> None:
-    """Law 19: the control of every score is a column that is finite wherever the score is."""
-    done = _quietly(case.make())
-    for table, column, control in done.manifest["controls"]:
-        frame = done.table(table)
-        scored = frame[frame[column].notna()]
-        assert np.isfinite(pd.to_numeric(scored[control])).all(), (table, column, control)
+    """Law 19: an experiment with tables names controls, and each is there where its score is."""
+    done = _finished(case)
+    controls = done.manifest["controls"]
+    assert controls or not done.tables, f"none of the tables {', '.join(done.tables)} has a control"
+    for table, score, control in controls:
+        check_control(done.table(table), score, control)
 
 
 def check_counts_add_up(case: Case) -> None:
@@ -147,7 +147,7 @@ def check_counts_add_up(case: Case) -> None:
     experiment = case.make()
     if not any(isinstance(about, Given) and about.of == TEXTS for about in declared(experiment).values()):
         return
-    counts = _quietly(experiment).manifest["counts"]
+    counts = _finished(case).manifest["counts"]
     assert counts["read"] == counts["analysed"] + counts["quarantined"], counts
 
 
@@ -175,7 +175,7 @@ def check_inputs_are_not_touched(case: Case) -> None:
 def check_a_part_is_the_experiment_alone(case: Case) -> None:
     """Law 23: run inside another, it has the identity and the bytes that it has alone."""
     with tempfile.TemporaryDirectory() as folder:
-        alone = _quietly(case.make(), Path(folder) / "alone")
+        alone = _finished(case)
         outer = Folder(Path(folder) / "outer", "outer")
         with outer.claim({}):
             inner = Workspace(outer, progress=False).run("inner", case.make())
@@ -190,6 +190,12 @@ def _refusal(make: Callable[[], Experiment]) -> str | None:
     except AttlasError as error:
         return str(error)
     return None
+
+
+@cache
+def _finished(case: Case) -> Study:
+    """The result of one worker, made once for the laws that only read it."""
+    return _quietly(case.make())
 
 
 def _quietly(experiment: Experiment, out: Path | None = None, **how: Any) -> Study:

@@ -16,10 +16,10 @@ from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pandas as pd
 
 from attlas.studies.opened import Study
+from attlas.testing.controls import check_control
 from attlas.views.charts import CONTROLS
 from attlas.views.report import render
 from attlas.views.section import Section
@@ -28,6 +28,7 @@ from attlas.views.terminal import print_tables
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "numba")  # not imported to draw
 HOSTILE = "<attlas-hostile onload='x'>&amp;\"'</script></p>{{ 7 }}\u2028\u202e if"
 CODES = ("", "all", "(any)")  # values that sections know by name
+KEYS = ("layer", "head", "other_layer", "other_head", "n")  # numbers that name or count, not measure
 FREE = (  # columns of words that come from a user's texts and labels
     "text", "content", "string", "token", "label", "predicted", "target", "left", "right", "relation",
     "name", "left_name", "right_name",
@@ -40,8 +41,10 @@ class Lazy(Mapping[str, pd.DataFrame]):
 
     def __init__(self, names: Collection[str], make: Callable[[str], pd.DataFrame]) -> None:
         self._names, self._make = tuple(names), cache(make)
+        self.asked: set[str] = set()
 
     def __getitem__(self, name: str) -> pd.DataFrame:
+        self.asked.add(name)
         return self._make(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -58,7 +61,7 @@ class Lazy(Mapping[str, pd.DataFrame]):
 class Frames:
     """Tables in memory, as sections take them; `manifests` has that of each table."""
 
-    frames: Mapping[str, pd.DataFrame]
+    frames: Lazy
     manifest: Mapping[str, Any]
     manifests: Mapping[str, Mapping[str, Any]]
 
@@ -111,6 +114,9 @@ def section_checks(section: Section, study: Study) -> Iterator[tuple[str, Callab
         check_every_control_is_there,
         check_empty_tables,
         check_tables_without_a_number,
+        check_each_table_without_a_row,
+        check_each_table_without_a_number,
+        check_each_column_without_a_number,
         check_one_text,
         check_one_head,
         check_one_label,
@@ -150,9 +156,7 @@ def check_every_control_is_there(section: Section, study: Study) -> None:
             (str(column), f"{column}{end}") for column in frame.columns for end in CONTROLS if f"{column}{end}" in frame
         ]
         for score, control in pairs:
-            assert control in frame, (table, score, control)
-            known = pd.to_numeric(frame[control][frame[score].notna()])
-            assert np.isfinite(known).all(), (table, score, control)
+            check_control(frame, score, control)
 
 
 def check_empty_tables(section: Section, study: Study) -> None:
@@ -163,12 +167,46 @@ def check_empty_tables(section: Section, study: Study) -> None:
 def check_tables_without_a_number(section: Section, study: Study) -> None:
     """Law 21: tables in which every number that was measured is missing."""
 
-    def unknown(name: str, frame: pd.DataFrame) -> pd.DataFrame:
-        out = frame.copy()
-        out[frame.select_dtypes("floating").columns] = math.nan
-        return out
+    _draw(section, Frames.of(study).changed(lambda name, frame: _unknown(frame)))
 
-    _draw(section, Frames.of(study).changed(unknown))
+
+def check_each_table_without_a_row(section: Section, study: Study) -> None:
+    """Law 21: one table without a row among others that have theirs."""
+    tables, names = _asked(section, study)
+    for alone in names:
+        _draw_alone(section, tables.changed(lambda name, frame: frame[:0] if name == alone else frame))  # noqa: B023
+
+
+def check_each_table_without_a_number(section: Section, study: Study) -> None:
+    """Law 21: one table without a number among others that have theirs."""
+    tables, names = _asked(section, study)
+    for alone in names:
+        _draw_alone(section, tables.changed(lambda name, frame: _unknown(frame) if name == alone else frame))  # noqa: B023
+
+
+def check_each_column_without_a_number(section: Section, study: Study) -> None:
+    """Law 21: one column without a number among others that have theirs."""
+    tables, names = _asked(section, study)
+    for alone in names:
+        for column in tables.frames[alone].select_dtypes("floating").columns.difference(KEYS):
+            _draw_alone(
+                section,
+                tables.changed(lambda name, frame: _unknown(frame, [column]) if name == alone else frame),  # noqa: B023
+            )
+
+
+def _unknown(frame: pd.DataFrame, columns: Collection[str] | None = None) -> pd.DataFrame:
+    """A table in which the numbers of some columns, or of all, are missing."""
+    out = frame.copy()
+    out[frame.select_dtypes("floating").columns if columns is None else list(columns)] = math.nan
+    return out
+
+
+def _asked(section: Section, study: Study) -> tuple[Frames, list[str]]:
+    """The tables of a study, and the names of those that a section draws."""
+    tables = Frames.of(study)
+    _draw_alone(section, tables)
+    return tables, sorted(tables.frames.asked)
 
 
 def check_one_text(section: Section, study: Study) -> None:
@@ -236,7 +274,17 @@ def _hostile(frame: pd.DataFrame, columns: Collection[str], codes: Collection[st
 
 
 def _draw(section: Section, tables: Frames) -> None:
-    """Draw all that a section has, and check that it is whole."""
+    """Draw all that a section has, and its page, and check that they are whole."""
+    _draw_alone(section, tables)
+    print_tables(tables, {"one": section})
+    tags = _Tags()
+    tags.feed(render(tables, {"one": section}))
+    assert "attlas-hostile" not in tags.names, "a word was not escaped"
+    assert tags.names.count("script") == 2, "a word ends a script"
+
+
+def _draw_alone(section: Section, tables: Frames) -> None:
+    """Draw all that a section has, without a page."""
     for figure in section.figures(tables):
         if figure.chart is not None:
             json.dumps(figure.chart.to_dict(), allow_nan=False)
@@ -250,11 +298,6 @@ def _draw(section: Section, tables: Frames) -> None:
         assert not re.search(r"\bnan\b", line), line
     for table in section.terminal(tables):
         assert all(len(row) == len(table.titles) for row in table.rows), table.titles
-    print_tables(tables, {"one": section})
-    tags = _Tags()
-    tags.feed(render(tables, {"one": section}))
-    assert "attlas-hostile" not in tags.names, "a word was not escaped"
-    assert tags.names.count("script") == 2, "a word ends a script"
 
 
 class _Tags(HTMLParser):

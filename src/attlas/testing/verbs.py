@@ -17,11 +17,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from attlas.cli import main
-from attlas.cli.verbs import HOW, help_of, verb_of
+from attlas.cli.verbs import HOW, verb_of
 from attlas.experiments.experiment import Experiment
 from attlas.experiments.run import run
 from attlas.support.errors import AttlasError
-from attlas.support.options import Opening, Option, declared
+from attlas.support.options import TEXTS, Given, Opening, Option, declared, help_of
 
 HEAVY = ("torch", "transformers", "numpy", "pandas")
 RUN = f"""
@@ -81,6 +81,7 @@ def verb_checks(case: VerbCase) -> Iterator[tuple[str, Callable[[], None]]]:
         check_options_are_the_fields,
         check_help_is_light_and_says_every_domain,
         check_mistakes_are_light_and_one_line,
+        check_wrong_columns_are_light_and_one_line,
         check_the_verbs_folder_is_the_functions,
     )
     for law in laws:
@@ -136,6 +137,23 @@ def check_mistakes_are_light_and_one_line(case: VerbCase) -> None:
             assert "no/such.file" in said.error
             assert said.error.count("\n") == 1, said.error
             assert not said.heavy, said.heavy
+            assert said.seconds < 1.5
+
+
+def check_wrong_columns_are_light_and_one_line(case: VerbCase) -> None:
+    """Law 16: a column that is not there is refused before a model library is imported."""
+    columns = [name for name in ("text", "label") if name in declared(case.experiment)]
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "texts.csv").write_text("text,label\na cat,1\na dog,0\n")
+        texts = [one for one, about in declared(case.experiment).items() if _is_texts(about)]
+        for column in columns:
+            words = flags(case, **{one: "texts.csv" for one in texts if one in case.options}, **{column: "nothing"})
+            said = command(folder, *case.verb.split(), *words, "--out", "out")
+            assert (said.code, said.out) == (2, ""), said
+            assert "has no column 'nothing'; its columns are text, label" in said.error
+            assert said.error.count("\n") == 1, said.error
+            assert not {*said.heavy} - {"numpy"}, said.heavy
             assert said.seconds < 1.5
 
 
@@ -198,6 +216,10 @@ def refusal(case: VerbCase, **changes: Any) -> str:
 def _is_file(case: VerbCase, name: str) -> bool:
     about = declared(case.experiment)[name]
     return not isinstance(about, Option | Opening) and not about.is_model
+
+
+def _is_texts(about: Given | Option) -> bool:
+    return isinstance(about, Given) and about.of == TEXTS
 
 
 def _refuse(constant: str) -> None:

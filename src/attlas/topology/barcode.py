@@ -15,6 +15,7 @@ from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
 from attlas.core.states import Rows
 from attlas.support.errors import MeasureError
+from attlas.support.options import option
 from attlas.topology import kernels
 from attlas.topology.betti import BettiNumbers
 from attlas.topology.graphs import (
@@ -244,15 +245,14 @@ class BarcodeMeasure(HeadFeatures[BarcodeState]):
 
     name: ClassVar[str] = "barcode"
     state: ClassVar[type[FeaturesState]] = BarcodeState
-    h1_tokens: int | None = None
+    h1_tokens: int | None = option(None, "Longest text whose holes are counted, in tokens.", at_least=0, at_most=256)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.h1_tokens is None:
             object.__setattr__(self, "h1_tokens", H1_TOKENS if find_spec("gudhi") else 0)
         elif self.h1_tokens > 0:
             _gudhi()
-        elif self.h1_tokens < 0:
-            raise MeasureError(f"h1_tokens is {self.h1_tokens}; it must be at least 0")
 
     @classmethod
     def among_all(cls) -> Self:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from attlas.core.attention import Attention
 from attlas.core.states import Rows
+from attlas.support.options import same_option
+from attlas.topology.experiment import Topology
 from attlas.topology.graphs import (
     THRESHOLDS,
     betti_of,
@@ -73,11 +75,12 @@ class Betti(HeadFeatures[BettiState]):
     name: ClassVar[str] = "betti"
     state: ClassVar[type[FeaturesState]] = BettiState
     kind: ClassVar[type] = np.int32
-    thresholds: tuple[float, ...] = THRESHOLDS
+    thresholds: tuple[float, ...] = same_option(Topology, "thresholds", THRESHOLDS)
     loops: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "thresholds", check_thresholds(self.thresholds))
+        super().__post_init__()
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -21,7 +20,7 @@ from attlas.models import load as load_model
 from attlas.stats.scores import accuracy, confusion, mcc
 from attlas.support.errors import AttlasError, MeasureError, ModelError
 from attlas.support.machine import one_thread
-from attlas.support.saving import Saved, differing_parts, fitted_identity
+from attlas.support.saving import UNREADABLE, Saved, check_shapes, differing_parts, first_line, fitted_identity
 from attlas.topology.features import TopologyFeatures
 
 Array = npt.NDArray[Any]
@@ -230,8 +229,10 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The classifier of a `record`; its arrays may be lists."""
         out = cls(**about["parameters"])
         out.classes_ = np.array(about["classes"])
-        for name in ARRAYS:
-            setattr(out, f"{name}_", np.array(arrays[name], dtype=np.float64))
+        fitted = {name: np.array(arrays[name], dtype=np.float64) for name in ARRAYS}
+        check_shapes(fitted, _shapes(about, fitted["coef"]))
+        for name, array in fitted.items():
+            setattr(out, f"{name}_", array)
         out.C_, out.max_iter_ = about["C"], about["max_iter"]
         out.n_features_in_ = out.coef_.shape[1]
         out.dev_scores_ = pd.DataFrame(about["dev_scores"])
@@ -249,18 +250,25 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         place = Path(folder).expanduser()
         try:
-            about, data = FORMAT.read(place)
-            out = cls.from_record(about, load(data))
+            out = cls.from_record(*FORMAT.read(place))
             known = None if out.fitted_on_ is None else dict(out.fitted_on_)
             parts = [] if model is None or known is None else _changed(known, model)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise AttlasError(f"{place} holds no topology classifier: {error}") from error
+        except UNREADABLE as error:
+            raise AttlasError(f"{place} holds no topology classifier: {first_line(error)}") from error
         if known is not None and parts:
             raise ModelError(
                 f"the classifier in {place} was fitted on features of another model than the one "
                 f"given (differs in {', '.join(parts)}); pass that model, {known['name']!r}"
             )
         return out
+
+
+def _shapes(about: Mapping[str, Any], coef: Array) -> dict[str, tuple[int, ...]]:
+    """The shapes that the arrays of a classifier of these classes and features have."""
+    classes = len(about["classes"])
+    rows = 1 if classes == 2 else classes
+    size = coef.shape[-1] if about["features"] is None else len(about["features"])
+    return {"coef": (rows, size), "intercept": (rows,), "mean": (size,), "scale": (size,)}
 
 
 def _record(model: Any, task: str = "base") -> dict[str, Any]:

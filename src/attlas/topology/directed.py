@@ -12,6 +12,8 @@ import numpy.typing as npt
 from attlas.core.attention import Attention
 from attlas.core.states import Rows
 from attlas.support.errors import MeasureError
+from attlas.support.options import option, same_option
+from attlas.topology.experiment import Topology
 from attlas.topology.graphs import (
     THRESHOLDS,
     Graphs,
@@ -84,12 +86,12 @@ class DigraphMeasure(HeadFeatures[DigraphState]):
 
     name: ClassVar[str] = "digraph"
     state: ClassVar[type[FeaturesState]] = DigraphState
-    thresholds: tuple[float, ...] = THRESHOLDS
-    cap: int = CAP
+    thresholds: tuple[float, ...] = same_option(Topology, "thresholds", THRESHOLDS)
+    cap: int = option(CAP, "Most cycles that are counted.", at_least=1, at_most=10_000_000)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "thresholds", check_thresholds(self.thresholds))
-        check_cap(self.cap)
+        super().__post_init__()
 
     @property
     def features(self) -> tuple[str, ...]:

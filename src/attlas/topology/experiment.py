@@ -16,8 +16,10 @@ from attlas.support.options import (
     ModelLike,
     TextsLike,
     given,
+    max_length_opening,
     opening,
     option,
+    seed_option,
 )
 
 KINDS = ("betti", "digraph", "barcode", "templates")
@@ -49,12 +51,14 @@ class Topology(Experiment):
     features: tuple[Any, ...] = option(  # in Python also measures, as BarcodeMeasure(h1_tokens=0)
         ("betti",), f"Kinds of features: some of {', '.join(KINDS)}."
     )
-    thresholds: tuple[float, ...] = option(THRESHOLDS, "Attention weights from which graphs have an edge.", above=0)
+    thresholds: tuple[float, ...] = option(
+        THRESHOLDS, "Attention weights from which graphs have an edge.", above=0, below=math.inf
+    )
     controls: bool = option(True, "Also the model before fine-tuning, random weights, and length alone.")
-    seed: int = option(0, "Random seed.", at_least=0)
+    seed: int = seed_option()
     text: str | None = opening(None, "Column of the text.", of="texts")
     label: str | None = opening("label", "Column of the label.", of="texts")
-    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+    max_length: int | None = max_length_opening()
     global_tokens: str | None = opening(
         None, "Tokens of a Longformer that see all: first, special, none, or indices such as 0,5."
     )

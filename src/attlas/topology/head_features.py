@@ -43,7 +43,7 @@ class FeaturesState(State):
     """Each head's means over texts; a subclass adds the rows, under the name of their table."""
 
     heads: Moments  # layer head feature
-    uniform: Moments  # layer feature
+    uniform: Moments  # layer head feature
     pending: list[Array] = field(
         default_factory=list, metadata={"parameter": True}
     )  # the layers of the batch under way
@@ -75,16 +75,20 @@ class HeadFeatures(Measure[F]):
         size = len(self.features)
         rows = Rows.empty(column_names(model.n_layers, model.n_heads, self.features))
         heads = Moments.zeros(model.n_layers, model.n_heads, size)
-        parts: dict[str, Any] = {"heads": heads, "uniform": Moments.zeros(model.n_layers, size), self.name: rows}
+        parts: dict[str, Any] = {
+            "heads": heads,
+            "uniform": Moments.zeros(model.n_layers, model.n_heads, size),
+            self.name: rows,
+        }
         return self.state(**parts)  # type: ignore[return-value]
 
     def update(self, state: F, layer: Attention) -> None:
         if layer.index == 0:
             state.pending = []
         values = self.values(layer)
-        even = layer.uniform.once(("features", self), lambda: self.values(layer.uniform)[:, 0])
+        even = layer.uniform.once(("features", self), lambda: self.values(layer.uniform))
         state.heads.add(layer.index, values)
-        state.uniform.add(layer.index, np.broadcast_to(even, (layer.n_texts, even.shape[-1])))
+        state.uniform.add(layer.index, np.broadcast_to(even, values.shape))
         state.pending.append(values.astype(self.kind, copy=False))
         if len(state.pending) == len(state.heads.mean):
             wide = np.stack(state.pending, axis=1).reshape(layer.n_texts, -1)  # text, layer head feature
@@ -98,7 +102,7 @@ class HeadFeatures(Measure[F]):
         columns = {}
         for number, name in enumerate(self.features):
             columns[name] = mean[..., number]
-            columns[f"{name}_uniform"] = uniform[:, None, number].repeat(heads, axis=1)
+            columns[f"{name}_uniform"] = uniform[..., number]
             columns[f"{name}_error"] = error[..., number]
         return {
             self.name: getattr(state, self.name).frame(),

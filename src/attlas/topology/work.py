@@ -11,13 +11,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.text import Text
-from attlas.corpora import labelled, split
-from attlas.corpora.splits import label_names, overlap
+from attlas.corpora import read_labelled as read, split
+from attlas.corpora.splits import check_label_column, label_names, overlap
 from attlas.experiments.experiment import Outcome
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.models.predict import logits_of
 from attlas.stats.bootstrap import difference, score
+from attlas.stats.scores import majority_share
 from attlas.studies import Study
 from attlas.studies.folder import FILES
 from attlas.support.errors import CorpusError, MeasureError
@@ -35,11 +36,14 @@ Measures = Sequence[HeadFeatures[Any]]
 Texts = Mapping[str, list[Text]]  # train, dev, test
 Row = dict[str, Any]
 
+__all__ = ["read", "resolve", "run"]
+
 PARTS = ("train", "dev", "test")
 DEV_SHARE = 0.1  # of train, where no dev is given
 BEST = (12, 3, 1)
 CLASSIFIER = "classifier"  # below files/
 NO_BASE = "the model before fine-tuning is not known, or cannot be loaded"
+CONTROLS = ("random_model", "frozen_model", "length_only")
 LENGTHS = ("tokens", "tokens_squared", "log_tokens")
 SUMMARY = (  # what the manifest has of the result
     "texts",
@@ -52,14 +56,10 @@ SUMMARY = (  # what the manifest has of the result
 )
 
 
-def read(source: Any, text: str | None = None, label: str | None = "label") -> list[Text]:
-    """Texts with labels."""
-    return labelled(source, text, label)
-
-
 def resolve(topology: Topology, opened: dict[str, Any]) -> dict[str, Any]:
     """Inputs with a share of `train` as `dev` where none is given; all labels are in `train`."""
     train, dev, test = (opened[name] for name in PARTS)
+    check_label_column(train, topology.label)
     if dev is None:
         train, dev = split(train, DEV_SHARE, topology.seed)
     for name, texts in (("dev", dev), ("test", test)):
@@ -289,7 +289,7 @@ def scores_of(features: Features, fits: Fits, own: Array | None, seed: int) -> d
         "model": None if own is None else score(labels, own, seed).to_dict(),
         "difference_from_model": None if own is None else difference(labels, predictions, own, seed),
         "heads": fits.best,
-        "majority_accuracy": float(pd.Series(labels).value_counts(normalize=True).max()),
+        "majority_accuracy": majority_share(labels),
         "maps": to_json(likeness(fits.heads)),
     }
 
@@ -329,6 +329,12 @@ def outcome(
         result=result,
         counts=dict(study.manifest["counts"]),
         files={CLASSIFIER: classifier},
+        controls=[
+            ("topology", score, {"classifier": name})
+            for score in ("mcc", "accuracy")
+            for name in CONTROLS
+            if rows.get(name) is not None
+        ],
         about={
             "topology": {name: result[name] for name in SUMMARY},
             "measures": study.manifest["measures"],

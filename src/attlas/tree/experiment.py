@@ -13,8 +13,10 @@ from attlas.support.options import (
     ModelLike,
     TextsLike,
     given,
+    max_length_opening,
     opening,
     option,
+    seed_option,
 )
 
 
@@ -46,8 +48,8 @@ class Tree(Experiment):
         "As published, each candidate has the word vector of its right neighbor.",
         choices=CONVENTIONS,
     )
-    seed: int = option(0, "Random seed.", at_least=0)
-    max_length: int | None = opening(None, "Truncate texts to this many tokens.", at_least=3)
+    seed: int = seed_option()
+    max_length: int | None = max_length_opening()
     allow_pickle: bool = opening(
         False, "Also read pickled weights, which can run code: only if you trust them."
     )

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+import torch
+from safetensors.torch import save
 from sklearn.utils.validation import check_is_fitted
 
 from attlas.core.annotations import ROOT
@@ -32,7 +32,7 @@ from attlas.support.errors import CorpusError, MeasureError, ModelError
 from attlas.support.fingerprint import sha256
 from attlas.support.machine import one_thread
 from attlas.support.progress import progress_bar
-from attlas.support.saving import Saved, differing_parts, fitted_identity
+from attlas.support.saving import UNREADABLE, Saved, differing_parts, first_line, fitted_identity
 from attlas.tree.data import Array, Sentence, Sentences, sentence_of
 from attlas.tree.scorers import BASELINES, FROM_ATTENTION, FROM_WORDS, Scorer
 from attlas.tree.training import (
@@ -52,15 +52,6 @@ from attlas.tree.word_attention import WordAttention, check_words, gather, missi
 UNSEEN = -2  # in a prediction: the model never saw this word, so there is no head to give
 FORMAT = Saved("tree probe", "attlas tree probe 1", "probe.json", "probe.safetensors")
 # what reading a file that is damaged, or of another kind, can raise
-UNREADABLE = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    RuntimeError,
-    SafetensorError,
-)
 SAVED = ("features", "convention", "epochs", "learning_rate", "seed")  # parameters of a saved probe
 FITTED = ("epoch_", "history_", "unseen_", "headless_")
 
@@ -253,8 +244,8 @@ class TreeProbe(Probe):
         """
         place = Path(folder).expanduser()
         with _readable(place):
-            about, data = FORMAT.read(place)
-            weights = load(data)
+            about, arrays = FORMAT.read(place)
+            weights = {name: torch.from_numpy(array) for name, array in arrays.items()}
             probe = cls(model, vectors=vectors, **about["parameters"], **options)
             for name in FITTED:
                 setattr(probe, name, about[name])
@@ -282,8 +273,7 @@ def _readable(place: Path) -> Iterator[None]:
     try:
         yield
     except UNREADABLE as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        line = f"{place} holds no tree probe that can be read ({reason})"
+        line = f"{place} holds no tree probe that can be read ({first_line(error)})"
         raise ModelError(f"{line}; give a folder that TreeProbe.save wrote") from error
 
 

@@ -51,6 +51,8 @@ PROBES: dict[str, tuple[float | None, ...]] = {
     "random_attention_words": (0.001, 0.01, 0.05),
 }
 RANDOM = "random_"
+SCORES = ("uas", "tree_uas")
+CONTROLS = ("right_branching", "random_attention", "random_attention_words")
 Read = tuple[WordAttention, WordAttention]  # of train, of test
 
 
@@ -111,6 +113,7 @@ def run(
         tables={"tree": table},
         result={**result, "texts": texts, "counts": counts},
         counts=counts,
+        controls=[("tree", score, {"probe": control}) for score in SCORES for control in CONTROLS],
         about={"probe": {"kind": tree.name, "texts": texts, "lost": result["lost"]}},
         quarantine=work.files(_write_quarantine, list(own[1].quarantine)) / QUARANTINE,
     )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.support.errors import AttlasError
 from attlas.support.files import write_bytes
+from attlas.support.outputs import CHARTS, check_output
+from attlas.views.page import inline_json
 from attlas.views.picture import png_url
 
 GREY = "#8a8f98"
@@ -26,7 +29,6 @@ COLOURS = [
 ]  # fmt: skip
 # how columns of controls end
 CONTROLS = {"_uniform": "uniform", "_random": "random weights", "_all": "all weights"}
-FORMATS = ("svg", "pdf", "png", "html", "json")
 
 alt.data_transformers.disable_max_rows()
 
@@ -346,24 +348,24 @@ def ends(
     )
 
 
-def export(chart: alt.TopLevelMixin, path: Path) -> Path:
-    """Write a chart as the format its name ends in."""
-    if path.suffix.removeprefix(".") not in FORMATS:
-        ending = path.suffix or "a file without an ending"
-        raise AttlasError(f"a chart is written as {', '.join(FORMATS)}, not as {ending!r}")
+def export(chart: alt.TopLevelMixin, path: Path, *, force: bool = False) -> Path:
+    """Write a chart as the format its name ends in; over an existing file only with `force`."""
+    check_output(path, CHARTS, force)
     content = chart.to_dict()
     content["config"] = {**content.get("config", {}), **theme()}
-    drawn = _drawn(content, path.suffix)
-    if drawn is not None:
-        write_bytes(path, drawn)
-    else:
-        options: dict[str, Any] = {"inline": True} if path.suffix == ".html" else {}
-        alt.Chart.from_dict(content).save(str(path), **options)
+    write_bytes(path, _drawn(content, path.suffix))
     return path
 
 
-def _drawn(content: dict[str, Any], suffix: str) -> bytes | None:
-    """A chart as SVG, PDF or PNG, without checking the whole of it again; else None."""
+class _InScript(json.JSONEncoder):
+    """JSON that can stand inside a script element."""
+
+    def encode(self, o: Any) -> str:
+        return str(inline_json(o))
+
+
+def _drawn(content: dict[str, Any], suffix: str) -> bytes:
+    """A chart in a format; pictures without checking the whole of it again."""
     import vl_convert
 
     version = "_".join(alt.SCHEMA_VERSION.split(".")[:2])
@@ -373,4 +375,7 @@ def _drawn(content: dict[str, Any], suffix: str) -> bytes | None:
         return bytes(vl_convert.vegalite_to_pdf(content, vl_version=version))
     if suffix == ".png":
         return bytes(vl_convert.vegalite_to_png(content, vl_version=version, scale=1.5, ppi=72))
-    return None
+    text, whole = io.StringIO(), alt.Chart.from_dict(content)
+    kind: Literal["html", "json"] = "html" if suffix == ".html" else "json"
+    whole.save(text, kind, json_kwds={"cls": _InScript}, inline=kind == "html")
+    return text.getvalue().encode("utf-8", "replace")

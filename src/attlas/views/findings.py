@@ -13,8 +13,40 @@ from attlas.views.section import Fact, Section, Tables, shown
 
 def findings(study: Tables, sections: Mapping[str, Section]) -> list[str]:
     """One sentence for each thing worth a look: the order of sections from last to first."""
+    return [line for _, lines in findings_by_origin(study, sections) for line in lines]
+
+
+def findings_by_origin(
+    study: Tables, sections: Mapping[str, Section]
+) -> list[tuple[str, list[str]]]:
+    """The findings of sections, with what each run of them is of: a model and a corpus."""
     able = sorted(shown(study, sections), key=lambda item: -item[1].order)
-    return [line for _, section in able for line in section.findings(study)]
+    out: list[tuple[str, list[str]]] = []
+    for _, section in able:
+        if lines := section.findings(study):
+            found_in = origin(source(study, section).manifest)
+            if not out or out[-1][0] != found_in:
+                out.append((found_in, []))
+            out[-1][1].extend(lines)
+    return out
+
+
+def source(study: Tables, section: Section) -> Tables:
+    """The tables that a section draws: those of one of the results that stand together."""
+    return study.holding(section.needs[0])
+
+
+def origin(manifest: Mapping[str, Any]) -> str:
+    """What a result is of: a model, or what was trained instead, on a corpus."""
+    model, corpus = manifest.get("model") or {}, str(manifest["corpus"]["name"])
+    subject = model.get("name") or manifest.get("subject")
+    return f"{subject} on {corpus}" if subject else corpus
+
+
+def origins(study: Tables, sections: Mapping[str, Section]) -> list[str]:
+    """What the results that stand together are of, each once: that of the study itself first."""
+    others = (origin(source(study, section).manifest) for _, section in shown(study, sections))
+    return list(dict.fromkeys([origin(study.manifest), *others]))
 
 
 def excluded(manifest: Mapping[str, Any]) -> list[str]:

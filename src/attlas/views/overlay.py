@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.alignment import align
+from attlas.core.alignment import align, word_sums
 from attlas.language.words import word_spans
 
 LEVELS = 10
@@ -190,9 +190,8 @@ class _Words:
 
     def summed(self, values: Floats) -> Floats:
         """Numbers of words, the sums of their tokens': [..., token] -> [..., word]."""
-        joined = np.zeros((self.count, *values.shape[:-1]))
-        np.add.at(joined, self.of, np.moveaxis(values, -1, 0))
-        return np.moveaxis(joined, 0, -1)
+        tokens = np.moveaxis(values.astype(np.float64), -1, 0)
+        return np.moveaxis(word_sums(tokens, self.of, self.count), 0, -1)
 
 
 def _classes(tints: npt.NDArray[np.int64], above: str, below: str) -> list[str]:

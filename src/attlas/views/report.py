@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -12,11 +12,19 @@ import altair as alt
 import vl_convert
 from markupsafe import Markup
 
-from attlas.support.errors import AttlasError
 from attlas.support.files import write_errors
 from attlas.support.fingerprint import versions
+from attlas.support.options import checked
+from attlas.support.outputs import CHARTS, FORMAT, PICTURES, check_output
 from attlas.views import charts
-from attlas.views.findings import facts, findings
+from attlas.views.findings import (
+    facts,
+    findings,
+    findings_by_origin,
+    origin,
+    origins,
+    source,
+)
 from attlas.views.page import inline_json, templates
 from attlas.views.parts import Drawing
 from attlas.views.picture import write_picture
@@ -33,6 +41,7 @@ def _bundle() -> str:
 
 def render(study: Tables, sections: Mapping[str, Section]) -> str:
     """The report as HTML."""
+    together = origins(study, sections)
     specs: list[dict[str, Any]] = []
     data: dict[Drawing, list[Any]] = {}
     parts = [
@@ -40,6 +49,7 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
             "name": name,
             "title": section.title,
             "about": section.about,
+            "of": origin(source(study, section).manifest) if len(together) > 1 else "",
             "figures": [_numbered(figure, specs, data) for figure in section.figures(study)],
         }
         for name, section in shown(study, sections)
@@ -56,9 +66,12 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
     ]
     page = templates().get_template("report.html")
     return page.render(
-        title=report_title(study.manifest),
+        title=report_title(together),
         facts=facts(study, sections),
-        findings=findings(study, sections),
+        findings=[
+            (of if len(together) > 1 else "", lines)
+            for of, lines in findings_by_origin(study, sections)
+        ],
         parts=parts,
         specs=inline_json(specs),
         drawings=drawings,
@@ -87,30 +100,49 @@ def _numbered(
     return {"caption": figure.caption, "chart": chart, "html": html, "parts": drawn}
 
 
-def report_title(manifest: Mapping[str, Any]) -> str:
-    """What a report is of: a model on a corpus."""
-    model, corpus = manifest.get("model") or {}, manifest["corpus"]["name"]
-    return f"{model['name']} on {corpus}" if model else str(corpus)
+def report_title(origins: Sequence[str]) -> str:
+    """What a report is of: a model on a corpus, and how many others.
+
+    >>> report_title(["bert on reviews.csv"]), report_title(["bert on reviews.csv", "bert on ewt"])
+    ('bert on reviews.csv', 'bert on reviews.csv, and 1 other corpus')
+    """
+    first, *others = origins
+    more = "1 other corpus" if len(others) == 1 else f"{len(others)} other corpora"
+    return f"{first}, and {more}" if others else first
 
 
 def write_charts(
-    study: Tables, sections: Mapping[str, Section], folder: Path, kind: str = "svg"
+    study: Tables,
+    sections: Mapping[str, Section],
+    folder: Path,
+    kind: str = "svg",
+    *,
+    force: bool = False,
 ) -> list[Path]:
-    """Write every chart and every other picture of the report as a file of its own."""
-    if kind not in charts.FORMATS:
-        raise AttlasError(f"a chart is written as {', '.join(charts.FORMATS)}, not as {kind!r}")
-    with write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    out = []
+    """Write every chart and every other picture of the report as a file of its own.
+
+    If one of the files already exists, none is written, unless with `force`.
+    """
+    checked("format", kind, str, FORMAT)
+    drawn: dict[Path, Any] = {}
     for name, section in shown(study, sections):
         for figure in section.figures(study):
             path = folder / f"{name}-{figure.name}"
             if figure.chart is not None:
-                out.append(charts.export(figure.chart, path.with_name(f"{path.name}.{kind}")))
-            pictures = [picture for part in figure.parts for picture in part.pictures()]
-            for place, picture in enumerate(pictures):
-                out += write_picture(picture, path.with_name(f"{path.name}-{place}"), kind)
-    return out
+                drawn[path.with_name(f"{path.name}.{kind}")] = figure.chart
+            pictures = (picture for part in figure.parts for picture in part.pictures())
+            for place, picture in enumerate(pictures if f".{kind}" in PICTURES else ()):
+                drawn[path.with_name(f"{path.name}-{place}.{kind}")] = picture
+    for path in drawn:
+        check_output(path, CHARTS, force)
+    with write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for path, content in drawn.items():
+        if isinstance(content, str):
+            write_picture(content, path.with_suffix(""), kind)
+        else:
+            charts.export(content, path, force=force)
+    return list(drawn)
 
 
 def study_html(study: Tables, sections: Mapping[str, Section]) -> str:

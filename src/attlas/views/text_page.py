@@ -13,14 +13,13 @@ import pandas as pd
 from markupsafe import Markup
 
 from attlas.core.importance import received_by
-from attlas.support.errors import AttlasError
 from attlas.support.files import write_bytes
+from attlas.support.outputs import PAGE, PICTURES, check_output
 from attlas.views.overlay import Overlay, overlay
 from attlas.views.page import framed, inline_json, templates
 from attlas.views.picture import text_svg, write_picture
 
 PAGE_BYTES = 8 * 2**20
-PICTURES = ("svg", "png", "pdf")
 Floats = npt.NDArray[np.floating[Any]]
 
 
@@ -89,13 +88,16 @@ def text_frame(one: TextNumbers) -> str:
 
 
 def write_text(
-    one: TextNumbers, path: str | Path, layer: int | None = None, head: int | None = None
+    one: TextNumbers,
+    path: str | Path,
+    layer: int | None = None,
+    head: int | None = None,
+    *,
+    force: bool = False,
 ) -> Path:
     """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text."""
-    path = Path(path).expanduser()
-    if path.is_dir():
-        raise AttlasError(f"{path} is a folder; give a file for the page, such as look.html")
-    if path.suffix.removeprefix(".") in PICTURES:
+    path = check_output(path, (PAGE, *PICTURES), force)
+    if path.suffix in PICTURES:
         where = "" if layer is None else f", layer {layer}"
         title = f"{one.model}{where}{'' if head is None else f', head {head}'}"
         picture = text_svg(text_overlay(one, layer, head), title)

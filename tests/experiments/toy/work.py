@@ -83,4 +83,6 @@ def run_grid(grid: ToyGrid, work: Workspace, *, texts: list[Text]) -> Outcome:
     jobs = [{"size": size, "seed": grid.seed, "lengths": lengths.name} for size in grid.sizes]
     rows = work.map(cell, jobs, common=[2.0], processes=True, what="cells")
     counts = {"read": len(texts), "analysed": len(texts), "quarantined": 0}
-    return Outcome(tables={"cells": pd.DataFrame(rows)}, result={"cells": rows}, counts=counts)
+    cells = pd.DataFrame(rows).assign(expected=1.0)
+    control = ("cells", "mean", "expected")  # half of the unit
+    return Outcome(tables={"cells": cells}, result={"cells": rows}, counts=counts, controls=[control])

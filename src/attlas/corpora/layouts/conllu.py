@@ -16,7 +16,7 @@ from reprlib import repr as short
 from attlas.core.annotations import COREFERENCE, DEPENDENCIES, ROOT, WHERE, Coreference, Dependencies, Mention
 from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow
-from attlas.corpora.rows import opened
+from attlas.corpora.rows import lines_of
 from attlas.support.errors import CorpusError
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
@@ -99,10 +99,7 @@ def conllu_documents(path: Path) -> Iterator[TextRow]:
 
 def numbered_lines(path: Path) -> Iterator[Line]:
     """The lines of a file with their numbers from 1, without line ends and byte-order mark; bytes that are no UTF-8 become lone surrogates."""
-    with opened(path) as file:
-        for number, line in enumerate(file, 1):
-            text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
-            yield number, text.removeprefix("\ufeff") if number == 1 else text
+    return ((number, line.rstrip("\r\n")) for number, line in lines_of(path))
 
 
 def check_unicode(line: int, text: str) -> None:

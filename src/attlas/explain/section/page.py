@@ -9,10 +9,10 @@ from markupsafe import Markup
 
 from attlas.explain.section.texts import explained_line, is_signed
 from attlas.support.files import write_bytes
+from attlas.support.outputs import PAGE, PICTURES, check_output
 from attlas.views.overlay import Overlay, score_overlay
 from attlas.views.page import framed, inline_json, templates
 from attlas.views.picture import text_svg, write_picture
-from attlas.views.text_page import PICTURES
 
 if TYPE_CHECKING:
     from attlas.explain.explanation import Explanation
@@ -52,10 +52,10 @@ def explanation_html(explanation: Explanation) -> str:
     return framed(explanation_page(explanation), len(explanation.text.text))
 
 
-def write_explanation(explanation: Explanation, path: str | Path) -> Path:
+def write_explanation(explanation: Explanation, path: str | Path, *, force: bool = False) -> Path:
     """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text."""
-    path = Path(path).expanduser()
-    if path.suffix.removeprefix(".") in PICTURES:
+    path = check_output(path, (PAGE, *PICTURES), force)
+    if path.suffix in PICTURES:
         svg = text_svg(explanation_overlay(explanation), explanation_header(explanation))
         return write_picture(svg, path.with_suffix(""), path.suffix[1:])[0]
     write_bytes(path, explanation_page(explanation).encode("utf-8", "replace"))

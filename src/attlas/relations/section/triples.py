@@ -14,6 +14,7 @@ from attlas.relations.section.graph import graph_svg
 from attlas.relations.section.picture import text_picture
 from attlas.relations.section.texts import MEAN, STATUS, STRONGEST, TripleText, texts_of
 from attlas.support.files import write_bytes
+from attlas.support.outputs import PAGE, check_output
 from attlas.views.numbers import number
 from attlas.views.page import inline_json, templates
 from attlas.views.parts import Drawing
@@ -113,8 +114,8 @@ def text_page(one: TripleText, model: str) -> str:
     return page.render(content=content, data=inline_json([one.data]), model=model)
 
 
-def write_page(one: TripleText, model: str, path: str | Path) -> Path:
+def write_page(one: TripleText, model: str, path: str | Path, *, force: bool = False) -> Path:
     """Write the page of one text."""
-    path = Path(path).expanduser()
+    path = check_output(path, [PAGE], force)
     write_bytes(path, text_page(one, model).encode("utf-8", "replace"))
     return path

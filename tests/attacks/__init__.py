@@ -1,4 +1,4 @@
-"""What tests that attack Attlas share: tiny inputs, the command line in this process, and damage to files."""
+"""What tests that attack Attlas share: tiny inputs, the command line, and damage to files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def reviews(count: int, seed: int = 0) -> list[dict[str, str]]:
     draw = np.random.default_rng(seed)
     words = ["the", "cat", "sat", "on", "a", "mat", "it", "was"]
     return [
-        {"text": " ".join([*draw.choice(words, 4), ("good", "bad")[i % 2]]), "label": "ab"[i % 2]} for i in range(count)
+        {"text": " ".join([*draw.choice(words, 4), ("good", "bad")[i % 2]]), "label": "ab"[i % 2]}
+        for i in range(count)
     ]
 
 
@@ -50,8 +51,22 @@ def command_line(*arguments: object) -> None:
         raise AttlasError(error.getvalue().strip())
 
 
+def outcome(run: Callable[[], Any]) -> Any:
+    """What a call gives, or None if it is refused in one line."""
+    try:
+        return run()
+    except AttlasError as error:
+        if "\n" in str(error).strip():
+            raise
+        return None
+
+
 def files_in(folder: Path) -> Files:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def write_files(folder: Path, files: Files) -> None:
@@ -125,4 +140,6 @@ def _plus_one(value: Any) -> Any:
     return value + 1 if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-DAMAGE: dict[str, Callable[[Path], None]] = {one.__name__: one for one in (emptied, cut, removed, flipped, changed)}
+DAMAGE: dict[str, Callable[[Path], None]] = {
+    one.__name__: one for one in (emptied, cut, removed, flipped, changed)
+}

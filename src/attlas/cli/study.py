@@ -1,17 +1,17 @@
-"""attlas: study, look, report, tour, measures; the other verbs stand beside."""
+"""attlas study, look, report and measures; the other verbs have files of their own."""
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attlas import __version__
 from attlas.cli.app import (
     AnyLabelColumn,
+    Force,
     GlobalTokens,
     Json,
     MaxLength,
@@ -22,39 +22,28 @@ from attlas.cli.app import (
     TextColumn,
     Workers,
     app,
+    choice,
     print_json,
     say_study,
     status,
+    whole,
 )
 from attlas.support.errors import AttlasError
+from attlas.support.options import Option
+from attlas.support.outputs import CHARTS, FORMAT, PAGE, PICTURES, check_output
 
 if TYPE_CHECKING:
     from attlas.studies import Study
 
-INTERRUPTED = 130
-
-
-def main() -> None:
-    """Run the command line: 0 on success, 2 on a user's mistake with one clear line, 130 if interrupted."""
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    try:
-        code = app(standalone_mode=False)
-    except AttlasError as error:
-        _fail(str(error))
-    except typer.TyperException as error:
-        _fail(error.format_message())
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    if code == INTERRUPTED:
-        print("attlas: interrupted; run the same command again to resume", file=sys.stderr)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _fail(message: str) -> NoReturn:
-    print("attlas: " + " ".join(message.split()), file=sys.stderr)
-    sys.exit(2)
+ENGINE = Option("Where the work is done.", choices=("local",))
+TASK = Option(
+    "What the model does; auto is what its weights were saved for.",
+    choices=("auto", "base", "classify", "mlm", "lm"),
+)
+LONG = Option("Texts longer than the model: truncate and count them, or refuse them.", choices=("truncate", "error"))
+BAD = Option("Rows that are not texts: leave them out and say why, or refuse them.", choices=("quarantine", "error"))
+LAYER = Option("One layer, from 0 (default: the mean of all).", at_least=0, at_most=9_999)
+HEAD = Option("One head, from 0 (default: the mean of all).", at_least=0, at_most=9_999)
 
 
 def _version(wanted: bool) -> None:
@@ -94,19 +83,13 @@ def study(
         str | None, typer.Option("--id", help="The column of the id; the row number if there is none.")
     ] = None,
     split: Annotated[str, typer.Option("--split", help="The split of a data set of the hub.")] = "train",
-    engine: Annotated[str, typer.Option("--engine", help="local")] = "local",
+    engine: Annotated[str, choice("--engine", ENGINE)] = "local",
     workers: Workers = None,
     max_length: MaxLength = None,
-    task: Annotated[
-        str, typer.Option("--task", help="base, classify, mlm or lm; auto is what the weights were saved for.")
-    ] = "auto",
+    task: Annotated[str, choice("--task", TASK)] = "auto",
     global_tokens: GlobalTokens = None,
-    long: Annotated[
-        str, typer.Option("--long", help="truncate: cut a text longer than the model and count it; error: refuse it.")
-    ] = "truncate",
-    bad: Annotated[
-        str, typer.Option("--bad", help="quarantine: leave out a row that is no text and say why; error: refuse it.")
-    ] = "quarantine",
+    long: Annotated[str, choice("--long", LONG)] = "truncate",
+    bad: Annotated[str, choice("--bad", BAD)] = "quarantine",
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away what another study left in the folder.")] = False,
     report: Report = True,
     allow_pickle: Pickle = False,
@@ -114,12 +97,15 @@ def study(
 ) -> None:
     """Run measures over a corpus: tables, a manifest and a report. Stopped half way, the same command goes on."""
     from attlas.catalogue import MEASURES
-    from attlas.corpora import read
+    from attlas.corpora.read import check_first_row, read
+    from attlas.corpora.sources import SYNTHETIC
     from attlas.measures.parse import asked
 
     for name, _ in [] if measures.strip() == "all" else asked(measures):
         MEASURES.question(name)
     texts = read(data, text=text, label=label, id=id, split=split)
+    if not data.startswith(("hub:", SYNTHETIC)):
+        check_first_row(texts)
     folder = out or Path("runs") / (Path(data.split(":")[-1]).name.strip(".").split(".")[0] or "study")
     _run(
         model,
@@ -170,15 +156,13 @@ def _run(
 
 @app.command()
 def look(
-    text: Annotated[str, typer.Argument(help="The text to look at.")] = "",
+    text: Annotated[str | None, typer.Argument(help="The text to look at; or give --file.", show_default=False)] = None,
     file: Annotated[
         Path | None, typer.Option("--file", help="A file with the text, instead; - for standard input.")
     ] = None,
     model: ModelOption = None,
-    layer: Annotated[
-        int | None, typer.Option("--layer", help="One layer, from 0; the mean of all if not given.")
-    ] = None,
-    head: Annotated[int | None, typer.Option("--head", help="One head, from 0; the mean of all if not given.")] = None,
+    layer: Annotated[int | None, whole("--layer", LAYER)] = None,
+    head: Annotated[int | None, whole("--head", HEAD)] = None,
     importance: Annotated[
         Path | None, typer.Option("--importance", help="A study with the measure importance: heads are weighed by it.")
     ] = None,
@@ -191,11 +175,14 @@ def look(
     ] = None,
     global_tokens: GlobalTokens = None,
     allow_pickle: Pickle = False,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Look at the attention of one text, short or long: tokens tinted by the attention they receive."""
-    if file is not None:
-        text = _text_of(file)
+    text = _text_of(text, file)
+    _check_outputs(html, heads, force)
+    if importance is not None and not importance.is_dir():
+        raise AttlasError(f"there is no study folder {importance}; give one with the measure importance")
     with status("loading the model"):
         from attlas.api import attention
         from attlas.models import load
@@ -209,9 +196,9 @@ def look(
         if chosen is not None and not 0 <= chosen < size:
             raise AttlasError(f"there is no {name} {chosen}; the model has {name}s 0 to {size - 1}")
     if html is not None:
-        seen.write(html, layer, head)
+        seen.write(html, layer, head, force=force)
     if heads is not None:
-        charts.export(seen.pictures(), heads)
+        charts.export(seen.pictures(), heads, force=force)
     if as_json:
         written = {"html": str(html) if html else None, "heads": str(heads) if heads else None}
         print_json({**seen.to_dict(), **written})
@@ -222,11 +209,29 @@ def look(
             print(f"{name:9} {path}")
 
 
-def _text_of(file: Path) -> str:
-    try:
-        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise AttlasError(f"{file} cannot be read as a text: {error}") from error
+def _text_of(text: str | None, file: Path | None) -> str:
+    """The text that was given, or that of a file; one of the two, and not empty."""
+    if text is not None and file is not None:
+        raise AttlasError("give a text or --file, not both")
+    if file is not None:
+        try:
+            text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise AttlasError(f"{file} cannot be read as a text: {error}") from error
+    if text is None or not text.strip():
+        what = "there is no text" if text is None else "the text is empty" if file is None else f"{file} is empty"
+        raise AttlasError(f"{what}; give a text to look at, or a file with --file")
+    return text
+
+
+def _check_outputs(html: Path | None, heads: Path | None, force: bool) -> None:
+    """Refuse files that cannot be written, before a model is loaded."""
+    if html is not None:
+        check_output(html, (PAGE, *PICTURES), force)
+    if heads is not None:
+        check_output(heads, CHARTS, force)
+    if html is not None and html == heads:
+        raise AttlasError(f"--html and --heads both name {html}; give two files")
 
 
 @app.command()
@@ -239,18 +244,22 @@ def report(
         Path | None, typer.Option("--out", help="Where to write the page; DIR/report.html if not given.")
     ] = None,
     charts: Annotated[Path | None, typer.Option("--charts", help="Also write every chart into this folder.")] = None,
-    kind: Annotated[str, typer.Option("--format", help="svg, pdf, png, html or json, for --charts.")] = "svg",
+    kind: Annotated[str, choice("--format", FORMAT)] = "svg",
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Write the report of a study: one page that opens offline; and its charts as pictures."""
+    if out is not None and not out.is_dir():
+        check_output(out, [PAGE], force)
     with status("writing the report"):
-        from attlas.catalogue import sections
         from attlas.studies.opened import Study
-        from attlas.views.report import write_charts
 
         opened = Study.open(folders[0]).beside_parts().beside(*map(Study.open, folders[1:]))
-        page = opened.report(out or folders[0] / "report.html")
-        pictures = write_charts(opened, sections(), charts, kind) if charts else []
+        from attlas.catalogue import sections
+        from attlas.views.report import write_charts
+
+        page = opened.report(out or folders[0] / "report.html", force=force)
+        pictures = write_charts(opened, sections(), charts, kind, force=force) if charts else []
     if as_json:
         print_json({"report": str(page), "charts": [str(path) for path in pictures]})
         return

@@ -1,0 +1,45 @@
+"""All verbs, and how a command ends; nothing heavy is imported before a verb runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+import typer
+
+from attlas.cli import study  # its verbs register themselves, before the others
+
+# isort: split
+from attlas.cli import reproduce, tour
+from attlas.cli.app import app
+from attlas.cli.extract import add_extract
+from attlas.cli.subjects import add_verbs
+from attlas.support.errors import AttlasError
+
+__all__ = ["app", "reproduce", "run", "study", "tour"]
+
+add_verbs()
+add_extract()
+
+
+def run() -> int:
+    """Run a command; its exit code. A user's mistake is one line on standard error."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    warnings.formatwarning = lambda message, *_, **__: f"attlas: {message}\n"
+    try:
+        code = app(standalone_mode=False)
+    except AttlasError as error:
+        return _fail(str(error))
+    except typer.TyperException as error:
+        return _fail(error.format_message())
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str) -> int:
+    print("attlas: " + " ".join(message.split()), file=sys.stderr)
+    return 2
