@@ -11,7 +11,9 @@ import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
-THREADS = int(os.environ.get("ATTLAS_TEST_THREADS", "1"))  # 2: another order of sums, as on other machines
+THREADS = int(
+    os.environ.get("ATTLAS_TEST_THREADS", "1")
+)  # 2: another order of sums, as on other machines
 
 
 @pytest.fixture(scope="session", autouse=True)

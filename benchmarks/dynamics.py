@@ -33,14 +33,19 @@ class Padded(nn.Module):
         super().__init__()
         self.table = nn.Embedding(words + 1, DIM, padding_idx=words)
         nn.init.uniform_(self.table.weight, -0.1, 0.1)
-        self.layer = {"affine": lambda: nn.Linear(DIM, DIM, bias=False), "lstm": lambda: nn.LSTM(DIM, DIM, batch_first=True)}.get(encoder, nn.Identity)()  # fmt: skip
+        self.layer = {
+            "affine": lambda: nn.Linear(DIM, DIM, bias=False),
+            "lstm": lambda: nn.LSTM(DIM, DIM, batch_first=True),
+        }.get(encoder, nn.Identity)()
         self.query = nn.Parameter(torch.randn(DIM))
         self.output = nn.Linear(DIM, 1, bias=False)
 
     def forward(self, ids: Any, lengths: list[int]) -> Any:
         states = F.dropout(self.table(ids), DROPOUT, self.training)
         if isinstance(self.layer, nn.LSTM):
-            packed = nn.utils.rnn.pack_padded_sequence(states, torch.tensor(lengths), batch_first=True, enforce_sorted=False)  # fmt: skip
+            packed = nn.utils.rnn.pack_padded_sequence(
+                states, torch.tensor(lengths), batch_first=True, enforce_sorted=False
+            )
             states = nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0], batch_first=True)[0]
         else:
             states = self.layer(states)
@@ -52,7 +57,9 @@ class Padded(nn.Module):
         return self.output(F.dropout(pooled, DROPOUT, self.training))[:, 0]
 
 
-def padded_epoch(model: Padded, optimizer: torch.optim.Optimizer, bags: Bags, codes: Any, order: Any) -> None:
+def padded_epoch(
+    model: Padded, optimizer: torch.optim.Optimizer, bags: Bags, codes: Any, order: Any
+) -> None:
     """All texts once, the padded way."""
     model.train()
     lengths = bags.lengths
@@ -61,7 +68,9 @@ def padded_epoch(model: Padded, optimizer: torch.optim.Optimizer, bags: Bags, co
         longest = int(lengths[chosen].max())
         ids = torch.full((len(chosen), longest), len(bags.words))
         for row, text in enumerate(chosen):
-            ids[row, : lengths[text]] = torch.from_numpy(bags.ids[bags.starts[text] : bags.starts[text + 1]])
+            ids[row, : lengths[text]] = torch.from_numpy(
+                bags.ids[bags.starts[text] : bags.starts[text + 1]]
+            )
         logits = model(ids, lengths[chosen].tolist())
         loss = F.binary_cross_entropy_with_logits(logits, torch.from_numpy(codes[chosen]).float())
         optimizer.zero_grad()
@@ -77,11 +86,17 @@ def texts() -> tuple[Bags, Any]:
 
         found = sst(Path(root), "train")
         tokens = [one.text.lower().split() for one in found]
-        return bagged(tokens, vocabulary_of(tokens)), np.array([int(one.label or 0) for one in found])
+        return bagged(tokens, vocabulary_of(tokens)), np.array(
+            [int(one.label or 0) for one in found]
+        )
     draw = np.random.default_rng(0)
     lengths = np.clip(draw.gamma(4, 4.8, TEXTS).astype(np.int64), 2, 52)
-    ids = np.minimum(draw.zipf(1.3, int(lengths.sum())) - 1, draw.integers(0, WORDS, int(lengths.sum())))
-    return Bags(ids, starts_of(lengths), tuple(f"w{number}" for number in range(WORDS))), draw.integers(0, 2, TEXTS)
+    ids = np.minimum(
+        draw.zipf(1.3, int(lengths.sum())) - 1, draw.integers(0, WORDS, int(lengths.sum()))
+    )
+    return Bags(
+        ids, starts_of(lengths), tuple(f"w{number}" for number in range(WORDS))
+    ), draw.integers(0, 2, TEXTS)
 
 
 def rows() -> Iterator[Row]:
@@ -91,19 +106,45 @@ def rows() -> Iterator[Row]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     for encoder, aim in (("none", "0.20"), ("affine", "-"), ("lstm", "-")):
-        table = Table(np.random.default_rng(0).uniform(-0.1, 0.1, (len(bags.words) + 1, DIM)).astype(np.float32))
+        table = Table(
+            np.random.default_rng(0)
+            .uniform(-0.1, 0.1, (len(bags.words) + 1, DIM))
+            .astype(np.float32)
+        )
         network = Network(Shape(len(bags.words), DIM, 1, "dot", encoder, SCALE, DROPOUT))
         model = Padded(len(bags.words), encoder)
         optimizer = torch.optim.Adagrad(model.parameters(), lr=0.02, lr_decay=0.001)
         fast, slow = best_of(
-            lambda network=network, table=table: train(network, table, bags, codes, None, Settings(epochs=1, batch_size=BATCH)),
-            lambda model=model, optimizer=optimizer: padded_epoch(model, optimizer, bags, codes, order),
+            lambda network=network, table=table: train(
+                network, table, bags, codes, None, Settings(epochs=1, batch_size=BATCH)
+            ),
+            lambda model=model, optimizer=optimizer: padded_epoch(
+                model, optimizer, bags, codes, order
+            ),
             repeats=3 if encoder != "lstm" else 1,
-        )  # fmt: skip
-        yield Row(f"an epoch of {len(bags):,} texts, encoder {encoder}", fast, "padded, mask by loop, dense Adagrad", slow, aim)  # fmt: skip
+        )
+        yield Row(
+            f"an epoch of {len(bags):,} texts, encoder {encoder}",
+            fast,
+            "padded, mask by loop, dense Adagrad",
+            slow,
+            aim,
+        )
     network = Network(Shape(len(bags.words), DIM, 1, "dot", "none", SCALE, DROPOUT))
-    table = Table(np.random.default_rng(0).uniform(-0.1, 0.1, (len(bags.words) + 1, DIM)).astype(np.float32))
+    table = Table(
+        np.random.default_rng(0).uniform(-0.1, 0.1, (len(bags.words) + 1, DIM)).astype(np.float32)
+    )
     parameters = Parameters.of(Moment(0, network, table))
-    fast, slow = best_of(lambda: flow_terms(parameters, bags, codes), lambda: autograd_flow(parameters, bags, codes), repeats=1)  # type: ignore[func-returns-value]  # fmt: skip
-    yield Row(f"flow of {len(bags.words):,} words, all six terms", fast, "automatic differentiation, sums only", slow, "-")  # fmt: skip
+    fast, slow = best_of(
+        lambda: flow_terms(parameters, bags, codes),
+        lambda: autograd_flow(parameters, bags, codes),
+        repeats=1,
+    )  # type: ignore[func-returns-value]
+    yield Row(
+        f"flow of {len(bags.words):,} words, all six terms",
+        fast,
+        "automatic differentiation, sums only",
+        slow,
+        "-",
+    )
     torch.set_num_threads(threads)

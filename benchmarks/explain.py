@@ -50,14 +50,18 @@ def captums(model: Any, texts: list[Any]) -> dict[str, Any]:
     began = time.perf_counter()
     for encoded in encoder.encode(list(enumerate(texts))):
         batch = encoder.batch([encoded], model.device)
-        start = torch.where(torch.from_numpy(batch.special), batch.ids, model.tokenizer.pad_token_id)
+        start = torch.where(
+            torch.from_numpy(batch.special), batch.ids, model.tokenizer.pad_token_id
+        )
         with torch.no_grad():
             values = [network(input_ids=ids).logits.softmax(-1)[0] for ids in (batch.ids, start)]
         target = int(values[0].argmax())
         method = LayerIntegratedGradients(
             lambda ids: network(input_ids=ids).logits.softmax(-1), network.base_model.embeddings
         )
-        scores = method.attribute(batch.ids, start, target=target, n_steps=STEPS, internal_batch_size=2).sum(-1)[0]
+        scores = method.attribute(
+            batch.ids, start, target=target, n_steps=STEPS, internal_batch_size=2
+        ).sum(-1)[0]
         difference = float(values[0][target] - values[1][target])
         out["gap"].append(abs(float(scores.sum()) - difference) / max(abs(difference), 1e-3))
         out["scores"].append(scores.detach().numpy())
@@ -72,10 +76,43 @@ def rows() -> Iterator[Row]:
         for name, model in classifiers(Path(folder)):
             ours(model, texts[:1])
             mine, theirs = ours(model, texts), captums(model, texts)
-            away = max(np.abs(a - b).sum() / np.abs(b).sum() for a, b in zip(mine["scores"], theirs["scores"], strict=True))  # fmt: skip
+            away = max(
+                np.abs(a - b).sum() / np.abs(b).sum()
+                for a, b in zip(mine["scores"], theirs["scores"], strict=True)
+            )
             what = f"integrated gradients, {name}"
-            yield Row(f"{what}: evaluations a text, mean", float(np.mean(mine["evaluations"])), "captum, the paper's steps", STEPS, "at most .2", "")  # fmt: skip
-            yield Row(f"{what}: evaluations a text, most", max(mine["evaluations"]), "captum, the paper's steps", STEPS, "at most .2", "")  # fmt: skip
-            yield Row(f"{what}: largest gap", 100 * max(mine["gap"]), "captum", 100 * max(theirs["gap"]), f"ours at most {TOLERANCE:.0%}", "%")  # fmt: skip
-            yield Row(f"{what}: scores differ from captum's by at most", 100 * away, "as much as was asked for", 100 * TOLERANCE, "a few", "%")  # fmt: skip
-            yield Row(f"{what}: {TEXTS} texts", mine["seconds"], "captum", theirs["seconds"], "at most .2")
+            yield Row(
+                f"{what}: evaluations a text, mean",
+                float(np.mean(mine["evaluations"])),
+                "captum, the paper's steps",
+                STEPS,
+                "at most .2",
+                "",
+            )
+            yield Row(
+                f"{what}: evaluations a text, most",
+                max(mine["evaluations"]),
+                "captum, the paper's steps",
+                STEPS,
+                "at most .2",
+                "",
+            )
+            yield Row(
+                f"{what}: largest gap",
+                100 * max(mine["gap"]),
+                "captum",
+                100 * max(theirs["gap"]),
+                f"ours at most {TOLERANCE:.0%}",
+                "%",
+            )
+            yield Row(
+                f"{what}: scores differ from captum's by at most",
+                100 * away,
+                "as much as was asked for",
+                100 * TOLERANCE,
+                "a few",
+                "%",
+            )
+            yield Row(
+                f"{what}: {TEXTS} texts", mine["seconds"], "captum", theirs["seconds"], "at most .2"
+            )

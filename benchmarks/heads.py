@@ -41,12 +41,16 @@ def pair_by_pair(batches: list[list[Any]], kind: type[np.floating[Any]] = np.flo
     """As the paper's code: every ordered pair in turn, both smoothed anew, in numpy; its weights and arithmetic are in half precision."""
     total: Any = 0
     for layers in batches:
-        heads = np.concatenate([layer.dense().weights[0].numpy() for layer in layers]).astype(kind)  # head query key
+        heads = np.concatenate([layer.dense().weights[0].numpy() for layer in layers]).astype(
+            kind
+        )  # head query key
         n = heads.shape[-1]
         found = np.zeros((len(heads),) * 2)
         for one in range(len(heads)):
             for other in range(len(heads)):
-                left, right = (kind(1 - SMOOTHING) * heads[head] + kind(SMOOTHING / n) for head in (one, other))
+                left, right = (
+                    kind(1 - SMOOTHING) * heads[head] + kind(SMOOTHING / n) for head in (one, other)
+                )
                 middle = (left + right) / kind(2)
                 apart = left * np.log(left / middle) + right * np.log(right / middle)
                 found[one, other] = apart.sum() / 2
@@ -67,7 +71,9 @@ def treebank() -> tuple[str, list[Any]]:
         return "of EWT", list(attlas.read(path))[:SENTENCES]
     few = list(attlas.read("embedded:sentences"))
     repeated = [few[number % len(few)] for number in range(SENTENCES)]
-    texts = [Text(str(n), words=one.words, annotations=one.annotations) for n, one in enumerate(repeated)]
+    texts = [
+        Text(str(n), words=one.words, annotations=one.annotations) for n, one in enumerate(repeated)
+    ]
     return f"({len(few)} embedded ones repeated)", texts
 
 
@@ -79,8 +85,13 @@ def alone(texts: list[Any], heads: int, size: int) -> float:
     began = time.perf_counter()
     for text in texts:
         n = len(text.words)
-        weights, vectors = torch.rand(n, n, 2 * heads, generator=random), torch.rand(n, size, generator=random)
-        pairs = torch.cat([vectors[:, None].expand(n, n, size), vectors[None].expand(n, n, size)], -1)
+        weights, vectors = (
+            torch.rand(n, n, 2 * heads, generator=random),
+            torch.rand(n, size, generator=random),
+        )
+        pairs = torch.cat(
+            [vectors[:, None].expand(n, n, size), vectors[None].expand(n, n, size)], -1
+        )
         scores = (layer(pairs) * weights).sum(-1)
         loss = torch.nn.functional.cross_entropy(scores.T, torch.arange(n))
         optimizer.zero_grad()
@@ -101,8 +112,16 @@ def rows() -> Iterator[Row]:
     began = time.perf_counter()
     pair_by_pair(batches[:1], np.float16)
     half = time.perf_counter() - began
-    yield Row(f"distances of {heads} heads, a text of {TOKENS} tokens, one core", mine / TEXTS, "the paper's way, in half precision", half, "at most .02")  # fmt: skip
-    yield Row(f"the same, {TEXTS} texts", mine, "pair by pair, in float32", theirs, "as small as can be")
+    yield Row(
+        f"distances of {heads} heads, a text of {TOKENS} tokens, one core",
+        mine / TEXTS,
+        "the paper's way, in half precision",
+        half,
+        "at most .02",
+    )
+    yield Row(
+        f"the same, {TEXTS} texts", mine, "pair by pair, in float32", theirs, "as small as can be"
+    )
     which, texts = treebank()
     with tempfile.TemporaryDirectory() as cache:
         began = time.perf_counter()
@@ -117,5 +136,12 @@ def rows() -> Iterator[Row]:
             if features == "attention":
                 yield Row(what, seconds, "reading them once, and one epoch", reading, "minutes")
             else:
-                slow = alone(texts[:ALONE], heads, ModelVectors(model).size) * len(texts) / ALONE * epochs
-                yield Row(what, seconds, f"a sentence at a time (from {ALONE} of them)", slow, "minutes")
+                slow = (
+                    alone(texts[:ALONE], heads, ModelVectors(model).size)
+                    * len(texts)
+                    / ALONE
+                    * epochs
+                )
+                yield Row(
+                    what, seconds, f"a sentence at a time (from {ALONE} of them)", slow, "minutes"
+                )

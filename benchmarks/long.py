@@ -29,9 +29,14 @@ def model_of() -> Any:
     from attlas.testing import tiny
 
     return tiny(
-        "longformer", hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072,
-        attention_window=[WINDOW] * 12, max_position_embeddings=TOKENS + 4,
-    )  # fmt: skip
+        "longformer",
+        hidden_size=768,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        intermediate_size=3072,
+        attention_window=[WINDOW] * 12,
+        max_position_embeddings=TOKENS + 4,
+    )
 
 
 def batch_of(model: Any, tokens: int) -> Any:
@@ -80,10 +85,14 @@ def squares(model: Any, batch: Any) -> dict[str, float]:
         n, reach = batch.n_tokens, WINDOW // 2
         heads = 12
         full = torch.zeros(12, heads, n, n)
-        for layer, (local, rows) in enumerate(zip(output.attentions, output.global_attentions, strict=True)):
+        for layer, (local, rows) in enumerate(
+            zip(output.attentions, output.global_attentions, strict=True)
+        ):
             wide = torch.zeros(heads, n, n + 2 * reach)
             line = n + 2 * reach
-            wide.as_strided((heads, n, WINDOW + 1), (n * line, line + 1, 1)).copy_(local[0, :, :, 1:])
+            wide.as_strided((heads, n, WINDOW + 1), (n * line, line + 1, 1)).copy_(
+                local[0, :, :, 1:]
+            )
             full[layer] = wide[..., reach : reach + n]
             full[layer, :, :, 0] = local[0, :, :, 0]
             full[layer, :, 0] = rows[0, :, :n, 0]
@@ -94,10 +103,17 @@ def squares(model: Any, batch: Any) -> dict[str, float]:
             full[layer].reshape(heads, GRID, n // GRID, GRID, n // GRID).mean((2, 4))  # heat map
             for side, matrices in enumerate((full[layer], full[layer].transpose(-1, -2))):
                 best = matrices.topk(K, dim=-1).indices  # head token rank
-                members[side].scatter_(1, best.transpose(0, 1).reshape(n, -1), True)  # the union over heads and layers
+                members[side].scatter_(
+                    1, best.transpose(0, 1).reshape(n, -1), True
+                )  # the union over heads and layers
         members.sum(1)
     ended = time.perf_counter()
-    return {"all": ended - began, "views": ended - passed, "filling": filled - passed, "pass": passed - began}
+    return {
+        "all": ended - began,
+        "views": ended - passed,
+        "filling": filled - passed,
+        "pass": passed - began,
+    }
 
 
 def loops(model: Any, batch: Any, rows: int = 400) -> dict[str, float]:
@@ -120,7 +136,9 @@ def loops(model: Any, batch: Any, rows: int = 400) -> dict[str, float]:
 def alone(code: str) -> dict[str, float]:
     """Run something in a process of its own: what it says, and its peak memory in MB."""
     script = f"import json, torch; from benchmarks.long import *; model = model_of(); batch = batch_of(model, {TOKENS}); found = {code}; print(json.dumps(found))\n{PEAK}"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     *_, said, peak = done.stdout.splitlines()
     return {**json.loads(said), "peak": int(peak) / 1024}
 
@@ -136,9 +154,19 @@ def rows() -> Iterator[Row]:
     slow = alone("loops(model, batch)")
     what = f"all views of {TOKENS:,} tokens, 144 heads"
     yield Row(
-        f"{what}, with the model's pass", mine["all"], "square matrices, vectorised", theirs["all"], aim="at most .1"
+        f"{what}, with the model's pass",
+        mine["all"],
+        "square matrices, vectorised",
+        theirs["all"],
+        aim="at most .1",
     )
-    yield Row(f"{what}, views alone", mine["views"], "square matrices, vectorised", theirs["views"], aim="at most .1")
+    yield Row(
+        f"{what}, views alone",
+        mine["views"],
+        "square matrices, vectorised",
+        theirs["views"],
+        aim="at most .1",
+    )
     yield Row(
         "the model's pass alone, with capture",
         mine["pass"],
@@ -146,12 +174,30 @@ def rows() -> Iterator[Row]:
         theirs["pass"],
         aim="below 1",
     )
-    yield Row(f"{what}, views alone", mine["views"], "filling alone, the paper's loops", slow["filling"], aim="none")
-    yield Row("peak memory of that", mine["peak"], "square matrices", theirs["peak"], aim="at most .125", unit="MB")
+    yield Row(
+        f"{what}, views alone",
+        mine["views"],
+        "filling alone, the paper's loops",
+        slow["filling"],
+        aim="none",
+    )
+    yield Row(
+        "peak memory of that",
+        mine["peak"],
+        "square matrices",
+        theirs["peak"],
+        aim="at most .125",
+        unit="MB",
+    )
     model = model_of()
     times = [best(lambda n=n: ours(model, batch_of(model, n)), 3) for n in LENGTHS]
     for part, title in (("all", "with the pass"), ("views", "views alone")):
         slope = np.polyfit(np.log(LENGTHS), np.log([one[part] for one in times]), 1)[0]
         yield Row(
-            f"exponent of time in length, 512 to 4,096, {title}", float(slope), "linear", 1.0, aim="about 1", unit=""
+            f"exponent of time in length, 512 to 4,096, {title}",
+            float(slope),
+            "linear",
+            1.0,
+            aim="about 1",
+            unit="",
         )

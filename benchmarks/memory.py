@@ -11,12 +11,16 @@ import attlas
 from benchmarks.table import Row
 
 MEASURES = "surface,entropy,positions,totals"
-PEAK = "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+PEAK = (
+    "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+)
 
 
 def peak(code: str) -> float:
     """Peak resident memory in MB of a fresh process that runs the code."""
-    done = subprocess.run([sys.executable, "-c", f"{code}\n{PEAK}"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{PEAK}"], capture_output=True, text=True, check=True
+    )
     return int(done.stdout.split()[-1]) / 1024
 
 
@@ -26,7 +30,9 @@ def rows() -> list[Row]:
         peaks = []
         for count in (1_000, 10_000):
             path = Path(folder) / f"{count}.txt"
-            path.write_text("\n".join(f"{short[number % len(short)]} {number}" for number in range(count)))
+            path.write_text(
+                "\n".join(f"{short[number % len(short)]} {number}" for number in range(count))
+            )
             peaks.append(
                 peak(
                     f"import attlas; attlas.study(None, {str(path)!r}, {MEASURES!r}, out={str(path.with_suffix(''))!r})"
@@ -42,8 +48,22 @@ def rows() -> list[Row]:
             f"layers = stream(model, [open({str(path)!r}).read()])"
         )
     return [
-        Row("peak memory, 10,000 texts", peaks[1], "1,000 texts", peaks[0], aim="at most 1.1", unit="MB"),
-        Row("peak memory, a text of 512 tokens", study, "all its layers held", held, aim="below 1", unit="MB"),
+        Row(
+            "peak memory, 10,000 texts",
+            peaks[1],
+            "1,000 texts",
+            peaks[0],
+            aim="at most 1.1",
+            unit="MB",
+        ),
+        Row(
+            "peak memory, a text of 512 tokens",
+            study,
+            "all its layers held",
+            held,
+            aim="below 1",
+            unit="MB",
+        ),
     ]
 
 

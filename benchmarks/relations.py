@@ -28,9 +28,14 @@ def one_at_a_time(model: Any, texts: list[Any], cases: list[Any]) -> Any:
         encoded = model.tokenizer(string, return_tensors="pt", return_offsets_mapping=True)
         offsets = encoded.pop("offset_mapping")[0].numpy()
         with torch.no_grad():
-            maps = torch.cat(model.network(**encoded, output_attentions=True).attentions)  # layer head query key
+            maps = torch.cat(
+                model.network(**encoded, output_attentions=True).attentions
+            )  # layer head query key
         square = maps.flatten(0, 1).numpy()
-        inside = [(offsets[:, 0] < stop) & (offsets[:, 1] > start) & (offsets[:, 1] > offsets[:, 0]) for start, stop in case.spans]  # fmt: skip
+        inside = [
+            (offsets[:, 0] < stop) & (offsets[:, 1] > start) & (offsets[:, 1] > offsets[:, 0])
+            for start, stop in case.spans
+        ]
         vector = []
         for one, other in DIRECTIONS:
             for attention in square:
@@ -47,7 +52,9 @@ def rows() -> Iterator[Row]:
 
     model, plain = attlas.load(), attlas.load()
     texts = related_texts("embedded:relations")[:TEXTS]
-    cases = drawn_cases(texts, words=True, count=CANDIDATES - 1, seed=0, published=False, parser="rules")
+    cases = drawn_cases(
+        texts, words=True, count=CANDIDATES - 1, seed=0, published=False, parser="rules"
+    )
     kept: dict[str, Any] = {}
 
     def ours() -> None:
@@ -59,8 +66,12 @@ def rows() -> Iterator[Row]:
     fast, slow = best_of(ours, theirs, repeats=1)
     assert np.abs(kept["ours"] - kept["theirs"]).max() < 1e-4
     yield Row(
-        f"vectors of {len(cases)} triples of {len(texts)} sentences", fast, "one triple, one pass at a time", slow, "0.05"
-    )  # fmt: skip
+        f"vectors of {len(cases)} triples of {len(texts)} sentences",
+        fast,
+        "one triple, one pass at a time",
+        slow,
+        "0.05",
+    )
     yield from reader_rows()
 
 
@@ -74,7 +85,10 @@ def reader_rows() -> Iterator[Row]:
     rng = np.random.default_rng(0)
     classes = rng.integers(CLASSES, size=TRIPLES)
     mixing = rng.normal(size=(FEATURES, FEATURES)) * np.geomspace(1, 0.05, FEATURES)
-    x = ((rng.normal(size=(CLASSES, FEATURES))[classes] + rng.normal(size=(TRIPLES, FEATURES))) @ mixing.T).astype(np.float32)  # fmt: skip
+    x = (
+        (rng.normal(size=(CLASSES, FEATURES))[classes] + rng.normal(size=(TRIPLES, FEATURES)))
+        @ mixing.T
+    ).astype(np.float32)
     names = [f"P{number}" for number in classes]
     held = rng.random(TRIPLES) < 0.2
     told = [name for name, away in zip(names, held, strict=True) if away]
@@ -86,4 +100,10 @@ def reader_rows() -> Iterator[Row]:
     began = time.perf_counter()
     LogisticRegression(C=1.0, tol=1e-5, max_iter=1000).fit(scaled, learnt)
     theirs = time.perf_counter() - began
-    yield Row(f"95-way reader, {len(GRID)} penalties, tuned and calibrated", ours, "scikit-learn, one penalty", theirs, "under 120 s")  # fmt: skip
+    yield Row(
+        f"95-way reader, {len(GRID)} penalties, tuned and calibrated",
+        ours,
+        "scikit-learn, one penalty",
+        theirs,
+        "under 120 s",
+    )

@@ -54,18 +54,26 @@ def bare_pass_in_workers(model: Any, eager: Any, texts: list[str]) -> Callable[[
     return lambda: LocalEngine(default_workers(model.device)).run(tasks())
 
 
-def usual_way(eager: Any, tokenizer: Any, texts: list[str], batch_size: int = 32) -> Callable[[], None]:
+def usual_way(
+    eager: Any, tokenizer: Any, texts: list[str], batch_size: int = 32
+) -> Callable[[], None]:
     """Reference: padded batches in the order of the corpus, output_attentions=True, numpy afterwards; the same four measures."""
 
     def run() -> None:
         surface: list[Any] = []
         for start in range(0, len(texts), batch_size):
             encoding = tokenizer(
-                texts[start : start + batch_size], padding=True, truncation=True, max_length=512, return_tensors="pt"
+                texts[start : start + batch_size],
+                padding=True,
+                truncation=True,
+                max_length=512,
+                return_tensors="pt",
             )
             with torch.no_grad():
                 attentions = eager(**encoding, output_attentions=True).attentions
-            weights = np.stack([layer.numpy() for layer in attentions], 1)  # text layer head query key
+            weights = np.stack(
+                [layer.numpy() for layer in attentions], 1
+            )  # text layer head query key
             for text, length in enumerate(encoding["attention_mask"].sum(1).tolist()):
                 one = weights[text, :, :, :length, :length]
                 ids = encoding["input_ids"][text, :length].numpy()
@@ -104,7 +112,10 @@ def rows() -> list[Row]:
     out = []
     for name, texts in (
         ("512 texts of mixed lengths", mixed(512)),
-        ("2,000 short texts (about 13 tokens)", [text.text for text in attlas.read("embedded:acceptability")] * 10),
+        (
+            "2,000 short texts (about 13 tokens)",
+            [text.text for text in attlas.read("embedded:acceptability")] * 10,
+        ),
         ("24 texts of 512 tokens", [" ".join(mixed(60, seed))[:4000] for seed in range(24)]),
     ):
         corpus = [Text(str(number), text) for number, text in enumerate(texts)]

@@ -53,7 +53,9 @@ def by_the_papers_code(weights: np.ndarray) -> tuple[list[list[int]], list[list[
     for matrix in weights:
         rows = []
         for threshold in THRESHOLDS:
-            directed = nx.from_numpy_array(np.where(matrix >= threshold, matrix, 0), create_using=nx.MultiDiGraph)
+            directed = nx.from_numpy_array(
+                np.where(matrix >= threshold, matrix, 0), create_using=nx.MultiDiGraph
+            )
             graph = nx.Graph(directed.to_undirected())
             pieces = nx.number_connected_components(graph)
             rows.append((pieces, graph.number_of_edges() - len(matrix) + pieces))
@@ -64,7 +66,11 @@ def by_the_papers_code(weights: np.ndarray) -> tuple[list[list[int]], list[list[
 
 def layers_of(model: Any, texts: list[str]) -> tuple[Any, list[Attention]]:
     batch = next(
-        iter(model.batches(model.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)])))
+        iter(
+            model.batches(
+                model.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)])
+            )
+        )
     )
     kept: list[Attention] = []
     model.forward(batch, kept.append)
@@ -74,7 +80,11 @@ def layers_of(model: Any, texts: list[str]) -> tuple[Any, list[Attention]]:
 def rows() -> Iterator[Row]:
     model = attlas.load()
     for tokens in LENGTHS:
-        weights = attlas.attention(model, text_of(model, tokens)).weights.numpy().reshape(-1, tokens, tokens)
+        weights = (
+            attlas.attention(model, text_of(model, tokens))
+            .weights.numpy()
+            .reshape(-1, tokens, tokens)
+        )
         some = weights[:: len(weights) // HEADS_BY_NETWORKX][:HEADS_BY_NETWORKX]
         for name, way in (
             ("networkx, edges added at once", by_networkx),
@@ -82,12 +92,18 @@ def rows() -> Iterator[Row]:
         ):
             assert [part.tolist() for part in betti(some)] == list(way(some))
             ours, theirs = best_of(
-                lambda weights=weights: betti(weights), lambda some=some, way=way: way(some), repeats=6
+                lambda weights=weights: betti(weights),
+                lambda some=some, way=way: way(some),
+                repeats=6,
             )
             yield Row(
-                f"Betti numbers of 72 heads, {tokens} tokens", 1e3 * ours, name,
-                1e3 * theirs * len(weights) / len(some), aim="at most .01 at 64", unit="ms",
-            )  # fmt: skip
+                f"Betti numbers of 72 heads, {tokens} tokens",
+                1e3 * ours,
+                name,
+                1e3 * theirs * len(weights) / len(some),
+                aim="at most .01 at 64",
+                unit="ms",
+            )
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in a study: each worker computes with one thread
     try:
@@ -117,5 +133,10 @@ def beside_forward(model: Any, name: str, tokens: int) -> Row:
     ours, theirs = best_of(measured, forward, repeats=5)
     aim = "below .1" if name == "betti" else "none"
     return Row(
-        f"{name} of all heads, {len(texts)} x {tokens} tokens", 1e3 * ours, "the forward pass", 1e3 * theirs, aim, "ms"
+        f"{name} of all heads, {len(texts)} x {tokens} tokens",
+        1e3 * ours,
+        "the forward pass",
+        1e3 * theirs,
+        aim,
+        "ms",
     )

@@ -41,8 +41,14 @@ def long_pictures(browser: Any) -> None:
     export(seen.pictures(), FOLDER / "long_heads.png")
     study = attlas.study(model, [text], ["topk", "position_bias"])
     lists = study.table("topk")
-    export(top_bars(lists[(lists["layers"] == "all") & (lists["by"] == "type")], "type"), FOLDER / "long_lists.png")
-    export(by_position(study.table("position_bias"), "position", position_period(study)), FOLDER / "position_bias.png")
+    export(
+        top_bars(lists[(lists["layers"] == "all") & (lists["by"] == "type")], "type"),
+        FOLDER / "long_lists.png",
+    )
+    export(
+        by_position(study.table("position_bias"), "position", position_period(study)),
+        FOLDER / "position_bias.png",
+    )
     with tempfile.TemporaryDirectory() as folder:
         page = browser.new_page(viewport={"width": 1100, "height": 640})
         page.goto(seen.write(Path(folder) / "look.html").as_uri())
@@ -68,7 +74,10 @@ def explained_pictures(browser: Any, study: Study) -> None:
 
 def dynamics_picture(study: Study) -> None:
     """Separation by scale beside its controls."""
-    export(separation(study.table("dynamics_summary"), study.table("dynamics")), FOLDER / "dynamics_separation.png")
+    export(
+        separation(study.table("dynamics_summary"), study.table("dynamics")),
+        FOLDER / "dynamics_separation.png",
+    )
 
 
 if __name__ == "__main__":
@@ -80,7 +89,9 @@ if __name__ == "__main__":
         if one.has("dynamics"):
             dynamics_picture(one)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
         page = browser.new_page(viewport={"width": 1000, "height": 800})
         page.goto(studies[0].report(studies[0].folder / "report.html").resolve().as_uri())
         page.wait_for_selector("svg.marks")

@@ -39,7 +39,9 @@ class Farthest(Measure[FarthestState]):
     name: ClassVar[str] = "farthest"
 
     def start(self, model: Shape) -> FarthestState:
-        return FarthestState(Moments.zeros(model.n_layers, model.n_heads), Moments.zeros(model.n_layers))
+        return FarthestState(
+            Moments.zeros(model.n_layers, model.n_heads), Moments.zeros(model.n_layers)
+        )
 
     def update(self, state: FarthestState, layer: Attention) -> None:
         state.distance.add(layer.index, farthest(layer))
@@ -49,12 +51,17 @@ class Farthest(Measure[FarthestState]):
 
     def result(self, state: FarthestState) -> dict[str, pd.DataFrame]:
         mean, uniform = state.distance.average(), state.uniform.average()
-        columns = {"farthest": mean, "farthest_uniform": uniform[:, None].repeat(mean.shape[1], axis=1)}
+        columns = {
+            "farthest": mean,
+            "farthest_uniform": uniform[:, None].repeat(mean.shape[1], axis=1),
+        }
         return {"farthest": head_frame(*mean.shape, columns)}
 
 
 if __name__ == "__main__":
     model = tiny("bert")
-    check_measure(Farthest(), stream(model, ["a cat sat", "the dog saw it"]), model)  # the laws hold
+    check_measure(
+        Farthest(), stream(model, ["a cat sat", "the dog saw it"]), model
+    )  # the laws hold
     study = attlas.study(attlas.load(), "embedded:reviews", [Farthest()])
     print(study.table("farthest").sort_values("farthest").round(2).to_string(index=False))

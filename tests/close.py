@@ -31,21 +31,29 @@ def bound(magnitude: float, terms: float) -> float:
 def terms_of(network: nn.Module) -> int:
     """The terms summed one after another in a pass through a network: the inputs of all its linear maps."""
     linear = [module for module in network.modules() if isinstance(module, nn.Linear | Conv1D)]
-    return sum(module.in_features if isinstance(module, nn.Linear) else module.nx for module in linear)
+    return sum(
+        module.in_features if isinstance(module, nn.Linear) else module.nx for module in linear
+    )
 
 
-def close(actual: Any, expected: Any, terms: float, magnitude: float | None = None, name: str = "") -> None:
+def close(
+    actual: Any, expected: Any, terms: float, magnitude: float | None = None, name: str = ""
+) -> None:
     """Assert that float32 results are equal up to the rounding of so many terms.
 
     `magnitude` is the largest absolute value of what was summed; if not given, of what is compared. Give it where terms cancel: the
     difference of two entropies is as inexact as the entropies. NaN equals NaN, an infinity itself.
     """
     left, right = _array(actual), _array(expected)
-    assert left.shape == right.shape or not right.shape, f"{name or 'shape'}: {left.shape}, expected {right.shape}"
+    assert left.shape == right.shape or not right.shape, (
+        f"{name or 'shape'}: {left.shape}, expected {right.shape}"
+    )
     right = np.broadcast_to(right, left.shape)
     finite = np.isfinite(left) & np.isfinite(right)
     if magnitude is None:
-        magnitude = float(max(np.abs(left[finite]).max(initial=0), np.abs(right[finite]).max(initial=0)))
+        magnitude = float(
+            max(np.abs(left[finite]).max(initial=0), np.abs(right[finite]).max(initial=0))
+        )
     allowed = bound(magnitude, terms)
     with np.errstate(invalid="ignore"):
         apart = np.where(finite, np.abs(left - right), np.where(_same(left, right), 0, np.inf))
@@ -60,7 +68,10 @@ def close(actual: Any, expected: Any, terms: float, magnitude: float | None = No
 
 
 def close_tables(
-    actual: pd.DataFrame, expected: pd.DataFrame, terms: float, magnitudes: Mapping[str, float] | None = None
+    actual: pd.DataFrame,
+    expected: pd.DataFrame,
+    terms: float,
+    magnitudes: Mapping[str, float] | None = None,
 ) -> None:
     """Assert that two tables have the same columns and rows: floating numbers `close`, each column by its own magnitude, all else equal."""
     numbers = list(expected.select_dtypes("floating").columns)

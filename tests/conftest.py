@@ -17,7 +17,9 @@ from attlas.testing import tiny
 
 # mapped from the file, or copied into memory: other alignments, other kernels
 WEIGHTS = os.environ.get("ATTLAS_TEST_WEIGHTS", "mapped")
-assert WEIGHTS in {"mapped", "memory"}, f"ATTLAS_TEST_WEIGHTS is {WEIGHTS!r}; it must be 'mapped' or 'memory'"
+assert WEIGHTS in {"mapped", "memory"}, (
+    f"ATTLAS_TEST_WEIGHTS is {WEIGHTS!r}; it must be 'mapped' or 'memory'"
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -152,7 +154,11 @@ def _forks() -> Iterator[Callable[[object], str]]:
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     environment["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     with subprocess.Popen(
-        [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-c", FORKS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
     ) as server:
 
         def ask(order: object) -> str:
@@ -177,7 +183,12 @@ def attlas_start(
 
     def start(*arguments: str | Path, code: str | None = None, **environment: str) -> Started:
         said = tmp_path_factory.mktemp("said")
-        order = {"arguments": [*map(str, arguments)], "code": code, "folder": str(tmp_path), "environment": environment}
+        order = {
+            "arguments": [*map(str, arguments)],
+            "code": code,
+            "folder": str(tmp_path),
+            "environment": environment,
+        }
         pid = int(_forks({**order, "out": str(said / "out"), "error": str(said / "error")}))
         every.append(Started(_forks, pid, said / "out", said / "error"))
         return every[-1]
@@ -196,7 +207,9 @@ def attlas_command(attlas_start: Start) -> Run:
         process = attlas_start(*arguments, **environment)
         out, error = process.communicate(timeout=240)
         assert process.returncode is not None
-        return subprocess.CompletedProcess(["attlas", *map(str, arguments)], process.returncode, out, error)
+        return subprocess.CompletedProcess(
+            ["attlas", *map(str, arguments)], process.returncode, out, error
+        )
 
     return run
 

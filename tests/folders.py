@@ -68,7 +68,9 @@ def stopping(monkeypatch: pytest.MonkeyPatch, at: int, dead: bool = True) -> Ite
         yield steps
 
 
-def check_resumes(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int = 1) -> int:
+def check_resumes(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int = 1
+) -> int:
     """Stopped at every change of the disk and run again: the bytes of an undisturbed run, and nothing left over."""
     whole = tmp_path / "whole"
     with stopping(monkeypatch, 10**9) as steps:
@@ -85,7 +87,9 @@ def check_resumes(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     return len(steps)
 
 
-def check_damage(write: Write, tmp_path: Path, kinds: tuple[str, ...] = ("cut", "empty", "changed", "removed")) -> None:
+def check_damage(
+    write: Write, tmp_path: Path, kinds: tuple[str, ...] = ("cut", "empty", "changed", "removed")
+) -> None:
     """Each file of a finished folder, damaged in turn: refused in one line that names it, or made again; never used."""
     whole = tmp_path / "damaged"
     write(whole, False)
@@ -128,7 +132,9 @@ def damage(path: Path, kind: str) -> None:
         path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
 
 
-def check_fresh(write: Write, other: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int = 1) -> None:
+def check_fresh(
+    write: Write, other: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int = 1
+) -> None:
     """`fresh` stopped at every step, then run again with other inputs: no file or row of the first result appears, and a user's files stay."""
     there, wanted = tmp_path / "before", tmp_path / "wanted"
     write(there, False)

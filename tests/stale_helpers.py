@@ -22,8 +22,27 @@ from attlas.core.text import Text
 from attlas.support.errors import AttlasError
 
 QUIET: dict[str, Any] = {"progress": False}
-WORDS = ("the", "cat", "sat", "on", "mat", "and", "dog", "saw", "it", "was", "a", "very", "good", "film", "not", "bad")
-REFUSAL = re.compile(r"other|chang|differ|damag|missing|match|shorter|truncat|checksum|fresh", re.IGNORECASE)
+WORDS = (
+    "the",
+    "cat",
+    "sat",
+    "on",
+    "mat",
+    "and",
+    "dog",
+    "saw",
+    "it",
+    "was",
+    "a",
+    "very",
+    "good",
+    "film",
+    "not",
+    "bad",
+)
+REFUSAL = re.compile(
+    r"other|chang|differ|damag|missing|match|shorter|truncat|checksum|fresh", re.IGNORECASE
+)
 
 
 class WrongTestError(Exception):
@@ -44,7 +63,12 @@ def text(number: int, words: int = 30, **more: Any) -> Text:
 def labelled_rows(count: int = 24, words: int = 8, **more: Any) -> list[Text]:
     """Texts of two labels; the last word decides."""
     return [
-        Text(str(number), f"{text(number, words).text} {'good' if number % 2 else 'bad'}", str(number % 2), **more)
+        Text(
+            str(number),
+            f"{text(number, words).text} {'good' if number % 2 else 'bad'}",
+            str(number % 2),
+            **more,
+        )
         for number in range(count)
     ]
 
@@ -55,7 +79,9 @@ def parsed(count: int, words: int = 8, **annotations: Any) -> list[Text]:
     tree = Dependencies((*range(1, words), ROOT), (*relations, "root"), ("NOUN",) * words)
     return [
         Text(
-            str(number), words=tuple(text(number, words).text.split()), annotations={DEPENDENCIES: tree, **annotations}
+            str(number),
+            words=tuple(text(number, words).text.split()),
+            annotations={DEPENDENCIES: tree, **annotations},
         )
         for number in range(count)
     ]
@@ -72,7 +98,9 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, Mapping):
         return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
     if isinstance(left, np.ndarray | float):
-        return np.shape(left) == np.shape(right) and np.allclose(left, right, rtol=1e-5, atol=1e-7, equal_nan=True)
+        return np.shape(left) == np.shape(right) and np.allclose(
+            left, right, rtol=1e-5, atol=1e-7, equal_nan=True
+        )
     if isinstance(left, Sequence) and not isinstance(left, str):
         return len(left) == len(right) and all(map(same, left, right))
     return bool(left == right)
@@ -91,7 +119,9 @@ def refused_or(true: Any, call: Callable[[], Any], *, old: Any = None) -> None:
     """Assert that a call is refused or computes the true result; `old` is the stale result, which must differ."""
     premise(old is None or not same(true, old), "the true result is the same as the old one")
     result = refused(call)
-    assert result is None or same(true, result), f"neither refused nor true: {_short(result)}; true is {_short(true)}"
+    assert result is None or same(true, result), (
+        f"neither refused nor true: {_short(result)}; true is {_short(true)}"
+    )
 
 
 def _short(value: Any) -> str:
@@ -99,7 +129,9 @@ def _short(value: Any) -> str:
 
 
 @contextmanager
-def interrupted(monkeypatch: pytest.MonkeyPatch, at: Callable[[], bool], *names: str) -> Iterator[None]:
+def interrupted(
+    monkeypatch: pytest.MonkeyPatch, at: Callable[[], bool], *names: str
+) -> Iterator[None]:
     """Stop (as Ctrl-C does) before the first call of one of these functions of `os` for which `at` holds."""
 
     def stopping(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,7 +152,9 @@ MOVING = ("replace", "rename")
 CHANGING = ("unlink", "remove", "rmdir", *MOVING)
 
 
-def stops(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any], every: int = 3) -> Iterator[int]:
+def stops(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any], every: int = 3
+) -> Iterator[int]:
     """Stop a call at one of `every` changes of the disk, each time in `out`, a copy of the folder `made`."""
     for number in count(0, every):
         shutil.rmtree("out", ignore_errors=True)

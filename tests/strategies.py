@@ -42,7 +42,9 @@ class Graphs(NamedTuple):
 def texts(max_size: int = 30) -> st.SearchStrategy[str]:
     """Texts of several scripts, of whole words and of loose characters, and of any characters at all."""
     letters = st.sampled_from(sorted({character for script in SCRIPTS for character in script}))
-    words = st.lists(st.sampled_from([word for script in SCRIPTS for word in script.split()]), max_size=6).map(" ".join)
+    words = st.lists(
+        st.sampled_from([word for script in SCRIPTS for word in script.split()]), max_size=6
+    ).map(" ".join)
     return st.one_of(
         words,
         st.text(letters, max_size=max_size),
@@ -53,17 +55,30 @@ def texts(max_size: int = 30) -> st.SearchStrategy[str]:
 def make_batch(rng: np.random.Generator, n_texts: int, n: int, marks: bool = True) -> Batch:
     """Texts of n tokens: words, further pieces of words, lone blanks, "." and "," and (with `marks`) [CLS] and [SEP] anywhere; some with given words."""
     kinds = ["word", "piece", "blank", ".", ",", *(["[CLS]", "[SEP]"] if marks else [])]
-    made = [_text_of(str(number), rng.choice(kinds, n).tolist(), bool(rng.integers(2))) for number in range(n_texts)]
+    made = [
+        _text_of(str(number), rng.choice(kinds, n).tolist(), bool(rng.integers(2)))
+        for number in range(n_texts)
+    ]
     tokens = tuple(tuple(tokens) for _, tokens, _ in made)
     strings = np.array(tokens, dtype=object).reshape(n_texts, n)
     return Batch(
-        texts=tuple(text for text, _, _ in made), places=tuple(rng.permutation(n_texts).tolist()), ids=torch.from_numpy(rng.integers(0, 99, (n_texts, n))), tokens=tokens,
-        offsets=np.array([offsets for _, _, offsets in made], dtype=np.int64).reshape(n_texts, n, 2), special=(strings == "[CLS]") | (strings == "[SEP]"),
-        cls=torch.from_numpy(strings == "[CLS]"), sep=torch.from_numpy(strings == "[SEP]"), cut=(0,) * n_texts,
-    )  # fmt: skip
+        texts=tuple(text for text, _, _ in made),
+        places=tuple(rng.permutation(n_texts).tolist()),
+        ids=torch.from_numpy(rng.integers(0, 99, (n_texts, n))),
+        tokens=tokens,
+        offsets=np.array([offsets for _, _, offsets in made], dtype=np.int64).reshape(
+            n_texts, n, 2
+        ),
+        special=(strings == "[CLS]") | (strings == "[SEP]"),
+        cls=torch.from_numpy(strings == "[CLS]"),
+        sep=torch.from_numpy(strings == "[SEP]"),
+        cut=(0,) * n_texts,
+    )
 
 
-def _text_of(id: str, kinds: list[str], given: bool) -> tuple[Text, list[str], list[tuple[int, int]]]:
+def _text_of(
+    id: str, kinds: list[str], given: bool
+) -> tuple[Text, list[str], list[tuple[int, int]]]:
     text, tokens, offsets = "", [], []
     for kind in kinds:
         if kind.startswith("["):
@@ -77,13 +92,21 @@ def _text_of(id: str, kinds: list[str], given: bool) -> tuple[Text, list[str], l
         offsets.append((len(text), len(text) + len(piece)))
         text += piece
     words = tuple(text.split())
-    return Text(id, text, words=words if given and " ".join(words) == text else None), tokens, offsets
+    return (
+        Text(id, text, words=words if given and " ".join(words) == text else None),
+        tokens,
+        offsets,
+    )
 
 
 def stochastic(rng: np.random.Generator, n_heads: int, visible: np.ndarray) -> np.ndarray:
     """Rows that sum to one over the visible keys, with zeros and ties: [text, query, key] -> [text, head, query, key], float32."""
     shape = (len(visible), n_heads, *visible.shape[1:])
-    cells = rng.integers(0, 4, shape) if rng.integers(2) else rng.random(shape) ** 6 * (rng.random(shape) < 0.8)
+    cells = (
+        rng.integers(0, 4, shape)
+        if rng.integers(2)
+        else rng.random(shape) ** 6 * (rng.random(shape) < 0.8)
+    )
     cells = cells * visible[:, None]
     empty = cells.sum(-1, keepdims=True) == 0
     cells = np.where(empty, visible[:, None], cells)
@@ -139,12 +162,15 @@ def banded_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
         draw(generators),
     )
     n_global = draw(st.integers(0, min(3, n)))
-    places = np.array([rng.permutation(n)[:n_global] for _ in range(n_texts)], dtype=np.int64).reshape(
-        n_texts, n_global
-    )
+    places = np.array(
+        [rng.permutation(n)[:n_global] for _ in range(n_texts)], dtype=np.int64
+    ).reshape(n_texts, n_global)
     visible = np.array(
         [
-            [[abs(key - query) <= reach or query in own or key in own for key in range(n)] for query in range(n)]
+            [
+                [abs(key - query) <= reach or query in own or key in own for key in range(n)]
+                for query in range(n)
+            ]
             for own in places
         ]
     )
@@ -181,9 +207,15 @@ def graphs(draw: st.DrawFn, min_tokens: int = 0, max_tokens: int = 8) -> Graphs:
         cells = rng.random(shape) ** 4
         cells = cells / np.maximum(cells.sum(-1, keepdims=True), 1e-9)
     else:
-        cells = rng.integers(0, 41, shape) / 40 * (rng.random(shape) < (0.25 if kind == "sparse" else 1))
+        cells = (
+            rng.integers(0, 41, shape)
+            / 40
+            * (rng.random(shape) < (0.25 if kind == "sparse" else 1))
+        )
     weights = cells.astype(draw(st.sampled_from([np.float32, np.float64])))
     ties = [float(weight) for weight in rng.permutation(weights[weights > 0])[:2]]
     usual = [0.025, 0.05, 0.1, 0.25, 0.5, 0.75]
-    thresholds = list(dict.fromkeys([*ties, *rng.permutation(usual)[:2].tolist(), float(rng.uniform(0.001, 1.1))]))
+    thresholds = list(
+        dict.fromkeys([*ties, *rng.permutation(usual)[:2].tolist(), float(rng.uniform(0.001, 1.1))])
+    )
     return Graphs(weights, tuple(float(threshold) for threshold in rng.permutation(thresholds)))

@@ -24,7 +24,10 @@ def test_what_is_more_than_rounding_is_not_close() -> None:
     allowed = 3 * 2 * EPSILON * math.sqrt(4)
     assert bound(3, 4) == allowed
     close([1.0, 3.0], [1.0 + 0.99 * allowed, 3.0], 4)
-    with pytest.raises(AssertionError, match=r"^words: .*at \(0,\), expected .*magnitude 3 x sqrt\(4 terms\).*1 of 2"):
+    with pytest.raises(
+        AssertionError,
+        match=r"^words: .*at \(0,\), expected .*magnitude 3 x sqrt\(4 terms\).*1 of 2",
+    ):
         close([1.0, 3.0], [1.0 + 1.01 * allowed, 3.0], 4, name="words")
     with pytest.raises(AssertionError, match=r"\(2,\), expected \(3,\)"):
         close(np.zeros(2), np.zeros(3), 1)
@@ -41,7 +44,9 @@ def test_only_the_same_is_close_to_what_is_not_finite() -> None:
 
 
 def test_tables_are_close_column_by_column() -> None:
-    table = pd.DataFrame({"text": ["a", "b"], "large": [1e6, 1.0], "small": [1e-6, math.nan], "count": [1, 2]})
+    table = pd.DataFrame(
+        {"text": ["a", "b"], "large": [1e6, 1.0], "small": [1e-6, math.nan], "count": [1, 2]}
+    )
     close_tables(table.assign(large=table["large"] + 0.1), table, 1)
     close_tables(table.assign(small=table["small"] + 1e-8), table, 1, {"small": 1})
     for name, value in (("small", table["small"] + 1e-8), ("count", [1, 3]), ("text", ["a", "c"])):
@@ -56,5 +61,7 @@ def test_the_terms_of_a_network_are_the_inputs_of_its_linear_maps() -> None:
         config = tiny(family).network.config
         size, layers = config.hidden_size, config.num_hidden_layers
         inner = getattr(config, "intermediate_size", None) or config.n_inner or 4 * size
-        maps, pooler = (5, size) if family == "bert" else (3, 0)  # GPT-2 has one map to queries, keys and values
+        maps, pooler = (
+            (5, size) if family == "bert" else (3, 0)
+        )  # GPT-2 has one map to queries, keys and values
         assert terms_of(tiny(family).network) == layers * (maps * size + inner) + pooler

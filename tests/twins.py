@@ -11,7 +11,9 @@ import networkx as nx
 import numpy as np
 
 
-def each_head(twin: Callable[..., Any], weights: np.ndarray, *per_text: Sequence[Any], **options: Any) -> np.ndarray:
+def each_head(
+    twin: Callable[..., Any], weights: np.ndarray, *per_text: Sequence[Any], **options: Any
+) -> np.ndarray:
     """A twin on every head of every text: weights [text, head, query, key], further arguments by text."""
     lists = np.asarray(weights, dtype=np.float64).tolist()
     return np.array(
@@ -51,7 +53,11 @@ def top_keys(head, visible, keep=None, *, k):
     """(weight, position) pairs: [query, k, 2]."""
     out = []
     for query, row in enumerate(head):
-        seen = [(weight, key) for key, weight in enumerate(row) if visible[query][key] and (keep is None or keep[key])]
+        seen = [
+            (weight, key)
+            for key, weight in enumerate(row)
+            if visible[query][key] and (keep is None or keep[key])
+        ]
         best = sorted(seen, key=lambda cell: (-cell[0], cell[1]))[:k]
         out.append(best + [(0.0, -1)] * (k - len(best)))
     return out
@@ -74,7 +80,9 @@ def grid(head, size, span=None):
         held = sum(share(query, row) for query in range(n))
         for column in range(size):
             mass = sum(
-                share(query, row) * share(key, column) * head[query][key] for query in range(n) for key in range(n)
+                share(query, row) * share(key, column) * head[query][key]
+                for query in range(n)
+                for key in range(n)
             )
             out[row][column] = mass / held if held > 1e-12 else 0.0
     return out
@@ -93,7 +101,10 @@ def queries_seeing(visible):
 
 
 def uniform(visible):
-    return [[1 / seen if sees else 0.0 for sees in row] for row, seen in zip(visible, keys_seen(visible), strict=True)]
+    return [
+        [1 / seen if sees else 0.0 for sees in row]
+        for row, seen in zip(visible, keys_seen(visible), strict=True)
+    ]
 
 
 def to_words(head, of):
@@ -124,7 +135,9 @@ def surface(head, cls, sep, punctuation):
         return sum(head[query][key] for query, key in cells) / rows if rows else math.nan
 
     def cells(queries, keys):
-        return [(query, key) for query in range(n) for key in range(n) if queries[query] and keys[key]]
+        return [
+            (query, key) for query in range(n) for key in range(n) if queries[query] and keys[key]
+        ]
 
     every = [True] * n
     return [
@@ -147,12 +160,25 @@ def totals(layers, visibles):
     for token in range(n):
         got = [sum(row[token] for head in heads for row in head) / len(heads) for heads in layers]
         even = [sum(row[token] for row in uniform(visible)) for visible in visibles]
-        per_query = [total / queries_seeing(visible)[token] for total, visible in zip(got, visibles, strict=True)]
-        out.append([sum(got) / len(got), sum(even) / len(even), sum(per_query) / len(per_query), *got, *per_query])
+        per_query = [
+            total / queries_seeing(visible)[token]
+            for total, visible in zip(got, visibles, strict=True)
+        ]
+        out.append(
+            [
+                sum(got) / len(got),
+                sum(even) / len(even),
+                sum(per_query) / len(per_query),
+                *got,
+                *per_query,
+            ]
+        )
     return out
 
 
-def at_each(twin: Callable[..., Any], weights: Any, thresholds: Sequence[float], **options: Any) -> np.ndarray:
+def at_each(
+    twin: Callable[..., Any], weights: Any, thresholds: Sequence[float], **options: Any
+) -> np.ndarray:
     """A twin on every graph [..., n, n] at every threshold: [..., threshold, number]. Which weights reach a threshold is what numpy or torch says."""
     lead = tuple(weights.shape[:-2])
     found = [
@@ -166,7 +192,11 @@ def betti(edges, loops):
     """Components and independent cycles of one graph of networkx: `edges` [query][key] says which weights reach the threshold."""
     graph = nx.Graph()
     graph.add_nodes_from(range(len(edges)))
-    graph.add_edges_from((query, key) for query, key in np.argwhere(np.array(edges)).tolist() if loops or query != key)
+    graph.add_edges_from(
+        (query, key)
+        for query, key in np.argwhere(np.array(edges)).tolist()
+        if loops or query != key
+    )
     components = nx.number_connected_components(graph)
     return components, graph.number_of_edges() - graph.number_of_nodes() + components
 
@@ -199,18 +229,31 @@ def rips(head):
     head = np.asarray(head, dtype=np.float64).tolist()
     near = [[weight if weight > 1e-3 else 0.0 for weight in row] for row in head]
     distance = [
-        [0.0 if query == key else 1 - max(near[query][key], near[key][query]) for key in range(len(head))]
+        [
+            0.0 if query == key else 1 - max(near[query][key], near[key][query])
+            for key in range(len(head))
+        ]
         for query in range(len(head))
     ]
     tree = gudhi.RipsComplex(distance_matrix=distance).create_simplex_tree(max_dimension=2)
     tree.compute_persistence()
     h0, h1 = (
-        [bar for bar in tree.persistence_intervals_in_dimension(dimension).tolist() if math.isfinite(bar[1])]
+        [
+            bar
+            for bar in tree.persistence_intervals_in_dimension(dimension).tolist()
+            if math.isfinite(bar[1])
+        ]
         for dimension in (0, 1)
     )
-    deaths, births, lengths = [bar[1] for bar in h0], [bar[0] for bar in h1], [death - birth for birth, death in h1]
+    deaths, births, lengths = (
+        [bar[1] for bar in h0],
+        [bar[0] for bar in h1],
+        [death - birth for birth, death in h1],
+    )
     mean = sum(lengths) / max(len(lengths), 1)
-    longest = max(zip(lengths, births, strict=True), key=lambda bar: (bar[0], -bar[1]), default=(0, 0))
+    longest = max(
+        zip(lengths, births, strict=True), key=lambda bar: (bar[0], -bar[1]), default=(0, 0)
+    )
     return [
         *spread(deaths),
         max(deaths, default=0),

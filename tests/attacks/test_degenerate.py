@@ -144,10 +144,19 @@ def coreference(texts: list[str]) -> attlas.Study:
 RUNS: dict[str, Callable[[list[str]], attlas.Study]] = {
     one.__name__: one
     for one in (
-        study, labelled_study, truncated_study, explain, topology, finetune, dynamics, syntax, tree,
-        relations, coreference,
+        study,
+        labelled_study,
+        truncated_study,
+        explain,
+        topology,
+        finetune,
+        dynamics,
+        syntax,
+        tree,
+        relations,
+        coreference,
     )
-}  # fmt: skip
+}
 QUICK = (("study", "special tokens"), ("study", "punctuation"), ("truncated_study", "letters"))
 
 

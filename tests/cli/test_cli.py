@@ -63,18 +63,32 @@ def test_help_and_measures_do_not_import_torch() -> None:
         "probe coreference --help": "--tokens",
         "lengthen --help": "--window",
     }
-    done = subprocess.run([sys.executable, "-c", LIGHT.format([*words])], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT.format([*words])], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     for said, word in zip(done.stdout.split("\0")[:-1], words.values(), strict=True):
         assert word in said
 
 
 @pytest.mark.slow
-def test_a_study_of_ones_own_things(attlas_anew: Run, attlas_command: Run, tmp_path: Path, tiny_folder: Path) -> None:
-    pd.DataFrame({"review": ["a good film .", "not very good", "it was bad , very bad"], "stars": [5, 2, 1]}).to_csv(
-        tmp_path / "reviews.csv", index=False
-    )
-    command = ["study", "--data", "reviews.csv", "--text", "review", "--model", tiny_folder, "--out", "runs/reviews"]
+def test_a_study_of_ones_own_things(
+    attlas_anew: Run, attlas_command: Run, tmp_path: Path, tiny_folder: Path
+) -> None:
+    pd.DataFrame(
+        {"review": ["a good film .", "not very good", "it was bad , very bad"], "stars": [5, 2, 1]}
+    ).to_csv(tmp_path / "reviews.csv", index=False)
+    command = [
+        "study",
+        "--data",
+        "reviews.csv",
+        "--text",
+        "review",
+        "--model",
+        tiny_folder,
+        "--out",
+        "runs/reviews",
+    ]
     done = attlas_anew(*command)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -86,7 +100,15 @@ def test_a_study_of_ones_own_things(attlas_anew: Run, attlas_command: Run, tmp_p
     assert content["counts"]["analysed"] == 3
     assert set(content["tables"]) >= {"surface", "entropy", "positions", "totals", "texts"}
     page = attlas_command(
-        "report", "runs/reviews", "--out", "page.html", "--charts", "pictures", "--format", "svg", "--json"
+        "report",
+        "runs/reviews",
+        "--out",
+        "page.html",
+        "--charts",
+        "pictures",
+        "--format",
+        "svg",
+        "--json",
     )
     content = json.loads(page.stdout)
     assert (tmp_path / content["report"]).is_file()
@@ -96,7 +118,10 @@ def test_a_study_of_ones_own_things(attlas_anew: Run, attlas_command: Run, tmp_p
 
 BAD_INPUTS = {
     "no such file": (["--data", "nowhere.csv"], "there is no file nowhere.csv"),
-    "no such column": (["--data", "good.csv", "--text", "body"], "no column 'body'; its columns are text, label"),
+    "no such column": (
+        ["--data", "good.csv", "--text", "body"],
+        "no column 'body'; its columns are text, label",
+    ),
     "an empty file": (["--data", "empty.csv"], "holds no texts"),
     "a header alone": (["--data", "header.csv"], "holds no texts"),
     "an empty text": (["--data", "blank.csv"], "row 1 (line 2): the text is empty"),
@@ -109,15 +134,27 @@ BAD_INPUTS = {
         ["--data", "good.csv", "--measures", "surface,charm"],
         "no measure 'charm'; the measures are surface, entropy, positions, totals",
     ),
-    "an unknown engine": (["--data", "good.csv", "--engine", "warp"], "engine is 'warp'; it must be local"),
-    "pickled weights": (["--data", "good.csv", "--model", "pickled"], "only pickled weights (pytorch_model.bin)"),
+    "an unknown engine": (
+        ["--data", "good.csv", "--engine", "warp"],
+        "engine is 'warp'; it must be local",
+    ),
+    "pickled weights": (
+        ["--data", "good.csv", "--model", "pickled"],
+        "only pickled weights (pytorch_model.bin)",
+    ),
     "a hub id without a network": (
         ["--data", "good.csv", "--model", "bert-base-uncased"],
         "neither a folder here nor a model that could be fetched",
     ),
     "not a model": (["--data", "good.csv", "--model", "taken"], "has no config.json"),
-    "a folder of someone else": (["--data", "good.csv", "--out", "taken"], "taken is not empty (it has"),
-    "a hub data set without a network": (["--data", "hub:nobody/nothing"], "hub:nobody/nothing cannot be fetched"),
+    "a folder of someone else": (
+        ["--data", "good.csv", "--out", "taken"],
+        "taken is not empty (it has",
+    ),
+    "a hub data set without a network": (
+        ["--data", "hub:nobody/nothing"],
+        "hub:nobody/nothing cannot be fetched",
+    ),
     "an unknown option": (["--data", "good.csv", "--fast"], "No such option: --fast"),
     "no data": ([], "Missing option '--data'"),
 }
@@ -144,7 +181,9 @@ def write_bad_inputs(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("case", BAD_INPUTS)
-def test_bad_input_is_one_clear_line_and_nothing_is_written(case: str, attlas_command: Run, tmp_path: Path) -> None:
+def test_bad_input_is_one_clear_line_and_nothing_is_written(
+    case: str, attlas_command: Run, tmp_path: Path
+) -> None:
     write_bad_inputs(tmp_path)
     arguments, message = BAD_INPUTS[case]
     before = sorted(path for path in tmp_path.rglob("*"))
@@ -158,22 +197,31 @@ def test_bad_input_is_one_clear_line_and_nothing_is_written(case: str, attlas_co
 
 def test_rows_left_out_are_said(attlas_command: Run, tmp_path: Path, tiny_folder: Path) -> None:
     (tmp_path / "mixed.txt").write_bytes(b"a cat\nnul \x00 byte\n\xff\xff\na dog\n")
-    done = attlas_command("study", "--data", "mixed.txt", "--model", tiny_folder, "--out", "out", "--no-report")
+    done = attlas_command(
+        "study", "--data", "mixed.txt", "--model", tiny_folder, "--out", "out", "--no-report"
+    )
     assert done.returncode == 0
     assert "2 rows were left out; see out/quarantine.jsonl" in done.stderr
-    assert [json.loads(line)["where"] for line in (tmp_path / "out/quarantine.jsonl").read_text().splitlines()] == [
+    assert [
+        json.loads(line)["where"]
+        for line in (tmp_path / "out/quarantine.jsonl").read_text().splitlines()
+    ] == [
         "mixed.txt, line 2",
         "mixed.txt, line 3",
     ]
 
 
 def test_look(attlas_command: Run, tmp_path: Path, tiny_folder: Path) -> None:
-    done = attlas_command("look", "the cat sat on it", "--model", tiny_folder, "--html", "look.html", "--layer", "1")
+    done = attlas_command(
+        "look", "the cat sat on it", "--model", tiny_folder, "--html", "look.html", "--layer", "1"
+    )
     assert done.returncode == 0, done.stderr
     assert "[CLS] the cat sat on it [SEP]" in done.stdout
     assert "layer 1" in done.stdout
     assert "<script>" in (tmp_path / "look.html").read_text()
-    content = json.loads(attlas_command("look", "the cat sat", "--model", tiny_folder, "--json").stdout)
+    content = json.loads(
+        attlas_command("look", "the cat sat", "--model", tiny_folder, "--json").stdout
+    )
     assert content["tokens"] == ["[CLS]", "the", "cat", "sat", "[SEP]"]
     assert sum(content["received"]["all"]) == pytest.approx(5, abs=1e-3)
     for wrong, message in (
@@ -186,7 +234,10 @@ def test_look(attlas_command: Run, tmp_path: Path, tiny_folder: Path) -> None:
 
 
 def test_report_of_what_is_no_study(attlas_command: Run, tmp_path: Path) -> None:
-    for folder, message in (("nowhere", "there is no study folder nowhere"), (".", "holds no study")):
+    for folder, message in (
+        ("nowhere", "there is no study folder nowhere"),
+        (".", "holds no study"),
+    ):
         done = attlas_command("report", folder)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert message in done.stderr
@@ -194,7 +245,9 @@ def test_report_of_what_is_no_study(attlas_command: Run, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_interrupting_says_how_to_go_on(tmp_path: Path, tiny_folder: Path) -> None:
-    (tmp_path / "many.txt").write_text("\n".join(f"a cat sat on the mat number {number}" for number in range(20_000)))
+    (tmp_path / "many.txt").write_text(
+        "\n".join(f"a cat sat on the mat number {number}" for number in range(20_000))
+    )
     process = subprocess.Popen(
         [
             sys.executable,
@@ -213,7 +266,9 @@ def test_interrupting_says_how_to_go_on(tmp_path: Path, tiny_folder: Path) -> No
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell's background job would ignore
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # which a shell's background job would ignore
     )
     deadline = time.monotonic() + 60
     while not any((tmp_path / "out/states").glob("*/entry.json")) and time.monotonic() < deadline:
@@ -221,12 +276,16 @@ def test_interrupting_says_how_to_go_on(tmp_path: Path, tiny_folder: Path) -> No
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said.strip().splitlines()[-1] == "attlas: interrupted; run the same command again to resume"
+    assert (
+        said.strip().splitlines()[-1] == "attlas: interrupted; run the same command again to resume"
+    )
     assert "Traceback" not in said
 
 
 @pytest.mark.slow
-def test_tour_does_everything_on_what_is_embedded(attlas_command: Run, tmp_path: Path, tiny_folder: Path) -> None:
+def test_tour_does_everything_on_what_is_embedded(
+    attlas_command: Run, tmp_path: Path, tiny_folder: Path
+) -> None:
     done = attlas_command("tour", "--model", tiny_folder, "--out", "tour")
     assert done.returncode == 0, done.stderr
     assert "460 of 460 read" in done.stdout
@@ -243,7 +302,16 @@ def test_tour_does_everything_on_what_is_embedded(attlas_command: Run, tmp_path:
         assert said in done.stdout, said
     page = (tmp_path / "tour/report.html").read_text()
     shown = re.findall(r'<section id="(\w+)"', page)
-    for name in ("syntax", "tree", "coreference", "head_distance", "special_gradient", "relations", "dynamics", "dynamics_flow"):  # fmt: skip
+    for name in (
+        "syntax",
+        "tree",
+        "coreference",
+        "head_distance",
+        "special_gradient",
+        "relations",
+        "dynamics",
+        "dynamics_flow",
+    ):
         assert name in shown
     assert len(shown) == len(set(shown))
 
@@ -255,7 +323,9 @@ class Said(NamedTuple):
 
 
 @pytest.fixture
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+def inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Said]:
     """Run the command line in this process, where everything is imported already; in the same folder as `attlas_command`."""
     for name in ("TRANSFORMERS_VERBOSITY", "HF_HUB_DISABLE_PROGRESS_BARS"):
         monkeypatch.setenv(name, "error" if "VERBOSITY" in name else "1")
@@ -298,7 +368,9 @@ def reviews(count: int, seed: int = 0) -> list[tuple[str, str]]:
     for number in range(count):
         label = "bad" if number % 2 else "good"
         length = draw.integers(3, 6) if number % 2 else draw.integers(7, 11)
-        out.append((" ".join([*draw.choice(words, length), label]) + f" {1000 * seed + number:04d}", label))
+        out.append(
+            (" ".join([*draw.choice(words, length), label]) + f" {1000 * seed + number:04d}", label)
+        )
     return out
 
 
@@ -306,7 +378,10 @@ def write_reviews(path: Path, count: int, seed: int = 0) -> None:
     pd.DataFrame(reviews(count, seed), columns=["review", "stars"]).to_csv(path, index=False)
 
 
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # tiny matrices gain nothing from more
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}  # tiny matrices gain nothing from more
 COLUMNS = ["--text", "review", "--label", "stars"]
 SCORES = {"mcc", "mcc_low", "mcc_high", "accuracy", "accuracy_low", "accuracy_high", "n"}
 
@@ -317,8 +392,28 @@ def test_finetune_then_topology(
 ) -> None:
     for seed, (name, count) in enumerate({"train": 40, "dev": 16, "test": 20}.items()):
         write_reviews(tmp_path / f"{name}.csv", count, seed)
-    command: list[Any] = ["finetune", "--data", "train.csv", "--dev", "dev.csv", *COLUMNS, "--model", small_folder]
-    command += ["--out", "tuned", "--epochs", "2", "--learning-rate", "0.003", "--batch-size", "8", "--hold-out", "0.2"]
+    command: list[Any] = [
+        "finetune",
+        "--data",
+        "train.csv",
+        "--dev",
+        "dev.csv",
+        *COLUMNS,
+        "--model",
+        small_folder,
+    ]
+    command += [
+        "--out",
+        "tuned",
+        "--epochs",
+        "2",
+        "--learning-rate",
+        "0.003",
+        "--batch-size",
+        "8",
+        "--hold-out",
+        "0.2",
+    ]
     done = attlas_command(*command, "--json", **ONE_THREAD)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[1] == "Finetune 2/3: training on 32 texts"
@@ -350,9 +445,20 @@ def test_finetune_then_topology(
     command += ["--out", "topology", "--thresholds", "0.05, 0.1,0.25"]
     done = attlas_command(*command, "--json", **ONE_THREAD)
     assert done.returncode == 0, done.stderr
-    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == [f"Topology {n}/4" for n in range(1, 5)]
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == [
+        f"Topology {n}/4" for n in range(1, 5)
+    ]
     content = json.loads(done.stdout)
-    assert set(content) >= SCORES | {"heads", "controls", "model", "texts", "maps", "report", "study", "classifier"}
+    assert set(content) >= SCORES | {
+        "heads",
+        "controls",
+        "model",
+        "texts",
+        "maps",
+        "report",
+        "study",
+        "classifier",
+    }
     assert set(content["heads"]) == {"12", "3", "1"}
     assert set(content["controls"]) == {"random_model", "frozen_model", "length_only"}
     for part in (content["model"], *content["heads"].values(), *content["controls"].values()):
@@ -373,9 +479,21 @@ def test_finetune_then_topology(
     assert json.loads(fewer.out)["controls"] == {}
 
 
-def test_finetune_the_head_alone(inside: Callable[..., Said], tmp_path: Path, small_folder: Path) -> None:
+def test_finetune_the_head_alone(
+    inside: Callable[..., Said], tmp_path: Path, small_folder: Path
+) -> None:
     write_reviews(tmp_path / "train.csv", 40)
-    done = inside("finetune", "--data", "train.csv", *COLUMNS, "--model", small_folder, "--out", "tuned", "--head-only")
+    done = inside(
+        "finetune",
+        "--data",
+        "train.csv",
+        *COLUMNS,
+        "--model",
+        small_folder,
+        "--out",
+        "tuned",
+        "--head-only",
+    )
     assert done.code == 0, done.error
     titles, *lines = done.out.splitlines()
     assert titles.split() == ["C", "MCC", "accuracy", "majority", "class"]
@@ -393,14 +511,18 @@ def write_data(root: Path) -> None:
 
     def rows(texts: list[tuple[str, str]]) -> str:
         return "".join(
-            f"gj04\t{int(label == 'good')}\t{'' if label == 'good' else '*'}\t{text}\n" for text, label in texts
+            f"gj04\t{int(label == 'good')}\t{'' if label == 'good' else '*'}\t{text}\n"
+            for text, label in texts
         )
 
     dev = reviews(12, 1)
     packed(root / "cola/in_domain_train.tsv.gz", rows(reviews(50) + dev[:4]))
     packed(root / "cola/in_domain_dev.tsv.gz", rows(dev))
     packed(root / "cola/out_of_domain_dev.tsv.gz", rows(reviews(12, 2)))
-    for name, texts in (("train_le128", reviews(40, 3) + reviews(16, 4)[:2]), ("dev_le128", reviews(16, 4))):
+    for name, texts in (
+        ("train_le128", reviews(40, 3) + reviews(16, 4)[:2]),
+        ("dev_le128", reviews(16, 4)),
+    ):
         (root / "imdb").mkdir(exist_ok=True)
         lines = [
             {
@@ -429,20 +551,46 @@ def test_reproduce_betti(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_data(tmp_path / "data")
-    command = ["reproduce", "betti", "--data-root", "data", "--model", small_folder, "--out", "betti"]
+    command = [
+        "reproduce",
+        "betti",
+        "--data-root",
+        "data",
+        "--model",
+        small_folder,
+        "--out",
+        "betti",
+    ]
     done = attlas_command(*command, **ONE_THREAD)
     assert done.returncode == 0, done.stderr
     titles = ("CoLA, public dev sentences", "SMS spam", "IMDB, at most 128 tokens")
-    assert done.stderr.splitlines() == [f"{title}, {way}" for title in titles for way in ("published", "corrected")]
+    assert done.stderr.splitlines() == [
+        f"{title}, {way}" for title in titles for way in ("published", "corrected")
+    ]
     out = tmp_path / "betti"
     table = (out / "betti.md").read_text()
     assert table.strip() in done.stdout
-    assert [line.removeprefix("### ") for line in table.splitlines() if line.startswith("###")] == list(titles)
-    for published in (".559 (82.0)", ".549 (81.1)", ".950 (98.9)", ".606 (92.3)", ".833 (91.7)", ".735 (86.9)"):
+    assert [
+        line.removeprefix("### ") for line in table.splitlines() if line.startswith("###")
+    ] == list(titles)
+    for published in (
+        ".559 (82.0)",
+        ".549 (81.1)",
+        ".950 (98.9)",
+        ".606 (92.3)",
+        ".833 (91.7)",
+        ".735 (86.9)",
+    ):
         assert published in table
     assert "nan" not in table
-    for row in [line for line in table.splitlines() if line.startswith(("| control", "| the model", "| topology"))]:
-        assert row.count("[") == (2 if row.startswith("| control") else 3), row  # each number with its interval
+    for row in [
+        line
+        for line in table.splitlines()
+        if line.startswith(("| control", "| the model", "| topology"))
+    ]:
+        assert row.count("[") == (2 if row.startswith("| control") else 3), (
+            row
+        )  # each number with its interval
     pictures = sorted(path.name for path in out.glob("*.png"))
     assert pictures == sorted(
         f"figure1-{task}-{column}.png"
@@ -464,18 +612,25 @@ def test_reproduce_betti(
     again = inside(*command, "--json")
     assert again.code == 0
     assert time.process_time() - began < 20
-    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}.keys() == before.keys()
+    assert {
+        path: path.read_bytes() for path in out.rglob("*") if path.is_file()
+    }.keys() == before.keys()
     assert (out / "betti.md").read_text() == table
     content = json.loads(again.out)
     assert content == json.loads((out / "betti.json").read_text())
     text = json.dumps(content)
-    assert all(name in text for name in ("cola", "sms_spam", "imdb", "published", "corrected", "random_model"))
+    assert all(
+        name in text
+        for name in ("cola", "sms_spam", "imdb", "published", "corrected", "random_model")
+    )
     tuned = json.loads((out / "parts/cola-model-corrected/finetune.json").read_text())
     held = [
         json.loads(line)["text"]
         for line in (out / "parts/cola-model-corrected/held_out.jsonl").read_text().splitlines()
     ]
-    fitted = json.loads((out / "parts/cola-topology-corrected/result.json").read_text())["texts"]["train"]
+    fitted = json.loads((out / "parts/cola-topology-corrected/result.json").read_text())["texts"][
+        "train"
+    ]
     assert len(held) == tuned["counts"]["held_out"] == fitted == 9  # a fifth of 45
     assert tuned["counts"]["fitted"] == 36
     assert not (out / "parts/cola-model-published/held_out.jsonl").exists()
@@ -496,7 +651,9 @@ def test_no_text_of_a_task_is_on_two_sides(tmp_path: Path) -> None:
     for name, task in TASKS.items():
         parts = task.parts(tmp_path)
         sizes[name] = [len(part) for part in (parts.train, parts.dev, parts.test)]
-        train, dev, test = ({one.text for one in part} for part in (parts.train, parts.dev, parts.test))
+        train, dev, test = (
+            {one.text for one in part} for part in (parts.train, parts.dev, parts.test)
+        )
         assert not train & dev
         assert not train & test
         assert not dev & test
@@ -506,7 +663,9 @@ def test_no_text_of_a_task_is_on_two_sides(tmp_path: Path) -> None:
     assert sizes["cola"] == [45, 5, 24]
     assert sizes["imdb"] == [32, 8, 16]
     assert sum(sizes["sms_spam"]) == 70
-    assert next(iter(TASKS["sms_spam"].parts(tmp_path).test)).text.startswith('"')  # no quoting in that file
+    assert next(iter(TASKS["sms_spam"].parts(tmp_path).test)).text.startswith(
+        '"'
+    )  # no quoting in that file
 
 
 def test_lengthen_finds_a_finished_model_and_refuses_another(
@@ -519,7 +678,12 @@ def test_lengthen_finds_a_finished_model_and_refuses_another(
     manifest = json.loads((long / "manifest.json").read_text())
     assert (manifest["kind"], manifest["status"]) == ("lengthen", "complete")
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(manifest["files"])
-    assert {path.name for path in long.iterdir()} == {*manifest["files"], ".lock", "log.txt", "manifest.json"}
+    assert {path.name for path in long.iterdir()} == {
+        *manifest["files"],
+        ".lock",
+        "log.txt",
+        "manifest.json",
+    }
     before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in long.iterdir()}
     shutil.copytree(tiny_folder, tmp_path / "copy")
     for model in (tiny_folder, "copy"):  # the same model under another name
@@ -530,7 +694,9 @@ def test_lengthen_finds_a_finished_model_and_refuses_another(
         assert refused.code == 2
         assert f"long was made with another {named}; pass fresh=True (--fresh)" in refused.error
     tokenizer = tmp_path / "copy/tokenizer_config.json"
-    tokenizer.write_text(json.dumps({**json.loads(tokenizer.read_text()), "truncation_side": "left"}))
+    tokenizer.write_text(
+        json.dumps({**json.loads(tokenizer.read_text()), "truncation_side": "left"})
+    )
     refused = inside("lengthen", "--model", "copy", *command[3:], "16")
     assert "long was made with another model (tokenizer); " in refused.error
     assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in long.iterdir()} == before
@@ -547,22 +713,44 @@ def test_lengthen_finds_a_finished_model_and_refuses_another(
 def test_a_lengthened_model_is_loaded_and_has_no_report(
     inside: Callable[..., Said], tmp_path: Path, tiny_folder: Path
 ) -> None:
-    made = inside("lengthen", "--model", tiny_folder, "--length", "600", "--window", "16", "--out", "long")
+    made = inside(
+        "lengthen", "--model", tiny_folder, "--length", "600", "--window", "16", "--out", "long"
+    )
     assert (made.code, made.out) == (0, "model     long\n"), made.error
-    assert transformers.AutoModel.from_pretrained(tmp_path / "long").config.attention_window == [16] * 3
+    assert (
+        transformers.AutoModel.from_pretrained(tmp_path / "long").config.attention_window
+        == [16] * 3
+    )
     assert not (tmp_path / "long/report.html").exists()
     opened = attlas.Study.open(tmp_path / "long")
     assert (opened.tables, opened.result["length"]) == ([], 600)
     assert "long" in opened._repr_html_()
     refused = inside("report", "long")
-    assert (refused.code, refused.error) == (2, "attlas: long holds no tables: it is the result of lengthen\n")
+    assert (refused.code, refused.error) == (
+        2,
+        "attlas: long holds no tables: it is the result of lengthen\n",
+    )
 
 
 @pytest.mark.parametrize("number", [1, 2, 4, 6, 8])
 def test_lengthen_can_be_run_again_after_a_full_disk(
-    number: int, inside: Callable[..., Said], tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+    number: int,
+    inside: Callable[..., Said],
+    tmp_path: Path,
+    tiny_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    command = ["lengthen", "--model", tiny_folder, "--length", "600", "--window", "16", "--out", "long"]
+    command = [
+        "lengthen",
+        "--model",
+        tiny_folder,
+        "--length",
+        "600",
+        "--window",
+        "16",
+        "--out",
+        "long",
+    ]
     left, move = [number], files.move
 
     def full(source: Path, target: Path) -> None:
@@ -586,13 +774,34 @@ def test_lengthen_can_be_run_again_after_a_full_disk(
 def test_a_long_model_is_made_and_looks_at_a_long_text(
     inside: Callable[..., Said], tmp_path: Path, tiny_folder: Path
 ) -> None:
-    made = inside("lengthen", "--model", tiny_folder, "--length", "1500", "--window", "16", "--out", "long", "--json")
+    made = inside(
+        "lengthen",
+        "--model",
+        tiny_folder,
+        "--length",
+        "1500",
+        "--window",
+        "16",
+        "--out",
+        "long",
+        "--json",
+    )
     assert made.code == 0, made.error
     assert json.loads(made.out)["length"] == 1500
     (tmp_path / "paper.txt").write_text(
         "\n\n".join("the cat saw a very good film , it was not bad ." for _ in range(150))
     )
-    look = ["look", "--file", "paper.txt", "--model", "long", "--html", "look.html", "--heads", "heads.svg"]
+    look = [
+        "look",
+        "--file",
+        "paper.txt",
+        "--model",
+        "long",
+        "--html",
+        "look.html",
+        "--heads",
+        "heads.svg",
+    ]
     told = inside(*look)
     assert told.code == 0, told.error
     assert "more tokens; write the whole text with --html" in told.out
@@ -603,7 +812,10 @@ def test_a_long_model_is_made_and_looks_at_a_long_text(
     content = json.loads(inside(*look, "--force", "--json").out)
     assert len(content["tokens"]) == 1500
     assert len(content["attends_to"]) == len(content["words"])
-    data = [{"id": "one", "text": "it was good " * 300, "label": 1}, {"id": "two", "text": "a cat", "label": 0}]
+    data = [
+        {"id": "one", "text": "it was good " * 300, "label": 1},
+        {"id": "two", "text": "a cat", "label": 0},
+    ]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in data))
     command = [
         "study",
@@ -656,9 +868,24 @@ def test_explain(inside: Callable[..., Said], tmp_path: Path, small_classifier: 
     assert found["gap"]["median"] <= found["gap"]["max"] <= 0.01
     assert 9 <= found["evaluations"] <= 500
     counts = found["counts"]
-    assert {name: counts[name] for name in ("read", "quarantined", "explained", "unexplained", "not_converged", "not_compared")} == {
-        "read": 5, "quarantined": 1, "explained": 4, "unexplained": 0, "not_converged": 0, "not_compared": 2,
-    }  # fmt: skip
+    assert {
+        name: counts[name]
+        for name in (
+            "read",
+            "quarantined",
+            "explained",
+            "unexplained",
+            "not_converged",
+            "not_compared",
+        )
+    } == {
+        "read": 5,
+        "quarantined": 1,
+        "explained": 4,
+        "unexplained": 0,
+        "not_converged": 0,
+        "not_compared": 2,
+    }
     assert list(found["agreement"]) == ["attention_all", "attention_all_scaled", "random"]
     one = found["agreement"]["attention_all"]["keywords"]["sound"]["tau"]
     assert set(one) == {"value", "chance", "low", "high", "texts"}
@@ -677,7 +904,16 @@ def test_explain(inside: Callable[..., Said], tmp_path: Path, small_classifier: 
     ):
         assert said in again.out, said
     assert "1 rows were left out" in again.error
-    alone = inside(*command[:-1], "runs/one", "--method", "saliency", "--faithfulness", "none", "--json", "--no-report")
+    alone = inside(
+        *command[:-1],
+        "runs/one",
+        "--method",
+        "saliency",
+        "--faithfulness",
+        "none",
+        "--json",
+        "--no-report",
+    )
     assert alone.code == 0, alone.error
     assert list(json.loads(alone.out)["agreement"]) == [
         "attention_last",
@@ -712,12 +948,16 @@ def test_reproduce_longformer(
                 {"id": f"{name}-{number}", "label": int(label == "good"), "text": text}
                 for number, (text, label) in enumerate(reviews(count, seed))
             ]
-            (tmp_path / "data" / folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            (tmp_path / "data" / folder / f"{name}.jsonl").write_text(
+                "".join(json.dumps(row) + "\n" for row in rows)
+            )
     (tmp_path / "data" / "sst").mkdir()
     for seed, (name, count) in enumerate({"train": 40, "dev": 6}.items()):
         lines = [f"{int(label == 'good')}\t{text}" for text, label in reviews(count, seed)]
         (tmp_path / "data" / "sst" / f"{name}_binary.tsv").write_text("\n".join(lines) + "\n")
-    monkeypatch.setattr("attlas.papers.longformer_tables.EXPLAINED", {"arxiv_long": 2, "mock_notes": 2, "sst": 2})
+    monkeypatch.setattr(
+        "attlas.papers.longformer_tables.EXPLAINED", {"arxiv_long": 2, "mock_notes": 2, "sst": 2}
+    )
     monkeypatch.setattr("attlas.papers.longformer_tables.OTHERS", ("gradient_rollout", "occlusion"))
     command = [
         "reproduce",
@@ -734,8 +974,10 @@ def test_reproduce_longformer(
     done = inside(*command)
     assert done.code == 0, done.error
     assert [line.partition(":")[0] for line in done.error.splitlines()] == [
-        "arXiv papers, cs.AI (0) against cs.CL (1)", "Mock clinical notes", "Short texts"
-    ]  # fmt: skip
+        "arXiv papers, cs.AI (0) against cs.CL (1)",
+        "Mock clinical notes",
+        "Short texts",
+    ]
     for said in (
         "published 0.980",
         "a bag of words",
@@ -762,7 +1004,12 @@ def test_reproduce_longformer(
     ):
         for task in ("arxiv_long", "mock_notes"):
             assert (tmp_path / f"out/{task}/{name}.png").read_bytes().startswith(b"\x89PNG")
-    for name in ("tables-agreement", "figure9-attribution", "figure10-11-one-text", "figure16-17-corpus"):
+    for name in (
+        "tables-agreement",
+        "figure9-attribution",
+        "figure10-11-one-text",
+        "figure16-17-corpus",
+    ):
         for task in ("arxiv_long", "mock_notes", "sst"):
             assert (tmp_path / f"out/{task}/{name}.png").read_bytes().startswith(b"\x89PNG")
 
@@ -774,86 +1021,265 @@ def test_reproduce_longformer(
     monkeypatch.setattr("attlas.views.charts.export", drawn_before(tmp_path / "out"))
     again = inside(*command, "--json")
     assert again.code == 0, again.error
-    assert json.loads(again.out) == to_json(json.loads((tmp_path / "out/longformer.json").read_text()))
+    assert json.loads(again.out) == to_json(
+        json.loads((tmp_path / "out/longformer.json").read_text())
+    )
 
 
 WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     "finetune: no data": (["finetune"], "Missing option '--data'"),
-    "finetune: no such file": (["finetune", "--data", "nowhere.csv"], "there is no file 'nowhere.csv'"),
-    "finetune: no label column": (["finetune", "--data", "good.csv", "--label", "stars"], "no column 'stars'; its columns are text, label"),
-    "finetune: one label": (["finetune", "--data", "good.csv"], "all texts have the label 1; a classifier needs at least two"),
-    "finetune: a label is missing": (["finetune", "--data", "nolabel.csv"], "row 1 (line 2): it has no label in 'label'"),
-    "finetune: an unknown label in dev": (["finetune", "--data", "two.csv", "--dev", "three.csv"], "labels that no training text has: c"),
-    "finetune: no epochs": (["finetune", "--data", "two.csv", "--epochs", "0"], "epochs is 0; it must be a whole number at least 1"),
-    "finetune: epochs that are no number": (["finetune", "--data", "two.csv", "--epochs", "x"], "Invalid value for '--epochs'"),
-    "finetune: a learning rate of 0": (["finetune", "--data", "two.csv", "--learning-rate", "0"], "learning_rate is 0.0"),
-    "finetune: all held out": (["finetune", "--data", "two.csv", "--hold-out", "1"], "hold_out is 1.0; it must be a number at least 0 and below 1"),
-    "finetune: no such model": (["finetune", "--data", "two.csv", "--model", "./nowhere"], "there is no folder nowhere"),
-    "finetune: not a model": (["finetune", "--data", "two.csv", "--model", "taken"], "has no config.json"),
-    "finetune: a folder of someone else": (["finetune", "--data", "two.csv", "--out", "taken"], "taken is not empty (it has notes.txt) and holds no results of Attlas"),
+    "finetune: no such file": (
+        ["finetune", "--data", "nowhere.csv"],
+        "there is no file 'nowhere.csv'",
+    ),
+    "finetune: no label column": (
+        ["finetune", "--data", "good.csv", "--label", "stars"],
+        "no column 'stars'; its columns are text, label",
+    ),
+    "finetune: one label": (
+        ["finetune", "--data", "good.csv"],
+        "all texts have the label 1; a classifier needs at least two",
+    ),
+    "finetune: a label is missing": (
+        ["finetune", "--data", "nolabel.csv"],
+        "row 1 (line 2): it has no label in 'label'",
+    ),
+    "finetune: an unknown label in dev": (
+        ["finetune", "--data", "two.csv", "--dev", "three.csv"],
+        "labels that no training text has: c",
+    ),
+    "finetune: no epochs": (
+        ["finetune", "--data", "two.csv", "--epochs", "0"],
+        "epochs is 0; it must be a whole number at least 1",
+    ),
+    "finetune: epochs that are no number": (
+        ["finetune", "--data", "two.csv", "--epochs", "x"],
+        "Invalid value for '--epochs'",
+    ),
+    "finetune: a learning rate of 0": (
+        ["finetune", "--data", "two.csv", "--learning-rate", "0"],
+        "learning_rate is 0.0",
+    ),
+    "finetune: all held out": (
+        ["finetune", "--data", "two.csv", "--hold-out", "1"],
+        "hold_out is 1.0; it must be a number at least 0 and below 1",
+    ),
+    "finetune: no such model": (
+        ["finetune", "--data", "two.csv", "--model", "./nowhere"],
+        "there is no folder nowhere",
+    ),
+    "finetune: not a model": (
+        ["finetune", "--data", "two.csv", "--model", "taken"],
+        "has no config.json",
+    ),
+    "finetune: a folder of someone else": (
+        ["finetune", "--data", "two.csv", "--out", "taken"],
+        "taken is not empty (it has notes.txt) and holds no results of Attlas",
+    ),
     "topology: no test": (["topology", "--train", "two.csv"], "Missing option '--test'"),
-    "topology: no such file": (["topology", "--train", "two.csv", "--test", "nowhere.csv"], "there is no file 'nowhere.csv'"),
-    "topology: one label": (["topology", "--train", "good.csv", "--test", "two.csv", "--dev", "good.csv"], "label"),
-    "topology: an unknown label in dev": (["topology", "--train", "two.csv", "--test", "two.csv", "--dev", "three.csv"], "no training text has: c"),
-    "topology: an unknown label in test": (["topology", "--train", "two.csv", "--dev", "two.csv", "--test", "three.csv"], "no training text has: c"),
-    "topology: thresholds that are no numbers": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", "a,b"], "thresholds is 'a,b'; it must be a list, each a number above 0"),
-    "topology: a threshold of 0": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", "0"], "thresholds is '0'; it must be a list, each a number above 0"),
-    "topology: no thresholds": (["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", ","], "thresholds is ','; it must be a list"),
-    "topology: an unknown kind": (["topology", "--train", "two.csv", "--test", "two.csv", "--features", "betti,betty"], "features are some of betti, digraph, barcode, templates, not betty"),
-    "topology: a folder of someone else": (["topology", "--train", "two.csv", "--test", "two.csv", "--out", "taken"], "taken is not empty (it has"),
-    "topology: no such frozen model": (["topology", "--train", "two.csv", "--test", "two.csv", "--frozen", "./nowhere"], "there is no folder nowhere"),
+    "topology: no such file": (
+        ["topology", "--train", "two.csv", "--test", "nowhere.csv"],
+        "there is no file 'nowhere.csv'",
+    ),
+    "topology: one label": (
+        ["topology", "--train", "good.csv", "--test", "two.csv", "--dev", "good.csv"],
+        "label",
+    ),
+    "topology: an unknown label in dev": (
+        ["topology", "--train", "two.csv", "--test", "two.csv", "--dev", "three.csv"],
+        "no training text has: c",
+    ),
+    "topology: an unknown label in test": (
+        ["topology", "--train", "two.csv", "--dev", "two.csv", "--test", "three.csv"],
+        "no training text has: c",
+    ),
+    "topology: thresholds that are no numbers": (
+        ["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", "a,b"],
+        "thresholds is 'a,b'; it must be a list, each a number above 0",
+    ),
+    "topology: a threshold of 0": (
+        ["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", "0"],
+        "thresholds is '0'; it must be a list, each a number above 0",
+    ),
+    "topology: no thresholds": (
+        ["topology", "--train", "two.csv", "--test", "two.csv", "--thresholds", ","],
+        "thresholds is ','; it must be a list",
+    ),
+    "topology: an unknown kind": (
+        ["topology", "--train", "two.csv", "--test", "two.csv", "--features", "betti,betty"],
+        "features are some of betti, digraph, barcode, templates, not betty",
+    ),
+    "topology: a folder of someone else": (
+        ["topology", "--train", "two.csv", "--test", "two.csv", "--out", "taken"],
+        "taken is not empty (it has",
+    ),
+    "topology: no such frozen model": (
+        ["topology", "--train", "two.csv", "--test", "two.csv", "--frozen", "./nowhere"],
+        "there is no folder nowhere",
+    ),
     "explain: no data": (["explain"], "Missing option '--data'"),
-    "explain: no such file": (["explain", "--data", "nowhere.csv"], "there is no file 'nowhere.csv'"),
-    "explain: a model without a head": (["explain", "--data", "two.csv"], "gives no answer to explain; fit a classification head with: attlas finetune"),
-    "explain: no such method": (["explain", "--data", "two.csv", "--task", "classify", "--method", "magic"], "methods is 'magic'; it must be a list, each all or integrated_gradients"),
-    "explain: a method twice": (["explain", "--data", "two.csv", "--task", "classify", "--method", "rollout,rollout"], "methods is 'rollout,rollout'; name each once"),
-    "explain: no such class": (["explain", "--data", "two.csv", "--task", "classify", "--target", "sad"], "there is no class 'sad', but the model knows LABEL_0, LABEL_1"),
-    "explain: no such baseline": (["explain", "--data", "two.csv", "--task", "classify", "--baseline", "noise"], "baseline is 'noise'; it must be padding or mask or zero or mean"),
-    "explain: no such kind of tokens": (["explain", "--data", "two.csv", "--task", "classify", "--keep", "nouns"], "keep is 'nouns'; each must be all or ordinary or words or keywords"),
-    "explain: stop words of no known language": (["explain", "--data", "two.csv", "--task", "classify", "--keep", "keywords:xx"], "xx"),
-    "explain: a tolerance of 0": (["explain", "--data", "two.csv", "--task", "classify", "--tolerance", "0"], "tolerance is 0.0; it must be a number above 0"),
-    "explain: a p of 1": (["explain", "--data", "two.csv", "--task", "classify", "--p", "1"], "p is 1.0; it must be a number above 0 and below 1"),
-    "explain: tokens taken away by no known way": (["explain", "--data", "two.csv", "--task", "classify", "--faithfulness", "burn"], "faithfulness is 'burn'; it must be a list, each remove or mask or none"),
-    "explain: labels that are not there": (["explain", "--data", "two.csv", "--label", "stars", "--task", "classify"], "no column 'stars'"),
-    "explain: a folder of someone else": (["explain", "--data", "two.csv", "--task", "classify", "--out", "taken"], "taken is not empty (it has"),
-    "longformer: no such file": (["reproduce", "longformer", "--data-root", "taken"], "there is no taken/arxiv_long/train.jsonl (or .gz)"),
-    "longformer: an unknown task": (["reproduce", "longformer", "--data-root", "taken", "--tasks", "cola"], "there is no task 'cola'; they are arxiv_long, mock_notes, sst"),
+    "explain: no such file": (
+        ["explain", "--data", "nowhere.csv"],
+        "there is no file 'nowhere.csv'",
+    ),
+    "explain: a model without a head": (
+        ["explain", "--data", "two.csv"],
+        "gives no answer to explain; fit a classification head with: attlas finetune",
+    ),
+    "explain: no such method": (
+        ["explain", "--data", "two.csv", "--task", "classify", "--method", "magic"],
+        "methods is 'magic'; it must be a list, each all or integrated_gradients",
+    ),
+    "explain: a method twice": (
+        ["explain", "--data", "two.csv", "--task", "classify", "--method", "rollout,rollout"],
+        "methods is 'rollout,rollout'; name each once",
+    ),
+    "explain: no such class": (
+        ["explain", "--data", "two.csv", "--task", "classify", "--target", "sad"],
+        "there is no class 'sad', but the model knows LABEL_0, LABEL_1",
+    ),
+    "explain: no such baseline": (
+        ["explain", "--data", "two.csv", "--task", "classify", "--baseline", "noise"],
+        "baseline is 'noise'; it must be padding or mask or zero or mean",
+    ),
+    "explain: no such kind of tokens": (
+        ["explain", "--data", "two.csv", "--task", "classify", "--keep", "nouns"],
+        "keep is 'nouns'; each must be all or ordinary or words or keywords",
+    ),
+    "explain: stop words of no known language": (
+        ["explain", "--data", "two.csv", "--task", "classify", "--keep", "keywords:xx"],
+        "xx",
+    ),
+    "explain: a tolerance of 0": (
+        ["explain", "--data", "two.csv", "--task", "classify", "--tolerance", "0"],
+        "tolerance is 0.0; it must be a number above 0",
+    ),
+    "explain: a p of 1": (
+        ["explain", "--data", "two.csv", "--task", "classify", "--p", "1"],
+        "p is 1.0; it must be a number above 0 and below 1",
+    ),
+    "explain: tokens taken away by no known way": (
+        ["explain", "--data", "two.csv", "--task", "classify", "--faithfulness", "burn"],
+        "faithfulness is 'burn'; it must be a list, each remove or mask or none",
+    ),
+    "explain: labels that are not there": (
+        ["explain", "--data", "two.csv", "--label", "stars", "--task", "classify"],
+        "no column 'stars'",
+    ),
+    "explain: a folder of someone else": (
+        ["explain", "--data", "two.csv", "--task", "classify", "--out", "taken"],
+        "taken is not empty (it has",
+    ),
+    "longformer: no such file": (
+        ["reproduce", "longformer", "--data-root", "taken"],
+        "there is no taken/arxiv_long/train.jsonl (or .gz)",
+    ),
+    "longformer: an unknown task": (
+        ["reproduce", "longformer", "--data-root", "taken", "--tasks", "cola"],
+        "there is no task 'cola'; they are arxiv_long, mock_notes, sst",
+    ),
     "lengthen: no folder": (["lengthen"], "Missing option '--out'"),
-    "lengthen: a folder of someone else": (["lengthen", "--out", "taken"], "taken is not empty (it has notes.txt) and holds no results of Attlas"),
-    "lengthen: too short": (["lengthen", "--out", "long", "--length", "100"], "length is 100, but the model takes 520 tokens as it is"),
-    "lengthen: an odd window": (["lengthen", "--out", "long", "--window", "7"], "window is 7; it must be a whole number at least 4 and at most 65536 and a multiple of 2"),
-    "look: no such file": (["look", "--file", "nowhere.txt"], "nowhere.txt cannot be read as a text"),
+    "lengthen: a folder of someone else": (
+        ["lengthen", "--out", "taken"],
+        "taken is not empty (it has notes.txt) and holds no results of Attlas",
+    ),
+    "lengthen: too short": (
+        ["lengthen", "--out", "long", "--length", "100"],
+        "length is 100, but the model takes 520 tokens as it is",
+    ),
+    "lengthen: an odd window": (
+        ["lengthen", "--out", "long", "--window", "7"],
+        "window is 7; it must be a whole number at least 4 and at most 65536 and a multiple of 2",
+    ),
+    "look: no such file": (
+        ["look", "--file", "nowhere.txt"],
+        "nowhere.txt cannot be read as a text",
+    ),
     "look: nothing": (["look"], "there is no text; give a text to look at"),
-    "look: no study of importance": (["look", "a cat", "--importance", "nowhere"], "there is no study folder nowhere"),
-    "look: global tokens": (["look", "a cat", "--global-tokens", "some"], "global_tokens is 'some'; it must be first, special, none"),
-    "study: importance without a head": (["study", "--data", "good.csv", "--measures", "importance"], "is loaded without a head"),
-    "study: an unknown task": (["study", "--data", "good.csv", "--task", "sing"], "task is 'sing'; it must be auto or base"),
+    "look: no study of importance": (
+        ["look", "a cat", "--importance", "nowhere"],
+        "there is no study folder nowhere",
+    ),
+    "look: global tokens": (
+        ["look", "a cat", "--global-tokens", "some"],
+        "global_tokens is 'some'; it must be first, special, none",
+    ),
+    "study: importance without a head": (
+        ["study", "--data", "good.csv", "--measures", "importance"],
+        "is loaded without a head",
+    ),
+    "study: an unknown task": (
+        ["study", "--data", "good.csv", "--task", "sing"],
+        "task is 'sing'; it must be auto or base",
+    ),
     "reproduce: no paper": (["reproduce", "nothing"], "No such command 'nothing'"),
     "reproduce: no data": (["reproduce", "betti"], "Missing option '--data-root'"),
-    "reproduce: no such folder": (["reproduce", "betti", "--data-root", "nowhere"], "there is no folder nowhere; give the folder of the data sets with --data-root"),
-    "reproduce: a file for a folder": (["reproduce", "betti", "--data-root", "good.csv"], "there is no folder good.csv"),
-    "reproduce: no such file": (["reproduce", "betti", "--data-root", "taken"], "there is no taken/cola/"),
-    "reproduce: one file is missing": (["reproduce", "betti", "--data-root", "holes"], "there is no holes/imdb/dev_le128.jsonl (or .gz)"),
-    "reproduce: an unknown task": (["reproduce", "betti", "--data-root", "taken", "--tasks", "cola,mnli"], "there is no task 'mnli'; they are cola, sms_spam, imdb"),
-    "reproduce: no task": (["reproduce", "betti", "--data-root", "taken", "--tasks", ""], "there is no task"),
-    "reproduce: an unknown convention": (["reproduce", "betti", "--data-root", "taken", "--convention", "mine"], "there is no convention 'mine'; they are published, corrected"),
-    "reproduce: an empty file": (["reproduce", "betti", "--data-root", "bare", "--tasks", "cola"], "bare/cola/"),
-    "reproduce: too few columns": (["reproduce", "betti", "--data-root", "narrow", "--tasks", "cola"], "narrow/cola/"),
-    "reproduce: no text in a line": (["reproduce", "betti", "--data-root", "narrow", "--tasks", "imdb"], "narrow/imdb/"),
-    "reproduce: not JSON": (["reproduce", "betti", "--data-root", "bare", "--tasks", "imdb"], "line 1: it is not JSON"),
-    "reproduce: no such model": (["reproduce", "betti", "--data-root", "whole", "--tasks", "cola", "--model", "./nowhere"], "there is no folder nowhere"),
-}  # fmt: skip
+    "reproduce: no such folder": (
+        ["reproduce", "betti", "--data-root", "nowhere"],
+        "there is no folder nowhere; give the folder of the data sets with --data-root",
+    ),
+    "reproduce: a file for a folder": (
+        ["reproduce", "betti", "--data-root", "good.csv"],
+        "there is no folder good.csv",
+    ),
+    "reproduce: no such file": (
+        ["reproduce", "betti", "--data-root", "taken"],
+        "there is no taken/cola/",
+    ),
+    "reproduce: one file is missing": (
+        ["reproduce", "betti", "--data-root", "holes"],
+        "there is no holes/imdb/dev_le128.jsonl (or .gz)",
+    ),
+    "reproduce: an unknown task": (
+        ["reproduce", "betti", "--data-root", "taken", "--tasks", "cola,mnli"],
+        "there is no task 'mnli'; they are cola, sms_spam, imdb",
+    ),
+    "reproduce: no task": (
+        ["reproduce", "betti", "--data-root", "taken", "--tasks", ""],
+        "there is no task",
+    ),
+    "reproduce: an unknown convention": (
+        ["reproduce", "betti", "--data-root", "taken", "--convention", "mine"],
+        "there is no convention 'mine'; they are published, corrected",
+    ),
+    "reproduce: an empty file": (
+        ["reproduce", "betti", "--data-root", "bare", "--tasks", "cola"],
+        "bare/cola/",
+    ),
+    "reproduce: too few columns": (
+        ["reproduce", "betti", "--data-root", "narrow", "--tasks", "cola"],
+        "narrow/cola/",
+    ),
+    "reproduce: no text in a line": (
+        ["reproduce", "betti", "--data-root", "narrow", "--tasks", "imdb"],
+        "narrow/imdb/",
+    ),
+    "reproduce: not JSON": (
+        ["reproduce", "betti", "--data-root", "bare", "--tasks", "imdb"],
+        "line 1: it is not JSON",
+    ),
+    "reproduce: no such model": (
+        ["reproduce", "betti", "--data-root", "whole", "--tasks", "cola", "--model", "./nowhere"],
+        "there is no folder nowhere",
+    ),
+}
 
 
 def write_wrong_data(folder: Path) -> None:
     write_bad_inputs(folder)
     for name, labels in (("two", "ab"), ("three", "abc")):
-        rows = [f"the {'cat' if number % 2 else 'dog'} {number},{labels[number % len(labels)]}" for number in range(24)]
+        rows = [
+            f"the {'cat' if number % 2 else 'dog'} {number},{labels[number % len(labels)]}"
+            for number in range(24)
+        ]
         (folder / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     for name in ("whole", "holes"):
         write_data(folder / name)
     (folder / "holes/imdb/dev_le128.jsonl").unlink()
-    for name, tsv, line in (("bare", "", "{oops\n"), ("narrow", "gj04\t1\n", '{"id": 1, "label": 1}\n')):
+    for name, tsv, line in (
+        ("bare", "", "{oops\n"),
+        ("narrow", "gj04\t1\n", '{"id": 1, "label": 1}\n'),
+    ):
         for place in ("cola", "imdb"):
             (folder / name / place).mkdir(parents=True)
         for file in ("in_domain_train", "in_domain_dev", "out_of_domain_dev"):
@@ -864,7 +1290,11 @@ def write_wrong_data(folder: Path) -> None:
 
 @pytest.mark.parametrize("case", WRONG_CALLS)
 def test_wrong_calls_are_one_clear_line_and_nothing_is_written(
-    case: str, inside: Callable[..., Said], tmp_path: Path, small_folder: Path, small_classifier: Path
+    case: str,
+    inside: Callable[..., Said],
+    tmp_path: Path,
+    small_folder: Path,
+    small_classifier: Path,
 ) -> None:
     write_wrong_data(tmp_path)
     arguments, message = WRONG_CALLS[case]

@@ -14,14 +14,22 @@ from attlas.corpora.sources import embedded_file
 from attlas.testing import VerbCase, tiny, verb_checks
 from attlas.testing.verbs import command
 
-TEXTS = ("a cat sat on a mat", "it was a good film", "the dog saw it", "a very bad film", "not a good dog")
+TEXTS = (
+    "a cat sat on a mat",
+    "it was a good film",
+    "the dog saw it",
+    "a very bad film",
+    "not a good dog",
+)
 
 
 def folder_of_models(folder: Path) -> None:
     tiny("bert").save(folder / "m")
     tiny("bert", "classify", num_hidden_layers=1).save(folder / "classifier")
     (folder / "a.txt").write_text("\n".join(TEXTS[:2]))
-    labelled = [{"text": f"{TEXTS[n % 5]} {'very ' * (n % 7)}", "label": "ab"[n % 2]} for n in range(30)]
+    labelled = [
+        {"text": f"{TEXTS[n % 5]} {'very ' * (n % 7)}", "label": "ab"[n % 2]} for n in range(30)
+    ]
     (folder / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labelled))
 
     rows = embedded_file("relations").read_text().splitlines(keepends=True)
@@ -36,10 +44,15 @@ def folder_of_extractor(folder: Path) -> None:
 
 
 TREES, SEED = "embedded:sentences", {"seed": -1}
-KEYS = {name: frozenset(keys) for name, keys in json.loads((Path(__file__).parent / "keys.json").read_text()).items()}
+KEYS = {
+    name: frozenset(keys)
+    for name, keys in json.loads((Path(__file__).parent / "keys.json").read_text()).items()
+}
 
 
-def case(verb: str, experiment: type[attlas.Experiment], wrong: dict[str, object], **options: object) -> VerbCase:
+def case(
+    verb: str, experiment: type[attlas.Experiment], wrong: dict[str, object], **options: object
+) -> VerbCase:
     prepare = folder_of_extractor if "extractor" in options else folder_of_models
     return VerbCase(verb, experiment, options, prepare, KEYS[verb], wrong)
 
@@ -69,29 +82,77 @@ CASES = {
             model="classifier",
             thresholds=(0.1, 0.25),
         ),
-        case("finetune", attlas.Finetune, {"epochs": 0}, texts="labelled.jsonl", model="m", head_only=True),
-        case("dynamics", attlas.Dynamics, SEED, train="synthetic:texts=60", model="m", encoders=("model",), epochs=1),
-        case("relations fit", attlas.FitRelations, SEED, train="triples.jsonl", dev="more.jsonl", model="m"),
-        case("relations score", attlas.ScoreRelations, {}, extractor="extractor", test="more.jsonl", model="m"),
+        case(
+            "finetune",
+            attlas.Finetune,
+            {"epochs": 0},
+            texts="labelled.jsonl",
+            model="m",
+            head_only=True,
+        ),
+        case(
+            "dynamics",
+            attlas.Dynamics,
+            SEED,
+            train="synthetic:texts=60",
+            model="m",
+            encoders=("model",),
+            epochs=1,
+        ),
+        case(
+            "relations fit",
+            attlas.FitRelations,
+            SEED,
+            train="triples.jsonl",
+            dev="more.jsonl",
+            model="m",
+        ),
+        case(
+            "relations score",
+            attlas.ScoreRelations,
+            {},
+            extractor="extractor",
+            test="more.jsonl",
+            model="m",
+        ),
     )
 }
 
 
 def test_every_verb_of_the_catalogue_has_a_case() -> None:
     """A verb that was added without a case here fails."""
-    verbs = {verb: subject.experiment(name) for subject in subjects() for verb, name in subject.verbs.items()}
+    verbs = {
+        verb: subject.experiment(name)
+        for subject in subjects()
+        for verb, name in subject.verbs.items()
+    }
     assert {verb: one.experiment for verb, one in CASES.items()} == verbs
 
 
 @pytest.mark.parametrize(
     "check",
-    [pytest.param(check, id=f"{verb}-{law}") for verb, one in CASES.items() for law, check in verb_checks(one)],
+    [
+        pytest.param(check, id=f"{verb}-{law}")
+        for verb, one in CASES.items()
+        for law, check in verb_checks(one)
+    ],
 )
 def test_laws(check: Callable[[], None]) -> None:
     check()
 
 
-OTHERS = ("", "study", "look", "report", "tour", "measures", "probe", "relations", "relations extract", "reproduce")
+OTHERS = (
+    "",
+    "study",
+    "look",
+    "report",
+    "tour",
+    "measures",
+    "probe",
+    "relations",
+    "relations extract",
+    "reproduce",
+)
 
 
 @pytest.mark.parametrize("verb", OTHERS)

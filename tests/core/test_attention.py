@@ -21,31 +21,57 @@ def agrees(layer, weights, visible, seed=0):
     """Every answer of a layer is its twin's. Asked twice: no answer may change the layer."""
     n, n_texts, wide = weights.shape[-1], len(weights), np.broadcast_to
     dense = layer.dense()
-    held = wide(dense.weights.numpy(), weights.shape)  # `weights` up to rounding, which decides ties
+    held = wide(
+        dense.weights.numpy(), weights.shape
+    )  # `weights` up to rounding, which decides ties
     np.testing.assert_allclose(held, weights, **near)
-    assert np.array_equal(wide(True if dense.visible is None else dense.visible[:, 0], visible.shape), visible)
+    assert np.array_equal(
+        wide(True if dense.visible is None else dense.visible[:, 0], visible.shape), visible
+    )
     rng = np.random.default_rng(seed)
-    marked, reach, k = rng.random((n_texts, n)) < 0.4, int(rng.integers(1, n + 2)), int(rng.integers(1, n + 2))
-    size, span = int(rng.integers(1, n + 4)), None if rng.random() < 0.5 else int(rng.integers(1, 2 * n + 2))
+    marked, reach, k = (
+        rng.random((n_texts, n)) < 0.4,
+        int(rng.integers(1, n + 2)),
+        int(rng.integers(1, n + 2)),
+    )
+    size, span = (
+        int(rng.integers(1, n + 4)),
+        None if rng.random() < 0.5 else int(rng.integers(1, 2 * n + 2)),
+    )
     lists = visible.tolist()
     expected = {
-        "keys_seen": np.array([twins.keys_seen(one) for one in lists]), "queries_seeing": np.array([twins.queries_seeing(one) for one in lists]),
-        "by_offset": twins.each_head(twins.by_offset, weights, reach=reach), "received": twins.each_head(twins.received, weights),
-        "row_entropy": twins.each_head(twins.row_entropy, weights), "mass_to": twins.each_head(twins.mass_to, weights, marked),
-        "top_keys": twins.each_head(twins.top_keys, held, lists, k=k), "top_queries": twins.each_head(twins.top_queries, held, lists, k=k),
-        "kept_keys": twins.each_head(twins.top_keys, held, lists, marked, k=k), "kept_queries": twins.each_head(twins.top_queries, held, lists, marked, k=k),
-        "grid": twins.each_head(twins.grid, weights, size=size, span=span).sum(0), "grid_of_one": twins.each_head(twins.grid, weights[-1:], size=size, span=span)[0],
-    }  # fmt: skip
+        "keys_seen": np.array([twins.keys_seen(one) for one in lists]),
+        "queries_seeing": np.array([twins.queries_seeing(one) for one in lists]),
+        "by_offset": twins.each_head(twins.by_offset, weights, reach=reach),
+        "received": twins.each_head(twins.received, weights),
+        "row_entropy": twins.each_head(twins.row_entropy, weights),
+        "mass_to": twins.each_head(twins.mass_to, weights, marked),
+        "top_keys": twins.each_head(twins.top_keys, held, lists, k=k),
+        "top_queries": twins.each_head(twins.top_queries, held, lists, k=k),
+        "kept_keys": twins.each_head(twins.top_keys, held, lists, marked, k=k),
+        "kept_queries": twins.each_head(twins.top_queries, held, lists, marked, k=k),
+        "grid": twins.each_head(twins.grid, weights, size=size, span=span).sum(0),
+        "grid_of_one": twins.each_head(twins.grid, weights[-1:], size=size, span=span)[0],
+    }
     for _ in range(2):
         found = {
-            "keys_seen": layer.keys_seen[:, 0], "queries_seeing": layer.queries_seeing[:, 0], "by_offset": layer.by_offset(reach), "received": layer.received,
-            "row_entropy": layer.row_entropy(), "mass_to": layer.mass_to(torch.from_numpy(marked)),
-            "top_keys": torch.stack(layer.top_keys(k), -1), "top_queries": torch.stack(layer.top_queries(k), -1),
-            "kept_keys": torch.stack(layer.top_keys(k, torch.from_numpy(marked)), -1), "kept_queries": torch.stack(layer.top_queries(k, torch.from_numpy(marked)), -1),
-            "grid": layer.grid(size, span) * (n_texts / len(dense.weights)), "grid_of_one": layer.grid(size, span, len(dense.weights) - 1),
-        }  # fmt: skip
+            "keys_seen": layer.keys_seen[:, 0],
+            "queries_seeing": layer.queries_seeing[:, 0],
+            "by_offset": layer.by_offset(reach),
+            "received": layer.received,
+            "row_entropy": layer.row_entropy(),
+            "mass_to": layer.mass_to(torch.from_numpy(marked)),
+            "top_keys": torch.stack(layer.top_keys(k), -1),
+            "top_queries": torch.stack(layer.top_queries(k), -1),
+            "kept_keys": torch.stack(layer.top_keys(k, torch.from_numpy(marked)), -1),
+            "kept_queries": torch.stack(layer.top_queries(k, torch.from_numpy(marked)), -1),
+            "grid": layer.grid(size, span) * (n_texts / len(dense.weights)),
+            "grid_of_one": layer.grid(size, span, len(dense.weights) - 1),
+        }
         for name, twin in expected.items():
-            np.testing.assert_allclose(wide(found[name].numpy(), twin.shape), twin, **near, err_msg=name)
+            np.testing.assert_allclose(
+                wide(found[name].numpy(), twin.shape), twin, **near, err_msg=name
+            )
     np.testing.assert_allclose(layer.by_offset(reach).sum(-1), 1, **near)
 
 
@@ -104,29 +130,46 @@ def test_uniform_spreads_each_row_over_the_keys_it_sees(layer):
 
 
 @few
-@given(st.integers(1, 3), st.integers(2, 3), st.integers(1, 9), st.booleans(), strategies.generators)
+@given(
+    st.integers(1, 3), st.integers(2, 3), st.integers(1, 9), st.booleans(), strategies.generators
+)
 def test_a_head_that_sees_other_keys_is_as_it_is_alone(n_texts, n_heads, n, by_text, rng):
     """Where heads see different keys, every answer about a head is what it gives as the only head."""
     seen = (rng.random((n_texts if by_text else 1, n_heads, n, n)) < 0.5) | np.eye(n, dtype=bool)
     every = np.broadcast_to(seen, (n_texts, n_heads, n, n))
-    weights = np.concatenate([strategies.stochastic(rng, 1, every[:, head]) for head in range(n_heads)], axis=1)
-    batch, keep = strategies.make_batch(rng, n_texts, n), torch.from_numpy(rng.random((n_texts, n)) < 0.6)
+    weights = np.concatenate(
+        [strategies.stochastic(rng, 1, every[:, head]) for head in range(n_heads)], axis=1
+    )
+    batch, keep = (
+        strategies.make_batch(rng, n_texts, n),
+        torch.from_numpy(rng.random((n_texts, n)) < 0.6),
+    )
     layer = DenseAttention(torch.from_numpy(weights), batch, 0, torch.from_numpy(seen))
     assert np.array_equal(layer.over_heads().visible, seen.any(1, keepdims=True))
     for head in range(n_heads):
         one = slice(head, head + 1)
-        alone = DenseAttention(layer.weights[:, one].contiguous(), batch, 0, torch.from_numpy(seen[:, one]))
-        pairs = zip((layer, layer.uniform, *layer.to_words()), (alone, alone.uniform, *alone.to_words()), strict=True)
+        alone = DenseAttention(
+            layer.weights[:, one].contiguous(), batch, 0, torch.from_numpy(seen[:, one])
+        )
+        pairs = zip(
+            (layer, layer.uniform, *layer.to_words()),
+            (alone, alone.uniform, *alone.to_words()),
+            strict=True,
+        )
         for number, (mine, theirs) in enumerate(pairs):
             kept = keep if number < 2 else None
             assert torch.equal(mine.visible[:, one], theirs.visible)
             assert torch.equal(mine.keys_seen[:, one], theirs.keys_seen)
             assert torch.equal(mine.queries_seeing[:, one], theirs.queries_seeing)
             for name in ("top_keys", "top_queries"):
-                for found, expected in zip(getattr(mine, name)(n, kept), getattr(theirs, name)(n, kept), strict=True):
+                for found, expected in zip(
+                    getattr(mine, name)(n, kept), getattr(theirs, name)(n, kept), strict=True
+                ):
                     assert torch.equal(found[:, one], expected)
             for of_keys in (False, True):
-                assert sees(mine.sight(of_keys)[head], theirs.n_texts) == sees(theirs.sight(of_keys)[0], theirs.n_texts)
+                assert sees(mine.sight(of_keys)[head], theirs.n_texts) == sees(
+                    theirs.sight(of_keys)[0], theirs.n_texts
+                )
                 square = theirs.visible[:, 0].transpose(-1, -2) if of_keys else theirs.visible[:, 0]
                 every_text = square.expand(theirs.n_texts, -1, -1)
                 assert sees(theirs.sight(of_keys)[0], theirs.n_texts) == every_text.tolist()
@@ -137,10 +180,19 @@ def sees(sight, n_texts):
     out = []
     for text in map(sight.of, range(n_texts)):
         n = len(text.first)
-        out.append([[
-            bool(text.always[key]) or (text.first[row] <= key < text.stop[row] and not (text.hidden is not None and text.hidden[row][key]))
-            for key in range(n)
-        ] for row in range(n)])  # fmt: skip
+        out.append(
+            [
+                [
+                    bool(text.always[key])
+                    or (
+                        text.first[row] <= key < text.stop[row]
+                        and not (text.hidden is not None and text.hidden[row][key])
+                    )
+                    for key in range(n)
+                ]
+                for row in range(n)
+            ]
+        )
     return out
 
 
@@ -184,7 +236,11 @@ def test_a_text_of_one_token_attends_to_itself(reach, n_global):
     if not n_global:
         band[..., reach] = 1
     banded = BandedAttention(
-        band, torch.zeros(1, 2, 1, n_global), one[:, :, :n_global], torch.zeros(1, n_global, dtype=torch.long), batch
+        band,
+        torch.zeros(1, 2, 1, n_global),
+        one[:, :, :n_global],
+        torch.zeros(1, n_global, dtype=torch.long),
+        batch,
     )
     for layer in (banded, DenseAttention(one, batch)):
         agrees(layer, one.numpy(), np.ones((1, 1, 1), dtype=bool))
@@ -197,12 +253,16 @@ def test_offsets_of_a_long_causal_text_lose_nothing():
     found = DenseAttention(
         torch.from_numpy(weights), strategies.make_batch(rng, 1, 512), 0, torch.from_numpy(visible)
     ).by_offset(8)
-    np.testing.assert_allclose(found, twins.each_head(twins.by_offset, weights, reach=8), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        found, twins.each_head(twins.by_offset, weights, reach=8), rtol=0, atol=1e-6
+    )
 
 
 def test_gradients_that_were_not_asked_for_are_an_error():
     with pytest.raises(CaptureError, match="without gradients; observe with gradients=True"):
-        DenseAttention(torch.ones(1, 1, 1, 1), strategies.make_batch(np.random.default_rng(0), 1, 1)).gradient()
+        DenseAttention(
+            torch.ones(1, 1, 1, 1), strategies.make_batch(np.random.default_rng(0), 1, 1)
+        ).gradient()
 
 
 EXTREME = {
@@ -215,15 +275,22 @@ EXTREME = {
     "denormals": torch.tensor([[0.5, 0.5] + [1e-45] * 30 + [1e-40] * 30]),
     "just below one": torch.tensor([[1 - 2**-24, 2**-24]]),
     "every size": torch.tensor([[2.0**-power for power in (*range(1, 127), 126)]]),
-    "peaked": torch.softmax(torch.randn(500, 512, generator=torch.Generator().manual_seed(0)) * 8, -1),
-    "flat": torch.softmax(torch.randn(500, 512, generator=torch.Generator().manual_seed(0)) / 8, -1),
-}  # fmt: skip
+    "peaked": torch.softmax(
+        torch.randn(500, 512, generator=torch.Generator().manual_seed(0)) * 8, -1
+    ),
+    "flat": torch.softmax(
+        torch.randn(500, 512, generator=torch.Generator().manual_seed(0)) / 8, -1
+    ),
+}
 
 
 @pytest.mark.parametrize("rows", EXTREME.values(), ids=EXTREME)
 def test_entropy_of_extreme_rows_is_that_of_float64_but_for_rounding(rows):
     expected = torch.special.entr(rows.double()).sum(-1)
-    rounding = {"terms": 2, "magnitude": max(1.0, float(expected.max()))}  # of the logarithm and of the result
+    rounding = {
+        "terms": 2,
+        "magnitude": max(1.0, float(expected.max())),
+    }  # of the logarithm and of the result
     close(row_entropy(rows), expected, **rounding)
     np.testing.assert_allclose(row_entropy(rows.double()), expected, rtol=0, atol=1e-12)
     close(row_entropy(rows.T.contiguous().T), expected, **rounding)

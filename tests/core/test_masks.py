@@ -31,9 +31,20 @@ def tokenizer(name: str) -> Tokenizer:
         pairs = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
         pairs.pre_tokenizer = pre_tokenizers.FixedLength(2)
         return pairs
-    merges = [("â", "Ģ"), ("âĢ", "Ļ"), ("Ġ", "âĢ"), ("Ġ", "t"), ("h", "e"), ("Ġt", "he"), ("Ġ", "Ġ")]
+    merges = [
+        ("â", "Ģ"),
+        ("âĢ", "Ļ"),
+        ("Ġ", "âĢ"),
+        ("Ġ", "t"),
+        ("h", "e"),
+        ("Ġt", "he"),
+        ("Ġ", "Ġ"),
+    ]
     merges = merges if name == "merged" else []
-    pieces = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *(left + right for left, right in merges)]
+    pieces = [
+        *sorted(pre_tokenizers.ByteLevel.alphabet()),
+        *(left + right for left, right in merges),
+    ]
     by_bytes = Tokenizer(models.BPE({piece: index for index, piece in enumerate(pieces)}, merges))
     by_bytes.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     return by_bytes
@@ -46,9 +57,16 @@ def encoded(text: str | tuple[str, ...], name: str) -> Batch:
     n = len(found.tokens)
     none = torch.zeros(1, n, dtype=torch.bool)
     return Batch(
-        (given,), (0,), torch.zeros(1, n, dtype=torch.long), (tuple(found.tokens),), np.array(found.offsets, dtype=np.int64).reshape(1, n, 2),
-        np.array(found.special_tokens_mask, dtype=bool).reshape(1, n), none, none, (0,),
-    )  # fmt: skip
+        (given,),
+        (0,),
+        torch.zeros(1, n, dtype=torch.long),
+        (tuple(found.tokens),),
+        np.array(found.offsets, dtype=np.int64).reshape(1, n, 2),
+        np.array(found.special_tokens_mask, dtype=bool).reshape(1, n),
+        none,
+        none,
+        (0,),
+    )
 
 
 def kept(keep: str | Keep, batch: Batch) -> list[str]:
@@ -57,7 +75,9 @@ def kept(keep: str | Keep, batch: Batch) -> list[str]:
     (text,) = batch.texts
     return [
         text.text[start:stop].strip() or token
-        for (start, stop), token, inside in zip(batch.offsets[0].tolist(), batch.tokens[0], mask, strict=True)
+        for (start, stop), token, inside in zip(
+            batch.offsets[0].tolist(), batch.tokens[0], mask, strict=True
+        )
         if inside
     ]
 
@@ -78,7 +98,21 @@ def test_each_kind_on_a_real_sentence(bert):
     batch = bert("The 2 dogs don’t like training, “really”!")
     assert kept("all", batch)[0] == "[CLS]"
     assert kept("all", batch)[-1] == "[SEP]"
-    assert kept("ordinary", batch) == ["The", "2", "dogs", "don", "’", "t", "like", "training", ",", "“", "really", "”", "!"]  # fmt: skip
+    assert kept("ordinary", batch) == [
+        "The",
+        "2",
+        "dogs",
+        "don",
+        "’",
+        "t",
+        "like",
+        "training",
+        ",",
+        "“",
+        "really",
+        "”",
+        "!",
+    ]
     assert kept("words", batch) == ["The", "2", "dogs", "don", "t", "like", "training", "really"]
     assert kept("keywords", batch) == ["dogs", "like", "training", "really"]
 
@@ -89,7 +123,10 @@ def test_a_batch_has_a_row_for_each_text_on_its_device(minilm):
     mask = Keep().mask(batch)
     assert mask.dtype == torch.bool
     assert mask.device == batch.ids.device
-    assert mask.tolist() == [[False, False, True, True, False, False], [False, True, False, False, False, False]]
+    assert mask.tolist() == [
+        [False, False, True, True, False, False],
+        [False, True, False, False, False, False],
+    ]
     assert Keep("all").mask(batch).all()
     assert Keep("ordinary").mask(batch).tolist() == (~batch.special).tolist()
 
@@ -105,24 +142,55 @@ def test_a_mask_is_worked_out_once_and_never_for_another(bert):
 
 
 def test_pieces_go_with_their_whole_word():
-    assert kept("keywords", encoded("saw barking don't sat", "tiny")) == ["saw", "b", "a", "r", "k", "ing", "sat"]
-    assert kept("keywords", encoded("themes", "tiny")) == ["the", "m", "e", "s"]  # "the" begins it and is no word here
+    assert kept("keywords", encoded("saw barking don't sat", "tiny")) == [
+        "saw",
+        "b",
+        "a",
+        "r",
+        "k",
+        "ing",
+        "sat",
+    ]
+    assert kept("keywords", encoded("themes", "tiny")) == [
+        "the",
+        "m",
+        "e",
+        "s",
+    ]  # "the" begins it and is no word here
 
 
-@pytest.mark.parametrize("word", ["the", "The", "THE", "tHe", "don't", "DON’T", "Donʼt", "IT’S", "won't", "Cannot"])
+@pytest.mark.parametrize(
+    "word", ["the", "The", "THE", "tHe", "don't", "DON’T", "Donʼt", "IT’S", "won't", "Cannot"]
+)
 def test_stop_words_in_any_case_and_with_any_apostrophe(word, bert):
     assert kept("keywords", bert(f"{word} cat")) == ["cat"]
 
 
 def test_what_an_apostrophe_joins_is_judged_by_itself(bert):
-    assert kept("keywords", bert("The film's end, the films' end")) == ["film", "end", "films", "end"]
+    assert kept("keywords", bert("The film's end, the films' end")) == [
+        "film",
+        "end",
+        "films",
+        "end",
+    ]
     french, italian = Keep(languages=("fr",)), Keep(languages=("it",))
-    assert kept(french, bert("L’art: c'est qu’il n'a pas d'accord aujourd'hui")) == ["art", "accord"]
+    assert kept(french, bert("L’art: c'est qu’il n'a pas d'accord aujourd'hui")) == [
+        "art",
+        "accord",
+    ]
     assert kept(french, bert("c'est ce qu’il n'a pas")) == []
     assert kept(italian, bert("dell'arte, c'è un'opera")) == ["arte", "opera"]
     assert kept("keywords", bert("rock'n'roll O'Brien")) == ["rock", "n", "roll", "O", "Brien"]
-    assert kept(french, encoded("l'ile", "bytes")) == ["i", "l", "e"]  # only the l beside the apostrophe is the article
-    assert kept("keywords", encoded("isa's", "bytes")) == ["i", "s", "a"]  # "is" is not what the apostrophe joins
+    assert kept(french, encoded("l'ile", "bytes")) == [
+        "i",
+        "l",
+        "e",
+    ]  # only the l beside the apostrophe is the article
+    assert kept("keywords", encoded("isa's", "bytes")) == [
+        "i",
+        "s",
+        "a",
+    ]  # "is" is not what the apostrophe joins
 
 
 def test_letters_and_digits(bert):
@@ -142,7 +210,9 @@ def test_accents_composed_or_not_are_letters(name):
     visible = [batch.texts[0].text[start:stop].strip() for start, stop in batch.offsets[0].tolist()]
     assert kept("keywords", batch) == kept("words", batch) == [piece for piece in visible if piece]
     assert {"ï", "\u0301", "Æ", "ø"} <= set("".join(visible))
-    assert kept(Keep(languages=("it",)), encoded("e\u0300 cosi\u0300", name)) == []  # è and così are stop words
+    assert (
+        kept(Keep(languages=("it",)), encoded("e\u0300 cosi\u0300", name)) == []
+    )  # è and così are stop words
 
 
 def test_other_scripts_are_letters(bert):
@@ -151,10 +221,35 @@ def test_other_scripts_are_letters(bert):
         for name in ("bytes", "merged", "pairs"):
             batch = encoded(text, name)
             assert kept("keywords", batch) == kept("ordinary", batch), text
-    assert kept("keywords", encoded("Wort\u00adteil", "pairs")) == ["Wo", "rt", "\u00adt", "ei", "l"]
+    assert kept("keywords", encoded("Wort\u00adteil", "pairs")) == [
+        "Wo",
+        "rt",
+        "\u00adt",
+        "ei",
+        "l",
+    ]
 
 
-DEBRIS = ["’", "“”", "—", " – ", "…", "€", "❤\ufe0f", "👩\u200d👩\u200d👧", "👍🏽", "🇩🇪", "\u00a0", "  \n", "\u200b", "\ufeff", "•", "_", "°", "\u00ad"]  # fmt: skip
+DEBRIS = [
+    "’",
+    "“”",
+    "—",
+    " – ",
+    "…",
+    "€",
+    "❤\ufe0f",
+    "👩\u200d👩\u200d👧",
+    "👍🏽",
+    "🇩🇪",
+    "\u00a0",
+    "  \n",
+    "\u200b",
+    "\ufeff",
+    "•",
+    "_",
+    "°",
+    "\u00ad",
+]
 
 
 @pytest.mark.parametrize("name", ["bytes", "merged", "pairs", "tiny"])
@@ -187,7 +282,9 @@ def test_languages_and_words_of_ones_own(bert):
     assert kept(Keep(languages=("fr", "de", "en"), words=("FILM",)), batch) == ["chat"]
     assert kept(Keep(languages=()), batch) == ["the", "und", "et", "chat", "Film", "film", "s"]
     assert kept(Keep(words=("cha",)), batch) == ["und", "et", "chat", "Film", "film"]
-    assert kept(Keep(words=("DÉJÀ", "don’t"), languages=()), bert("de\u0301ja\u0300 don't vu")) == ["vu"]
+    assert kept(Keep(words=("DÉJÀ", "don’t"), languages=()), bert("de\u0301ja\u0300 don't vu")) == [
+        "vu"
+    ]
     assert kept(Keep(languages=("de",)), bert("Außer AUSSER dass daß")) == []
 
 
@@ -217,7 +314,9 @@ def test_keep_is_a_plain_value():
 
 @pytest.mark.parametrize("kind", ["", "keyword", "All", None, 3])
 def test_an_unknown_kind_names_the_kinds(kind):
-    with pytest.raises(MeasureError, match="the kinds are all, ordinary, words, keywords") as raised:
+    with pytest.raises(
+        MeasureError, match="the kinds are all, ordinary, words, keywords"
+    ) as raised:
         Keep.of(kind)
     assert repr(kind) in str(raised.value)
 
@@ -234,7 +333,9 @@ def test_an_unknown_language_names_the_known(language):
 def test_lists_are_clean():
     assert languages() == ("de", "en", "es", "fr", "it")
     for language in languages():
-        content = (files("attlas.language") / "stopwords" / f"{language}.txt").read_text(encoding="utf-8")
+        content = (files("attlas.language") / "stopwords" / f"{language}.txt").read_text(
+            encoding="utf-8"
+        )
         assert content.endswith("\n")
         words = [line for line in content.splitlines() if not line.startswith("#")]
         assert 120 <= len(words) <= 250
@@ -257,7 +358,9 @@ def test_lists_hold_what_a_reader_expects_and_nothing_else():
     assert set(expected) == set(languages())
     for language, words in expected.items():
         assert set(words.split()) <= stopwords(language)
-        assert not (set(content.split()) - {"war" if language == "de" else ""}) & stopwords(language)
+        assert not (set(content.split()) - {"war" if language == "de" else ""}) & stopwords(
+            language
+        )
 
 
 def of_content_slowly(batch: Batch, stops: frozenset[str]) -> list[bool]:
@@ -267,12 +370,17 @@ def of_content_slowly(batch: Batch, stops: frozenset[str]) -> list[bool]:
         word = batch.words[0].strings[batch.words[0].of[token]]
         piece = batch.texts[0].text[start:stop].strip()
         letters = [
-            unicodedata.category(character)[0] in "LM" or unicodedata.category(character) == "Cf" for character in piece
+            unicodedata.category(character)[0] in "LM" or unicodedata.category(character) == "Cf"
+            for character in piece
         ]
         has_letter = any(unicodedata.category(character)[0] == "L" for character in piece + word)
         composed = unicodedata.normalize("NFC", word.casefold())
         out.append(
-            not batch.special[0, token] and bool(letters) and all(letters) and has_letter and composed not in stops
+            not batch.special[0, token]
+            and bool(letters)
+            and all(letters)
+            and has_letter
+            and composed not in stops
         )
     return out
 
@@ -281,7 +389,11 @@ names = st.sampled_from(["tiny", "bytes", "merged", "pairs"])
 
 
 @settings(max_examples=300, deadline=None)
-@given(text=strategies.texts(), name=names, spoken=st.lists(st.sampled_from(["en", "fr", "it"]), max_size=2))
+@given(
+    text=strategies.texts(),
+    name=names,
+    spoken=st.lists(st.sampled_from(["en", "fr", "it"]), max_size=2),
+)
 @example(text="❤\ufe0f e\u0301 ’", name="bytes", spoken=["en"])
 @example(text="", name="tiny", spoken=[])
 def test_each_kind_is_part_of_the_one_before(text, name, spoken):
@@ -308,7 +420,9 @@ def test_kinds_on_batches_of_several_texts(rng, n_texts, n):
         assert mask.shape == (n_texts, n)
         singly = [keep.mask(batch[text : text + 1])[0].tolist() for text in range(n_texts)]
         assert mask.tolist() == singly
-    assert Keep("words").mask(batch).tolist() == [[token in ("ab", "cd") for token in row] for row in batch.tokens]
+    assert Keep("words").mask(batch).tolist() == [
+        [token in ("ab", "cd") for token in row] for row in batch.tokens
+    ]
 
 
 def test_models_without_special_tokens():

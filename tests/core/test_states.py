@@ -42,7 +42,9 @@ def test_moments_are_numpys_after_every_update_whatever_the_offset(rng, offset):
         mean, error = moments_of(seen, offset)
         np.testing.assert_array_equal(state.count[1], np.isfinite(seen).sum(0))
         np.testing.assert_allclose(state.average()[1], mean, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(state.error()[1], error, rtol=1e-9, atol=1e-12 + abs(offset) * 1e-15)
+        np.testing.assert_allclose(
+            state.error()[1], error, rtol=1e-9, atol=1e-12 + abs(offset) * 1e-15
+        )
     assert np.isnan(state.average()[0]).all()
     assert np.isnan(state.error()[0]).all()
 
@@ -57,11 +59,16 @@ def test_merging_in_any_grouping_is_adding_in_order(rng, kind, cut):
         single.add(0, values)
         whole.add(0, values)
         singles.append(single)
-    left, right = (reduce(kind.merge, some, kind.zeros(LAYERS, HEADS)) for some in (singles[:cut], singles[cut:]))
+    left, right = (
+        reduce(kind.merge, some, kind.zeros(LAYERS, HEADS))
+        for some in (singles[:cut], singles[cut:])
+    )
     backwards = reduce(lambda later, earlier: earlier.merge(later), reversed(singles))
     for merged in (left.merge(right), backwards):
         for name, array in whole.arrays().items():
-            np.testing.assert_allclose(merged.arrays()[name], array, rtol=1e-12, atol=1e-12, err_msg=name)
+            np.testing.assert_allclose(
+                merged.arrays()[name], array, rtol=1e-12, atol=1e-12, err_msg=name
+            )
 
 
 @few
@@ -81,7 +88,10 @@ def test_sums_are_totals_and_counts_of_what_is_there(rng):
 @few
 @given(strategies.generators, st.integers(1, 9), st.sampled_from([np.float32, np.float64]))
 def test_a_histogram_counts_as_numpy_does(rng, bins, dtype):
-    state, counts = Histogram.zeros(LAYERS, HEADS, bins=bins, low=-1, high=3), np.zeros((HEADS, bins), dtype=np.int64)
+    state, counts = (
+        Histogram.zeros(LAYERS, HEADS, bins=bins, low=-1, high=3),
+        np.zeros((HEADS, bins), dtype=np.int64),
+    )
     for _ in range(3):
         values = rng.uniform(-1, 3, (HEADS, 20)).astype(dtype)
         state.add(1, torch.from_numpy(values))
@@ -100,9 +110,13 @@ def test_a_histogram_puts_edges_right_ends_in_and_leaves_nan_out():
 
 @few
 @given(strategies.generators, st.integers(1, 4), st.integers(0, 12))
-def test_a_top_list_is_the_head_of_the_sorted_entries_in_whatever_order_they_come(rng, size, n_texts):
+def test_a_top_list_is_the_head_of_the_sorted_entries_in_whatever_order_they_come(
+    rng, size, n_texts
+):
     scores, places = (
-        np.where(rng.random((n_texts, HEADS)) < 0.2, np.nan, rng.integers(0, 4, (n_texts, HEADS)) / 2),
+        np.where(
+            rng.random((n_texts, HEADS)) < 0.2, np.nan, rng.integers(0, 4, (n_texts, HEADS)) / 2
+        ),
         rng.permutation(n_texts),
     )
     one_by_one, halves = (
@@ -111,12 +125,16 @@ def test_a_top_list_is_the_head_of_the_sorted_entries_in_whatever_order_they_com
     )
     for text in range(n_texts):
         one_by_one.add(1, scores[text : text + 1], places[text : text + 1])
-    for half, chosen in zip(halves, (slice(None, n_texts // 2), slice(n_texts // 2, None)), strict=True):
+    for half, chosen in zip(
+        halves, (slice(None, n_texts // 2), slice(n_texts // 2, None)), strict=True
+    ):
         half.add(1, torch.from_numpy(scores[chosen]), tuple(places[chosen]))
     for found in (one_by_one, halves[0].merge(halves[1]), halves[1].merge(halves[0])):
         for head in range(HEADS):
             best = sorted(
-                (-score, place) for score, place in zip(scores[:, head], places, strict=True) if np.isfinite(score)
+                (-score, place)
+                for score, place in zip(scores[:, head], places, strict=True)
+                if np.isfinite(score)
             )[:size]
             best += [(np.inf, -1)] * (size - len(best))
             np.testing.assert_array_equal(found.scores[1, head], [-score for score, _ in best])
@@ -125,14 +143,23 @@ def test_a_top_list_is_the_head_of_the_sorted_entries_in_whatever_order_they_com
 
 
 def test_rows_come_back_in_corpus_order_whatever_the_order_of_batches():
-    batches = [([4, 4, 1], ["d", "d", "b"], [0, 1, 0]), ([2], ["c"], [0]), ([0, 0], ["a", "a"], [0, 1])]
+    batches = [
+        ([4, 4, 1], ["d", "d", "b"], [0, 1, 0]),
+        ([2], ["c"], [0]),
+        ([0, 0], ["a", "a"], [0, 1]),
+    ]
     for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
         parts = []
         for place, text, token in (batches[index] for index in order):
             parts.append(Rows.empty())
-            parts[-1].add(np.array(place), {"text": np.array(text, dtype=object), "token": np.array(token)})
+            parts[-1].add(
+                np.array(place), {"text": np.array(text, dtype=object), "token": np.array(token)}
+            )
         frame = reduce(Rows.merge, parts).frame()
-        assert frame.to_dict("list") == {"text": ["a", "a", "b", "c", "d", "d"], "token": [0, 1, 0, 0, 0, 1]}
+        assert frame.to_dict("list") == {
+            "text": ["a", "a", "b", "c", "d", "d"],
+            "token": [0, 1, 0, 0, 0, 1],
+        }
     assert Rows.empty().frame().empty
 
 
@@ -183,7 +210,9 @@ def test_a_state_goes_through_a_file_and_only_its_rows_stay_behind(filled):
         "top": "scores places",
     }
     assert (
-        list(back.arrays()) == list(arrays) == [f"{name}.{key}" for name, keys in kinds.items() for key in keys.split()]
+        list(back.arrays())
+        == list(arrays)
+        == [f"{name}.{key}" for name, keys in kinds.items() for key in keys.split()]
     )
     for name, array in arrays.items():
         np.testing.assert_array_equal(back.arrays()[name], array, err_msg=name)
@@ -199,7 +228,9 @@ def test_merging_fresh_states_is_fresh_and_merging_with_one_changes_nothing(fill
     fresh = Everything.fresh().merge(Everything.fresh())  # a warning would be an error
     for name, array in Everything.fresh().arrays().items():
         np.testing.assert_array_equal(fresh.arrays()[name], array, err_msg=name)
-    assert np.isnan([*fresh.moments.average().flat, *fresh.moments.error().flat, *fresh.sums.mean().flat]).all()
+    assert np.isnan(
+        [*fresh.moments.average().flat, *fresh.moments.error().flat, *fresh.sums.mean().flat]
+    ).all()
     for merged in (filled.merge(Everything.fresh()), Everything.fresh().merge(filled)):
         for name, array in filled.arrays().items():
             np.testing.assert_array_equal(merged.arrays()[name], array, err_msg=name)

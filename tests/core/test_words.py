@@ -28,7 +28,13 @@ def tokenizer(name: str) -> Tokenizer:
         return tiny_tokenizer().backend_tokenizer
     if name == "bytes":
         plain = Tokenizer(
-            models.BPE({letter: index for index, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, [])
+            models.BPE(
+                {
+                    letter: index
+                    for index, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))
+                },
+                [],
+            )
         )
         plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         return plain
@@ -40,30 +46,52 @@ def tokenizer(name: str) -> Tokenizer:
 def encoded(text, name, given=None, keep=None):
     """Words and tokens; with `keep`, only the first tokens and the last, as truncation leaves them."""
     found = tokenizer(name).encode(text)
-    kept = list(range(len(found.tokens))) if keep is None else [*range(keep - 1), len(found.tokens) - 1]
+    kept = (
+        list(range(len(found.tokens)))
+        if keep is None
+        else [*range(keep - 1), len(found.tokens) - 1]
+    )
     tokens, offsets, special = (
         [part[index] for index in kept]
-        for part in (found.tokens, found.offsets, [bool(flag) for flag in found.special_tokens_mask])
+        for part in (
+            found.tokens,
+            found.offsets,
+            [bool(flag) for flag in found.special_tokens_mask],
+        )
     )
     spans = word_spans(text) if given is None else given_spans(given)
-    return align(text, spans, offsets, special, tokens, given=given is not None), spans, offsets, special
+    return (
+        align(text, spans, offsets, special, tokens, given=given is not None),
+        spans,
+        offsets,
+        special,
+    )
 
 
 CASES = {
     "pieces": ("unbelievably tokenized!", ["unbelievably", "tokenized", "!"]),
     "apostrophes": ("it's rock’n’roll 'tis", ["it's", "rock’n’roll", "'", "tis"]),
     "accents": ("naïve café", ["naïve", "café"]),
-    "combining accents": ("e\u0301tude cafe\u0301 a\u0323b", ["e\u0301tude", "cafe\u0301", "a\u0323b"]),
-    "Chinese": ("iPhone手机3月, 二〇二四", ["iPhone", "手", "机", "3", "月", ",", "二", "〇", "二", "四"]),
+    "combining accents": (
+        "e\u0301tude cafe\u0301 a\u0323b",
+        ["e\u0301tude", "cafe\u0301", "a\u0323b"],
+    ),
+    "Chinese": (
+        "iPhone手机3月, 二〇二四",
+        ["iPhone", "手", "机", "3", "月", ",", "二", "〇", "二", "四"],
+    ),
     "Japanese": ("コーヒーabc カ\u3099", ["コ", "ー", "ヒ", "ー", "abc", "カ\u3099"]),
     "Korean": ("한국어 말", ["한국어", "말"]),
     "Hindi": ("हिन्दी क्\u200dष", ["हिन्दी", "क्\u200dष"]),
     "Arabic": ("شَمْس، قمر", ["شَمْس", "،", "قمر"]),
     "Persian": ("می\u200cخواهم", ["می\u200cخواهم"]),
-    "emoji": ("ok 👩\u200d👩\u200d👧 ❤\ufe0fno 👍🏽🇩🇪", ["ok", "👩\u200d👩\u200d👧", "❤\ufe0f", "no", "👍🏽", "🇩🇪"]),
+    "emoji": (
+        "ok 👩\u200d👩\u200d👧 ❤\ufe0fno 👍🏽🇩🇪",
+        ["ok", "👩\u200d👩\u200d👧", "❤\ufe0f", "no", "👍🏽", "🇩🇪"],
+    ),
     "numbers": ("3.14 x_y 2nd", ["3", ".", "14", "x_y", "2nd"]),
     "blanks": (" a\u00a0b\t\u3000c\n", ["a", "b", "c"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "words"), CASES.values(), ids=CASES)
@@ -119,21 +147,40 @@ def test_found_words_under_one_token_become_one_word_and_given_words_do_not():
     assert found.source == (0, 2, 3)
     chained = align("a b c", word_spans("a b c"), [(0, 3), (2, 5)], [False] * 2, ["a b", "b c"])
     assert (chained.strings, chained.of.tolist(), chained.missing) == (("a b c",), [0, 0], ())
-    kept = align("a b c", given_spans(["a", "b", "c"]), [(0, 3), (3, 5)], [False] * 2, ["a b", " c"], given=True)
+    kept = align(
+        "a b c",
+        given_spans(["a", "b", "c"]),
+        [(0, 3), (3, 5)],
+        [False] * 2,
+        ["a b", " c"],
+        given=True,
+    )
     assert (kept.strings, kept.of.tolist(), kept.missing) == (("a", "c"), [0, 1], (1,))
 
 
-@pytest.mark.parametrize(("offsets", "special", "of"), [
-    ([(0, 1), (1, 2), (2, 3)], [0, 0, 0], [0, 1, 1]),  # between two words: to the one that follows
-    ([(0, 1), (2, 3), (3, 4)], [0, 0, 0], [0, 1, 1]),  # at the end: to the one before
-    ([(0, 0), (1, 2), (2, 3)], [1, 0, 0], [0, 1, 1]),  # after a mark: to the one that follows
-    ([(0, 1), (1, 2), (0, 0)], [0, 0, 1], [0, 0, 1]),  # before a mark: to the one before
-    ([(0, 0), (1, 2), (0, 0)], [1, 0, 1], [0, 1, 2]),  # between marks: a word of its own
-    ([(1, 2), (3, 4), (3, 4)], [0, 0, 0], [0, 1, 2]),  # no word at all: each its own
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("offsets", "special", "of"),
+    [
+        (
+            [(0, 1), (1, 2), (2, 3)],
+            [0, 0, 0],
+            [0, 1, 1],
+        ),  # between two words: to the one that follows
+        ([(0, 1), (2, 3), (3, 4)], [0, 0, 0], [0, 1, 1]),  # at the end: to the one before
+        ([(0, 0), (1, 2), (2, 3)], [1, 0, 0], [0, 1, 1]),  # after a mark: to the one that follows
+        ([(0, 1), (1, 2), (0, 0)], [0, 0, 1], [0, 0, 1]),  # before a mark: to the one before
+        ([(0, 0), (1, 2), (0, 0)], [1, 0, 1], [0, 1, 2]),  # between marks: a word of its own
+        ([(1, 2), (3, 4), (3, 4)], [0, 0, 0], [0, 1, 2]),  # no word at all: each its own
+    ],
+)
 def test_a_token_of_blanks_goes_to_a_word_beside_it(offsets, special, of):
     text = "a b "
-    assert align(text, word_spans(text), offsets, [bool(flag) for flag in special], ["x", "y", "z"]).of.tolist() == of
+    assert (
+        align(
+            text, word_spans(text), offsets, [bool(flag) for flag in special], ["x", "y", "z"]
+        ).of.tolist()
+        == of
+    )
 
 
 def test_a_text_without_tokens_has_no_words():
@@ -159,7 +206,9 @@ def test_every_token_has_a_word_that_holds_it_and_words_stand_in_text_order(text
         if source >= 0
     ]
     assert words.missing == tuple(
-        index for index, (start, _) in enumerate(spans) if not any(begin <= start < end for begin, end in ranges)
+        index
+        for index, (start, _) in enumerate(spans)
+        if not any(begin <= start < end for begin, end in ranges)
     )
     for token, (start, stop) in enumerate(offsets):
         word = words.of[token]

@@ -21,7 +21,15 @@ from attlas.core.annotations import (
 from attlas.core.text import Text
 from attlas.coreference import baselines as sieve
 from attlas.coreference.antecedents import COUNTS, DIRECTIONS, AntecedentCounts, between_words
-from attlas.coreference.baselines import FEMININE, MASCULINE, NEUTER, PLURAL, SINGULAR, UNKNOWN, features
+from attlas.coreference.baselines import (
+    FEMININE,
+    MASCULINE,
+    NEUTER,
+    PLURAL,
+    SINGULAR,
+    UNKNOWN,
+    features,
+)
 from attlas.coreference.windows import cut, windows
 from attlas.stats.intervals import wilson
 from attlas.support.errors import CorpusError, MeasureError
@@ -33,7 +41,9 @@ def said(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-VOCABULARY = said("the a his king queen cats cat dog he she it they i you woman Mary Smith Mr . 's unbelievable sat")
+VOCABULARY = said(
+    "the a his king queen cats cat dog he she it they i you woman Mary Smith Mr . 's unbelievable sat"
+)
 
 
 def made(rng: np.random.Generator, length: int, name: str = "0", around: bool = False) -> Text:
@@ -58,7 +68,11 @@ def made(rng: np.random.Generator, length: int, name: str = "0", around: bool = 
     for start, stop in zip(sentences, stops, strict=True):
         heads += [ROOT if word == start else start for word in range(start, stop)]
     tree = Dependencies(tuple(heads), tuple(f"r{word}" for word in range(length)), ("X",) * length)
-    notes = {COREFERENCE: Coreference(mentions, sentences, around), DEPENDENCIES: tree, "where": f"row {name}"}
+    notes = {
+        COREFERENCE: Coreference(mentions, sentences, around),
+        DEPENDENCIES: tree,
+        "where": f"row {name}",
+    }
     return Text(name, words=words, label="news", annotations=notes)
 
 
@@ -85,7 +99,9 @@ def antecedents_slowly(noted: Coreference, number: int) -> list[int]:
     chain = noted.mentions[number].chain
     if noted.around and noted.mentions[number].kind != "pronoun":
         return []
-    return [other for other in candidates_slowly(noted, number) if noted.mentions[other].chain == chain]
+    return [
+        other for other in candidates_slowly(noted, number) if noted.mentions[other].chain == chain
+    ]
 
 
 def nearest_slowly(noted: Coreference, number: int, allowed: list[int]) -> int:
@@ -123,7 +139,9 @@ def choice_slowly(name: str, words: tuple[str, ...], noted: Coreference, number:
     mine, allowed = noted.mentions[number], candidates_slowly(noted, number)
 
     def of(test) -> int:
-        return nearest_slowly(noted, number, [other for other in allowed if test(noted.mentions[other])])
+        return nearest_slowly(
+            noted, number, [other for other in allowed if test(noted.mentions[other])]
+        )
 
     def same_head(other: Mention) -> bool:
         return words[other.head].lower() == words[mine.head].lower()
@@ -161,7 +179,9 @@ def right_slowly(noted: Coreference, number: int, chosen: int) -> bool:
 def preferred_slowly(noted: Coreference, number: int, weight) -> int:
     """The candidate with the most weight, the one with the earlier head word of equals; none if no weight is above 0."""
     best = -1
-    for other in sorted(candidates_slowly(noted, number), key=lambda other: noted.mentions[other].head):
+    for other in sorted(
+        candidates_slowly(noted, number), key=lambda other: noted.mentions[other].head
+    ):
         if best < 0 or weight(noted.mentions[other].head) > weight(noted.mentions[best].head):
             best = other
     return best if best >= 0 and weight(noted.mentions[best].head) > 0 else -1
@@ -178,16 +198,27 @@ def accuracy_slowly(batches, n_layers: int, n_heads: int) -> tuple[dict, dict, d
             continue
         whole = coreference(text)
         noted = replace(
-            whole, mentions=tuple(mention for mention in whole.mentions if mention.head not in words.missing)
+            whole,
+            mentions=tuple(
+                mention for mention in whole.mentions if mention.head not in words.missing
+            ),
         )
-        cases = [number for number in range(len(noted.mentions)) if antecedents_slowly(noted, number)]
+        cases = [
+            number for number in range(len(noted.mentions)) if antecedents_slowly(noted, number)
+        ]
         counts["mentions"] += len(whole.mentions)
         counts["unseen"] += len(whole.mentions) - len(noted.mentions)
         counts["scored"] += len(cases)
         counts["unscored"] += len(noted.mentions) - len(cases)
-        matrices = [twins.each_head(twins.to_words, layer.dense().weights, [words.of.tolist()])[0] for layer in layers]
+        matrices = [
+            twins.each_head(twins.to_words, layer.dense().weights, [words.of.tolist()])[0]
+            for layer in layers
+        ]
         for number in cases:
-            kinds, here = ("all", noted.mentions[number].kind), words.source.index(noted.mentions[number].head)
+            kinds, here = (
+                ("all", noted.mentions[number].kind),
+                words.source.index(noted.mentions[number].head),
+            )
             for name in sieve.BASELINES:
                 hit = right_slowly(noted, number, choice_slowly(name, text.words, noted, number))
                 for kind in kinds:
@@ -213,7 +244,9 @@ def accuracy_slowly(batches, n_layers: int, n_heads: int) -> tuple[dict, dict, d
 def test_baselines_are_their_twins(text):
     noted = coreference(text)
     rows = sieve.scored(noted).tolist()
-    assert rows == [number for number in range(len(noted.mentions)) if antecedents_slowly(noted, number)]
+    assert rows == [
+        number for number in range(len(noted.mentions)) if antecedents_slowly(noted, number)
+    ]
     for name, choose in sieve.BASELINES.items():
         chosen = choose(text.words, noted).tolist()
         assert chosen == [choice_slowly(name, text.words, noted, number) for number in rows], name
@@ -232,7 +265,11 @@ def test_only_head_match_and_nested_pronouns_are_left_without_a_choice(text):
 
 def test_head_match_is_right_only_with_the_same_word():
     words = said("the King saw a dog ; the old king ran")
-    mentions = (Mention(0, 2, 1, "k", "common"), Mention(3, 5, 4, "d", "common"), Mention(6, 9, 8, "k", "common"))
+    mentions = (
+        Mention(0, 2, 1, "k", "common"),
+        Mention(3, 5, 4, "d", "common"),
+        Mention(6, 9, 8, "k", "common"),
+    )
     noted = Coreference(mentions)
     assert sieve.scored(noted).tolist() == [2]
     assert [choose(words, noted).tolist() for choose in sieve.BASELINES.values()] == [[1], [0], [0]]
@@ -245,7 +282,9 @@ def test_rules_go_by_string_then_head_then_agreement_then_distance():
         Mention(2, 4, 3, "k", "common"),
         Mention(5, 8, 7, "o", "common"),
         Mention(9, 11, 10, "m", "common"),  # nothing the same, the old king does not agree: Mary
-        Mention(12, 14, 13, "k", "common"),  # the same string but for the article, though the old king is nearer
+        Mention(
+            12, 14, 13, "k", "common"
+        ),  # the same string but for the article, though the old king is nearer
         Mention(15, 16, 15, "k", "pronoun"),  # the nearest that agrees
     )
     noted = Coreference(mentions)
@@ -265,21 +304,33 @@ def test_a_pronoun_is_not_what_it_lies_in():
     noted = Coreference(mentions)
     assert sieve.scored(noted).tolist() == [2, 4]
     assert sieve.rules(words, noted).tolist() == [0, 2]
-    assert sieve.nearest(words, noted).tolist() == [0, 1], "wife stands after his, and before the second his"
+    assert sieve.nearest(words, noted).tolist() == [0, 1], (
+        "wife stands after his, and before the second his"
+    )
 
 
 def test_a_nested_mention_with_the_same_head_is_no_candidate():
     words = said("the king of France , he")
-    mentions = (Mention(0, 4, 1, "k", "common"), Mention(0, 2, 1, "k", "common"), Mention(5, 6, 5, "k", "pronoun"))
+    mentions = (
+        Mention(0, 4, 1, "k", "common"),
+        Mention(0, 2, 1, "k", "common"),
+        Mention(5, 6, 5, "k", "pronoun"),
+    )
     noted = Coreference(mentions)
     assert sieve.candidates(noted).tolist() == [[False] * 3, [False] * 3, [True, True, False]]
     assert sieve.scored(noted).tolist() == [2], "the inner king has only itself before it"
-    assert sieve.nearest(words, noted).tolist() == [0], "the first in order of those that one word heads"
+    assert sieve.nearest(words, noted).tolist() == [0], (
+        "the first in order of those that one word heads"
+    )
 
 
 def test_around_looks_both_ways():
     words = said("Ann , she , Eve")
-    mentions = (Mention(0, 1, 0, "a", "proper"), Mention(2, 3, 2, "e", "pronoun"), Mention(4, 5, 4, "e", "proper"))
+    mentions = (
+        Mention(0, 1, 0, "a", "proper"),
+        Mention(2, 3, 2, "e", "pronoun"),
+        Mention(4, 5, 4, "e", "proper"),
+    )
     assert sieve.scored(Coreference(mentions)).tolist() == [2]
     noted = Coreference(mentions, around=True)
     assert sieve.scored(noted).tolist() == [1], "a name is not asked for its pronoun"
@@ -338,7 +389,9 @@ def test_windows_hold_every_word_and_mention_once(bert, rng, length, tokens, aro
     document = made(rng, length, "d", around)
     whole, parts = coreference(document), cut(bert, [document], tokens)
     assert list(windows(bert, [document], tokens)) == parts.texts
-    assert [text.id for text in parts.texts] == [f"d#{number}" for number in range(len(parts.texts))]
+    assert [text.id for text in parts.texts] == [
+        f"d#{number}" for number in range(len(parts.texts))
+    ]
     assert tuple(word for text in parts.texts for word in text.words) == document.words
     starts = np.cumsum([0, *(len(text.words) for text in parts.texts)]).tolist()
     assert set(starts[:-1]) <= set(whole.sentences)
@@ -349,11 +402,20 @@ def test_windows_hold_every_word_and_mention_once(bert, rng, length, tokens, aro
         assert size <= tokens or len(own.sentences) == 1, "only a sentence by itself may be longer"
         assert (text.label, text.annotations["where"], own.around) == ("news", "row d", around)
         sentences += [start + begin for begin in own.sentences]
-        kept_scored += sum(bool(antecedents_slowly(own, number)) for number in range(len(own.mentions)))
+        kept_scored += sum(
+            bool(antecedents_slowly(own, number)) for number in range(len(own.mentions))
+        )
         for mention in own.mentions:
-            moved = replace(mention, start=mention.start + start, stop=mention.stop + start, head=mention.head + start)
+            moved = replace(
+                mention,
+                start=mention.start + start,
+                stop=mention.stop + start,
+                head=mention.head + start,
+            )
             found.append(moved)
-            assert text.words[mention.start : mention.stop] == document.words[moved.start : moved.stop]
+            assert (
+                text.words[mention.start : mention.stop] == document.words[moved.start : moved.stop]
+            )
         for word, head in enumerate(tree.heads):
             above = document.annotations[DEPENDENCIES].heads[start + word]
             assert head == (ROOT if above == ROOT else above - start)
@@ -366,7 +428,11 @@ def test_windows_hold_every_word_and_mention_once(bert, rng, length, tokens, aro
     assert found == inside
     assert tuple(sentences) == whole.sentences
     scored = sum(bool(antecedents_slowly(whole, number)) for number in range(len(whole.mentions)))
-    assert (parts.documents, parts.mentions, parts.across) == (1, len(whole.mentions), len(whole.mentions) - len(found))
+    assert (parts.documents, parts.mentions, parts.across) == (
+        1,
+        len(whole.mentions),
+        len(whole.mentions) - len(found),
+    )
     assert (parts.scored, parts.out_of_reach) == (scored, scored - kept_scored)
 
 
@@ -375,13 +441,19 @@ def test_as_many_sentences_as_fit(bert):
     document = Text("d", words=words, annotations={COREFERENCE: Coreference((), (0, 4, 8, 12, 16))})
     assert [len(text.words) for text in windows(bert, [document], 10)] == [8, 8, 4]
     assert [len(text.words) for text in windows(bert, [document], 9)] == [4] * 5
-    assert [len(text.words) for text in windows(bert, [document], 3)] == [4] * 5, "longer sentences stand alone"
+    assert [len(text.words) for text in windows(bert, [document], 3)] == [4] * 5, (
+        "longer sentences stand alone"
+    )
     assert [text.id for text in windows(bert, [document], None)] == ["d#0"]
 
 
 def test_no_window_is_longer_than_the_model():
     model = tiny("bert", max_position_embeddings=10)
-    document = Text("d", words=("cat", "sat") * 9, annotations={COREFERENCE: Coreference((), tuple(range(0, 18, 2)))})
+    document = Text(
+        "d",
+        words=("cat", "sat") * 9,
+        annotations={COREFERENCE: Coreference((), tuple(range(0, 18, 2)))},
+    )
     for tokens in (None, 128):
         assert [len(text.words) for text in windows(model, [document], tokens)] == [8, 8, 2]
 
@@ -395,7 +467,11 @@ def test_documents_without_mentions_stay_whole(bert):
 
 def test_mentions_out_of_reach_are_counted(bert):
     words = said("the cat sat . he saw it . it sat .")
-    mentions = (Mention(0, 2, 1, "c", "common"), Mention(6, 7, 6, "c", "pronoun"), Mention(8, 9, 8, "c", "pronoun"))
+    mentions = (
+        Mention(0, 2, 1, "c", "common"),
+        Mention(6, 7, 6, "c", "pronoun"),
+        Mention(8, 9, 8, "c", "pronoun"),
+    )
     document = Text("d", words=words, annotations={COREFERENCE: Coreference(mentions, (0, 4, 8))})
     assert (cut(bert, [document]).scored, cut(bert, [document]).out_of_reach) == (2, 0)
     assert (cut(bert, [document], 6).scored, cut(bert, [document], 6).out_of_reach) == (2, 2)
@@ -417,13 +493,23 @@ def test_between_words_is_its_twin(drawn, rng):
     layer, weights, _ = drawn
     for text, words in enumerate(layer.batch.words):
         some = rng.permutation(len(words))[: rng.integers(0, len(words) + 1)]
-        whole = np.array([twins.to_words(head, words.of.tolist()) for head in weights[text].astype(float).tolist()])
-        np.testing.assert_allclose(between_words(layer, text, some), whole[:, some][:, :, some], atol=1e-6)
+        whole = np.array(
+            [
+                twins.to_words(head, words.of.tolist())
+                for head in weights[text].astype(float).tolist()
+            ]
+        )
+        np.testing.assert_allclose(
+            between_words(layer, text, some), whole[:, some][:, :, some], atol=1e-6
+        )
 
 
 def texts_of(seed: int, around: bool = False) -> list[Text]:
     rng = np.random.default_rng(seed)
-    texts = [made(rng, int(length), str(number), around) for number, length in enumerate(rng.integers(3, 16, 5))]
+    texts = [
+        made(rng, int(length), str(number), around)
+        for number, length in enumerate(rng.integers(3, 16, 5))
+    ]
     bare = Text("none", "the cat sat on a mat")
     return [texts[0], bare, *texts[1:]]
 
@@ -467,10 +553,15 @@ def test_a_batch_of_several_texts_is_the_texts_one_by_one(bert):
     layers = []
     bert.forward(batch, layers.append)
     together = AntecedentCounts().result(fold(AntecedentCounts(), [layers], bert))
-    apart = AntecedentCounts().result(fold(AntecedentCounts(), stream(bert, [*texts, Text("none", "cat " * 9)]), bert))
+    apart = AntecedentCounts().result(
+        fold(AntecedentCounts(), stream(bert, [*texts, Text("none", "cat " * 9)]), bert)
+    )
     for name, table in apart.items():
         for column in table.columns:
-            assert table[column].tolist() == pytest.approx(together[name][column].tolist()), (name, column)
+            assert table[column].tolist() == pytest.approx(together[name][column].tolist()), (
+                name,
+                column,
+            )
 
 
 def test_words_cut_off_or_dropped_are_counted():
@@ -479,12 +570,19 @@ def test_words_cut_off_or_dropped_are_counted():
     text = Text("t", words=words, annotations={COREFERENCE: Coreference(mentions)})
     counts = check_against_twin(tiny("bert", max_position_embeddings=9), [text])
     assert counts == {
-        "texts": 1, "texts_without_mentions": 0, "mentions": 5, "scored": 2, "unscored": 1, "unseen": 2,
-    }  # fmt: skip
+        "texts": 1,
+        "texts_without_mentions": 0,
+        "mentions": 5,
+        "scored": 2,
+        "unscored": 1,
+        "unseen": 2,
+    }
 
 
 def test_texts_without_mentions_give_empty_tables(bert):
-    tables = AntecedentCounts().result(fold(AntecedentCounts(), stream(bert, ["the cat sat", "a dog"]), bert))
+    tables = AntecedentCounts().result(
+        fold(AntecedentCounts(), stream(bert, ["the cat sat", "a dog"]), bert)
+    )
     assert list(tables["antecedents"].columns[:4]) == ["layer", "head", "kind", "direction"]
     assert len(tables["antecedents"]) == len(tables["antecedents_baselines"]) == 0
     assert tables["antecedents_counts"]["n"].tolist() == [2, 2, 0, 0, 0, 0]
@@ -496,7 +594,11 @@ def test_texts_without_mentions_give_empty_tables(bert):
 def test_a_head_that_looks_at_the_antecedent_is_right(bert):
     """Attention written by hand: head 0 looks from 'it' to 'cat', and 'dog' looks at 'it'."""
     words = ("cat", "dog", "it")
-    mentions = (Mention(0, 1, 0, "c", "common"), Mention(1, 2, 1, "d", "common"), Mention(2, 3, 2, "c", "pronoun"))
+    mentions = (
+        Mention(0, 1, 0, "c", "common"),
+        Mention(1, 2, 1, "d", "common"),
+        Mention(2, 3, 2, "c", "pronoun"),
+    )
     text = Text("t", words=words, annotations={COREFERENCE: Coreference(mentions)})
     (layers,) = stream(bert, [text])
     for layer in layers:
@@ -510,5 +612,7 @@ def test_a_head_that_looks_at_the_antecedent_is_right(bert):
     assert row.loc[(0, 0, "pronoun", "from"), "accuracy"] == 0
     assert row.loc[(0, 1, "pronoun", "from"), "accuracy"] == 1, "of equals the earlier word"
     assert row.loc[(0, 2, "pronoun", "from"), "accuracy"] == 0, "no weight, no answer"
-    assert row.loc[(0, 0, "all", "to"), ["low", "high"]].tolist() == pytest.approx(list(wilson(1.0, 1.0)))
+    assert row.loc[(0, 0, "all", "to"), ["low", "high"]].tolist() == pytest.approx(
+        list(wilson(1.0, 1.0))
+    )
     assert set(table["direction"]) == set(DIRECTIONS)

@@ -85,7 +85,14 @@ def texts_of(rows) -> list[Text]:
     return texts
 
 
-def row(id_: object, form: str = "w", head: object = 0, relation: str = "dep", tag: str = "X", misc: str = "_") -> str:
+def row(
+    id_: object,
+    form: str = "w",
+    head: object = 0,
+    relation: str = "dep",
+    tag: str = "X",
+    misc: str = "_",
+) -> str:
     return f"{id_}\t{form}\t_\t{tag}\t_\t_\t{head}\t{relation}\t_\t{misc}\n"
 
 
@@ -95,7 +102,11 @@ def test_a_sentence_is_a_text_with_its_tree(tmp_path):
     assert sea.words == ("Vamos", "nos", "a", "el", "mar", "de", "10 000", "islas", ".")
     assert sea.text == "Vamos nos a el mar de 10 000 islas ."
     assert sea.annotations == {"where": f"{path}, line 7", DEPENDENCIES: SEA}
-    assert (sea.id, sisters.id, that.id) == ("s1", "1", "s3")  # without sent_id its number in the file
+    assert (sea.id, sisters.id, that.id) == (
+        "s1",
+        "1",
+        "s3",
+    )  # without sent_id its number in the file
     assert dependencies_of(sisters.annotations) == Dependencies(
         (ROOT, 2, ROOT), ("root", "cc", "root"), ("PROPN", "CCONJ", "PROPN")
     )
@@ -120,7 +131,9 @@ def test_a_document_is_a_text_with_its_mentions(tmp_path):
         ),
         (0, 9),
     )
-    assert coreference_of(second.annotations) == Coreference((Mention(0, 1, 0, "1", "pronoun"),), (0,))
+    assert coreference_of(second.annotations) == Coreference(
+        (Mention(0, 1, 0, "1", "pronoun"),), (0,)
+    )
 
 
 @pytest.mark.parametrize("ending", ["conllu", "conllu.gz", "CONLLU"])
@@ -145,8 +158,14 @@ def test_the_same_sentences_from_every_way_to_write_them(tmp_path, ending, chang
 
 
 def test_documents_without_names(tmp_path):
-    path = write(tmp_path / "a.b.conllu.gz", f"{GOOD}\n{GOOD}\n# newdoc\n{GOOD}\n# newdoc id = c\n\n{GOOD}")
-    assert [(text.id, len(text.words)) for text in texts_of(conllu_documents(path))] == [("a.b", 4), ("0", 2), ("c", 2)]
+    path = write(
+        tmp_path / "a.b.conllu.gz", f"{GOOD}\n{GOOD}\n# newdoc\n{GOOD}\n# newdoc id = c\n\n{GOOD}"
+    )
+    assert [(text.id, len(text.words)) for text in texts_of(conllu_documents(path))] == [
+        ("a.b", 4),
+        ("0", 2),
+        ("c", 2),
+    ]
 
 
 BROKEN = {
@@ -161,7 +180,11 @@ BROKEN = {
     "a short multi-word token": ("1-2\tal\n" + row(1) + row(2), 1, "it has 2 columns"),
     "an ID left out": (row(1) + row(3), 2, "its ID is 3, but words must count on: 2 comes next"),
     "an ID from 0": (row(0), 1, "its ID is 0, but words must count on: 1 comes next"),
-    "no empty line between sentences": (row(1) + row(1), 2, "2 comes next; put an empty line before each sentence"),
+    "no empty line between sentences": (
+        row(1) + row(1),
+        2,
+        "2 comes next; put an empty line before each sentence",
+    ),
     "no ID": (row("x"), 1, "its ID is 'x'; write a word's as 3"),
     "an empty ID": (row(""), 1, "its ID is ''"),
     "an endless ID": (row("9" * 5000), 1, "its ID is '99"),
@@ -176,15 +199,39 @@ BROKEN = {
         "its ID is 1-2, but a range here must begin at word 2",
     ),
     "a range backwards": (row("1-0") + row(1), 1, "its ID is '1-0'"),
-    "a range that ends before it begins": (row(1) + row(2) + row("3-2") + row(3), 3, "its ID is 3-2"),
-    "ranges that overlap": (row("1-2") + row(1) + row("2-3") + row(2) + row(3), 3, "must begin at word 3"),
-    "a range past the end": (row(1) + row("2-3") + row(2), 2, "its range ends at word 3, but the sentence has 2 words"),
-    "an empty node elsewhere": (row(1) + row("2.1"), 2, "its ID is 2.1, but the next empty node here is 1.1"),
+    "a range that ends before it begins": (
+        row(1) + row(2) + row("3-2") + row(3),
+        3,
+        "its ID is 3-2",
+    ),
+    "ranges that overlap": (
+        row("1-2") + row(1) + row("2-3") + row(2) + row(3),
+        3,
+        "must begin at word 3",
+    ),
+    "a range past the end": (
+        row(1) + row("2-3") + row(2),
+        2,
+        "its range ends at word 3, but the sentence has 2 words",
+    ),
+    "an empty node elsewhere": (
+        row(1) + row("2.1"),
+        2,
+        "its ID is 2.1, but the next empty node here is 1.1",
+    ),
     "empty nodes that do not count": (row("0.2") + row(1), 1, "the next empty node here is 0.1"),
     "no number as head": (row(1, head="two"), 1, "its HEAD is 'two', not a number"),
     "an empty node as head": (row(1, head="1.1"), 1, "its HEAD is '1.1', not a number"),
-    "a head past the end": (row(1) + row(2, head=3), 2, "its HEAD is 3, but the sentence has words 1 to 2"),
-    "a head before the beginning": (row(1, head=-1), 1, "its HEAD is -1, but the sentence has words 1 to 1"),
+    "a head past the end": (
+        row(1) + row(2, head=3),
+        2,
+        "its HEAD is 3, but the sentence has words 1 to 2",
+    ),
+    "a head before the beginning": (
+        row(1, head=-1),
+        1,
+        "its HEAD is -1, but the sentence has words 1 to 1",
+    ),
     "an endless head": (row(1, head="9" * 5000), 1, "its HEAD is '99"),
     "its own head": (row(1) + row(2, head=2), 2, "its HEAD is 2, the word itself"),
     "no head": (row(1, head="_"), 1, "it has no HEAD"),
@@ -199,7 +246,11 @@ BROKEN = {
         "the heads of 'c' (word 3) lead back to it",
     ),
     "no words": ("# sent_id = none\n# text = none\n", 1, "the sentence has no words"),
-    "only a multi-word token": (row("1-2"), 1, "its range ends at word 2, but the sentence has 0 words"),
+    "only a multi-word token": (
+        row("1-2"),
+        1,
+        "its range ends at word 2, but the sentence has 0 words",
+    ),
     "only an empty node": (row("0.1"), 1, "the sentence has no words"),
     "no UTF-8": (row(1) + "2\té\t_\tX\t_\t_\t0\tdep\t_\t_\n", 2, "it is not valid UTF-8"),
     "no UTF-8 in a comment": ("# text = é\n" + row(1), 1, "it is not valid UTF-8"),
@@ -223,7 +274,11 @@ def test_a_broken_sentence_is_one_bad_row_and_the_rest_is_read(tmp_path, name):
 
     documents = [row for _, row in conllu_documents(path)]
     assert [type(one) for one in documents] == [Text, BadRow, Text]
-    assert (documents[1].where, documents[1].reason, documents[1].id) == (where, rows[2].reason, "b")
+    assert (documents[1].where, documents[1].reason, documents[1].id) == (
+        where,
+        rows[2].reason,
+        "b",
+    )
 
     with pytest.raises(CorpusError, match="line"):
         list(read(path))
@@ -231,17 +286,28 @@ def test_a_broken_sentence_is_one_bad_row_and_the_rest_is_read(tmp_path, name):
 
 
 def test_a_broken_sentence_that_begins_a_document_begins_it_all_the_same(tmp_path):
-    path = write(tmp_path / "broken.conllu", f"{GOOD}\n# newdoc id = b\n{row(2)}\n{GOOD}\n# newdoc id = c\n{GOOD}")
+    path = write(
+        tmp_path / "broken.conllu",
+        f"{GOOD}\n# newdoc id = b\n{row(2)}\n{GOOD}\n# newdoc id = c\n{GOOD}",
+    )
     assert [row.id for _, row in conllu_documents(path)] == ["broken", "b", "c"]
 
 
 BROKEN_BRACKETS = {
-    "never closed": (["(1-x", "(2-x", "2)"], 1, "it opens the entity '1', which is never closed; close it with 1)"),
+    "never closed": (
+        ["(1-x", "(2-x", "2)"],
+        1,
+        "it opens the entity '1', which is never closed; close it with 1)",
+    ),
     "one of two never closed": (["_", "(1-x", "(1-x", "1)"], 2, "it opens the entity '1'"),
     "never opened": (["(1-x", "1)", "1)"], 3, "it closes the entity '1', which is not open"),
     "closed before it is opened": (["1)(1-x", "_"], 1, "it closes the entity '1'"),
     "another part closed": (["(1[1/2]-x", "1[2/2])"], 2, "it closes the entity '1[2/2]'"),
-    "no bracket": (["_", "1-x"], 2, "its entities end in '1-x'; write each as (ID-..., ID) or (ID-...)"),
+    "no bracket": (
+        ["_", "1-x"],
+        2,
+        "its entities end in '1-x'; write each as (ID-..., ID) or (ID-...)",
+    ),
     "something after a bracket": (["(1-x)2"], 1, "its entities end in '2'"),
     "no name": (["()"], 1, "its entities end in '()'"),
     "nothing before the first dash": (["(-x)"], 1, "its entities end in '(-x)'"),
@@ -254,10 +320,12 @@ BROKEN_BRACKETS = {
 def test_a_broken_bracket_is_a_bad_document_but_no_bad_sentence(tmp_path, name):
     brackets, line, reason = BROKEN_BRACKETS[name]
     words = "".join(
-        row(number, misc="_" if one == "_" else f"X=(|Entity={one}|Y=)") for number, one in enumerate(brackets, 1)
+        row(number, misc="_" if one == "_" else f"X=(|Entity={one}|Y=)")
+        for number, one in enumerate(brackets, 1)
     )
     path = write(
-        tmp_path / "broken.conllu", f"# newdoc id = a\n{GOOD}\n# newdoc id = b\n{words}\n# newdoc id = c\n{GOOD}"
+        tmp_path / "broken.conllu",
+        f"# newdoc id = a\n{GOOD}\n# newdoc id = b\n{words}\n# newdoc id = c\n{GOOD}",
     )
     a, bad, c = (row for _, row in conllu_documents(path))
     assert (a.id, bad.id, c.id) == ("a", "b", "c")
@@ -288,8 +356,18 @@ def test_parts_empty_nodes_and_multi_word_tokens_in_brackets(tmp_path):
         + row("4.1", misc="Entity=4)")
     )
     (text,) = texts_of(conllu_documents(write(tmp_path / "parts.conllu", words)))
-    found = [(mention.start, mention.stop, mention.chain) for mention in coreference_of(text.annotations).mentions]
-    assert sorted(found) == [(0, 1, "7"), (0, 2, "8"), (1, 2, "6"), (2, 4, "5"), (2, 4, "7"), (3, 4, "4")]
+    found = [
+        (mention.start, mention.stop, mention.chain)
+        for mention in coreference_of(text.annotations).mentions
+    ]
+    assert sorted(found) == [
+        (0, 1, "7"),
+        (0, 2, "8"),
+        (1, 2, "6"),
+        (2, 4, "5"),
+        (2, 4, "7"),
+        (3, 4, "4"),
+    ]
 
 
 def test_a_mention_may_cross_another_and_hold_one_of_its_own_chain():
@@ -339,9 +417,9 @@ def test_ids_that_come_twice_and_empty_files_are_said(tmp_path):
         list(read(path))
 
 
-FORMS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r"), min_size=1, max_size=6).filter(
-    str.strip
-)
+FORMS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r"), min_size=1, max_size=6
+).filter(str.strip)
 
 
 @st.composite
@@ -361,7 +439,9 @@ def sentences(draw: st.DrawFn) -> tuple[tuple[str, ...], Dependencies]:
     relations = st.sampled_from(["root", "nsubj:pass", "obl:tmod", "dep"])
     tags = st.sampled_from(["", "PRON", "PROPN", "DET", "NOUN"])
     forms = tuple(draw(st.lists(FORMS, **some)))
-    return forms, Dependencies(heads, tuple(draw(st.lists(relations, **some))), tuple(draw(st.lists(tags, **some))))
+    return forms, Dependencies(
+        heads, tuple(draw(st.lists(relations, **some))), tuple(draw(st.lists(tags, **some)))
+    )
 
 
 def as_lines(words: tuple[str, ...], tree: Dependencies, misc: list[str], extras: set[int]) -> str:
@@ -371,18 +451,31 @@ def as_lines(words: tuple[str, ...], tree: Dependencies, misc: list[str], extras
         if index in extras:
             lines.append(row(f"{index + 1}-{index + 1}", "whole", "_", "_", "_"))
         lines.append(
-            row(index + 1, word, tree.heads[index] + 1, tree.relations[index], tree.tags[index] or "_", misc[index])
+            row(
+                index + 1,
+                word,
+                tree.heads[index] + 1,
+                tree.relations[index],
+                tree.tags[index] or "_",
+                misc[index],
+            )
         )
         if index in extras:
             lines.append(row(f"{index + 1}.1", "_", "_", "_", "_"))
     return "".join(lines)
 
 
-@given(st.lists(sentences(), min_size=1, max_size=4), st.sets(st.integers(0, 8)), st.sampled_from(["\n", "\r\n"]))
+@given(
+    st.lists(sentences(), min_size=1, max_size=4),
+    st.sets(st.integers(0, 8)),
+    st.sampled_from(["\n", "\r\n"]),
+)
 def test_sentences_come_back_as_written(tmp_path_factory, parts, extras, end):
     content = "\n".join(as_lines(words, tree, ["_"] * len(words), extras) for words, tree in parts)
     path = write(tmp_path_factory.mktemp("conllu") / "x.conllu", content.replace("\n", end))
-    assert [(text.words, dependencies_of(text.annotations)) for text in texts_of(conllu_rows(path))] == parts
+    assert [
+        (text.words, dependencies_of(text.annotations)) for text in texts_of(conllu_rows(path))
+    ] == parts
 
 
 @st.composite
@@ -406,7 +499,9 @@ def documents(draw: st.DrawFn):
 def brackets_at(word: int, spans: list[tuple[int, int, str]]) -> str:
     """The MISC of a word: what it closes, what it opens, and single words."""
     closed = [f"{chain})" for start, stop, chain in spans if stop == word + 1 and start < word]
-    opened = [f"({chain}-x-new" for start, stop, chain in spans if start == word and stop > word + 1]
+    opened = [
+        f"({chain}-x-new" for start, stop, chain in spans if start == word and stop > word + 1
+    ]
     single = [f"({chain}-x-y)" for start, stop, chain in spans if (start, stop) == (word, word + 1)]
     return "Entity=" + "".join(closed + opened + single) if closed + opened + single else "_"
 
@@ -430,17 +525,28 @@ def test_documents_come_back_as_written(tmp_path_factory, document):
     lines, shifted, starts, first = [], [], [], 0
     for words, tree in parts:
         starts.append(first)
-        lines.append(as_lines(words, tree, [brackets_at(first + index, spans) for index in range(len(words))], set()))
+        lines.append(
+            as_lines(
+                words,
+                tree,
+                [brackets_at(first + index, spans) for index in range(len(words))],
+                set(),
+            )
+        )
         shifted += [head if head == ROOT else head + first for head in tree.heads]
         first += len(words)
-    path = write(tmp_path_factory.mktemp("conllu") / "x.conllu", "# newdoc id = d\n" + "\n".join(lines))
+    path = write(
+        tmp_path_factory.mktemp("conllu") / "x.conllu", "# newdoc id = d\n" + "\n".join(lines)
+    )
     (text,) = texts_of(conllu_documents(path))
     tree = dependencies_of(text.annotations)
     found = text.annotations[COREFERENCE]
     assert text.words == tuple(word for words, _ in parts for word in words)
     assert tree.heads == tuple(shifted)
     assert found.sentences == tuple(starts)
-    assert sorted((mention.start, mention.stop, mention.chain) for mention in found.mentions) == sorted(spans)
+    assert sorted(
+        (mention.start, mention.stop, mention.chain) for mention in found.mentions
+    ) == sorted(spans)
     order = [(mention.start, -mention.stop) for mention in found.mentions]
     assert order == sorted(order)
     for mention in found.mentions:
@@ -455,7 +561,11 @@ def test_heads_of_mentions_agree_with_the_slow_twin(heads, data):
     assert mention_head(start, stop, heads) == head_slowly(start, stop, heads)
 
 
-@given(st.integers(1, 8).flatmap(lambda size: st.lists(st.integers(-1, size - 1), min_size=size, max_size=size)))
+@given(
+    st.integers(1, 8).flatmap(
+        lambda size: st.lists(st.integers(-1, size - 1), min_size=size, max_size=size)
+    )
+)
 def test_a_cycle_is_found_if_there_is_one(heads):
     def above(word):
         """The words above a word, as far as there are new ones; with repetition the last is on a cycle."""

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attlas
-from attlas.core.annotations import COREFERENCE, Coreference, Mention, coreference_of, dependencies_of
+from attlas.core.annotations import (
+    COREFERENCE,
+    Coreference,
+    Mention,
+    coreference_of,
+    dependencies_of,
+)
 from attlas.core.text import Text
 from attlas.corpora import BadRow, read
 from attlas.corpora.annotated import documents
@@ -48,8 +54,34 @@ def _cells(word: str) -> list[str]:
 
 
 BOOK = as_conll(
-    *("Mr./(0", "Weston/0)", "saw", "the/(1", "tall", ",", "thin", "man", "with", "her/(3|(2)", "dog/3)|1)", "./-"),
-    *("", "“/_", "Dogs/(4)", "bark", "”", ",", "he/(0)", "told", "Mr./(5|(0", "Weston", "'s/0)", "wife/5)"),
+    *(
+        "Mr./(0",
+        "Weston/0)",
+        "saw",
+        "the/(1",
+        "tall",
+        ",",
+        "thin",
+        "man",
+        "with",
+        "her/(3|(2)",
+        "dog/3)|1)",
+        "./-",
+    ),
+    *(
+        "",
+        "“/_",
+        "Dogs/(4)",
+        "bark",
+        "”",
+        ",",
+        "he/(0)",
+        "told",
+        "Mr./(5|(0",
+        "Weston",
+        "'s/0)",
+        "wife/5)",
+    ),
 )
 BOOK_MENTIONS = (
     Mention(0, 2, 1, "0", "proper"),  # "Weston" also stands inside a sentence
@@ -68,13 +100,18 @@ def test_a_document_of_litbank(tmp_path):
     (book,) = texts_of(litbank_rows(path))
     assert book.id == "book"
     assert book.words[:8] == ("Mr.", "Weston", "saw", "the", "tall", ",", "thin", "man")
-    assert book.annotations == {"where": f"{path}, line 1", COREFERENCE: Coreference(BOOK_MENTIONS, (0, 12))}
+    assert book.annotations == {
+        "where": f"{path}, line 1",
+        COREFERENCE: Coreference(BOOK_MENTIONS, (0, 12)),
+    }
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda text: text.replace("\t\n", "\t_\n").replace("\t", "  "),  # an empty cell cannot be written with blanks
+        lambda text: text.replace("\t\n", "\t_\n").replace(
+            "\t", "  "
+        ),  # an empty cell cannot be written with blanks
         lambda text: text.replace("\n", "\r\n"),
         lambda text: "\ufeff" + text.rstrip("\n"),
         lambda text: "\n# a comment\n\n" + text.replace("\n\n", "\n# another\n\n\n"),
@@ -94,14 +131,20 @@ def test_parts_are_named_if_there_are_several(tmp_path):
         as_conll("word", name=name, part=part)
         for name, part in [("a", 0), ("b", 0), ("b", 1), ("b", "002"), ("c", 3), ("d (e)", 0)]
     )
-    path = write(tmp_path / "parts.conll", content + "#begin document f\nf 0 0 word -\n#end document")
+    path = write(
+        tmp_path / "parts.conll", content + "#begin document f\nf 0 0 word -\n#end document"
+    )
     assert [text.id for text in texts_of(litbank_rows(path))] == [
         *("a", "b, part 0", "b, part 1", "b, part 002", "c", "d (e)", "f")
     ]
 
 
 BROKEN = {
-    "never closed": (as_conll("a/(1", "", "b/(2", "c/1)"), 4, "it opens the entity '2', which is never closed"),
+    "never closed": (
+        as_conll("a/(1", "", "b/(2", "c/1)"),
+        4,
+        "it opens the entity '2', which is never closed",
+    ),
     "never opened": (as_conll("a/(1", "b/1)|2)"), 3, "it closes the entity '2', which is not open"),
     "no bracket": (as_conll("a", "b/1"), 3, "its entities end in '1'; write each as"),
     "nothing between bars": (as_conll("a/(1)||(2)"), 2, "its entities end in ''"),
@@ -112,7 +155,11 @@ BROKEN = {
     ),
     "an empty word": (as_conll("a", " /(1)"), 3, "its word (column 4) is empty"),
     "no words": (as_conll("", ""), 1, "the document has no words"),
-    "no end": (as_conll("a").replace("#end document\n", ""), 1, "the document does not end; put '#end document'"),
+    "no end": (
+        as_conll("a").replace("#end document\n", ""),
+        1,
+        "the document does not end; put '#end document'",
+    ),
     "no UTF-8": (as_conll("a", "é"), 3, "it is not valid UTF-8"),
     "no UTF-8 in its name": (as_conll("a", name="é"), 1, "it is not valid UTF-8"),
     "no beginning": ("x\t0\t0\ta\t-\n\nx\t0\t0\tb\t-\n", 1, "it stands outside of a document"),
@@ -132,7 +179,11 @@ def test_a_broken_document_is_one_bad_row_and_the_rest_is_read(tmp_path, name):
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9), st.sampled_from("012")), max_size=8, unique=True),
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(1, 9), st.sampled_from("012")),
+        max_size=8,
+        unique=True,
+    ),
     st.sets(st.integers(1, 9)),
 )
 def test_brackets_of_litbank_come_back_as_written(tmp_path_factory, drawn, borders):
@@ -146,13 +197,23 @@ def test_brackets_of_litbank_come_back_as_written(tmp_path_factory, drawn, borde
             spans.append((start, stop, chain))
     words = []
     for index in range(10):
-        closed = [f"{chain})" for start, stop, chain in spans if stop == index + 1 and start < index]
-        opened = [f"({chain}" for start, stop, chain in spans if start == index and stop > index + 1]
-        single = [f"({chain})" for start, stop, chain in spans if (start, stop) == (index, index + 1)]
+        closed = [
+            f"{chain})" for start, stop, chain in spans if stop == index + 1 and start < index
+        ]
+        opened = [
+            f"({chain}" for start, stop, chain in spans if start == index and stop > index + 1
+        ]
+        single = [
+            f"({chain})" for start, stop, chain in spans if (start, stop) == (index, index + 1)
+        ]
         words += [""] * (index in borders) + ["w/" + "|".join(closed + opened + single)]
-    (text,) = texts_of(litbank_rows(write(tmp_path_factory.mktemp("conll") / "x.conll", as_conll(*words))))
+    (text,) = texts_of(
+        litbank_rows(write(tmp_path_factory.mktemp("conll") / "x.conll", as_conll(*words)))
+    )
     found = text.annotations[COREFERENCE]
-    assert sorted((mention.start, mention.stop, mention.chain) for mention in found.mentions) == sorted(spans)
+    assert sorted(
+        (mention.start, mention.stop, mention.chain) for mention in found.mentions
+    ) == sorted(spans)
     assert found.sentences == (0, *sorted(borders))
 
 
@@ -191,22 +252,48 @@ def test_heads_without_trees(mention, head):
     assert words[surface_head(words)] == head
 
 
-FORMS = ("the", "a", "tall", "man", "Tom", "'s", "of", ",", "and", "who", "that", "“", "(", "I", "--", "Mr.")
+FORMS = (
+    "the",
+    "a",
+    "tall",
+    "man",
+    "Tom",
+    "'s",
+    "of",
+    ",",
+    "and",
+    "who",
+    "that",
+    "“",
+    "(",
+    "I",
+    "--",
+    "Mr.",
+)
 
 
 @given(st.lists(st.sampled_from(FORMS), min_size=1, max_size=8))
 def test_a_head_is_a_word_of_its_mention_and_visible_if_one_is(words):
     head = words[surface_head(words)]
     assert head.strip("“(,-") or not any(word.strip("“(,-") for word in words)
-    assert head != "'s" or all(word in ("'s", *"“(,", "--", "of", "and", "who", "that", "I") for word in words)
+    assert head != "'s" or all(
+        word in ("'s", *"“(,", "--", "of", "and", "who", "that", "I") for word in words
+    )
 
 
 def test_kinds_without_trees():
     names = capitalised(
-        (*("Men", "saw", "Ann", "."), *("“", "Boys", ",", "see", "Rome", "!", "Go", "”", "--", "Ann")), (0, 4)
+        (
+            *("Men", "saw", "Ann", "."),
+            *("“", "Boys", ",", "see", "Rome", "!", "Go", "”", "--", "Ann"),
+        ),
+        (0, 4),
     )
     assert names == {"Ann", "Rome"}
-    kinds = [surface_kind(form, 1, names) for form in ("Ann", "Men", "dogs", "She", "THEMSELVES", "who", "Those")]
+    kinds = [
+        surface_kind(form, 1, names)
+        for form in ("Ann", "Men", "dogs", "She", "THEMSELVES", "who", "Those")
+    ]
     assert kinds == ["proper", "common", "common", "pronoun", "pronoun", "pronoun", "pronoun"]
     assert surface_kind("those", 3, names) == "common"  # those who left
 
@@ -228,7 +315,9 @@ GAP = {
 
 
 def as_gap(*rows: dict, columns: tuple[str, ...] = GAP_COLUMNS) -> str:
-    return "\n".join(["\t".join(columns), *("\t".join(str(row[name]) for name in columns) for row in rows), ""])
+    return "\n".join(
+        ["\t".join(columns), *("\t".join(str(row[name]) for name in columns) for row in rows), ""]
+    )
 
 
 def test_a_row_of_gap(tmp_path):
@@ -242,14 +331,20 @@ def test_a_row_of_gap(tmp_path):
     assert text.annotations == {
         "where": f"{path}, line 2",
         COREFERENCE: Coreference(
-            (Mention(0, 1, 0, "0", "proper"), Mention(5, 10, 6, "B", "proper"), Mention(14, 15, 14, "0", "pronoun")),
+            (
+                Mention(0, 1, 0, "0", "proper"),
+                Mention(5, 10, 6, "B", "proper"),
+                Mention(14, 15, 14, "0", "pronoun"),
+            ),
             around=True,
         ),
     }
 
 
 def test_chains_order_of_columns_and_quotes_of_gap(tmp_path):
-    quoted = f'"{TEXT}"'.replace('"Sammy', "«Sammy").replace('Jr."', "Jr.»")  # a cell in quotes keeps them
+    quoted = f'"{TEXT}"'.replace('"Sammy', "«Sammy").replace(
+        'Jr."', "Jr.»"
+    )  # a cell in quotes keeps them
     moved = {f"{name}-offset": GAP[f"{name}-offset"] + 1 for name in ("Pronoun", "A", "B")}
     rows = [
         GAP | {"ID": "b", "A-coref": "FALSE", "B-coref": "true"},
@@ -315,7 +410,13 @@ def test_documents_of_conllu_of_corpora_and_of_texts(tmp_path):
     (story,) = documents(str(path))
     assert (story.id, story.words) == ("stories", ("She", "left", "She", "left"))
     assert [mention.head for mention in coreference_of(story.annotations).mentions] == [0, 2]
-    assert documents(path) == documents([story]) == documents((story,)) == documents(read([story])) == [story]
+    assert (
+        documents(path)
+        == documents([story])
+        == documents((story,))
+        == documents(read([story]))
+        == [story]
+    )
     assert [text.words for text in read(path)] == [("She", "left")] * 2  # sentences
 
 
@@ -333,7 +434,11 @@ def test_a_table_with_gaps_header_is_a_table_if_columns_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("texts.csv", "text\nx", r"text '0' of .*texts.csv has no coreference; give CoNLL-U with Entity="),
+        (
+            "texts.csv",
+            "text\nx",
+            r"text '0' of .*texts.csv has no coreference; give CoNLL-U with Entity=",
+        ),
         ("texts.tsv", "id\ttext\n7\tx", r"text '7' of .*texts.tsv has no coreference"),
         ("texts", "x", "ends in 'nothing'; a corpus is one of .*conllu, .conll"),
         ("empty.tsv", "", "holds no texts"),
@@ -375,5 +480,8 @@ def test_embedded_sentences_are_read_as_sentences_and_as_documents(tmp_path, mon
 
 def test_embedded_sentences_are_no_part_of_all_but_listed():
     assert not any(text.id.startswith("sentences") or text.words for text in read("embedded:all"))
-    with pytest.raises(CorpusError, match="they are acceptability, messages, reviews and all of these, and sentences"):
+    with pytest.raises(
+        CorpusError,
+        match="they are acceptability, messages, reviews and all of these, and sentences",
+    ):
         read("embedded:novels")

@@ -36,7 +36,10 @@ def facts(corpus):
 
 def rows_of(source, **columns):
     """Texts as strings, bad rows as (where, reason)."""
-    return [row.text if isinstance(row, Text) else (row.where, row.reason) for row in read(source, **columns).rows()]
+    return [
+        row.text if isinstance(row, Text) else (row.where, row.reason)
+        for row in read(source, **columns).rows()
+    ]
 
 
 def refuses(message, source, **columns):
@@ -54,8 +57,12 @@ def write(path, content):
 
 FILES = {
     "csv": lambda rows: pd.DataFrame(rows).to_csv(index=False),
-    "tsv": lambda rows: "\n".join("\t".join(cells) for cells in [rows[0], *(row.values() for row in rows)]),
-    "jsonl": lambda rows: "\n\n".join(json.dumps(row, ensure_ascii=number % 2 == 0) for number, row in enumerate(rows)),
+    "tsv": lambda rows: "\n".join(
+        "\t".join(cells) for cells in [rows[0], *(row.values() for row in rows)]
+    ),
+    "jsonl": lambda rows: "\n\n".join(
+        json.dumps(row, ensure_ascii=number % 2 == 0) for number, row in enumerate(rows)
+    ),
     "ndjson": lambda rows: "\r\n".join(map(json.dumps, rows)),
 }
 
@@ -65,14 +72,18 @@ FILES = {
 def test_tables_and_json_lines(tmp_path, ending, mark):
     rows = FLAT if ending.startswith("tsv") else ROWS
     corpus = read(
-        write(tmp_path / f"texts.{ending}", mark + FILES[ending.lower().removesuffix(".gz")](rows)), label="label"
+        write(tmp_path / f"texts.{ending}", mark + FILES[ending.lower().removesuffix(".gz")](rows)),
+        label="label",
     )
     assert facts(corpus) == [tuple(row.values()) for row in rows]
     assert facts(corpus) == facts(corpus)  # again and again
 
 
 def test_parquet_keeps_line_breaks_and_goes_on_past_a_batch(tmp_path):
-    many = [{"id": f"t{number}", "text": f"text {number}\n", "label": number % 2} for number in range(2500)]
+    many = [
+        {"id": f"t{number}", "text": f"text {number}\n", "label": number % 2}
+        for number in range(2500)
+    ]
     pq.write_table(pa.Table.from_pylist(many), tmp_path / "texts.parquet")
     assert facts(read(tmp_path / "texts.parquet", label="label")) == [
         (row["id"], row["text"], str(row["label"])) for row in many
@@ -82,7 +93,11 @@ def test_parquet_keeps_line_breaks_and_goes_on_past_a_batch(tmp_path):
 @pytest.mark.parametrize("ending", ["txt", "text", "txt.gz"])
 def test_a_line_is_a_text(tmp_path, ending):
     path = write(tmp_path / f"texts.{ending}", "\ufeffone\r\n\n  two \nthree世")
-    assert facts(read(str(path))) == [("0", "one", None), ("1", "  two ", None), ("2", "three世", None)]
+    assert facts(read(str(path))) == [
+        ("0", "one", None),
+        ("1", "  two ", None),
+        ("2", "three世", None),
+    ]
 
 
 def test_a_file_of_a_folder_is_a_text(tmp_path):
@@ -139,27 +154,41 @@ def test_kinds_may_stand_in_one_list():
     ]
 
 
-@pytest.mark.parametrize(("name", "size"), {"acceptability": 200, "messages": 140, "reviews": 120, "all": 460}.items())
+@pytest.mark.parametrize(
+    ("name", "size"), {"acceptability": 200, "messages": 140, "reviews": 120, "all": 460}.items()
+)
 def test_embedded_corpora_are_whole_and_labelled(name, size):
     texts = list(read(f"embedded:{name}"))
     assert len(texts) == len({text.id for text in texts}) == size
     assert facts(texts) == facts(embedded(name))
     labels = [text.label for text in texts]
     assert all(0.3 < labels.count(label) / size * len(set(labels)) < 1.7 for label in set(labels))
-    refuses("no embedded corpus 'novels'; they are acceptability, messages, reviews and all", "embedded:novels")
+    refuses(
+        "no embedded corpus 'novels'; they are acceptability, messages, reviews and all",
+        "embedded:novels",
+    )
 
 
 def test_columns_are_guessed_or_named(tmp_path):
     path = write(tmp_path / "texts.csv", "n, review ,stars\n1,good,5\n2,bad,1\n")
     assert facts(read(path)) == [("0", "good", None), ("1", "bad", None)]
-    assert facts(read(path, text="review", label="stars", id="n")) == [("1", "good", "5"), ("2", "bad", "1")]
+    assert facts(read(path, text="review", label="stars", id="n")) == [
+        ("1", "good", "5"),
+        ("2", "bad", "1"),
+    ]
     assert facts(read(path, text="stars")) == [("0", "5", None), ("1", "1", None)]
-    assert facts(read([{"sentence": "b", "text": "a"}])) == [("0", "a", None)]  # the first of the usual names
+    assert facts(read([{"sentence": "b", "text": "a"}])) == [
+        ("0", "a", None)
+    ]  # the first of the usual names
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    {"a.csv.gz": b"text\na cat\n", "a.jsonl.gz": b'{"text": "a cat"}\n', "a.txt.gz": b"a cat\n"}.items(),
+    {
+        "a.csv.gz": b"text\na cat\n",
+        "a.jsonl.gz": b'{"text": "a cat"}\n',
+        "a.txt.gz": b"a cat\n",
+    }.items(),
 )
 def test_files_are_read_a_row_at_a_time(tmp_path, name, content):
     path = write(tmp_path / name, content + os.urandom(1 << 20))
@@ -189,7 +218,10 @@ def test_an_iterator_is_refused():
 
 
 def test_what_is_no_corpus_is_refused_with_a_hint(tmp_path):
-    refuses("a mapping of train, test is not a corpus; pass one of its values", {"train": ["a"], "test": ["b"]})
+    refuses(
+        "a mapping of train, test is not a corpus; pass one of its values",
+        {"train": ["a"], "test": ["b"]},
+    )
     refuses("a corpus cannot be made of a int", 5)
     refuses("a corpus cannot be made of a Text; pass a list", Text("a", "b"))
     refuses("there is no file", tmp_path / "none.csv")
@@ -197,17 +229,27 @@ def test_what_is_no_corpus_is_refused_with_a_hint(tmp_path):
     refuses("there is no file without a name", "")
     refuses("ends in '.doc'; a corpus is one of .csv, .tsv, .jsonl", write(tmp_path / "x.doc", "a"))
     refuses("ends in 'nothing'", write(tmp_path / "x", "a"))
-    refuses("has no column 'body'; its columns are id, text", write(tmp_path / "a.csv", "id,text\n1,a\n"), text="body")
+    refuses(
+        "has no column 'body'; its columns are id, text",
+        write(tmp_path / "a.csv", "id,text\n1,a\n"),
+        text="body",
+    )
     refuses("has no column 'stars'; its columns are text", [{"text": "a"}], label="stars")
     refuses(
-        "say which holds the text with text=... (--text); its columns are a, b", write(tmp_path / "b.csv", "a,b\n1,2\n")
+        "say which holds the text with text=... (--text); its columns are a, b",
+        write(tmp_path / "b.csv", "a,b\n1,2\n"),
     )
-    refuses("more than one column named text; rename them", write(tmp_path / "c.csv", "text,text\na,b\n"))
+    refuses(
+        "more than one column named text; rename them",
+        write(tmp_path / "c.csv", "text,text\na,b\n"),
+    )
     refuses("cannot be read as Parquet", write(tmp_path / "d.parquet", "not parquet"))
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.txt", "a.csv.gz", "a.jsonl.gz"])
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf"], ids=["nothing", "blank lines", "only a BOM"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\n\n", b"\xef\xbb\xbf"], ids=["nothing", "blank lines", "only a BOM"]
+)
 def test_an_empty_file_is_an_error(tmp_path, name, content):
     refuses("holds no texts; it is empty", write(tmp_path / name, content))
 
@@ -221,9 +263,13 @@ def test_a_table_of_only_a_header_is_an_error(tmp_path):
 def test_bad_bytes_make_one_bad_row(tmp_path):
     path = write(tmp_path / "a.csv", b'text\ngood\nb\xffd\n"two\nlines"\nn\0l\n  \nlast\n')
     assert rows_of(path) == [
-        "good", (f"{path}, row 2 (line 3)", "the text is not valid UTF-8; convert the file to UTF-8"), "two\nlines",
-        (f"{path}, row 4 (line 6)", "the text has a NUL byte; remove it"), (f"{path}, row 5 (line 7)", "the text is empty"), "last",
-    ]  # fmt: skip
+        "good",
+        (f"{path}, row 2 (line 3)", "the text is not valid UTF-8; convert the file to UTF-8"),
+        "two\nlines",
+        (f"{path}, row 4 (line 6)", "the text has a NUL byte; remove it"),
+        (f"{path}, row 5 (line 7)", "the text is empty"),
+        "last",
+    ]
     path = write(tmp_path / "a.txt", b"good\n\xe4\nlast")
     assert rows_of(path) == [
         "good",
@@ -260,14 +306,23 @@ def test_bad_bytes_in_parquet_make_one_bad_row(tmp_path):
 
 def test_bad_json_makes_one_bad_row(tmp_path):
     bad = {
-        '{"text": ': "it is not JSON (Expecting value", "[1]": "it is a JSON list, not an object; each line must be like", "null": "not an object",
-        '{"text": 5}': "its 'text' is a int, not a string", '{"other": 1}': "it has no 'text'", '{"text": null}': "it has no 'text'", '{"text": "\\ud800"}': "not valid UTF-8", '{"text": "\\u0000"}': "NUL byte",
-        "[" * 10**5: "it is not JSON", "1" * 5000: "it is not JSON",
-    }  # fmt: skip
+        '{"text": ': "it is not JSON (Expecting value",
+        "[1]": "it is a JSON list, not an object; each line must be like",
+        "null": "not an object",
+        '{"text": 5}': "its 'text' is a int, not a string",
+        '{"other": 1}': "it has no 'text'",
+        '{"text": null}': "it has no 'text'",
+        '{"text": "\\ud800"}': "not valid UTF-8",
+        '{"text": "\\u0000"}': "NUL byte",
+        "[" * 10**5: "it is not JSON",
+        "1" * 5000: "it is not JSON",
+    }
     path = write(tmp_path / "a.jsonl", "\n".join(['{"text": "good"}', *bad, '{"text": "last"}']))
     found = rows_of(path)
     assert (found[0], found[-1], len(found)) == ("good", "last", len(bad) + 2)
-    for number, ((where, reason), part) in enumerate(zip(found[1:-1], bad.values(), strict=True), 2):
+    for number, ((where, reason), part) in enumerate(
+        zip(found[1:-1], bad.values(), strict=True), 2
+    ):
         assert where == f"{path}, line {number}"
         assert part in reason
         assert "\n" not in reason
@@ -275,7 +330,10 @@ def test_bad_json_makes_one_bad_row(tmp_path):
 
 def test_rows_of_the_wrong_width_are_bad_rows(tmp_path):
     path = write(tmp_path / "a.csv", "\nid,text\n1,good\n2,a,b\n3\n\n4,last\n")
-    reasons = [f"it has {cells} cells, but the header has 2; quote cells that hold the delimiter" for cells in (3, 1)]
+    reasons = [
+        f"it has {cells} cells, but the header has 2; quote cells that hold the delimiter"
+        for cells in (3, 1)
+    ]
     assert rows_of(path) == [
         "good",
         (f"{path}, row 2 (line 4)", reasons[0]),
@@ -293,7 +351,9 @@ def test_a_bare_carriage_return_makes_one_bad_row(tmp_path):
 
 def test_missing_labels_are_bad_rows(tmp_path):
     path = write(tmp_path / "a.csv", 'text,label\ngood,0\nbad,\nbad," "\nlast,x\n')
-    bad = "it has no label in 'label'; name another column with label=... (--label), or leave it out"
+    bad = (
+        "it has no label in 'label'; name another column with label=... (--label), or leave it out"
+    )
     assert rows_of(path, label="label") == [
         "good",
         (f"{path}, row 2 (line 3)", bad),
@@ -301,17 +361,27 @@ def test_missing_labels_are_bad_rows(tmp_path):
         "last",
     ]
     for missing in (None, np.nan, pd.NA, pd.NaT):
-        frame = pd.DataFrame({"text": ["good", "bad", missing], "label": pd.Series(["x", missing, "x"], dtype=object)})
+        frame = pd.DataFrame(
+            {
+                "text": ["good", "bad", missing],
+                "label": pd.Series(["x", missing, "x"], dtype=object),
+            }
+        )
         assert rows_of(frame, label="label") == [
             "good",
             ("DataFrame, row 1", bad),
             ("DataFrame, row 2", "it has no 'text'"),
         ]
-    assert rows_of([{"text": "good", "label": 0}, {"text": "bad"}], label="label") == ["good", ("list, item 1", bad)]
+    assert rows_of([{"text": "good", "label": 0}, {"text": "bad"}], label="label") == [
+        "good",
+        ("list, item 1", bad),
+    ]
 
 
 def test_cells_that_are_lists_do_no_harm():
-    assert facts(read(pd.DataFrame({"text": ["a"], "vector": [np.zeros(3)], "list": [[1, 2]]}))) == [("0", "a", None)]
+    assert facts(
+        read(pd.DataFrame({"text": ["a"], "vector": [np.zeros(3)], "list": [[1, 2]]}))
+    ) == [("0", "a", None)]
 
 
 def test_an_id_that_comes_twice_is_a_bad_row(tmp_path):
@@ -338,7 +408,9 @@ def test_words_are_kept_and_must_be_the_text():
     assert Text("a", words=["The", "cat"]).words == ("The", "cat")
     with pytest.raises(CorpusError, match="has both text and words"):
         Text("a", "The dog", words=("The", "cat"))
-    assert rows_of([Text("a", words=("The", " "))]) == [("list, text 'a'", "one of its words is empty")]
+    assert rows_of([Text("a", words=("The", " "))]) == [
+        ("list, text 'a'", "one of its words is empty")
+    ]
 
 
 BROKEN = {
@@ -373,15 +445,25 @@ def test_a_file_that_cannot_be_opened_is_one_clear_error(tmp_path):
 
 
 def test_a_bad_row_says_where_and_why():
-    assert str(BadRow("a.csv, row 3", "the text is empty").error()) == "a.csv, row 3: the text is empty"
-    assert [row.reason for row in Corpus("mine", lambda: [Text("a", "")]).rows()] == ["the text is empty"]
+    assert (
+        str(BadRow("a.csv, row 3", "the text is empty").error())
+        == "a.csv, row 3: the text is empty"
+    )
+    assert [row.reason for row in Corpus("mine", lambda: [Text("a", "")]).rows()] == [
+        "the text is empty"
+    ]
 
 
 def test_the_hub_without_a_network_is_one_clear_error(tmp_path):
     program = "from attlas.corpora import read\ntry:\n    list(read('hub:no-such/data-set'))\nexcept Exception as error:\n    print(type(error).__name__, error)"
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     said = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     ).stdout
     assert said.startswith("CorpusError hub:no-such/data-set cannot be fetched (")
     assert "check the name and the network, or download it and give the file" in said

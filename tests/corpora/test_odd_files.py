@@ -23,16 +23,48 @@ from attlas.support.errors import AttlasError, CorpusError
 from attlas.testing import tiny
 
 HINTS: dict[str, tuple[str, bytes, str]] = {
-    "semicolons": ("a.csv", b"text;label\na cat, yes;1\n", r"the header looks separated by ';' \('text;label'\); save"),
-    "tabs": ("a.csv", b"text\tlabel\na cat\t1\n", r"the header looks separated by tabs .*; rename it to \.tsv"),
+    "semicolons": (
+        "a.csv",
+        b"text;label\na cat, yes;1\n",
+        r"the header looks separated by ';' \('text;label'\); save",
+    ),
+    "tabs": (
+        "a.csv",
+        b"text\tlabel\na cat\t1\n",
+        r"the header looks separated by tabs .*; rename it to \.tsv",
+    ),
     "bars": ("a.csv", b"text|label\na cat|1\n", r"the header looks separated by '\|'"),
-    "commas": ("a.tsv", b"text,label\na cat,1\n", r"the header looks separated by ',' .*; rename it to \.csv"),
-    "UTF-16": ("a.csv", "text,label\na cat,1\n".encode("utf-16"), "is in UTF-16; convert it to UTF-8"),
-    "UTF-16, big": ("a.txt", b"\xfe\xff" + "a cat".encode("utf-16-be"), "is in UTF-16; convert it to UTF-8"),
-    "UTF-16, unmarked": ("a.jsonl", '{"text": "a"}'.encode("utf-16-le"), "is in UTF-16; convert it to UTF-8"),
+    "commas": (
+        "a.tsv",
+        b"text,label\na cat,1\n",
+        r"the header looks separated by ',' .*; rename it to \.csv",
+    ),
+    "UTF-16": (
+        "a.csv",
+        "text,label\na cat,1\n".encode("utf-16"),
+        "is in UTF-16; convert it to UTF-8",
+    ),
+    "UTF-16, big": (
+        "a.txt",
+        b"\xfe\xff" + "a cat".encode("utf-16-be"),
+        "is in UTF-16; convert it to UTF-8",
+    ),
+    "UTF-16, unmarked": (
+        "a.jsonl",
+        '{"text": "a"}'.encode("utf-16-le"),
+        "is in UTF-16; convert it to UTF-8",
+    ),
     "UTF-32": ("a.txt", "a cat".encode("utf-32"), "is in UTF-32; convert it to UTF-8"),
-    "Latin-1": ("a.csv", "texte,étiquette\nchat,1\n".encode("latin-1"), "looks like Latin-1 .*: convert it to UTF-8"),
-    "packed": ("a.csv.gz", gzip.compress(b"text;label\na;1\n"), "the header looks separated by ';'"),
+    "Latin-1": (
+        "a.csv",
+        "texte,étiquette\nchat,1\n".encode("latin-1"),
+        "looks like Latin-1 .*: convert it to UTF-8",
+    ),
+    "packed": (
+        "a.csv.gz",
+        gzip.compress(b"text;label\na;1\n"),
+        "the header looks separated by ';'",
+    ),
     "empty": ("a.csv", b"", "holds no texts; it is empty"),
 }
 
@@ -51,7 +83,10 @@ def test_what_looks_odd_but_is_not_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbftext,a;b\nna\xc3\xafve,1\n")
     (tmp_path / "b.txt").write_bytes(b"a\n\0\0\0\0b\n")
     assert [one.text for one in attlas.read(tmp_path / "a.csv")] == ["naïve"]
-    assert [type(one).__name__ for one in attlas.read(tmp_path / "b.txt").rows()] == ["Text", "BadRow"]
+    assert [type(one).__name__ for one in attlas.read(tmp_path / "b.txt").rows()] == [
+        "Text",
+        "BadRow",
+    ]
 
 
 @pytest.fixture
@@ -87,7 +122,9 @@ def test_a_line_without_end_is_refused_not_read(small: int, name: str, tmp_path:
     assert (tmp_path / name).stat().st_size < small / 10
 
     def read() -> None:
-        with pytest.raises(CorpusError, match="line 1: it is longer than 1 MiB; split it into texts"):
+        with pytest.raises(
+            CorpusError, match="line 1: it is longer than 1 MiB; split it into texts"
+        ):
             list(attlas.read(tmp_path / name).rows())
 
     assert peak(read) < 8 * small
@@ -113,7 +150,9 @@ def test_a_file_in_a_folder_is_bounded_too(small: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keeps_type", [False, True], ids=["strings", "dictionary"])
-def test_a_text_that_repeats_in_parquet_is_not_unpacked_at_once(keeps_type: bool, tmp_path: Path) -> None:
+def test_a_text_that_repeats_in_parquet_is_not_unpacked_at_once(
+    keeps_type: bool, tmp_path: Path
+) -> None:
     """A megabyte that stands in 2,000 rows is a file of a few kilobytes, and two gigabytes of rows."""
     path, places = tmp_path / "a.parquet", pa.array([0] * 2000, pa.int32())
     table = pa.table({"text": pa.DictionaryArray.from_arrays(places, ["a" * (1 << 20)])})
@@ -134,9 +173,15 @@ def test_parquet_that_unpacks_to_too_much_is_refused_by_its_metadata(
     small: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "MOST_VALUES", 1000)
-    content = {"one text": {"text": ["a" * (5 * small)]}, "many values": {"text": ["a"], "more": [[1] * 2000]}}
+    content = {
+        "one text": {"text": ["a" * (5 * small)]},
+        "many values": {"text": ["a"], "more": [[1] * 2000]},
+    }
     pq.write_table(pa.table(content[kind]), tmp_path / "a.parquet", compression="zstd")
-    with pytest.raises(CorpusError, match=r"column '[\w.]+' of row group 0 unpacks to [\d,]+ bytes in [\d,]+ values"):
+    with pytest.raises(
+        CorpusError,
+        match=r"column '[\w.]+' of row group 0 unpacks to [\d,]+ bytes in [\d,]+ values",
+    ):
         list(attlas.read(tmp_path / "a.parquet").rows())
 
 
@@ -157,7 +202,9 @@ def test_parquet_is_read_as_before(tmp_path: Path) -> None:
 
 def written(path: Path, count: int, kind: str) -> Path:
     content = {
-        "columns": lambda: ",".join(["text", *(f"c{n}" for n in range(count))]) + "\na cat" + ",1" * count + "\n",
+        "columns": lambda: (
+            ",".join(["text", *(f"c{n}" for n in range(count))]) + "\na cat" + ",1" * count + "\n"
+        ),
         "blank lines": lambda: "text\n" + "\n" * count + "a cat\n",
         "one field": lambda: json.dumps({"text": "a" * count}),
         "brackets": lambda: '{"text": "a cat", "more": ' + "[" * count + "]" * count + "}",
@@ -171,7 +218,16 @@ def written(path: Path, count: int, kind: str) -> Path:
     return path
 
 
-KINDS = ["columns", "blank lines", "one field", "brackets", "open brackets", "braces", "quotes", "digits"]
+KINDS = [
+    "columns",
+    "blank lines",
+    "one field",
+    "brackets",
+    "open brackets",
+    "braces",
+    "quotes",
+    "digits",
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -187,7 +243,9 @@ def test_odd_files_are_read_in_linear_time(kind: str, tmp_path: Path) -> None:
 
 
 def test_very_many_columns_are_named_in_one_short_line(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(",".join(f"c{n}" for n in range(10_000)) + "\n" + "1," * 9_999 + "1\n")
+    (tmp_path / "a.csv").write_text(
+        ",".join(f"c{n}" for n in range(10_000)) + "\n" + "1," * 9_999 + "1\n"
+    )
     with pytest.raises(CorpusError, match=r"its columns are c0, .* and 9,980 more$") as refusal:
         check_first_row(attlas.read(tmp_path / "a.csv"))
     assert len(str(refusal.value)) < 500
@@ -214,7 +272,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, round(time.proce
 def test_the_full_sizes_take_bounded_time_and_memory(kind: str, count: int, tmp_path: Path) -> None:
     count = 10_000 if kind == "columns" else count
     path = written(tmp_path, count, kind)
-    done = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     megabytes, seconds = map(float, done.stdout.splitlines()[-1].split())
     assert megabytes < 1000, done.stdout
@@ -234,7 +294,9 @@ def test_bombs_of_gigabytes_take_bounded_time_and_memory(kind: str, tmp_path: Pa
     else:
         long = pa.DictionaryArray.from_arrays(pa.array([0] * 300, pa.int32()), ["a" * (20 << 20)])
         pq.write_table(pa.table({"text": long}), path, compression="zstd", store_schema=False)
-    done = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     megabytes, seconds = map(float, done.stdout.splitlines()[-1].split())
     assert megabytes < 1000, done.stdout
@@ -246,7 +308,8 @@ def test_bombs_of_gigabytes_take_bounded_time_and_memory(kind: str, tmp_path: Pa
 
 def labelled_rows(count: int) -> list[dict[str, object]]:
     return [
-        {"id": str(n), "text": f"a {'good' if n % 2 else 'bad'} film {n}", "label": "ab"[n % 2]} for n in range(count)
+        {"id": str(n), "text": f"a {'good' if n % 2 else 'bad'} film {n}", "label": "ab"[n % 2]}
+        for n in range(count)
     ]
 
 
@@ -295,23 +358,30 @@ def test_the_others_read_the_same_way(kind: type[attlas.Experiment]) -> None:
     parts = dict.fromkeys(("train", "dev", "test"), rows)
     opened, excluded = open_texts(kind(**parts))
     assert [len(opened[name]) for name in parts] == [5, 5, 5]
-    assert [(name, place) for name, place, _ in excluded] == [(name, 2) for name in ("train", "dev", "test")]
+    assert [(name, place) for name, place, _ in excluded] == [
+        (name, 2) for name in ("train", "dev", "test")
+    ]
 
 
 def test_if_no_row_has_a_label_that_is_said() -> None:
     rows = [{"text": "a cat", "label": None}, {"text": "a dog", "label": ""}]
-    with pytest.raises(CorpusError, match=r"^no row can be used: list, item 0: it has no label in 'label'"):
+    with pytest.raises(
+        CorpusError, match=r"^no row can be used: list, item 0: it has no label in 'label'"
+    ):
         attlas.corpora.read_labelled(rows)
 
 
 @pytest.mark.parametrize("count", [300, 10_000])
 @pytest.mark.parametrize("kind", ["Finetune", "Topology", "Dynamics"])
-def test_labels_that_are_all_different_ask_for_the_column(kind: str, count: int, tmp_path: Path) -> None:
+def test_labels_that_are_all_different_ask_for_the_column(
+    kind: str, count: int, tmp_path: Path
+) -> None:
     rows = [{"text": f"a cat {n}", "title": f"title {n}"} for n in range(count)]
     names = {"Finetune": ("texts",), "Topology": ("train", "test"), "Dynamics": ("train",)}[kind]
     experiment = getattr(attlas, kind)(**dict.fromkeys(names, rows), label="title")
     with pytest.raises(
-        CorpusError, match=rf"'title' has {count:,} different labels.* in {count:,} texts, such as 'title 0'; is it"
+        CorpusError,
+        match=rf"'title' has {count:,} different labels.* in {count:,} texts, such as 'title 0'; is it",
     ):
         attlas.run(experiment, tmp_path / "out", progress=False)
 
@@ -320,4 +390,6 @@ def test_few_texts_of_several_labels_are_not_taken_for_a_mistake() -> None:
     from attlas.corpora.splits import check_label_column
 
     check_label_column([attlas.Text(str(n), f"text {n}", str(n)) for n in range(10)], "label")
-    check_label_column([attlas.Text(str(n), f"text {n}", str(n % 500)) for n in range(1000)], "label")
+    check_label_column(
+        [attlas.Text(str(n), f"text {n}", str(n % 500)) for n in range(1000)], "label"
+    )

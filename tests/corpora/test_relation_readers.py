@@ -27,7 +27,13 @@ TAUGHT = {
     "text": "Ida taught Ole, and Ole taught Una.",
     "triples": [
         {"head": "Ida", "tail": "Ole", "relation_words": "taught", "relation": "teacher"},
-        {"head": [20, 23], "tail": "Una", "relation_words": [24, 30], "relation": "teacher", "sure": True},
+        {
+            "head": [20, 23],
+            "tail": "Una",
+            "relation_words": [24, 30],
+            "relation": "teacher",
+            "sure": True,
+        },
         {"head": "Ida", "tail": "Una", "relation_words": None, "relation": "elder"},
         {"head": "Una", "tail": "Ida", "relation": "younger"},
     ],
@@ -49,9 +55,16 @@ CAUSE = {
 }
 TOWN = {
     "title": "Elm",
-    "sents": [["Elm", "is", "a", "town", "."], ["\xa0"], ["Ida", "Roe", "left", "Elm", "for", "New", "Elm", "."]],
+    "sents": [
+        ["Elm", "is", "a", "town", "."],
+        ["\xa0"],
+        ["Ida", "Roe", "left", "Elm", "for", "New", "Elm", "."],
+    ],
     "vertexSet": [
-        [{"name": "Elm", "type": "LOC", "sent_id": 0, "pos": [0, 1]}, {"sent_id": 2, "pos": [3, 4]}],
+        [
+            {"name": "Elm", "type": "LOC", "sent_id": 0, "pos": [0, 1]},
+            {"sent_id": 2, "pos": [3, 4]},
+        ],
         [{"name": "Ida Roe", "sent_id": 2, "pos": [0, 2]}],
         [{"name": "New Elm", "sent_id": 2, "pos": [5, 7]}],
         [{"name": "town", "sent_id": 0, "pos": [3, 4]}],
@@ -69,7 +82,21 @@ CONTENT = {
     "trex": "Ida taught Ole, and Ole taught Una.",
     "fewrel": ("Old", "Ida", "bakes", "rye", "bread", "and", "bread", "rolls", "."),
     "semeval": "A storm broke the garden fence.",
-    "docred": ("Elm", "is", "a", "town", ".", "Ida", "Roe", "left", "Elm", "for", "New", "Elm", "."),
+    "docred": (
+        "Elm",
+        "is",
+        "a",
+        "town",
+        ".",
+        "Ida",
+        "Roe",
+        "left",
+        "Elm",
+        "for",
+        "New",
+        "Elm",
+        ".",
+    ),
 }
 PHRASES = {
     "trex": [
@@ -80,7 +107,11 @@ PHRASES = {
     ],
     "fewrel": [("Old Ida", "rye bread", None, "P7")],
     "semeval": [("storm", "garden fence", None, "Cause-Effect(e1,e2)")],
-    "docred": [("Ida Roe", "Elm", None, "home"), ("Elm", "town", None, "is"), ("town", "New Elm", None, "like")],
+    "docred": [
+        ("Ida Roe", "Elm", None, "home"),
+        ("Elm", "town", None, "is"),
+        ("town", "New Elm", None, "like"),
+    ],
 }
 every_kind = pytest.mark.parametrize("kind", GOOD)
 
@@ -94,7 +125,13 @@ def write(path, rows):
 def phrases(text):
     """The strings of head, tail and words of each triple, and its relation."""
     return [
-        (*(span and text.text[slice(*span)] for span in (triple.head, triple.tail, triple.words)), triple.relation)
+        (
+            *(
+                span and text.text[slice(*span)]
+                for span in (triple.head, triple.tail, triple.words)
+            ),
+            triple.relation,
+        )
         for triple in text.annotations[RELATIONS].triples
     ]
 
@@ -125,7 +162,9 @@ def test_every_kind_of_row_from_a_file(tmp_path, kind, ending):
 def test_every_kind_of_row_from_lists_frames_and_parquet(tmp_path, kind):
     row = dict(GOOD[kind])
     if kind == "trex":  # a column holds strings or pairs
-        row["triples"] = [triple for triple in row["triples"] if not isinstance(triple["head"], list)]
+        row["triples"] = [
+            triple for triple in row["triples"] if not isinstance(triple["head"], list)
+        ]
     expected = [phrase for phrase in PHRASES[kind] if phrase[:2] != ("Ole", "Una")]
     sources = [[row], (row,), pd.DataFrame([row])]
     if kind != "fewrel":  # nor does it hold strings and lists
@@ -138,7 +177,10 @@ def test_every_kind_of_row_from_lists_frames_and_parquet(tmp_path, kind):
 
 
 def test_pairs_from_parquet(tmp_path):
-    row = {"text": "Ida met Ole.", "triples": [{"head": [0, 3], "tail": [8, 11], "relation": "met"}]}
+    row = {
+        "text": "Ida met Ole.",
+        "triples": [{"head": [0, 3], "tail": [8, 11], "relation": "met"}],
+    }
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "rows.parquet")
     for source in (tmp_path / "rows.parquet", pd.read_parquet(tmp_path / "rows.parquet")):
         (text,) = read(source)
@@ -159,11 +201,16 @@ def test_labels_ids_and_text_columns():
     assert (text.id, is_read(text, "docred")) == ("Elm", True)
     assert is_read(next(iter(read([CAUSE], text="sentence"))), "semeval")
     first, second = read([TAUGHT, TAUGHT | {"id": "t2", "relation": None}], label="relation").rows()
-    assert (first.label, second.reason.partition(";")[0]) == ("teacher", "it has no label in 'relation'")
+    assert (first.label, second.reason.partition(";")[0]) == (
+        "teacher",
+        "it has no label in 'relation'",
+    )
 
 
 def test_columns_of_strings_are_something_else(tmp_path):
-    (tmp_path / "a.csv").write_text("text,triples,tokens,h,t,vertexSet,sents\na cat,none,a,b,c,d,e\n")
+    (tmp_path / "a.csv").write_text(
+        "text,triples,tokens,h,t,vertexSet,sents\na cat,none,a,b,c,d,e\n"
+    )
     (text,) = read(tmp_path / "a.csv")
     assert (text.text, set(text.annotations)) == ("a cat", {"where"})
     (text,) = read([{"sentence": "no tags", "relation": "none"}])
@@ -173,7 +220,9 @@ def test_columns_of_strings_are_something_else(tmp_path):
 
 
 def test_a_table_of_tagged_sentences(tmp_path):
-    (tmp_path / "a.csv").write_text("sentence,relation\nthe <e2>end</e2> of a <e1>day</e1>,Part(e2;e1)\n")
+    (tmp_path / "a.csv").write_text(
+        "sentence,relation\nthe <e2>end</e2> of a <e1>day</e1>,Part(e2;e1)\n"
+    )
     (text,) = read(tmp_path / "a.csv")
     assert (text.text, phrases(text)) == ("the end of a day", [("day", "end", None, "Part(e2;e1)")])
 
@@ -187,7 +236,10 @@ def test_rationales_and_relations_stand_side_by_side():
 def test_a_document():
     (text,) = read([TOWN])
     relations = relations_of(text.annotations)
-    assert [text.text[start : start + 3] for start in relations.sentences] == ["Elm", "Ida"]  # the blank one is none
+    assert [text.text[start : start + 3] for start in relations.sentences] == [
+        "Elm",
+        "Ida",
+    ]  # the blank one is none
     assert [[text.text[slice(*span)] for span in mentions] for mentions in relations.entities] == [
         *(["Elm", "Elm"], ["Ida Roe"], ["New Elm"], ["town"], ["Elm"])
     ]
@@ -198,15 +250,25 @@ def test_a_document():
 
 
 def test_a_document_without_labels_has_no_facts():
-    for row in (TOWN | {"labels": None}, {key: value for key, value in TOWN.items() if key != "labels"}):
+    for row in (
+        TOWN | {"labels": None},
+        {key: value for key, value in TOWN.items() if key != "labels"},
+    ):
         (text,) = read([row])
         relations = relations_of(text.annotations)
-        assert (relations.triples, relations.facts, len(relations.entities), relations.lost) == ((), (), 5, ())
+        assert (relations.triples, relations.facts, len(relations.entities), relations.lost) == (
+            (),
+            (),
+            5,
+            (),
+        )
 
 
 def test_a_fact_twice_and_two_facts_of_the_same_words():
     again = [*TOWN["labels"][:2], TOWN["labels"][0], {"h": 5, "t": 0, "r": "home"}]
-    (text,) = read([TOWN | {"labels": again, "vertexSet": [*TOWN["vertexSet"], TOWN["vertexSet"][1]]}])
+    (text,) = read(
+        [TOWN | {"labels": again, "vertexSet": [*TOWN["vertexSet"], TOWN["vertexSet"][1]]}]
+    )
     relations = relations_of(text.annotations)
     assert relations.facts == ((1, 0, "home"), (0, 3, "is"), (5, 0, "home"))
     assert phrases(text) == PHRASES["docred"][:2]
@@ -214,11 +276,35 @@ def test_a_fact_twice_and_two_facts_of_the_same_words():
 
 
 LOST = {
-    "not in the text": [{"head": "Ada"}, {"tail": "una"}, {"relation_words": "teaches"}, {"tail": [33, 36]}, {"head": [-1, 3]}, {"head": [99, 101]}],
-    "empty": [{"head": ""}, {"tail": "  "}, {"relation_words": ""}, {"tail": [4, 4]}, {"head": [3, 1]}, {"relation_words": [3, 4]}],
-    "overlap": [{"tail": "Ida taught"}, {"tail": "Ida"}, {"tail": [11, 14], "relation_words": "Ole,"}, {"head": [0, 4], "tail": [3, 6]}, {"relation_words": [0, 35]}],
-    "repeated": [{}, {"head": [0, 3]}, {"head": (0, 3), "tail": (11, 14), "relation_words": (4, 10)}],
-}  # fmt: skip
+    "not in the text": [
+        {"head": "Ada"},
+        {"tail": "una"},
+        {"relation_words": "teaches"},
+        {"tail": [33, 36]},
+        {"head": [-1, 3]},
+        {"head": [99, 101]},
+    ],
+    "empty": [
+        {"head": ""},
+        {"tail": "  "},
+        {"relation_words": ""},
+        {"tail": [4, 4]},
+        {"head": [3, 1]},
+        {"relation_words": [3, 4]},
+    ],
+    "overlap": [
+        {"tail": "Ida taught"},
+        {"tail": "Ida"},
+        {"tail": [11, 14], "relation_words": "Ole,"},
+        {"head": [0, 4], "tail": [3, 6]},
+        {"relation_words": [0, 35]},
+    ],
+    "repeated": [
+        {},
+        {"head": [0, 3]},
+        {"head": (0, 3), "tail": (11, 14), "relation_words": (4, 10)},
+    ],
+}
 
 
 @pytest.mark.parametrize("reason", LOST)
@@ -234,7 +320,10 @@ def test_what_cannot_be_used_is_counted_and_the_rest_is_kept(reason):
 
 
 def test_several_reasons_and_no_triples():
-    triples = [{"relation": "r", "head": head, "tail": "Ole"} for head in ("", "Eve", "Ole, and Ole", "Ida", "Ida", "")]
+    triples = [
+        {"relation": "r", "head": head, "tail": "Ole"}
+        for head in ("", "Eve", "Ole, and Ole", "Ida", "Ida", "")
+    ]
     (text,) = read([TAUGHT | {"triples": triples}])
     assert text.annotations[RELATIONS] == Relations(
         (Triple((0, 3), (11, 14), "r"),),
@@ -242,7 +331,10 @@ def test_several_reasons_and_no_triples():
     )
     other = [triples[3] | {"relation": "s"}, triples[3], triples[3] | {"relation_words": "taught"}]
     (text,) = read([TAUGHT | {"triples": other}])
-    assert (len(phrases(text)), lost_of(text)) == (3, {})  # another relation, or other words, is another triple
+    assert (len(phrases(text)), lost_of(text)) == (
+        3,
+        {},
+    )  # another relation, or other words, is another triple
     (text,) = read([TAUGHT | {"triples": []}])
     assert text.annotations[RELATIONS] == Relations(())
 
@@ -262,12 +354,24 @@ BAD = {
         ({"triples": {"head": "Ida"}}, "its 'triples' is a dict, not a list"),
         ({"triples": [ONE, "Ida"]}, "item 1 of its 'triples': it is a str, not a mapping"),
         ({"triples": [ONE | {"head": None}]}, "item 0 of its 'triples': it has no 'head'"),
-        ({"triples": [{"head": "Ida", "relation": "r"}]}, "item 0 of its 'triples': it has no 'tail'"),
-        ({"triples": [{"head": "Ida", "tail": "Ole"}]}, "item 0 of its 'triples': it has no 'relation'"),
+        (
+            {"triples": [{"head": "Ida", "relation": "r"}]},
+            "item 0 of its 'triples': it has no 'tail'",
+        ),
+        (
+            {"triples": [{"head": "Ida", "tail": "Ole"}]},
+            "item 0 of its 'triples': it has no 'relation'",
+        ),
         ({"triples": [ONE | {"relation": 31}]}, "its 'relation' is a int, not a string"),
         ({"triples": [ONE | {"relation": " "}]}, "its 'relation' is empty"),
-        ({"triples": [ONE | {"relation": "\udce9"}]}, "its 'relation' is not valid UTF-8; convert the file to UTF-8"),
-        ({"triples": [ONE | {"tail": 5}]}, "its 'tail' is 5; it must be a string, or a span [start, stop] of characters"),
+        (
+            {"triples": [ONE | {"relation": "\udce9"}]},
+            "its 'relation' is not valid UTF-8; convert the file to UTF-8",
+        ),
+        (
+            {"triples": [ONE | {"tail": 5}]},
+            "its 'tail' is 5; it must be a string, or a span [start, stop] of characters",
+        ),
         ({"triples": [ONE | {"tail": [1, 2, 3]}]}, "its 'tail' is [1, 2, 3]"),
         ({"triples": [ONE | {"tail": [1, 2.0]}]}, "its 'tail' is [1, 2.0]"),
         ({"triples": [ONE | {"tail": [False, True]}]}, "its 'tail' is [False, True]"),
@@ -280,26 +384,50 @@ BAD = {
         ({"tokens": None}, "it has no 'tokens'"),
         ({"tokens": "Ida bakes"}, "its 'tokens' is a str, not a list"),
         ({"tokens": ["Ida", 5]}, "token 1 of its 'tokens' is 5, not a string"),
-        ({"tokens": [], "h": ["", "", [[0]]]}, "its 'h': it holds the positions [0], but the text has 0 tokens"),
+        (
+            {"tokens": [], "h": ["", "", [[0]]]},
+            "its 'h': it holds the positions [0], but the text has 0 tokens",
+        ),
         ({"h": None}, "it has no 'h'"),
         ({"t": "bread"}, "its 't' is a str, not a list"),
-        ({"t": ["bread", "Q2"]}, "its 't' is ['bread', 'Q2']; it must be [name, id, [[token positions], ...]]"),
+        (
+            {"t": ["bread", "Q2"]},
+            "its 't' is ['bread', 'Q2']; it must be [name, id, [[token positions], ...]]",
+        ),
         ({"t": ["bread", "Q2", []]}, "it must be [name, id, [[token positions], ...]]"),
         ({"t": ["bread", "Q2", [4, 5]]}, "its 't' is a int, not a list"),
-        ({"t": ["bread", "Q2", [[4], []]]}, "its 't': it holds [] where token positions must stand"),
+        (
+            {"t": ["bread", "Q2", [[4], []]]},
+            "its 't': it holds [] where token positions must stand",
+        ),
         ({"t": ["bread", "Q2", [[4, "5"]]]}, "where token positions must stand"),
-        ({"t": ["bread", "Q2", [[4], [4, 6]]]}, "it holds the positions [4, 6], which are not consecutive"),
+        (
+            {"t": ["bread", "Q2", [[4], [4, 6]]]},
+            "it holds the positions [4, 6], which are not consecutive",
+        ),
         ({"t": ["bread", "Q2", [[4, 6, 6]]]}, "which are not consecutive"),
-        ({"t": ["bread", "Q2", [[10, 11]]]}, "it holds the positions [10, 11], but the text has 11 tokens"),
+        (
+            {"t": ["bread", "Q2", [[10, 11]]]},
+            "it holds the positions [10, 11], but the text has 11 tokens",
+        ),
         ({"t": ["bread", "Q2", [[-1]]]}, "it holds the positions [-1]"),
-        ({"t": ["bread", "Q2", [[3]]]}, "its 't': its tokens [3, 4) are blank; a mention must have words"),
+        (
+            {"t": ["bread", "Q2", [[3]]]},
+            "its 't': its tokens [3, 4) are blank; a mention must have words",
+        ),
         ({"relation": None}, "it has no 'relation'"),
         ({"relation": ["P7"]}, "its 'relation' is a list, not a string"),
     ],
     "semeval": [
-        ({"sentence": "A storm broke."}, "its 'sentence' has the tags none; it must have one <e1>...</e1> and one <e2>...</e2>, side by side"),
+        (
+            {"sentence": "A storm broke."},
+            "its 'sentence' has the tags none; it must have one <e1>...</e1> and one <e2>...</e2>, side by side",
+        ),
         ({"sentence": "A <e1>storm</e1> broke."}, "has the tags <e1> </e1>;"),
-        ({"sentence": "<e1>a</e1> <e2>b</e2> <e2>c</e2>"}, "has the tags <e1> </e1> <e2> </e2> <e2> </e2>;"),
+        (
+            {"sentence": "<e1>a</e1> <e2>b</e2> <e2>c</e2>"},
+            "has the tags <e1> </e1> <e2> </e2> <e2> </e2>;",
+        ),
         ({"sentence": "<e1>a <e2>b</e2></e1>"}, "has the tags <e1> <e2> </e2> </e1>;"),
         ({"sentence": "<e1>a <e2>b</e1> c</e2>"}, "has the tags <e1> <e2> </e1> </e2>;"),
         ({"sentence": "</e1>a<e1> <e2>b</e2>"}, "has the tags </e1> <e1> <e2> </e2>;"),
@@ -317,29 +445,46 @@ BAD = {
         ({"vertexSet": None}, "it has no 'vertexSet'"),
         ({"vertexSet": [5]}, "entity 0 of its 'vertexSet': its 'mentions' is a int, not a list"),
         ({"vertexSet": [[]]}, "entity 0 of its 'vertexSet': it has no mentions"),
-        ({"vertexSet": [["Elm"]]}, "entity 0 of its 'vertexSet': mention 0: it is a str, not a mapping"),
-        ({"vertexSet": [[{"pos": [0, 1]}]]}, "mention 0: its 'sent_id' is None, but there are 3 sentences, numbered from 0"),
+        (
+            {"vertexSet": [["Elm"]]},
+            "entity 0 of its 'vertexSet': mention 0: it is a str, not a mapping",
+        ),
+        (
+            {"vertexSet": [[{"pos": [0, 1]}]]},
+            "mention 0: its 'sent_id' is None, but there are 3 sentences, numbered from 0",
+        ),
         ({"vertexSet": [[{"pos": [0, 1], "sent_id": 3}]]}, "its 'sent_id' is 3"),
         ({"vertexSet": [[{"pos": [0, 1], "sent_id": -1}]]}, "its 'sent_id' is -1"),
-        ({"vertexSet": [[{"sent_id": 0}]]}, "its 'pos' hold None where a span [start, stop] of tokens must stand"),
-        ({"vertexSet": [[{"pos": [4, 6], "sent_id": 0}]]}, "its 'pos' hold the span [4, 6), but the sentence has 5 tokens"),
+        (
+            {"vertexSet": [[{"sent_id": 0}]]},
+            "its 'pos' hold None where a span [start, stop] of tokens must stand",
+        ),
+        (
+            {"vertexSet": [[{"pos": [4, 6], "sent_id": 0}]]},
+            "its 'pos' hold the span [4, 6), but the sentence has 5 tokens",
+        ),
         ({"vertexSet": [[{"pos": [1, 1], "sent_id": 0}]]}, "its 'pos' hold the span [1, 1)"),
         ({"vertexSet": [[{"pos": [0, 1], "sent_id": 1}]]}, "its tokens [5, 6) are blank"),
         ({"labels": "none"}, "its 'labels' is a str, not a list"),
         ({"labels": [5]}, "item 0 of its 'labels': it is a int, not a mapping"),
-        ({"labels": [{"h": 0, "t": 5, "r": "r"}]}, "item 0 of its 'labels': its 't' is 5, but there are 5 entities, numbered from 0"),
+        (
+            {"labels": [{"h": 0, "t": 5, "r": "r"}]},
+            "item 0 of its 'labels': its 't' is 5, but there are 5 entities, numbered from 0",
+        ),
         ({"labels": [{"h": -1, "t": 0, "r": "r"}]}, "its 'h' is -1"),
         ({"labels": [{"h": True, "t": 0, "r": "r"}]}, "its 'h' is True"),
         ({"labels": [{"t": 0, "r": "r"}]}, "its 'h' is None"),
         ({"labels": [{"h": 0, "t": 1}]}, "item 0 of its 'labels': it has no 'r'"),
     ],
-}  # fmt: skip
+}
 
 
 @every_kind
 def test_a_bad_row_in_the_middle_is_one_bad_row(tmp_path, kind):
     good = GOOD[kind]
-    changed = [good | change | {"id": f"bad{number}"} for number, (change, _) in enumerate(BAD[kind])]
+    changed = [
+        good | change | {"id": f"bad{number}"} for number, (change, _) in enumerate(BAD[kind])
+    ]
     path = write(tmp_path / "rows.jsonl.gz", [good, "{", *changed, good | {"id": "last"}])
     first, no_json, *middle, last = read(path).rows()
     assert is_read(first, kind)
@@ -354,17 +499,24 @@ def test_a_bad_row_in_the_middle_is_one_bad_row(tmp_path, kind):
 
 @every_kind
 def test_the_first_row_may_be_bad_too(kind):
-    broken = GOOD[kind] | {"docred": {"labels": 5}, "trex": {"triples": None}}.get(kind, {"relation": 5})
+    broken = GOOD[kind] | {"docred": {"labels": 5}, "trex": {"triples": None}}.get(
+        kind, {"relation": 5}
+    )
     bad, good = read([broken | {"id": "bad"}, GOOD[kind]]).rows()
     assert isinstance(bad, BadRow)
     assert is_read(good, kind)
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-1, 12) | st.sampled_from([0.5, float("nan"), "", "Ida", "<e1>", 10**30]),
+    st.none()
+    | st.booleans()
+    | st.integers(-1, 12)
+    | st.sampled_from([0.5, float("nan"), "", "Ida", "<e1>", 10**30]),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["head", "tail", "relation", "pos", "sent_id", "h", "t", "r"]), inner)
+        | st.dictionaries(
+            st.sampled_from(["head", "tail", "relation", "pos", "sent_id", "h", "t", "r"]), inner
+        )
     ),
     max_leaves=8,
 )
@@ -374,11 +526,14 @@ JSON = st.recursive(
 def test_whatever_stands_in_a_field_spoils_only_its_row(kind, data, as_frame):
     good = GOOD[kind]
     broken = good | {
-        name: data.draw(JSON, name) for name in data.draw(st.sets(st.sampled_from(sorted(good))), "fields")
+        name: data.draw(JSON, name)
+        for name in data.draw(st.sets(st.sampled_from(sorted(good))), "fields")
     }
     rows = [good | {"id": "first"}, broken | {"id": "middle"}, good | {"id": "last"}]
     if as_frame:
-        rows = pd.DataFrame([{name: nested_arrays(value) for name, value in row.items()} for row in rows])
+        rows = pd.DataFrame(
+            [{name: nested_arrays(value) for name, value in row.items()} for row in rows]
+        )
     first, _, last = read(rows).rows()
     assert is_read(first, kind)
     assert is_read(last, kind)
@@ -420,7 +575,11 @@ def test_the_smallest_extent_wins_then_the_earliest():
     assert located("a far b a b a", "a", "b") == ((8, 9), (6, 7), None)
     assert located("b a w b a w b", "a", "b", "w") == ((2, 3), (0, 1), (4, 5))
     assert located("a . w b w . a", "a", "b", "w") == ((0, 1), (6, 7), (4, 5))
-    assert located("Art hart art", "art", "Art") == ((9, 12), (0, 3), None)  # not the nearer one inside "hart"
+    assert located("Art hart art", "art", "Art") == (
+        (9, 12),
+        (0, 3),
+        None,
+    )  # not the nearer one inside "hart"
     assert located("de\u0301 d", "de", "d") == (
         (0, 2),
         (4, 5),
@@ -430,7 +589,11 @@ def test_the_smallest_extent_wins_then_the_earliest():
 
 def test_many_occurrences_are_no_burden():
     text = "a b c " * 20_000 + "end"
-    assert located(text, "end", "a", "b") == ((120_000, 120_003), (119_994, 119_995), (119_996, 119_997))
+    assert located(text, "end", "a", "b") == (
+        (120_000, 120_003),
+        (119_994, 119_995),
+        (119_996, 119_997),
+    )
     assert located("a" * 20_000, "a", "aa", "aaa") == ((0, 1), (1, 3), (3, 6))
 
 
@@ -454,15 +617,21 @@ def located_slowly(text, head, tail, words=None):
             if not text[slice(*part)].strip():
                 return "empty"
             places.append([part])
-    fits = [spans for spans in product(*places) if all(a[1] <= b[0] for a, b in pairwise(sorted(spans)))]
+    fits = [
+        spans for spans in product(*places) if all(a[1] <= b[0] for a, b in pairwise(sorted(spans)))
+    ]
     if not fits:
         return "overlap"
-    best = min(fits, key=lambda spans: (max(b for _, b in spans) - min(spans)[0], min(spans)[0], spans))
+    best = min(
+        fits, key=lambda spans: (max(b for _, b in spans) - min(spans)[0], min(spans)[0], spans)
+    )
     return best if words is not None else (*best, None)
 
 
 def inside_word(text, at):
-    return 0 < at < len(text) and all(letter.isalnum() or letter == "_" for letter in text[at - 1 : at + 1])
+    return 0 < at < len(text) and all(
+        letter.isalnum() or letter == "_" for letter in text[at - 1 : at + 1]
+    )
 
 
 TEXTS = st.text("ab_é1 .", max_size=14)
@@ -488,7 +657,9 @@ def test_located_is_its_slow_twin_and_side_by_side(data, text, with_words):
         assert all(left[1] <= right[0] for left, right in pairwise(sorted(spans)))
 
 
-SPANS = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 4)).map(lambda one: (one[0], sum(one))), max_size=5)
+SPANS = st.lists(
+    st.tuples(st.integers(0, 20), st.integers(1, 4)).map(lambda one: (one[0], sum(one))), max_size=5
+)
 
 
 @given(SPANS, SPANS, st.sets(st.integers(1, 20), max_size=4))
@@ -506,7 +677,12 @@ def test_closest_is_its_slow_twin(heads, tails, borders):
 
 
 @given(
-    st.lists(st.lists(st.sampled_from(["a", "bb", " ", "\xa0", "ccc"]), max_size=4), min_size=1, max_size=4), st.data()
+    st.lists(
+        st.lists(st.sampled_from(["a", "bb", " ", "\xa0", "ccc"]), max_size=4),
+        min_size=1,
+        max_size=4,
+    ),
+    st.data(),
 )
 def test_mentions_of_documents_are_their_tokens(sentences, data):
     mentions = [
@@ -525,7 +701,9 @@ def test_mentions_of_documents_are_their_tokens(sentences, data):
         assert text[slice(*span)] == " ".join(token for token in tokens if token.strip())
         assert {span[0], span[1]} <= {end for one in given_spans(words) for end in one}
     solid = [[token for token in tokens if token.strip()] for tokens in sentences]
-    assert [text[start:].split(" ")[0] for start in relations.sentences] == [tokens[0] for tokens in solid if tokens]
+    assert [text[start:].split(" ")[0] for start in relations.sentences] == [
+        tokens[0] for tokens in solid if tokens
+    ]
 
 
 # what relations are called
@@ -534,7 +712,9 @@ def test_mentions_of_documents_are_their_tokens(sentences, data):
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_names_of_relations(tmp_path, ending):
     expected = {"P1": "made by", "P2": "near"}
-    lines = [{"relation": key, "title": name, "description": "..."} for key, name in expected.items()]
+    lines = [
+        {"relation": key, "title": name, "description": "..."} for key, name in expected.items()
+    ]
     assert relation_names(write(tmp_path / f"a.jsonl{ending}", lines)) == expected
     assert relation_names(str(write(tmp_path / f"b.json{ending}", [expected]))) == expected
     described = {key: [name, "a description"] for key, name in expected.items()}
@@ -544,9 +724,17 @@ def test_names_of_relations(tmp_path, ending):
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("a.csv", "relation,title", "ends in '.csv'; names of relations are .jsonl with 'relation' and 'title', or .json from id to name"),
+        (
+            "a.csv",
+            "relation,title",
+            "ends in '.csv'; names of relations are .jsonl with 'relation' and 'title', or .json from id to name",
+        ),
         ("a", "", "ends in 'nothing'"),
-        ("a.jsonl", '{"relation": "P1", "title": "near"}\n{"relation": "P2"}', "a.jsonl, line 2: it has no 'title'"),
+        (
+            "a.jsonl",
+            '{"relation": "P1", "title": "near"}\n{"relation": "P2"}',
+            "a.jsonl, line 2: it has no 'title'",
+        ),
         ("a.jsonl", '{"relation": 1, "title": "near"}', "its 'relation' is a int, not a string"),
         ("a.jsonl", "[1]", "line 1: it is a JSON list, not an object"),
         ("a.jsonl", "{", "line 1: it is not JSON"),
@@ -560,7 +748,7 @@ def test_names_of_relations(tmp_path, ending):
         ("a.json", '{"P1": null}', "it has no 'P1'"),
         ("a.json", '{"P1": ["", "near"]}', "its 'P1' is empty"),
     ],
-)  # fmt: skip
+)
 def test_anything_else_has_no_names(tmp_path, name, content, reason):
     with pytest.raises(CorpusError) as error:
         relation_names(write(tmp_path / name, [content]))

@@ -81,7 +81,9 @@ def test_a_split_is_disjoint_complete_in_order_and_by_label(
 
 
 @given(ITEMS, SHARES, st.integers(0, 9))
-def test_texts_are_split_by_their_content(items: list[tuple[int, str | None]], share: float, seed: int) -> None:
+def test_texts_are_split_by_their_content(
+    items: list[tuple[int, str | None]], share: float, seed: int
+) -> None:
     texts = [Text(str(n), f"text {group}", label) for n, (group, label) in enumerate(items)]
     if len({text.text for text in texts}) < 2:
         with pytest.raises(CorpusError, match="two different texts are needed"):
@@ -104,7 +106,9 @@ def test_two_texts_are_one_and_one(share: float, seed: int) -> None:
 
 def test_every_text_is_set_aside_as_often_as_any_other() -> None:
     labels = ["x"] * 6 + ["y"] * 4
-    taken = Counter(int(one) for seed in range(2000) for one in split_indices(range(10), labels, 0.5, seed)[1])
+    taken = Counter(
+        int(one) for seed in range(2000) for one in split_indices(range(10), labels, 0.5, seed)[1]
+    )
     for count in taken.values():
         assert abs(count - 1000) < 5 * (2000 * 0.25) ** 0.5
 
@@ -126,9 +130,12 @@ def test_labels_of_other_parts_must_be_known() -> None:
     train = [Text(str(n), f"text {n}", str(n)) for n in (11, 0, 2)]
     assert label_names(train, dev=train[:1], test=[]) == ["0", "2", "11"]
     with pytest.raises(
-        CorpusError, match=r"test has labels that no training text has: 3, 4; add .* remove .* from test"
+        CorpusError,
+        match=r"test has labels that no training text has: 3, 4; add .* remove .* from test",
     ):
-        label_names(train, dev=train, test=[Text("x", "a", "4"), Text("y", "b", "3"), Text("z", "c", "0")])
+        label_names(
+            train, dev=train, test=[Text("x", "a", "4"), Text("y", "b", "3"), Text("z", "c", "0")]
+        )
     with pytest.raises(CorpusError, match=r"all texts have the label 11; .* two labels"):
         label_names(train[:1])
     check_labels_known("dev", np.array([1, 0]), np.array([0, 1, 2]))

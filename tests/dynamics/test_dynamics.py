@@ -44,7 +44,11 @@ from tests import strategies
 from tests.close import close
 
 MODELS = list(product(("dot", "additive"), ("none", "affine", "lstm")))
-GOOD, BAD, REST = ("good", "fine", "great", "nice"), ("bad", "poor", "awful", "sad"), tuple("abcdefgh")
+GOOD, BAD, REST = (
+    ("good", "fine", "great", "nice"),
+    ("bad", "poor", "awful", "sad"),
+    tuple("abcdefgh"),
+)
 TINY = {"dim": 6, "epochs": 4, "batch_size": 16, "progress": False}
 
 
@@ -52,7 +56,11 @@ def drawn_bags(rng: np.random.Generator, texts: int = 6, words: int = 5, longest
     """Texts of few words, so that words come twice; the first has one token, and the last word may not occur at all."""
     lengths = rng.integers(1, longest + 1, texts)
     lengths[0] = 1
-    return Bags(rng.integers(0, words, lengths.sum()), starts_of(lengths), tuple(f"w{number}" for number in range(words)))  # fmt: skip
+    return Bags(
+        rng.integers(0, words, lengths.sum()),
+        starts_of(lengths),
+        tuple(f"w{number}" for number in range(words)),
+    )
 
 
 def texts_of(bags: Bags) -> list[list[int]]:
@@ -65,14 +73,32 @@ def reviews(count: int, classes: int = 2, seed: int = 0) -> tuple[list[list[str]
     texts, labels = [], []
     for number in range(count):
         label = number % classes
-        marked = rng.choice(own[label if rng.random() < 0.85 else rng.integers(classes)], rng.integers(1, 3)).tolist()
-        texts.append([str(word) for word in rng.permutation([*marked, *rng.choice(REST, rng.integers(0, 5)).tolist()])])
+        marked = rng.choice(
+            own[label if rng.random() < 0.85 else rng.integers(classes)], rng.integers(1, 3)
+        ).tolist()
+        texts.append(
+            [
+                str(word)
+                for word in rng.permutation(
+                    [*marked, *rng.choice(REST, rng.integers(0, 5)).tolist()]
+                )
+            ]
+        )
         labels.append(("bad", "good", "odd")[label])
     return texts, labels
 
 
-def fitted(attention: str = "dot", encoder: str = "none", classes: int = 2, count: int = 60, dev: object = False, **options: object) -> AttentionClassifier:  # fmt: skip
-    return AttentionClassifier(attention, encoder, **{**TINY, **options}).fit(*reviews(count, classes), dev=dev)  # type: ignore[arg-type]
+def fitted(
+    attention: str = "dot",
+    encoder: str = "none",
+    classes: int = 2,
+    count: int = 60,
+    dev: object = False,
+    **options: object,
+) -> AttentionClassifier:
+    return AttentionClassifier(attention, encoder, **{**TINY, **options}).fit(
+        *reviews(count, classes), dev=dev
+    )  # type: ignore[arg-type]
 
 
 def parts_of(classifier: AttentionClassifier) -> dict[str, np.ndarray]:
@@ -83,7 +109,9 @@ def parts_of(classifier: AttentionClassifier) -> dict[str, np.ndarray]:
 
 def same_parts(one: AttentionClassifier, other: AttentionClassifier) -> bool:
     ours, theirs = parts_of(one), parts_of(other)
-    return ours.keys() == theirs.keys() and all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    return ours.keys() == theirs.keys() and all(
+        np.array_equal(ours[name], theirs[name]) for name in ours
+    )
 
 
 # bags
@@ -97,11 +125,19 @@ def test_bags_are_lists_of_lists(rng):
     chosen = rng.integers(0, len(bags), 4)
     assert texts_of(bags.take(chosen)) == [texts[place] for place in chosen]
     assert bags.text_of.tolist() == [place for place, text in enumerate(texts) for _ in text]
-    counts = Counter((word, code) for text, code in zip(texts, codes.tolist(), strict=True) for word in text)
-    assert bags.counts(codes, 3).tolist() == [[counts[word, code] for code in range(3)] for word in range(5)]
+    counts = Counter(
+        (word, code) for text, code in zip(texts, codes.tolist(), strict=True) for word in text
+    )
+    assert bags.counts(codes, 3).tolist() == [
+        [counts[word, code] for code in range(3)] for word in range(5)
+    ]
     states = rng.normal(size=(len(bags.ids), 2)).astype(np.float32)
     taken = Bags(bags.ids, bags.starts, bags.words, states).take(chosen)
-    assert taken.states.tolist() == [row for place in chosen for row in states[bags.starts[place] : bags.starts[place + 1]].tolist()]  # fmt: skip
+    assert taken.states.tolist() == [
+        row
+        for place in chosen
+        for row in states[bags.starts[place] : bags.starts[place + 1]].tolist()
+    ]
 
 
 def test_tokens_are_numbered_by_frequency_and_unknown_ones_behind_the_last():
@@ -115,9 +151,27 @@ def test_tokens_are_numbered_by_frequency_and_unknown_ones_behind_the_last():
 
 def test_texts_are_strings_texts_or_lists_of_tokens():
     given_words = Text("t", words=("Not", "SPLIT-up"))
-    found = tokens_of(["It isn't bad!", Text("s", "A day"), given_words, ["As", "it IS"], np.array(["x", "y"])], str.split)  # fmt: skip
-    assert found == [["It", "isn't", "bad!"], ["A", "day"], ["not", "split-up"], ["As", "it IS"], ["x", "y"]]
-    for wrong, said in ((["a", ""], "text 1"), ([Text("seven", " ")], "'seven'"), ([["a"], []], "text 1"), ([3], "int"), ([["a", 3]], "text 0"), ([], "no texts"), ("a text", "list"), (Text("t", "a"), "list")):  # fmt: skip
+    found = tokens_of(
+        ["It isn't bad!", Text("s", "A day"), given_words, ["As", "it IS"], np.array(["x", "y"])],
+        str.split,
+    )
+    assert found == [
+        ["It", "isn't", "bad!"],
+        ["A", "day"],
+        ["not", "split-up"],
+        ["As", "it IS"],
+        ["x", "y"],
+    ]
+    for wrong, said in (
+        (["a", ""], "text 1"),
+        ([Text("seven", " ")], "'seven'"),
+        ([["a"], []], "text 1"),
+        ([3], "int"),
+        ([["a", 3]], "text 0"),
+        ([], "no texts"),
+        ("a text", "list"),
+        (Text("t", "a"), "list"),
+    ):
         with pytest.raises(CorpusError, match=said):
             tokens_of(wrong, str.split)
 
@@ -139,8 +193,14 @@ def test_dropout_drops_its_share_everywhere_and_scales_the_rest(rate):
     deviation = np.sqrt(rate * (1 - rate))
     assert abs(kept.mean() - (1 - rate)) < 5 * deviation / np.sqrt(kept.size)
     for axis in (0, 1):
-        assert np.abs(kept.mean(axis) - (1 - rate)).max() < 5 * deviation / np.sqrt(kept.shape[axis])
-    for one, two in ((kept, also), (kept[1:], kept[:-1]), (kept[:, 1:], kept[:, :-1])):  # as independent as coins
+        assert np.abs(kept.mean(axis) - (1 - rate)).max() < 5 * deviation / np.sqrt(
+            kept.shape[axis]
+        )
+    for one, two in (
+        (kept, also),
+        (kept[1:], kept[:-1]),
+        (kept[:, 1:], kept[:, :-1]),
+    ):  # as independent as coins
         both = ((one - (1 - rate)) * (two - (1 - rate))).mean()
         assert abs(both) < 5 * deviation**2 / np.sqrt(one.size)
 
@@ -152,7 +212,11 @@ def test_scatter_sums_by_word_what_gather_let_through(rng, rate):
     passed = np.empty((len(bags.ids), 3), dtype=np.float32)
     kernels.gather(np.ones((5, 3), dtype=np.float32), bags.ids, rate, seed, passed)
     grad = rng.normal(size=passed.shape).astype(np.float32)
-    slots, rows, sums = np.full(5, -1, dtype=np.int32), np.empty(5, dtype=np.int64), np.empty((5, 3), dtype=np.float32)
+    slots, rows, sums = (
+        np.full(5, -1, dtype=np.int32),
+        np.empty(5, dtype=np.int64),
+        np.empty((5, 3), dtype=np.float32),
+    )
     used = kernels.scatter(grad, bags.ids, rate, seed, slots, rows, sums)
     assert sorted(rows[:used].tolist()) == sorted({*bags.ids.tolist()})
     assert (slots == -1).all()
@@ -164,7 +228,9 @@ def test_scatter_sums_by_word_what_gather_let_through(rng, rate):
 def test_rows_learn_as_torch_optimizers(optimizer):
     rng = np.random.default_rng(3)
     start = rng.normal(size=(8, 4)).astype(np.float32)
-    embedding = nn.Embedding.from_pretrained(torch.from_numpy(start.copy()), freeze=False, sparse=optimizer == "adam")
+    embedding = nn.Embedding.from_pretrained(
+        torch.from_numpy(start.copy()), freeze=False, sparse=optimizer == "adam"
+    )
     theirs = {
         "adagrad": lambda: torch.optim.Adagrad(embedding.parameters(), lr=0.3, lr_decay=0.2),
         "sgd": lambda: torch.optim.SGD(embedding.parameters(), lr=0.3),
@@ -189,17 +255,28 @@ def test_rows_learn_as_torch_optimizers(optimizer):
 def test_pool_has_the_right_gradient(rng, ties):
     bags = drawn_bags(rng, texts=4)
     vectors = torch.from_numpy(rng.normal(size=(len(bags.ids), 3))).requires_grad_()
-    scores = torch.from_numpy(np.zeros(len(bags.ids)) if ties else rng.normal(0, 3, len(bags.ids))).requires_grad_()
+    scores = torch.from_numpy(
+        np.zeros(len(bags.ids)) if ties else rng.normal(0, 3, len(bags.ids))
+    ).requires_grad_()
     starts = torch.from_numpy(bags.starts)
-    assert torch.autograd.gradcheck(lambda *inputs: Pool.apply(*inputs, starts)[0], (vectors, scores))
+    assert torch.autograd.gradcheck(
+        lambda *inputs: Pool.apply(*inputs, starts)[0], (vectors, scores)
+    )
     out, weights = Pool.apply(vectors, scores, starts)
     for text, (start, stop) in enumerate(pairwise(bags.starts)):
-        np.testing.assert_allclose(weights[start:stop].numpy(), softmax(scores[start:stop].detach().numpy()))
-        np.testing.assert_allclose(out[text].detach(), weights[start:stop] @ vectors[start:stop].detach())
+        np.testing.assert_allclose(
+            weights[start:stop].numpy(), softmax(scores[start:stop].detach().numpy())
+        )
+        np.testing.assert_allclose(
+            out[text].detach(), weights[start:stop] @ vectors[start:stop].detach()
+        )
 
 
 def test_weights_of_far_scores_stay_numbers():
-    scores, weights = np.array([2e4, -2e4, 0, -3e4], dtype=np.float32), np.empty(4, dtype=np.float32)
+    scores, weights = (
+        np.array([2e4, -2e4, 0, -3e4], dtype=np.float32),
+        np.empty(4, dtype=np.float32),
+    )
     kernels.softmax(scores, np.array([0, 3, 4]), weights)
     assert weights.tolist() == [1, 0, 0, 1]
 
@@ -212,7 +289,10 @@ def test_steps_walk_all_texts_at_once(lengths):
     starts = starts_of(np.array(lengths))
     steps = Steps.of(starts)
     longest = sorted(range(len(lengths)), key=lambda text: -lengths[text])
-    walked = [[starts[text] + step for text in longest if lengths[text] > step] for step in range(max(lengths))]
+    walked = [
+        [starts[text] + step for text in longest if lengths[text] > step]
+        for step in range(max(lengths))
+    ]
     assert steps.order.tolist() == [token for step in walked for token in step]
     assert list(steps.sizes) == [len(step) for step in walked]
 
@@ -226,13 +306,19 @@ def gates_of_torch(part: torch.Tensor) -> torch.Tensor:
 @given(strategies.generators, st.sampled_from(["any", "one", "equal"]))
 @settings(max_examples=12, deadline=None)
 def test_the_recurrent_layer_is_that_of_torch_text_by_text(rng, kind):
-    lengths = {"any": rng.integers(1, 6, 4), "one": np.ones(3, dtype=int), "equal": np.full(3, 4)}[kind]
+    lengths = {"any": rng.integers(1, 6, 4), "one": np.ones(3, dtype=int), "equal": np.full(3, 4)}[
+        kind
+    ]
     starts, width = starts_of(lengths), 3
     ours, theirs = LSTM(width).double(), nn.LSTM(width, width, batch_first=True).double()
     vectors, wanted = (torch.from_numpy(rng.normal(size=(lengths.sum(), width))) for _ in range(2))
     with torch.no_grad():
         ours.bias.copy_(torch.from_numpy(rng.normal(size=4 * width)))
-        for own, other in ((ours.by_input, theirs.weight_ih_l0), (ours.by_state, theirs.weight_hh_l0), (ours.bias, theirs.bias_ih_l0)):  # fmt: skip
+        for own, other in (
+            (ours.by_input, theirs.weight_ih_l0),
+            (ours.by_state, theirs.weight_hh_l0),
+            (ours.bias, theirs.bias_ih_l0),
+        ):
             other.copy_(gates_of_torch(own))
         theirs.bias_hh_l0.zero_()
     one, two = vectors.clone().requires_grad_(), vectors.clone().requires_grad_()
@@ -242,7 +328,11 @@ def test_the_recurrent_layer_is_that_of_torch_text_by_text(rng, kind):
     (found * wanted).sum().backward()
     (plain * wanted).sum().backward()
     torch.testing.assert_close(one.grad, two.grad)
-    for own, other in ((ours.by_input, theirs.weight_ih_l0), (ours.by_state, theirs.weight_hh_l0), (ours.bias, theirs.bias_ih_l0)):  # fmt: skip
+    for own, other in (
+        (ours.by_input, theirs.weight_ih_l0),
+        (ours.by_state, theirs.weight_hh_l0),
+        (ours.bias, theirs.bias_ih_l0),
+    ):
         torch.testing.assert_close(gates_of_torch(own.grad), other.grad)
 
 
@@ -254,7 +344,10 @@ def test_the_recurrent_layer_in_single_precision_is_near_that_in_double(size):
     with torch.no_grad():
         single.bias.normal_()
     double = copy.deepcopy(single).double()
-    vectors, wanted = rng.normal(0, size, (18, 5)).astype(np.float32), rng.normal(size=(18, 5)).astype(np.float32)
+    vectors, wanted = (
+        rng.normal(0, size, (18, 5)).astype(np.float32),
+        rng.normal(size=(18, 5)).astype(np.float32),
+    )
     found = []
     for layer, of in ((single, torch.float32), (double, torch.float64)):
         inputs = torch.from_numpy(vectors).to(of).requires_grad_()
@@ -270,10 +363,21 @@ class Padded(nn.Module):
 
     def __init__(self, network: Network) -> None:
         super().__init__()
-        self.attention, self.encoder, self.scale = network.shape.attention, network.shape.encoder, network.shape.scale
+        self.attention, self.encoder, self.scale = (
+            network.shape.attention,
+            network.shape.encoder,
+            network.shape.scale,
+        )
         width = network.shape.dim
-        self.layer = nn.LSTM(width, width, batch_first=True) if self.encoder == "lstm" else nn.Linear(width, width, bias=False)  # fmt: skip
-        self.key, self.query = nn.Linear(width, width, bias=False), nn.Parameter(network.query.detach().clone())
+        self.layer = (
+            nn.LSTM(width, width, batch_first=True)
+            if self.encoder == "lstm"
+            else nn.Linear(width, width, bias=False)
+        )
+        self.key, self.query = (
+            nn.Linear(width, width, bias=False),
+            nn.Parameter(network.query.detach().clone()),
+        )
         self.output = nn.Linear(width, network.shape.outputs, bias=False)
         self.to(network.query.dtype)
         with torch.no_grad():
@@ -306,9 +410,15 @@ class Padded(nn.Module):
         if self.encoder == "affine":
             names["layer"] = self.layer.weight
         if self.encoder == "lstm":
-            names |= {"layer.by_input": self.layer.weight_ih_l0, "layer.by_state": self.layer.weight_hh_l0, "layer.bias": self.layer.bias_ih_l0}  # fmt: skip
+            names |= {
+                "layer.by_input": self.layer.weight_ih_l0,
+                "layer.by_state": self.layer.weight_hh_l0,
+                "layer.bias": self.layer.bias_ih_l0,
+            }
         found = {name: part.grad if gradients else part.detach() for name, part in names.items()}
-        return {name: gates_of_torch(part) if "." in name else part for name, part in found.items()}  # it undoes itself
+        return {
+            name: gates_of_torch(part) if "." in name else part for name, part in found.items()
+        }  # it undoes itself
 
 
 @pytest.mark.parametrize(("attention", "encoder"), MODELS)
@@ -326,10 +436,14 @@ def test_the_network_is_the_padded_one(attention, encoder, outputs):
     logits, weights = network(one, bags.starts)
     theirs, padded = plain([two[start:stop] for start, stop in pairwise(bags.starts)])
     torch.testing.assert_close(logits, theirs)
-    torch.testing.assert_close(weights, torch.cat([row[:length] for row, length in zip(padded, bags.lengths, strict=True)]))  # fmt: skip
+    torch.testing.assert_close(
+        weights, torch.cat([row[:length] for row, length in zip(padded, bags.lengths, strict=True)])
+    )
     codes = torch.from_numpy(rng.integers(0, max(outputs, 2), len(bags)))
     training.loss_of(logits, codes).backward()
-    pairs = torch.cat([torch.zeros_like(theirs), theirs], 1) if outputs == 1 else theirs  # two, as if they were many
+    pairs = (
+        torch.cat([torch.zeros_like(theirs), theirs], 1) if outputs == 1 else theirs
+    )  # two, as if they were many
     nn.functional.cross_entropy(pairs, codes).backward()
     torch.testing.assert_close(one.grad, two.grad)
     gradients = plain.by_name(gradients=True)
@@ -351,38 +465,80 @@ def test_the_sum_is_dropped_out_in_training_only():
 
 def test_vectors_are_dropped_out_in_training_and_the_sum_again():
     still = {"optimizer": "sgd", "dropout": 0.5, "epochs": 1, "dim": 2000, "progress": False}
-    start, made = (parts_of(AttentionClassifier(learning_rate=rate, **still).fit(["up", "down"], [1, 0], dev=False)) for rate in (1e-30, 1.0))  # fmt: skip
-    for part, share in ((made["table"][:2] != start["table"][:2], 1 / 4), (made["output"] != start["output"], 1 - (3 / 4) ** 2)):  # fmt: skip
+    start, made = (
+        parts_of(
+            AttentionClassifier(learning_rate=rate, **still).fit(["up", "down"], [1, 0], dev=False)
+        )
+        for rate in (1e-30, 1.0)
+    )
+    for part, share in (
+        (made["table"][:2] != start["table"][:2], 1 / 4),
+        (made["output"] != start["output"], 1 - (3 / 4) ** 2),
+    ):
         assert abs(part.mean() - share) < 5 * np.sqrt(share * (1 - share) / part.size)
 
 
 # gradient flow
 
 
-def drawn_parameters(rng: np.random.Generator, words: int = 5, outputs: int = 1, affine: bool = False, additive: bool = False, frozen: bool = False, dim: int = 4) -> Parameters:  # fmt: skip
+def drawn_parameters(
+    rng: np.random.Generator,
+    words: int = 5,
+    outputs: int = 1,
+    affine: bool = False,
+    additive: bool = False,
+    frozen: bool = False,
+    dim: int = 4,
+) -> Parameters:
     def normal(*shape: int) -> np.ndarray:
         return rng.normal(size=shape)
 
     return Parameters(
-        normal(words, dim), normal(dim), normal(outputs, dim), float(rng.uniform(0.3, 4)), normal(dim, dim) if affine else None, normal(dim, dim) if additive else None, frozen,
-    )  # fmt: skip
+        normal(words, dim),
+        normal(dim),
+        normal(outputs, dim),
+        float(rng.uniform(0.3, 4)),
+        normal(dim, dim) if affine else None,
+        normal(dim, dim) if additive else None,
+        frozen,
+    )
 
 
-@given(strategies.generators, st.sampled_from([1, 3, 4]), st.booleans(), st.booleans(), st.booleans(), st.integers(1, 9), st.integers(1, 7), st.integers(6, 7))  # fmt: skip
+@given(
+    strategies.generators,
+    st.sampled_from([1, 3, 4]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 9),
+    st.integers(1, 7),
+    st.integers(6, 7),
+)
 @settings(max_examples=80, deadline=None)
-def test_the_flow_is_what_automatic_differentiation_finds(rng, outputs, affine, additive, frozen, texts, longest, words):  # fmt: skip
+def test_the_flow_is_what_automatic_differentiation_finds(
+    rng, outputs, affine, additive, frozen, texts, longest, words
+):
     parameters = drawn_parameters(rng, 6, outputs, affine, additive, frozen)
     bags = drawn_bags(rng, texts, words, longest)  # the seventh is not known
     codes = rng.integers(0, max(outputs, 2), len(bags))
     assert check_flow(parameters, bags, codes) < 1e-8
-    found, (polarity, attention) = flow_terms(parameters, bags, codes), autograd_flow(parameters, bags, codes)
+    found, (polarity, attention) = (
+        flow_terms(parameters, bags, codes),
+        autograd_flow(parameters, bags, codes),
+    )
     np.testing.assert_allclose(found.polarity_rate, polarity, rtol=0, atol=1e-8)
     np.testing.assert_allclose(found.attention_rate, attention, rtol=0, atol=1e-8)
 
 
-def moved(parameters: Parameters, bags: Bags, codes: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
+def moved(
+    parameters: Parameters, bags: Bags, codes: np.ndarray, step: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Polarity [word, output] and attention scores [word] after one step down the slope, written down anew in plain torch."""
-    names = [name for name in ("vectors", "query", "output", "layer", "key") if getattr(parameters, name) is not None]
+    names = [
+        name
+        for name in ("vectors", "query", "output", "layer", "key")
+        if getattr(parameters, name) is not None
+    ]
     leaves = {name: torch.tensor(getattr(parameters, name), requires_grad=True) for name in names}
 
     def scores(parts: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -390,7 +546,9 @@ def moved(parameters: Parameters, bags: Bags, codes: np.ndarray, step: float) ->
         keys = torch.tanh(states @ parts["key"].T) if "key" in parts else states
         return states @ parts["output"].T, keys @ parts["query"] / parameters.scale
 
-    polarity, attention = (torch.cat([part, 0 * part[:1]]) for part in scores(leaves))  # the last is not known
+    polarity, attention = (
+        torch.cat([part, 0 * part[:1]]) for part in scores(leaves)
+    )  # the last is not known
     loss = torch.zeros((), dtype=torch.float64)
     for text, code in zip(texts_of(bags), codes.tolist(), strict=True):
         logits = torch.softmax(attention[text], 0) @ polarity[text]
@@ -398,11 +556,21 @@ def moved(parameters: Parameters, bags: Bags, codes: np.ndarray, step: float) ->
         loss = loss - torch.log_softmax(logits, 0)[code] / len(bags)
     gradients = torch.autograd.grad(loss, [leaves[name] for name in names])
     with torch.no_grad():
-        after = {name: leaves[name] - step * gradient * (name != "vectors" or not parameters.frozen) for name, gradient in zip(names, gradients, strict=True)}  # fmt: skip
+        after = {
+            name: leaves[name] - step * gradient * (name != "vectors" or not parameters.frozen)
+            for name, gradient in zip(names, gradients, strict=True)
+        }
         return tuple(part.numpy() for part in scores(after))
 
 
-@given(strategies.generators, st.sampled_from([1, 3]), st.booleans(), st.booleans(), st.booleans(), st.integers(5, 6))
+@given(
+    strategies.generators,
+    st.sampled_from([1, 3]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.integers(5, 6),
+)
 @settings(max_examples=25, deadline=None)
 def test_the_flow_is_what_a_small_step_does(rng, outputs, affine, additive, frozen, words):
     parameters = drawn_parameters(rng, 5, outputs, affine, additive, frozen)
@@ -410,18 +578,32 @@ def test_the_flow_is_what_a_small_step_does(rng, outputs, affine, additive, froz
     codes = rng.integers(0, max(outputs, 2), len(bags))
     found, step = flow_terms(parameters, bags, codes), 1e-5
     there, back = moved(parameters, bags, codes, step), moved(parameters, bags, codes, -step)
-    for rate, ahead, behind in ((found.polarity_rate, there[0], back[0]), (found.attention_rate, there[1], back[1])):
+    for rate, ahead, behind in (
+        (found.polarity_rate, there[0], back[0]),
+        (found.attention_rate, there[1], back[1]),
+    ):
         np.testing.assert_allclose((ahead - behind) / (2 * step), rate, rtol=1e-5, atol=1e-6)
 
 
-def terms_slowly(parameters: Parameters, bags: Bags, codes: np.ndarray) -> tuple[dict[str, list[float]], dict[str, list[float]]]:  # fmt: skip
+def terms_slowly(
+    parameters: Parameters, bags: Bags, codes: np.ndarray
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """Sun and Lu (2020), section 4 and appendix (eqs 59-64): every term of every word for two classes, in loops over words, texts and tokens."""
-    e, v, w, scale, m = parameters.vectors, parameters.query, parameters.output[0], parameters.scale, len(bags)
+    e, v, w, scale, m = (
+        parameters.vectors,
+        parameters.query,
+        parameters.output[0],
+        parameters.scale,
+        len(bags),
+    )
     layer = parameters.layer
     h = [vector if layer is None else layer @ vector for vector in e]
     s, a = [state @ w for state in h], [state @ v / scale for state in h]
     below_w, below_v = (w, v) if layer is None else (layer.T @ w, layer.T @ v)
-    names = ["A", "B", "C", *([] if layer is None else ["A_layer", "B_layer"])], ["D", "E", "F", *([] if layer is None else ["D_layer", "E_layer"])]  # fmt: skip
+    names = (
+        ["A", "B", "C", *([] if layer is None else ["A_layer", "B_layer"])],
+        ["D", "E", "F", *([] if layer is None else ["D_layer", "E_layer"])],
+    )
     polarity, attention = ({name: [0.0] * len(e) for name in side} for side in names)
     for word in range(len(e)):
         for text, code in zip(texts_of(bags), codes.tolist(), strict=True):
@@ -432,18 +614,28 @@ def terms_slowly(parameters: Parameters, bags: Bags, codes: np.ndarray) -> tuple
             push = y * (1 - expit(y * logit)) / m  # y beta
             for weight, token in zip(weights, text, strict=True):
                 if token == word:
-                    polarity["A"][word] += push * weight * (s[word] - logit) * (below_v @ below_w) / scale
+                    polarity["A"][word] += (
+                        push * weight * (s[word] - logit) * (below_v @ below_w) / scale
+                    )
                     polarity["B"][word] += push * weight * (below_w @ below_w)
                     attention["D"][word] += push * weight * (below_v @ below_w) / scale
-                    attention["E"][word] += push * weight * (s[word] - logit) * (below_v @ below_v) / scale**2
+                    attention["E"][word] += (
+                        push * weight * (s[word] - logit) * (below_v @ below_v) / scale**2
+                    )
                 polarity["C"][word] += push * weight * (h[word] @ h[token])
-                attention["F"][word] += push * weight * (s[token] - logit) * (h[word] @ h[token]) / scale**2
+                attention["F"][word] += (
+                    push * weight * (s[token] - logit) * (h[word] @ h[token]) / scale**2
+                )
                 if layer is not None:
                     alike = e[word] @ e[token]
-                    polarity["A_layer"][word] += push * weight * (s[token] - logit) * alike * (v @ w) / scale
+                    polarity["A_layer"][word] += (
+                        push * weight * (s[token] - logit) * alike * (v @ w) / scale
+                    )
                     polarity["B_layer"][word] += push * weight * alike * (w @ w)
                     attention["D_layer"][word] += push * weight * alike * (w @ v) / scale
-                    attention["E_layer"][word] += push * weight * (s[token] - logit) * alike * (v @ v) / scale**2
+                    attention["E_layer"][word] += (
+                        push * weight * (s[token] - logit) * alike * (v @ v) / scale**2
+                    )
     return polarity, attention
 
 
@@ -453,15 +645,25 @@ def test_every_term_is_the_papers(rng, affine):
     parameters, bags = drawn_parameters(rng, affine=affine), drawn_bags(rng)
     codes = rng.integers(0, 2, len(bags))
     found = flow_terms(parameters, bags, codes)
-    for ours, theirs in zip((found.polarity, found.attention), terms_slowly(parameters, bags, codes), strict=True):
+    for ours, theirs in zip(
+        (found.polarity, found.attention), terms_slowly(parameters, bags, codes), strict=True
+    ):
         assert ours.keys() == theirs.keys()
         for name, values in theirs.items():
             np.testing.assert_allclose(ours[name].reshape(-1), values, rtol=1e-9, atol=1e-12)
 
 
-def many_slowly(parameters: Parameters, bags: Bags, codes: np.ndarray, slips: bool = False) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:  # fmt: skip
+def many_slowly(
+    parameters: Parameters, bags: Bags, codes: np.ndarray, slips: bool = False
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """The same for more classes (eqs 72-83); `slips` leaves out the factors that the appendix drops."""
-    e, v, w, scale, m = parameters.vectors, parameters.query, parameters.output, parameters.scale, len(bags)
+    e, v, w, scale, m = (
+        parameters.vectors,
+        parameters.query,
+        parameters.output,
+        parameters.scale,
+        len(bags),
+    )
     s, a = e @ w.T, e @ v / scale
     polarity = {name: np.zeros((len(e), len(w))) for name in "ABC"}
     attention = {name: np.zeros(len(e)) for name in "DEF"}
@@ -476,9 +678,18 @@ def many_slowly(parameters: Parameters, bags: Bags, codes: np.ndarray, slips: bo
                     polarity["A"][word] += (w @ v) * (held @ (s[word] - logits)) / scale
                     polarity["B"][word] += w @ (w.T @ held)
                     attention["D"][word] += missed * weight / m @ w @ v / scale
-                    attention["E"][word] += missed * weight / m @ (s[word] - logits) * (v @ v) / (scale if slips else scale**2)  # fmt: skip
+                    attention["E"][word] += (
+                        missed
+                        * weight
+                        / m
+                        @ (s[word] - logits)
+                        * (v @ v)
+                        / (scale if slips else scale**2)
+                    )
                 polarity["C"][word] += missed * weight / m * (e[word] @ e[token])
-                attention["F"][word] += missed * weight / m @ (s[token] - logits) * (e[word] @ e[token]) / scale**2
+                attention["F"][word] += (
+                    missed * weight / m @ (s[token] - logits) * (e[word] @ e[token]) / scale**2
+                )
     return polarity, attention
 
 
@@ -488,7 +699,9 @@ def test_every_term_of_many_classes_is_the_papers_without_its_slips(rng, classes
     parameters, bags = drawn_parameters(rng, outputs=classes), drawn_bags(rng)
     codes = rng.integers(0, classes, len(bags))
     found = flow_terms(parameters, bags, codes)
-    for ours, theirs in zip((found.polarity, found.attention), many_slowly(parameters, bags, codes), strict=True):
+    for ours, theirs in zip(
+        (found.polarity, found.attention), many_slowly(parameters, bags, codes), strict=True
+    ):
         assert ours.keys() == theirs.keys()
         for name, values in theirs.items():
             np.testing.assert_allclose(ours[name], values, rtol=1e-9, atol=1e-12)
@@ -499,7 +712,10 @@ def test_the_appendix_as_printed_is_not_the_flow():
     parameters, bags = drawn_parameters(rng, outputs=3), drawn_bags(rng)
     codes = rng.integers(0, 3, len(bags))
     for side, exact in enumerate(autograd_flow(parameters, bags, codes)):
-        right, wrong = (sum(many_slowly(parameters, bags, codes, slips)[side].values()) for slips in (False, True))
+        right, wrong = (
+            sum(many_slowly(parameters, bags, codes, slips)[side].values())
+            for slips in (False, True)
+        )
         assert np.abs(right - exact).max() < 1e-10
         assert np.abs(wrong - exact).max() > 1e-2
 
@@ -516,21 +732,48 @@ def test_the_flow_needs_vectors_of_words():
         fitted(encoder="lstm", epochs=1).flow()
 
 
-@pytest.mark.parametrize(("attention", "encoder", "classes"), [("dot", "none", 2), ("dot", "affine", 2), ("additive", "none", 3), ("additive", "affine", 2), ("dot", "none", 3), ("dot", "vectors", 2)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("attention", "encoder", "classes"),
+    [
+        ("dot", "none", 2),
+        ("dot", "affine", 2),
+        ("additive", "none", 3),
+        ("additive", "affine", 2),
+        ("dot", "none", 3),
+        ("dot", "vectors", 2),
+    ],
+)
 def test_a_step_of_training_goes_where_the_flow_says(attention, encoder, classes):
     rng = np.random.default_rng(0)
     source = {word: rng.normal(size=5) for word in (*GOOD, *BAD, *REST, "so", "odd", "meh", "eh")}
-    still = {"optimizer": "sgd", "dropout": 0.0, "l2": 0.0, "epochs": 1, "batch_size": 1000, "init": 0.5, "scale": 2.0, "source": source if encoder == "vectors" else None}  # fmt: skip
+    still = {
+        "optimizer": "sgd",
+        "dropout": 0.0,
+        "l2": 0.0,
+        "epochs": 1,
+        "batch_size": 1000,
+        "init": 0.5,
+        "scale": 2.0,
+        "source": source if encoder == "vectors" else None,
+    }
     start = fitted(attention, encoder, classes, learning_rate=1e-30, **still)
     rates, before, step = start.flow(), start.tokens(), 0.1
     for score in ("polarity", "attention_score"):
         assert before[score].tolist() == start.untrained_[score].tolist()
-    near, far = (fitted(attention, encoder, classes, learning_rate=rate, **still).tokens() for rate in (step, 2 * step))
+    near, far = (
+        fitted(attention, encoder, classes, learning_rate=rate, **still).tokens()
+        for rate in (step, 2 * step)
+    )
     for score, rate in (("polarity", "polarity_rate"), ("attention_score", "attention_rate")):
-        short, long = ((after[score] - before[score]) / length for after, length in ((near, step), (far, 2 * step)))
+        short, long = (
+            (after[score] - before[score]) / length
+            for after, length in ((near, step), (far, 2 * step))
+        )
         wanted = rates[rate].to_numpy()
         assert np.abs(wanted).max() > 1e-3
-        assert np.abs(2 * short - long - wanted).max() < 0.01 * np.abs(wanted).max()  # to second order
+        assert (
+            np.abs(2 * short - long - wanted).max() < 0.01 * np.abs(wanted).max()
+        )  # to second order
 
 
 def test_flow_and_scores_are_recorded_along_the_way():
@@ -552,7 +795,9 @@ def test_flow_and_scores_are_recorded_along_the_way():
         assert means.loc[kind, "polarity"] == pytest.approx(mine["polarity"].mean())
         assert means.loc[kind, "attention_score"] == pytest.approx(mine["attention_score"].mean())
         assert means.loc[kind, "attention_low"] <= means.loc[kind, "attention_high"]
-    assert made.history_["separation"].iloc[-1] == pytest.approx(made.interpretability()["separation"], nan_ok=True)
+    assert made.history_["separation"].iloc[-1] == pytest.approx(
+        made.interpretability()["separation"], nan_ok=True
+    )
     assert fitted(epochs=2).flow_.empty
 
 
@@ -563,19 +808,38 @@ def trained_by_torch(start: AttentionClassifier, epochs: int) -> dict[str, torch
     """What plain torch makes of the same start in so many full batches: dense gradients, padded texts, the optimizers of torch."""
     bags, codes = start.learnt()
     plain = Padded(start.moment_.network)
-    embedding = nn.Embedding.from_pretrained(torch.from_numpy(start.moment_.table.rows.copy()), freeze=False, sparse=start.optimizer == "adam")  # fmt: skip
-    held = [part for name, part in plain.named_parameters() if name.split(".")[0] in ("layer", "key") and "bias" not in name]  # fmt: skip
-    free = [plain.query, plain.output.weight, *([plain.layer.bias_ih_l0] if plain.encoder == "lstm" else [])]
-    words, groups = list(embedding.parameters()), [{"params": free}, {"params": held, "weight_decay": start.l2}]
+    embedding = nn.Embedding.from_pretrained(
+        torch.from_numpy(start.moment_.table.rows.copy()),
+        freeze=False,
+        sparse=start.optimizer == "adam",
+    )
+    held = [
+        part
+        for name, part in plain.named_parameters()
+        if name.split(".")[0] in ("layer", "key") and "bias" not in name
+    ]
+    free = [
+        plain.query,
+        plain.output.weight,
+        *([plain.layer.bias_ih_l0] if plain.encoder == "lstm" else []),
+    ]
+    words, groups = (
+        list(embedding.parameters()),
+        [{"params": free}, {"params": held, "weight_decay": start.l2}],
+    )
     rate, penalty = start.learning_rate, start.vw_penalty
     optimizers = {
-        "adagrad": lambda: [torch.optim.Adagrad(part, lr=rate, lr_decay=start.lr_decay) for part in (groups, words)],
+        "adagrad": lambda: [
+            torch.optim.Adagrad(part, lr=rate, lr_decay=start.lr_decay) for part in (groups, words)
+        ],
         "sgd": lambda: [torch.optim.SGD(part, lr=rate) for part in (groups, words)],
         "adam": lambda: [torch.optim.Adam(groups, lr=rate), torch.optim.SparseAdam(words, lr=rate)],
     }[start.optimizer]()
     for _ in range(epochs):
         logits, _ = plain([embedding(torch.tensor(text)) for text in texts_of(bags)])
-        logits = torch.cat([torch.zeros_like(logits), logits], 1) if logits.shape[1] == 1 else logits
+        logits = (
+            torch.cat([torch.zeros_like(logits), logits], 1) if logits.shape[1] == 1 else logits
+        )
         loss = nn.functional.cross_entropy(logits, torch.from_numpy(codes))
         ahead = plain.key.weight.T @ plain.query if plain.attention == "additive" else plain.query
         loss = loss + penalty * sum((ahead @ row).abs() for row in plain.output.weight)
@@ -589,10 +853,25 @@ def trained_by_torch(start: AttentionClassifier, epochs: int) -> dict[str, torch
 
 @pytest.mark.parametrize(  # each encoder and each optimizer with two sizes or two numbers of classes
     ("attention", "encoder", "optimizer", "classes"),
-    [(*model, *how) for model in MODELS for how in ((("sgd", 2), ("sgd", 3)) if model[1] == "none" else (("adagrad", 2), ("adam", 3)))],
-)  # fmt: skip
+    [
+        (*model, *how)
+        for model in MODELS
+        for how in (
+            (("sgd", 2), ("sgd", 3)) if model[1] == "none" else (("adagrad", 2), ("adam", 3))
+        )
+    ],
+)
 def test_training_is_that_of_torch(attention, encoder, optimizer, classes):
-    how = {"optimizer": optimizer, "dropout": 0.0, "l2": 0.3, "vw_penalty": 0.05, "batch_size": 100, "scale": 1.0, "lr_decay": 0.3, "init": 0.5}  # fmt: skip
+    how = {
+        "optimizer": optimizer,
+        "dropout": 0.0,
+        "l2": 0.3,
+        "vw_penalty": 0.05,
+        "batch_size": 100,
+        "scale": 1.0,
+        "lr_decay": 0.3,
+        "init": 0.5,
+    }
     start = fitted(attention, encoder, classes, learning_rate=1e-30, epochs=1, **how)
     start.learning_rate = {"sgd": 0.5, "adagrad": 0.05, "adam": 0.02}[optimizer]
     theirs = trained_by_torch(start, 4)
@@ -602,7 +881,9 @@ def test_training_is_that_of_torch(attention, encoder, optimizer, classes):
     for name, part in theirs.items():
         known = slice(None, -1) if name == "table" else slice(None)
         assert np.abs(part.numpy()[known] - before[name][known]).max() > 1e-3
-        np.testing.assert_allclose(ours[name][known], part.numpy()[known], rtol=0, atol=2e-4, err_msg=name)
+        np.testing.assert_allclose(
+            ours[name][known], part.numpy()[known], rtol=0, atol=2e-4, err_msg=name
+        )
 
 
 def test_every_text_is_learnt_from_once_an_epoch():
@@ -617,10 +898,14 @@ def test_every_text_is_learnt_from_once_an_epoch():
 
 
 def test_the_loss_told_is_the_mean_over_texts():
-    made = fitted(learning_rate=1e-30, optimizer="sgd", dropout=0.0, epochs=2, batch_size=7, classes=3)
+    made = fitted(
+        learning_rate=1e-30, optimizer="sgd", dropout=0.0, epochs=2, batch_size=7, classes=3
+    )
     texts, labels = reviews(60, 3)
     chosen = made.predict_proba(texts)[np.arange(60), np.searchsorted(made.classes_, labels)]
-    assert made.history_["loss"].iloc[1:].to_numpy() == pytest.approx(-np.log(chosen).mean(), rel=1e-5)
+    assert made.history_["loss"].iloc[1:].to_numpy() == pytest.approx(
+        -np.log(chosen).mean(), rel=1e-5
+    )
     assert np.isnan(made.history_["loss"].iloc[0])
 
 
@@ -645,12 +930,16 @@ def test_patience_ends_training_after_so_many_epochs_that_are_no_better():
     reached = long.history_["dev_accuracy"].to_numpy(dtype=float)
     best, since = 0, 0
     for epoch in range(1, 41):
-        best, since = (epoch, 0) if epoch == 1 or reached[epoch] > reached[best] else (best, since + 1)
+        best, since = (
+            (epoch, 0) if epoch == 1 or reached[epoch] > reached[best] else (best, since + 1)
+        )
         if since == 3:
             break
     assert epoch < 40
     assert (short.epoch_, short.history_["epoch"].iloc[-1]) == (best, epoch)
-    assert len(fitted(epochs=6, patience=1).history_) == 7  # without dev there is nothing to wait for
+    assert (
+        len(fitted(epochs=6, patience=1).history_) == 7
+    )  # without dev there is nothing to wait for
 
 
 @pytest.mark.parametrize("patience", [0, -1, 1.5, "two"])
@@ -675,25 +964,51 @@ def test_seeds_decide_everything_and_nothing_else_does():
 
 
 def test_a_penalty_on_vw_keeps_it_small():
-    free, held = (fitted(vw_penalty=penalty, epochs=30, scale=50.0, count=120) for penalty in (0.0, 0.05))
+    free, held = (
+        fitted(vw_penalty=penalty, epochs=30, scale=50.0, count=120) for penalty in (0.0, 0.05)
+    )
     assert abs(held.history_["vw"].iloc[-1]) < 0.2 * abs(free.history_["vw"].iloc[-1])
     parts = parts_of(held)
-    assert held.history_["vw"].iloc[-1] == pytest.approx(float(parts["output"][0] @ parts["query"]), rel=1e-5)
-    assert held.history_["v_norm"].iloc[-1] == pytest.approx(np.linalg.norm(parts["query"]), rel=1e-5)
-    assert held.history_["w_norm"].iloc[-1] == pytest.approx(np.linalg.norm(parts["output"]), rel=1e-5)
+    assert held.history_["vw"].iloc[-1] == pytest.approx(
+        float(parts["output"][0] @ parts["query"]), rel=1e-5
+    )
+    assert held.history_["v_norm"].iloc[-1] == pytest.approx(
+        np.linalg.norm(parts["query"]), rel=1e-5
+    )
+    assert held.history_["w_norm"].iloc[-1] == pytest.approx(
+        np.linalg.norm(parts["output"]), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("encoder", ["affine", "lstm"])
 def test_l2_holds_the_matrices_of_encoders_and_nothing_else(encoder):
-    how = {"attention": "additive", "encoder": encoder, "optimizer": "sgd", "dropout": 0.0, "epochs": 1, "batch_size": 100}  # fmt: skip
-    start, free, held = (parts_of(fitted(learning_rate=rate, l2=l2, **how)) for rate, l2 in ((1e-30, 0.0), (0.5, 0.0), (0.5, 0.4)))  # fmt: skip
+    how = {
+        "attention": "additive",
+        "encoder": encoder,
+        "optimizer": "sgd",
+        "dropout": 0.0,
+        "epochs": 1,
+        "batch_size": 100,
+    }
+    start, free, held = (
+        parts_of(fitted(learning_rate=rate, l2=l2, **how))
+        for rate, l2 in ((1e-30, 0.0), (0.5, 0.0), (0.5, 0.4))
+    )
     for name, part in held.items():
         matrix = name in ("key", "layer", "layer.by_input", "layer.by_state")
-        np.testing.assert_allclose(part - free[name], -0.5 * 0.4 * start[name] if matrix else 0 * part, atol=1e-6, err_msg=name)  # fmt: skip
+        np.testing.assert_allclose(
+            part - free[name],
+            -0.5 * 0.4 * start[name] if matrix else 0 * part,
+            atol=1e-6,
+            err_msg=name,
+        )
 
 
 def test_a_learning_rate_that_is_too_high_is_one_clear_error():
-    with pytest.raises(MeasureError, match="smaller learning rate than 1e"), np.errstate(all="ignore"):
+    with (
+        pytest.raises(MeasureError, match="smaller learning rate than 1e"),
+        np.errstate(all="ignore"),
+    ):
         fitted(optimizer="sgd", learning_rate=1e30, dropout=0.0, epochs=8)
 
 
@@ -701,8 +1016,13 @@ def test_a_learning_rate_that_is_too_high_is_one_clear_error():
 def test_tokens_that_are_not_known_have_zeros_and_never_learn(encoder):
     texts, labels = reviews(60)
     texts = [[*text, f"once{number}"] for number, text in enumerate(texts)]
-    source = {word: np.random.default_rng(3).normal(size=4) * (1 + number) for number, word in enumerate((*GOOD, *BAD, *REST))}  # fmt: skip
-    made = AttentionClassifier("dot", encoder, min_count=2, source=source, **TINY).fit(texts, labels, dev=False)
+    source = {
+        word: np.random.default_rng(3).normal(size=4) * (1 + number)
+        for number, word in enumerate((*GOOD, *BAD, *REST))
+    }
+    made = AttentionClassifier("dot", encoder, min_count=2, source=source, **TINY).fit(
+        texts, labels, dev=False
+    )
     assert not any(word.startswith("once") for word in made.vocabulary_)
     assert not made.moment_.table.rows[-1].any()
     assert made.decision_function([["never", "seen"]]).tolist() == [0]
@@ -713,32 +1033,64 @@ def test_tokens_that_are_not_known_have_zeros_and_never_learn(encoder):
 def test_the_flow_is_right_where_some_tokens_are_not_known(encoder):
     texts, labels = reviews(60)
     texts = [[*text, f"once{number}"] for number, text in enumerate(texts)]
-    still = {**TINY, "optimizer": "sgd", "dropout": 0.0, "l2": 0.0, "epochs": 1, "batch_size": 100, "init": 0.5, "scale": 2.0, "min_count": 2, "record": 1}  # fmt: skip
-    start, near, far = (AttentionClassifier("dot", encoder, learning_rate=rate, **still).fit(texts, labels, dev=False) for rate in (1e-30, 0.1, 0.2))  # fmt: skip
+    still = {
+        **TINY,
+        "optimizer": "sgd",
+        "dropout": 0.0,
+        "l2": 0.0,
+        "epochs": 1,
+        "batch_size": 100,
+        "init": 0.5,
+        "scale": 2.0,
+        "min_count": 2,
+        "record": 1,
+    }
+    start, near, far = (
+        AttentionClassifier("dot", encoder, learning_rate=rate, **still).fit(
+            texts, labels, dev=False
+        )
+        for rate in (1e-30, 0.1, 0.2)
+    )
     rates, before = start.flow(), start.tokens()
     assert rates["token"].tolist() == list(start.vocabulary_)
     assert len(start.flow_)
     for score, rate in (("polarity", "polarity_rate"), ("attention_score", "attention_rate")):
-        short, long = ((made.tokens()[score] - before[score]) / made.learning_rate for made in (near, far))
+        short, long = (
+            (made.tokens()[score] - before[score]) / made.learning_rate for made in (near, far)
+        )
         assert np.abs(2 * short - long - rates[rate]).max() < 0.01 * np.abs(rates[rate]).max()
 
 
 # what a fitted classifier makes of texts
 
 
-def read_slowly(classifier: AttentionClassifier, text: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def read_slowly(
+    classifier: AttentionClassifier, text: list[str]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Attention scores [token], polarity [token, output] and weights [token] of one text, from the parameters."""
     parts, words = parts_of(classifier), list(classifier.vocabulary_)
-    vectors = torch.from_numpy(np.stack([parts["table"][words.index(token) if token in words else -1] for token in text])).double()  # fmt: skip
+    vectors = torch.from_numpy(
+        np.stack([parts["table"][words.index(token) if token in words else -1] for token in text])
+    ).double()
     plain = Padded(classifier.moment_.network).double()
     with torch.no_grad():
-        states = plain.layer(vectors[None])[0][0] if plain.encoder == "lstm" else plain.layer(vectors) if plain.encoder == "affine" else vectors  # fmt: skip
+        states = (
+            plain.layer(vectors[None])[0][0]
+            if plain.encoder == "lstm"
+            else plain.layer(vectors)
+            if plain.encoder == "affine"
+            else vectors
+        )
         keys = torch.tanh(plain.key(states)) if plain.attention == "additive" else states
         scores = (keys @ plain.query / plain.scale).numpy()
         return scores, plain.output(states).numpy(), softmax(scores)
 
 
-@pytest.fixture(scope="module", params=[(*model, classes) for model, classes in zip(MODELS, (2, 3, 2, 3, 2, 3), strict=True)], ids=str)  # fmt: skip
+@pytest.fixture(
+    scope="module",
+    params=[(*model, classes) for model, classes in zip(MODELS, (2, 3, 2, 3, 2, 3), strict=True)],
+    ids=str,
+)
 def made(request) -> AttentionClassifier:
     """A fitted classifier of each attention and encoder, of two classes or three."""
     return fitted(*request.param, scale=1.0, epochs=8, learning_rate=0.1)
@@ -755,7 +1107,11 @@ def test_predictions_are_the_papers_formulas(made, monkeypatch):
         assert table["known"].tolist() == [token in made.vocabulary_ for token in text]
         np.testing.assert_allclose(table["weight"], weights, atol=1e-5)
         np.testing.assert_allclose(table["attention_score"], scores, atol=1e-5)
-        columns = ["polarity"] if polarity.shape[1] == 1 else [f"polarity:{name}" for name in made.classes_]
+        columns = (
+            ["polarity"]
+            if polarity.shape[1] == 1
+            else [f"polarity:{name}" for name in made.classes_]
+        )
         np.testing.assert_allclose(table[columns], polarity, atol=1e-5)
     wanted = np.stack(logits)
     found = made.decision_function(texts)
@@ -763,7 +1119,11 @@ def test_predictions_are_the_papers_formulas(made, monkeypatch):
     np.testing.assert_allclose(found.reshape(15, -1), wanted, atol=1e-5)
     wanted = np.concatenate([0 * wanted, wanted], 1) if wanted.shape[1] == 1 else wanted
     np.testing.assert_allclose(made.predict_proba(texts), softmax(wanted, -1), atol=1e-5)
-    sure = np.sort(softmax(wanted, -1), -1)[:, -1] > 0.501 if wanted.shape[1] == 2 else np.full(15, True)
+    sure = (
+        np.sort(softmax(wanted, -1), -1)[:, -1] > 0.501
+        if wanted.shape[1] == 2
+        else np.full(15, True)
+    )
     assert np.array_equal(made.predict(texts)[sure], made.classes_[wanted.argmax(-1)][sure])
     monkeypatch.setattr(training, "EVALUATED", 3)  # alone, or together with others: all the same
     terms = max(map(len, texts)) * made.dim  # a text's words, each a product of vectors
@@ -793,21 +1153,34 @@ def test_the_table_of_words_is_what_loops_find(made):
     for word, counts in occurrences.items():
         row, total = table.loc[word], counts.total()
         assert row["count"] == total
-        assert [row[f"count:{name}"] for name in made.classes_] == [counts[name] for name in made.classes_]
+        assert [row[f"count:{name}"] for name in made.classes_] == [
+            counts[name] for name in made.classes_
+        ]
         assert row["share"] == max(counts.values()) / total
-        assert row["gamma"] == pytest.approx((counts["good"] - counts["bad"]) / total if two else np.nan, nan_ok=True)
+        assert row["gamma"] == pytest.approx(
+            (counts["good"] - counts["bad"]) / total if two else np.nan, nan_ok=True
+        )
         top = [counts[name] for name in made.classes_].index(max(counts.values()))
-        own = (lambda of: of[0]) if two else (lambda of, top=top: of[top] - np.delete(of, top).mean())
+        own = (
+            (lambda of: of[0]) if two else (lambda of, top=top: of[top] - np.delete(of, top).mean())
+        )
         scores, polarity, _ = read_slowly(made, [word])
         assert row["attention_score"] == pytest.approx(scores[0], abs=1e-5)
         assert row["polarity"] == pytest.approx(own(polarity[0]), abs=1e-5)
         if not two:
-            assert [row[f"polarity:{name}"] for name in made.classes_] == pytest.approx(polarity[0], abs=1e-5)
+            assert [row[f"polarity:{name}"] for name in made.classes_] == pytest.approx(
+                polarity[0], abs=1e-5
+            )
         contextual = made.encoder == "lstm"
-        means = np.mean([one for one, _ in local[word]]), own(np.mean([one for _, one in local[word]], 0))
+        means = (
+            np.mean([one for one, _ in local[word]]),
+            own(np.mean([one for _, one in local[word]], 0)),
+        )
         for name, mean in zip(("attention_local", "polarity_local"), means, strict=True):
             assert row[name] == pytest.approx(mean if contextual else np.nan, abs=1e-5, nan_ok=True)
-        assert row["weight"] == pytest.approx(np.mean(weights[word]) if weights[word] else np.nan, abs=1e-5, nan_ok=True)  # fmt: skip
+        assert row["weight"] == pytest.approx(
+            np.mean(weights[word]) if weights[word] else np.nan, abs=1e-5, nan_ok=True
+        )
     if made.encoder == "lstm":  # a word in its texts is not the word alone
         assert np.abs(table["attention_local"] - table["attention_score"]).max() > 1e-3
 
@@ -825,14 +1198,20 @@ def test_saved_and_loaded_it_predicts_the_same_bit_for_bit(made, tmp_path):
     with pytest.raises(AttlasError, match="fit it again"):
         again.flow()
     ours, theirs = again.tokens(), made.tokens()
-    texts_only = ["attention_local", "polarity_local", "weight"]  # what only the texts learnt from tell
+    texts_only = [
+        "attention_local",
+        "polarity_local",
+        "weight",
+    ]  # what only the texts learnt from tell
     assert ours[texts_only].isna().all(axis=None)
     pd.testing.assert_frame_equal(ours.drop(columns=texts_only), theirs.drop(columns=texts_only))
     told, alone = made.interpretability(), again.interpretability()
     assert np.isnan(alone.pop("separation_untrained"))
     assert alone == pytest.approx({name: told[name] for name in alone}, nan_ok=True)
     thawed = pickle.loads(pickle.dumps(made))
-    np.testing.assert_allclose(thawed.decision_function(texts), made.decision_function(texts), atol=1e-6)
+    np.testing.assert_allclose(
+        thawed.decision_function(texts), made.decision_function(texts), atol=1e-6
+    )
     pd.testing.assert_frame_equal(thawed.tokens(), made.tokens())
 
 
@@ -840,21 +1219,37 @@ def test_saved_and_loaded_it_predicts_the_same_bit_for_bit(made, tmp_path):
 
 
 def test_classes_of_unequal_size_are_weighed_as_if_they_were_equal():
-    counts = np.array([[12, 3], [40, 1], [4, 8], [9, 4], [0, 0], [55, 24]])  # 120 and 40: a third as many
+    counts = np.array(
+        [[12, 3], [40, 1], [4, 8], [9, 4], [0, 0], [55, 24]]
+    )  # 120 and 40: a third as many
     weights = 80 / 120, 80 / 40
     rows = [[minus * weights[0], plus * weights[1]] for minus, plus in counts.tolist()]
-    for classes, of in ((["bad", "good"], counts), (["a", "b", "c"], np.column_stack([counts, counts[:, 1]]))):
+    for classes, of in (
+        (["bad", "good"], counts),
+        (["a", "b", "c"], np.column_stack([counts, counts[:, 1]])),
+    ):
         weighed = rows if len(classes) == 2 else (of * (of.sum() / 3 / of.sum(0))).tolist()
-        assert token_kinds(of, classes, "balanced").tolist() == [kind_slowly(row, classes, "code") for row in weighed]
-    assert token_kinds(counts, ["bad", "good"], "balanced").tolist()[:4] == ["", "negative", "positive", ""]
+        assert token_kinds(of, classes, "balanced").tolist() == [
+            kind_slowly(row, classes, "code") for row in weighed
+        ]
+    assert token_kinds(counts, ["bad", "good"], "balanced").tolist()[:4] == [
+        "",
+        "negative",
+        "positive",
+        "",
+    ]
     assert token_kinds(counts, ["bad", "good"], "code").tolist()[:2] == ["negative", "negative"]
     texts, labels = reviews(120)
     few = [place for place, label in enumerate(labels) if label == "bad" or place % 3 == 1]
-    made = AttentionClassifier(rule="balanced", **TINY).fit([texts[at] for at in few], [labels[at] for at in few], dev=False)  # fmt: skip
+    made = AttentionClassifier(rule="balanced", **TINY).fit(
+        [texts[at] for at in few], [labels[at] for at in few], dev=False
+    )
     sizes = made.counts_.sum(0)
     for row, (minus, plus) in zip(made.tokens().itertuples(), made.counts_.tolist(), strict=True):
         assert row.count == minus + plus
-        assert row.gamma == pytest.approx((plus / sizes[1] - minus / sizes[0]) / (plus / sizes[1] + minus / sizes[0]))
+        assert row.gamma == pytest.approx(
+            (plus / sizes[1] - minus / sizes[0]) / (plus / sizes[1] + minus / sizes[0])
+        )
 
 
 def kind_slowly(counts, classes, rule):
@@ -883,14 +1278,28 @@ def kind_slowly(counts, classes, rule):
 def test_kinds_of_words_follow_the_rules(size, rule):
     classes = ["bad", "good", "odd", "even"][:size]
     few = product(range({2: 30, 3: 10, 4: 5}[size]), repeat=size)
-    many = np.random.default_rng(0).integers(0, 70, (500, size)) // np.random.default_rng(1).integers(1, 5, (500, 1))
-    rows = [*map(list, few), *many.tolist(), [60, 20, *[0] * (size - 2)], *(20 * np.eye(size, dtype=int) + 1).tolist(), *(20 * np.eye(size, dtype=int)).tolist()]  # fmt: skip
+    many = np.random.default_rng(0).integers(0, 70, (500, size)) // np.random.default_rng(
+        1
+    ).integers(1, 5, (500, 1))
+    rows = [
+        *map(list, few),
+        *many.tolist(),
+        [60, 20, *[0] * (size - 2)],
+        *(20 * np.eye(size, dtype=int) + 1).tolist(),
+        *(20 * np.eye(size, dtype=int)).tolist(),
+    ]
     rows = [row for row in rows if 10 * max(row) * size != 11 * sum(row)]  # there rounding decides
     found = token_kinds(np.array(rows), classes, rule)
     assert found.tolist() == [kind_slowly(row, classes, rule) for row in rows]
-    assert {*found.tolist()} == {"", "neutral", *(("negative", "positive") if size == 2 else classes)}
+    assert {*found.tolist()} == {
+        "",
+        "neutral",
+        *(("negative", "positive") if size == 2 else classes),
+    }
     if size == 2:
-        wanted = [(plus - minus) / (plus + minus) if plus + minus else np.nan for minus, plus in rows]
+        wanted = [
+            (plus - minus) / (plus + minus) if plus + minus else np.nan for minus, plus in rows
+        ]
         assert gammas(np.array(rows)).tolist() == pytest.approx(wanted, nan_ok=True)
 
 
@@ -911,8 +1320,17 @@ def test_a_class_may_be_called_local():
 
 
 def test_three_classes_have_no_positive_against_negative():
-    tokens = pd.DataFrame({"kind": ["positive", "positive", "negative", "negative", "mixed", "neutral"], "count": 9, "polarity": np.arange(6.0), "attention_score": np.arange(6.0)})  # fmt: skip
-    assert gap(tokens) == pytest.approx((4 - 0.5) / np.sqrt(0.5))  # the largest mean less the smallest
+    tokens = pd.DataFrame(
+        {
+            "kind": ["positive", "positive", "negative", "negative", "mixed", "neutral"],
+            "count": 9,
+            "polarity": np.arange(6.0),
+            "attention_score": np.arange(6.0),
+        }
+    )
+    assert gap(tokens) == pytest.approx(
+        (4 - 0.5) / np.sqrt(0.5)
+    )  # the largest mean less the smallest
 
 
 def test_of_many_polarities_a_words_own_counts():
@@ -923,18 +1341,28 @@ def test_of_many_polarities_a_words_own_counts():
 
 def auc_slowly(above, below):
     """The area and the variance of DeLong et al. (1988), pair by pair."""
-    won = [[1.0 if one > other else 0.5 if one == other else 0.0 for other in below] for one in above]
-    rows, columns = [np.mean(row) for row in won], [np.mean(column) for column in zip(*won, strict=True)]
+    won = [
+        [1.0 if one > other else 0.5 if one == other else 0.0 for other in below] for one in above
+    ]
+    rows, columns = (
+        [np.mean(row) for row in won],
+        [np.mean(column) for column in zip(*won, strict=True)],
+    )
     return np.mean(rows), np.var(rows, ddof=1) / len(rows) + np.var(columns, ddof=1) / len(columns)
 
 
-@given(st.lists(st.integers(0, 6), min_size=2, max_size=12), st.lists(st.integers(0, 6), min_size=2, max_size=12))
+@given(
+    st.lists(st.integers(0, 6), min_size=2, max_size=12),
+    st.lists(st.integers(0, 6), min_size=2, max_size=12),
+)
 @settings(max_examples=80, deadline=None)
 def test_the_area_is_scikit_learns_with_delongs_interval(above, below):
     found = auc(np.array(above), np.array(below))
     area, variance = auc_slowly(above, below)
     assert found.auc == pytest.approx(area)
-    assert found.auc == pytest.approx(roc_auc_score([1] * len(above) + [0] * len(below), above + below))
+    assert found.auc == pytest.approx(
+        roc_auc_score([1] * len(above) + [0] * len(below), above + below)
+    )
     if variance > 1e-12:
         ends = max(0, area - Z * np.sqrt(variance)), min(1, area + Z * np.sqrt(variance))
         assert (found.low, found.high) == pytest.approx(ends)
@@ -966,25 +1394,60 @@ def test_separation_gap_and_controls_by_hand():
     assert polar.sum() > 4
     assert neutral.sum() > 1
     chosen = table[polar | neutral]
-    for name, column, of in (("separation", "attention_score", chosen), ("separation_count", "count", chosen), ("separation_untrained", "attention_score", made.untrained_.loc[chosen.index])):  # fmt: skip
+    for name, column, of in (
+        ("separation", "attention_score", chosen),
+        ("separation_count", "count", chosen),
+        ("separation_untrained", "attention_score", made.untrained_.loc[chosen.index]),
+    ):
         assert found[name] == pytest.approx(roc_auc_score(polar[chosen.index], of[column])), name
     ranked = separation(table)
-    assert (ranked.auc, ranked.low, ranked.high) == tuple(found[f"separation{end}"] for end in ("", "_low", "_high"))
-    least = [roc_auc_score(*zip(*[(row.kind == kind, row.attention_score) for row in chosen.itertuples() if row.kind in (kind, "neutral")], strict=True)) for kind in ("positive", "negative")]  # fmt: skip
+    assert (ranked.auc, ranked.low, ranked.high) == tuple(
+        found[f"separation{end}"] for end in ("", "_low", "_high")
+    )
+    least = [
+        roc_auc_score(
+            *zip(
+                *[
+                    (row.kind == kind, row.attention_score)
+                    for row in chosen.itertuples()
+                    if row.kind in (kind, "neutral")
+                ],
+                strict=True,
+            )
+        )
+        for kind in ("positive", "negative")
+    ]
     assert found["separation_least"] == pytest.approx(min(least))
     frequent = chosen[polar[chosen.index] | (chosen["count"] > 5)]
-    assert found["separation_frequent"] == pytest.approx(roc_auc_score(polar[frequent.index], frequent["attention_score"]))  # fmt: skip
-    plus, minus = (table.loc[table["kind"] == kind, "attention_score"] for kind in ("positive", "negative"))
-    pooled = np.sqrt(((len(plus) - 1) * plus.var() + (len(minus) - 1) * minus.var()) / (len(plus) + len(minus) - 2))
+    assert found["separation_frequent"] == pytest.approx(
+        roc_auc_score(polar[frequent.index], frequent["attention_score"])
+    )
+    plus, minus = (
+        table.loc[table["kind"] == kind, "attention_score"] for kind in ("positive", "negative")
+    )
+    pooled = np.sqrt(
+        ((len(plus) - 1) * plus.var() + (len(minus) - 1) * minus.var())
+        / (len(plus) + len(minus) - 2)
+    )
     assert found["gap"] == pytest.approx((plus.mean() - minus.mean()) / pooled)
     signs = table[table["kind"].isin(["positive", "negative"])]
-    assert found["polarity_auc"] == roc_auc_score(signs["kind"] == "positive", signs["polarity"]) == 1
+    assert (
+        found["polarity_auc"] == roc_auc_score(signs["kind"] == "positive", signs["polarity"]) == 1
+    )
     for row in kind_means(table):
         mine = table[table["kind"] == row["kind"]]
         assert row["tokens"] == len(mine)
         assert row["attention_score"] == pytest.approx(mine["attention_score"].mean())
-        assert (row["polarity_low"], row["polarity_high"]) == pytest.approx(tuple(mine["polarity"].quantile([0.25, 0.75])))  # fmt: skip
-    rare = pd.DataFrame({"kind": ["positive", "negative", "neutral", "neutral", ""], "count": [9, 9, 5, 6, 3], "attention_score": [2.0, 3.0, 5.0, 1.0, 9.0]})  # fmt: skip
+        assert (row["polarity_low"], row["polarity_high"]) == pytest.approx(
+            tuple(mine["polarity"].quantile([0.25, 0.75]))
+        )
+    rare = pd.DataFrame(
+        {
+            "kind": ["positive", "negative", "neutral", "neutral", ""],
+            "count": [9, 9, 5, 6, 3],
+            "attention_score": [2.0, 3.0, 5.0, 1.0, 9.0],
+        }
+    )
     assert (separation(rare).auc, separation(rare, least=6).auc) == (0.5, 1.0)
     alone = table.assign(kind=np.where(table["kind"] == "positive", "", table["kind"]))
     assert np.isnan(gap(alone))
@@ -1004,7 +1467,16 @@ def test_separation_leaves_out_words_without_a_value():
 
 @pytest.mark.parametrize(
     "names",
-    [("bad", "good"), (0, 1), (-1, 1), (False, True), (1.0, 2.0), ("10", "9"), ("a", "b", "c"), (3, 1, 2)],
+    [
+        ("bad", "good"),
+        (0, 1),
+        (-1, 1),
+        (False, True),
+        (1.0, 2.0),
+        ("10", "9"),
+        ("a", "b", "c"),
+        (3, 1, 2),
+    ],
     ids=str,
 )
 def test_labels_are_what_they_were(names, tmp_path):
@@ -1012,10 +1484,16 @@ def test_labels_are_what_they_were(names, tmp_path):
     by_word = dict(zip(("bad", "good", "odd"), names, strict=False))
     labels = [by_word[word] for word in words]
     made = AttentionClassifier(**{**TINY, "epochs": 20}).fit(texts, labels)
-    assert made.classes_.tolist() == sorted(names, key=lambda name: float(name) if str(name).isdecimal() else name)
+    assert made.classes_.tolist() == sorted(
+        names, key=lambda name: float(name) if str(name).isdecimal() else name
+    )
     found = made.predict(texts)
     assert {type(one) for one in found.tolist()} == {type(names[0])}
-    assert made.score(texts, labels) == np.mean([one == other for one, other in zip(found, labels, strict=True)]) > 0.7
+    assert (
+        made.score(texts, labels)
+        == np.mean([one == other for one, other in zip(found, labels, strict=True)])
+        > 0.7
+    )
     again = AttentionClassifier.load(made.save(tmp_path / "kept"))
     assert again.predict(texts).tolist() == found.tolist()
     assert again.classes_.dtype.kind == made.classes_.dtype.kind
@@ -1024,12 +1502,20 @@ def test_labels_are_what_they_were(names, tmp_path):
 
 def test_texts_may_bring_their_labels():
     texts, labels = reviews(60)
-    brought = [Text(str(place), words=tuple(text), label=label) for place, (text, label) in enumerate(zip(texts, labels, strict=True))]  # fmt: skip
+    brought = [
+        Text(str(place), words=tuple(text), label=label)
+        for place, (text, label) in enumerate(zip(texts, labels, strict=True))
+    ]
     dev = brought[:20]
-    made, plain = AttentionClassifier(**TINY).fit(brought, dev=dev), fitted(dev=(texts[:20], labels[:20]))
+    made, plain = (
+        AttentionClassifier(**TINY).fit(brought, dev=dev),
+        fitted(dev=(texts[:20], labels[:20])),
+    )
     assert same_parts(made, plain)
     assert made.epoch_ == plain.epoch_
-    strings = AttentionClassifier(**TINY).fit([" ".join(text).upper() for text in texts], np.array(labels), dev=False)
+    strings = AttentionClassifier(**TINY).fit(
+        [" ".join(text).upper() for text in texts], np.array(labels), dev=False
+    )
     assert same_parts(strings, fitted())
 
 
@@ -1061,7 +1547,15 @@ def test_it_is_an_estimator():
 
 def test_numbers_of_numpy_are_numbers(tmp_path):
     texts, labels = reviews(60)
-    search = GridSearchCV(AttentionClassifier(**TINY), {"scale": np.array([1, 10]), "dropout": np.array([0.0, 0.5], dtype=np.float32), "seed": np.arange(1)}, cv=2)  # fmt: skip
+    search = GridSearchCV(
+        AttentionClassifier(**TINY),
+        {
+            "scale": np.array([1, 10]),
+            "dropout": np.array([0.0, 0.5], dtype=np.float32),
+            "seed": np.arange(1),
+        },
+        cv=2,
+    )
     found = search.fit(texts, labels).best_estimator_
     again = AttentionClassifier.load(found.save(tmp_path / "kept"))
     assert np.array_equal(again.decision_function(texts), found.decision_function(texts))
@@ -1115,7 +1609,11 @@ PLAIN = (["good a", "bad b"] * 15, ["up", "down"] * 15)
         ({"vw_penalty": float("nan")}, *PLAIN, "vw_penalty"),
         ({"seed": -1}, *PLAIN, "seed"),
         ({"record": -1}, *PLAIN, "record"),
-        ({"encoder": "vectors", "source": {"zebra": [1, 2], "lion": [3, 1]}}, *PLAIN, "none of the words"),
+        (
+            {"encoder": "vectors", "source": {"zebra": [1, 2], "lion": [3, 1]}},
+            *PLAIN,
+            "none of the words",
+        ),
         ({"encoder": "vectors", "source": {"good": [1, 2], "bad": [3]}}, *PLAIN, "vector"),
         ({"encoder": "vectors", "source": {}}, *PLAIN, "vector"),
         ({"encoder": "model", "source": "/no/such/model"}, *PLAIN, "/no/such/model"),
@@ -1127,16 +1625,33 @@ def test_bad_input_is_one_clear_error(options, texts, labels, said):
     assert len(str(error.value)) < 400
 
 
-@pytest.mark.parametrize(("dev", "said"), [((PLAIN[0][:4], ["up", "sideways"] * 2), "sideways"), ((PLAIN[0][:4], ["up"]), "4 texts"), (True, "pair"), (PLAIN[0], "pair"), (([], []), "no texts"), ((["good", ""], ["up", "down"]), "no tokens")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dev", "said"),
+    [
+        ((PLAIN[0][:4], ["up", "sideways"] * 2), "sideways"),
+        ((PLAIN[0][:4], ["up"]), "4 texts"),
+        (True, "pair"),
+        (PLAIN[0], "pair"),
+        (([], []), "no texts"),
+        ((["good", ""], ["up", "down"]), "no tokens"),
+    ],
+)
 def test_a_bad_dev_is_one_clear_error(dev, said):
     with pytest.raises(AttlasError, match=said):
         AttentionClassifier(**TINY).fit(*PLAIN, dev=dev)
 
 
-@pytest.mark.parametrize("ask", ["predict", "predict_proba", "decision_function", "weights", "tokens"])
+@pytest.mark.parametrize(
+    "ask", ["predict", "predict_proba", "decision_function", "weights", "tokens"]
+)
 def test_one_text_alone_is_no_list_of_texts(ask):
     made = AttentionClassifier(**TINY).fit(*PLAIN, dev=False)
-    for wrong, said in (("good", "list"), (Text("t", "good"), "list"), (["good", ""], "text 1 has no tokens"), ([], "no texts")):  # fmt: skip
+    for wrong, said in (
+        ("good", "list"),
+        (Text("t", "good"), "list"),
+        (["good", ""], "text 1 has no tokens"),
+        ([], "no texts"),
+    ):
         with pytest.raises(AttlasError, match=said):
             getattr(made, ask)(wrong)
 
@@ -1173,15 +1688,39 @@ def broken(folder: Path, how: str) -> None:
         arrays.write_bytes((few / "classifier.safetensors").read_bytes())
     else:
         content["parameters" if how == "parameter" else how] = {
-            "format": "attlas attention classifier 0", "classes": ["a", "b", "c"], "vocabulary": content["vocabulary"][:-1], "epoch": "last", "parameter": {**content["parameters"], "depth": 3},
-        }[how]  # fmt: skip
+            "format": "attlas attention classifier 0",
+            "classes": ["a", "b", "c"],
+            "vocabulary": content["vocabulary"][:-1],
+            "epoch": "last",
+            "parameter": {**content["parameters"], "depth": 3},
+        }[how]
         about.write_text(json.dumps(content))
 
 
-BREAKS = ["cut", "list", "arrays", "no classifier.json", "no classifier.safetensors", "other arrays", "changed number", "not finite", "format", "classes", "vocabulary", "epoch", "parameter"]  # fmt: skip
+BREAKS = [
+    "cut",
+    "list",
+    "arrays",
+    "no classifier.json",
+    "no classifier.safetensors",
+    "other arrays",
+    "changed number",
+    "not finite",
+    "format",
+    "classes",
+    "vocabulary",
+    "epoch",
+    "parameter",
+]
 
 
-@pytest.mark.parametrize("how", [*BREAKS, *(f"without {name}" for name in ("format", "classes", "epoch", "parameters", "vocabulary"))])  # fmt: skip
+@pytest.mark.parametrize(
+    "how",
+    [
+        *BREAKS,
+        *(f"without {name}" for name in ("format", "classes", "epoch", "parameters", "vocabulary")),
+    ],
+)
 def test_a_broken_folder_is_one_clear_error(tmp_path, how):
     made = fitted(epochs=1)
     folder = made.save(tmp_path / "kept")
@@ -1225,9 +1764,16 @@ def test_a_folder_of_something_else_is_not_written_to(tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == [*sorted(files), "notes.txt"]
 
 
-def test_a_save_that_was_stopped_gives_the_earlier_one_or_none_and_can_be_repeated(tmp_path, monkeypatch):
+def test_a_save_that_was_stopped_gives_the_earlier_one_or_none_and_can_be_repeated(
+    tmp_path, monkeypatch
+):
     first, second = fitted(epochs=1), fitted(epochs=2)
-    for name, old in (("write_bytes", False), ("write_bytes", True), ("sha256", False), ("sha256", True)):
+    for name, old in (
+        ("write_bytes", False),
+        ("write_bytes", True),
+        ("sha256", False),
+        ("sha256", True),
+    ):
         folder = tmp_path / f"{name} {old}"
         if old:
             first.save(folder)
@@ -1238,7 +1784,9 @@ def test_a_save_that_was_stopped_gives_the_earlier_one_or_none_and_can_be_repeat
         if old and name == "write_bytes":
             assert same_parts(AttentionClassifier.load(folder), first)
         else:
-            with pytest.raises(AttlasError, match=folder.name):  # never half of one and half of another
+            with pytest.raises(
+                AttlasError, match=folder.name
+            ):  # never half of one and half of another
                 AttentionClassifier.load(folder)
         assert same_parts(AttentionClassifier.load(second.save(folder)), second)
 
@@ -1258,7 +1806,12 @@ def vectors() -> dict[str, np.ndarray]:
 
 def test_static_vectors_stay_as_they_are_standardised(vectors, tmp_path):
     path = tmp_path / "vectors.txt"
-    path.write_text("".join(f"{word} {' '.join(f'{number:.4f}' for number in vector)}\n" for word, vector in vectors.items()))  # fmt: skip
+    path.write_text(
+        "".join(
+            f"{word} {' '.join(f'{number:.4f}' for number in vector)}\n"
+            for word, vector in vectors.items()
+        )
+    )
     by_map = fitted(encoder="vectors", source=vectors, epochs=10)
     by_file = fitted(encoder="vectors", source=str(path), epochs=10)
     known = np.stack(list(vectors.values()))
@@ -1266,15 +1819,21 @@ def test_static_vectors_stay_as_they_are_standardised(vectors, tmp_path):
     places = list(vectors)
     for made in (by_map, by_file):
         for word, row in zip(made.vocabulary_, made.moment_.table.rows, strict=False):
-            np.testing.assert_allclose(row, known[places.index(word)] if word in vectors else np.zeros(5), atol=1e-5)
+            np.testing.assert_allclose(
+                row, known[places.index(word)] if word in vectors else np.zeros(5), atol=1e-5
+            )
         assert not made.moment_.table.rows[-1].any()
         strange = made.tokens().set_index("token").loc[list(BAD[2:])]
         assert not strange[["polarity", "attention_score"]].to_numpy().any()
         assert made.decision_function([["elsewhere"]]).tolist() == [0]  # not learnt from
         assert made.epoch_ == 10
-    np.testing.assert_allclose(by_map.decision_function(reviews(9)[0]), by_file.decision_function(reviews(9)[0]), atol=1e-4)  # fmt: skip
+    np.testing.assert_allclose(
+        by_map.decision_function(reviews(9)[0]), by_file.decision_function(reviews(9)[0]), atol=1e-4
+    )
     again = AttentionClassifier.load(by_file.save(tmp_path / "kept"))
-    assert np.array_equal(again.decision_function(reviews(9)[0]), by_file.decision_function(reviews(9)[0]))
+    assert np.array_equal(
+        again.decision_function(reviews(9)[0]), by_file.decision_function(reviews(9)[0])
+    )
     with pytest.raises(AttlasError, match="of one's own"):
         by_map.save(tmp_path / "other")
 
@@ -1285,15 +1844,24 @@ def states_slowly(model, text: list[str]) -> np.ndarray:
     with torch.no_grad():
         states = model.network(input_ids=pieces["input_ids"]).last_hidden_state[0]
     of = pieces.word_ids(0)
-    return np.stack([states[[place for place, word in enumerate(of) if word == number]].mean(0) for number in range(len(text))])  # fmt: skip
+    return np.stack(
+        [
+            states[[place for place, word in enumerate(of) if word == number]].mean(0)
+            for number in range(len(text))
+        ]
+    )
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_a_frozen_model_is_read_as_transformers_does(family):
     model = tiny(family)
     texts, labels = reviews(24)
-    texts = [[*text, "kitten's", "世", "sat"] for text in texts]  # in pieces, and one that it does not know
-    made = AttentionClassifier("dot", "model", source=model, record=2, **TINY).fit(texts, labels, dev=False)
+    texts = [
+        [*text, "kitten's", "世", "sat"] for text in texts
+    ]  # in pieces, and one that it does not know
+    made = AttentionClassifier("dot", "model", source=model, record=2, **TINY).fit(
+        texts, labels, dev=False
+    )
     bags, _ = made.learnt()
     assert len(bags) == 24
     assert made.flow_.empty  # a word has no vector of its own
@@ -1304,15 +1872,30 @@ def test_a_frozen_model_is_read_as_transformers_does(family):
     for word in ("good", "a", "kitten's"):
         alone = states_slowly(model, [word])[0]
         np.testing.assert_allclose(parts["table"][places.index(word)], alone, atol=2e-5)
-        assert table.loc[word, "polarity"] == pytest.approx(float(alone @ parts["output"][0]), abs=1e-4)
-        local = np.stack([state for text, states in zip(texts, slow, strict=True) for token, state in zip(text, states, strict=True) if token == word])  # fmt: skip
-        assert table.loc[word, "polarity_local"] == pytest.approx((local @ parts["output"][0]).mean(), abs=1e-4)
-        assert table.loc[word, "attention_local"] == pytest.approx((local @ parts["query"]).mean() / 10, abs=1e-4)
+        assert table.loc[word, "polarity"] == pytest.approx(
+            float(alone @ parts["output"][0]), abs=1e-4
+        )
+        local = np.stack(
+            [
+                state
+                for text, states in zip(texts, slow, strict=True)
+                for token, state in zip(text, states, strict=True)
+                if token == word
+            ]
+        )
+        assert table.loc[word, "polarity_local"] == pytest.approx(
+            (local @ parts["output"][0]).mean(), abs=1e-4
+        )
+        assert table.loc[word, "attention_local"] == pytest.approx(
+            (local @ parts["query"]).mean() / 10, abs=1e-4
+        )
     assert not np.allclose(table["polarity_local"], table["polarity"], atol=1e-2)
     unseen = [["a", "zebra", "sat"]]
     states = states_slowly(model, unseen[0])
     weights = softmax(states @ parts["query"] / 10)
-    assert made.decision_function(unseen)[0] == pytest.approx(float(weights @ states @ parts["output"][0]), abs=1e-4)
+    assert made.decision_function(unseen)[0] == pytest.approx(
+        float(weights @ states @ parts["output"][0]), abs=1e-4
+    )
 
 
 def test_a_model_by_its_folder_is_saved_by_its_folder(tiny_folder, tmp_path):
@@ -1320,7 +1903,9 @@ def test_a_model_by_its_folder_is_saved_by_its_folder(tiny_folder, tmp_path):
     again = AttentionClassifier.load(made.save(tmp_path / "kept"))
     texts, _ = reviews(6, seed=4)
     assert np.array_equal(again.decision_function(texts), made.decision_function(texts))
-    assert clone(made).fit(*reviews(24, 3), dev=False).score(texts, ["bad"] * 6) == made.score(texts, ["bad"] * 6)
+    assert clone(made).fit(*reviews(24, 3), dev=False).score(texts, ["bad"] * 6) == made.score(
+        texts, ["bad"] * 6
+    )
 
 
 def old_form(folder: Path) -> Path:
@@ -1451,27 +2036,54 @@ def test_the_papers_corpus_is_the_default(papers):
 @given(st.integers(2, 5), st.integers(0, 40), st.data())
 @settings(max_examples=60, deadline=None)
 def test_corpora_have_their_sizes_and_ratios(classes, more, data):
-    ratio = data.draw(st.lists(st.one_of(st.integers(1, 9), st.floats(0.01, 100)), min_size=classes, max_size=classes))
+    ratio = data.draw(
+        st.lists(
+            st.one_of(st.integers(1, 9), st.floats(0.01, 100)), min_size=classes, max_size=classes
+        )
+    )
     size, noise = classes + more, data.draw(st.sampled_from([0.0, 0.3, 1.0]))
-    texts = synthetic(size, classes=classes, class_words=3, neutral_words=4, words=2, neutral=3, noise=noise, ratio=ratio)  # fmt: skip
+    texts = synthetic(
+        size,
+        classes=classes,
+        class_words=3,
+        neutral_words=4,
+        words=2,
+        neutral=3,
+        noise=noise,
+        ratio=ratio,
+    )
     assert len(texts) == size
-    names = ["negative", "positive"] if classes == 2 else [f"class{number}" for number in range(classes)]
+    names = (
+        ["negative", "positive"]
+        if classes == 2
+        else [f"class{number}" for number in range(classes)]
+    )
     letters = "gp" if classes == 2 else [f"c{number}" for number in range(classes)]
     counts = Counter(text.label for text in texts)
     assert {*counts} == {*names}  # at least one of each
     shares = np.array(ratio) / sum(ratio)
     if (shares * size >= 1).all():
-        assert all(abs(counts[name] - share * size) <= 1.001 for name, share in zip(names, shares, strict=True))
+        assert all(
+            abs(counts[name] - share * size) <= 1.001
+            for name, share in zip(names, shares, strict=True)
+        )
     for text in texts:
         found, own = word_kinds(text), names.index(text.label)
         assert found.pop("n") == 3
-        chosen = {letters[own], letters[(own + 1) % classes]} if noise == 0.3 else {letters[(own + int(noise)) % classes]}  # fmt: skip
+        chosen = (
+            {letters[own], letters[(own + 1) % classes]}
+            if noise == 0.3
+            else {letters[(own + int(noise)) % classes]}
+        )
         assert {*found} <= chosen
         assert [*found.values()] == [2]
         assert len({*text.words}) == 5
 
 
-@pytest.mark.parametrize(("size", "ratio"), [(4, (1, 1, 9, 9)), (7, (1, 1, 1, 1, 1, 100, 130)), (5, (1, 1, 1, 1, 1000)), (3, (5, 1, 1))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("size", "ratio"),
+    [(4, (1, 1, 9, 9)), (7, (1, 1, 1, 1, 1, 100, 130)), (5, (1, 1, 1, 1, 1000)), (3, (5, 1, 1))],
+)
 def test_every_class_has_a_text_however_few_there_are(size, ratio):
     counts = Counter(text.label for text in synthetic(size, classes=len(ratio), ratio=ratio))
     assert counts.total() == size
@@ -1486,7 +2098,17 @@ def test_noise_is_the_share_of_texts_with_words_of_another_class():
 
 def test_corpora_by_name():
     asked = "texts=30, classes=3,ratio=1:2:3 ,noise=0.5,seed=7,words=1,neutral=2,class_words=4,neutral_words=9"
-    wanted = synthetic(30, classes=3, ratio=[1, 2, 3], noise=0.5, seed=7, words=1, neutral=2, class_words=4, neutral_words=9)  # fmt: skip
+    wanted = synthetic(
+        30,
+        classes=3,
+        ratio=[1, 2, 3],
+        noise=0.5,
+        seed=7,
+        words=1,
+        neutral=2,
+        class_words=4,
+        neutral_words=9,
+    )
     assert synthetic_named(asked) == list(read(f"synthetic:{asked}")) == wanted
 
 
@@ -1518,7 +2140,9 @@ def test_corpora_that_cannot_be(asked, said):
 
 def test_a_corpus_made_to_order_is_learnt_and_its_words_found():
     texts = synthetic(600, class_words=6, neutral_words=40, neutral=4)
-    made = AttentionClassifier(dim=16, epochs=60, learning_rate=0.1, progress=False).fit(texts[:500], dev=False)
+    made = AttentionClassifier(dim=16, epochs=60, learning_rate=0.1, progress=False).fit(
+        texts[:500], dev=False
+    )
     assert made.score(texts[500:], [text.label for text in texts[500:]]) > 0.97
     table = made.tokens().set_index("token")
     for word, kind in table["kind"].items():

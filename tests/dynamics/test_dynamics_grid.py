@@ -48,25 +48,47 @@ GRID = {"scales": (1.0, 10.0, 100.0), "encoders": ("none", "lstm", "vectors")}
 NAMES = {"bad": "down", "good": "up", "odd": "Side-ways"}
 
 
-def write_csv(path: Path, count: int, classes: int = 2, seed: int = 0, header: tuple[str, str] = ("text", "label")) -> Path:  # fmt: skip
+def write_csv(
+    path: Path,
+    count: int,
+    classes: int = 2,
+    seed: int = 0,
+    header: tuple[str, str] = ("text", "label"),
+) -> Path:
     texts, labels = reviews(count, classes, seed)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)
-        writer.writerows((f"{' '.join(text)} x{number}", NAMES[label]) for number, (text, label) in enumerate(zip(texts, labels, strict=True)))  # fmt: skip
+        writer.writerows(
+            (f"{' '.join(text)} x{number}", NAMES[label])
+            for number, (text, label) in enumerate(zip(texts, labels, strict=True))
+        )
     return path
 
 
 def texts_for(count: int = 60, classes: int = 2, seed: int = 0) -> list[Text]:
     texts, labels = reviews(count, classes, seed)
-    return [Text(str(place), words=tuple(text), label=NAMES[label]) for place, (text, label) in enumerate(zip(texts, labels, strict=True))]  # fmt: skip
+    return [
+        Text(str(place), words=tuple(text), label=NAMES[label])
+        for place, (text, label) in enumerate(zip(texts, labels, strict=True))
+    ]
 
 
-def run(out: Path, train: object = None, dev: object = None, test: object = None, **options: object) -> Study:
+def run(
+    out: Path, train: object = None, dev: object = None, test: object = None, **options: object
+) -> Study:
     """A grid over few texts, in this process."""
     how = {"workers": 1, "progress": False}
-    how |= {name: options.pop(name) for name in ("workers", "fresh", "progress", "cache") if name in options}
-    parts = {"train": train or texts_for(), "dev": dev or texts_for(21, seed=1), "test": test or texts_for(30, seed=2)}
+    how |= {
+        name: options.pop(name)
+        for name in ("workers", "fresh", "progress", "cache")
+        if name in options
+    }
+    parts = {
+        "train": train or texts_for(),
+        "dev": dev or texts_for(21, seed=1),
+        "test": test or texts_for(30, seed=2),
+    }
     return attlas.run(Dynamics(**{**parts, "scales": (10.0,), **OPTIONS, **options}), out, **how)  # type: ignore[arg-type]
 
 
@@ -74,12 +96,44 @@ def run(out: Path, train: object = None, dev: object = None, test: object = None
 def home(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """Files of texts with labels, vectors of words, and a grid over them that one process ran."""
     place = tmp_path_factory.mktemp("dynamics")
-    files = [write_csv(place / f"{name}.csv", count, seed=seed) for name, count, seed in (("train", 300, 0), ("dev", 41, 1), ("test", 60, 2))]  # fmt: skip
+    files = [
+        write_csv(place / f"{name}.csv", count, seed=seed)
+        for name, count, seed in (("train", 300, 0), ("dev", 41, 1), ("test", 60, 2))
+    ]
     rng = np.random.default_rng(0)
-    (place / "vectors.txt").write_text("".join(f"{word} {' '.join(f'{number:.3f}' for number in rng.normal(size=5))}\n" for word in (*GOOD, *BAD, *REST)))  # fmt: skip
+    (place / "vectors.txt").write_text(
+        "".join(
+            f"{word} {' '.join(f'{number:.3f}' for number in rng.normal(size=5))}\n"
+            for word in (*GOOD, *BAD, *REST)
+        )
+    )
     done = run(place / "whole", *files, vectors=place / "vectors.txt", **GRID)
-    command = ["dynamics", "--train", files[0], "--dev", files[1], "--test", files[2], "--scales", "1,10,100", "--encoders", "none,lstm,vectors", "--vectors", place / "vectors.txt"]  # fmt: skip
-    command += ["--dim", "8", "--epochs", "6", "--batch-size", "20", "--learning-rate", "0.1", "--no-report"]
+    command = [
+        "dynamics",
+        "--train",
+        files[0],
+        "--dev",
+        files[1],
+        "--test",
+        files[2],
+        "--scales",
+        "1,10,100",
+        "--encoders",
+        "none,lstm,vectors",
+        "--vectors",
+        place / "vectors.txt",
+    ]
+    command += [
+        "--dim",
+        "8",
+        "--epochs",
+        "6",
+        "--batch-size",
+        "20",
+        "--learning-rate",
+        "0.1",
+        "--no-report",
+    ]
     return SimpleNamespace(place=place, files=files, done=done, command=command)
 
 
@@ -88,30 +142,58 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
 
 def test_a_row_is_what_the_classifier_alone_says(home):
     train, dev, test = (labelled(path) for path in home.files)
-    rows, tokens, path, flows = (home.done.table(name) for name in ("dynamics", "dynamics_tokens", "dynamics_path", "dynamics_flow"))  # fmt: skip
+    rows, tokens, path, flows = (
+        home.done.table(name)
+        for name in ("dynamics", "dynamics_tokens", "dynamics_path", "dynamics_flow")
+    )
     assert len(rows) == 9
     wanted = [(encoder, scale) for encoder in GRID["encoders"] for scale in GRID["scales"]]
     assert list(zip(rows["encoder"], rows["scale"], strict=True)) == wanted
     for row in rows[rows["scale"] == 10].to_dict("records"):
         encoder, scale = row["encoder"], row["scale"]
-        alone = AttentionClassifier("dot", encoder, scale, source=home.place / "vectors.txt", record=1, progress=False, **OPTIONS).fit(train, dev=dev)  # fmt: skip
+        alone = AttentionClassifier(
+            "dot",
+            encoder,
+            scale,
+            source=home.place / "vectors.txt",
+            record=1,
+            progress=False,
+            **OPTIONS,
+        ).fit(train, dev=dev)
         labels = [text.label for text in test]
         assert row["accuracy"] == alone.score(test, labels)
-        assert (row["accuracy_low"], row["accuracy_high"]) == pytest.approx(wilson(row["accuracy"], 60))
+        assert (row["accuracy_low"], row["accuracy_high"]) == pytest.approx(
+            wilson(row["accuracy"], 60)
+        )
         assert row["dev_accuracy"] == alone.score(dev, [text.label for text in dev])
         assert row["majority"] == 0.5
         assert row["epoch"] == alone.epoch_
         for name, value in alone.interpretability().items():
             assert row[name] == pytest.approx(value, nan_ok=True), name
         table = alone.tokens(test)
-        mine = tokens[(tokens["encoder"] == encoder) & (tokens["scale"] == scale)].reset_index(drop=True)
+        mine = tokens[(tokens["encoder"] == encoder) & (tokens["scale"] == scale)].reset_index(
+            drop=True
+        )
         shown = table[table["kind"] != ""].reset_index(drop=True)
-        for name in ("token", "kind", "count", "gamma", "polarity", "attention_score", "attention_local", "weight"):
+        for name in (
+            "token",
+            "kind",
+            "count",
+            "gamma",
+            "polarity",
+            "attention_score",
+            "attention_local",
+            "weight",
+        ):
             pd.testing.assert_series_equal(mine[name], shown[name], check_dtype=False)
         assert np.isnan(row["separation_local"]) == (encoder != "lstm")
-        assert [row[f"tokens_{kind}"] for kind in ("positive", "negative", "neutral")] == [(table["kind"] == kind).sum() for kind in ("positive", "negative", "neutral")]  # fmt: skip
+        assert [row[f"tokens_{kind}"] for kind in ("positive", "negative", "neutral")] == [
+            (table["kind"] == kind).sum() for kind in ("positive", "negative", "neutral")
+        ]
         along = path[(path["encoder"] == encoder) & (path["scale"] == scale)]
-        assert along["loss"].to_numpy() == pytest.approx(alone.history_["loss"].to_numpy(), nan_ok=True)
+        assert along["loss"].to_numpy() == pytest.approx(
+            alone.history_["loss"].to_numpy(), nan_ok=True
+        )
         terms = flows[(flows["encoder"] == encoder) & (flows["scale"] == scale)]
         assert len(terms) == len(alone.flow_)
         if encoder != "lstm":
@@ -123,7 +205,17 @@ def test_the_result_is_complete_and_plain(home):
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     assert len(result["cells"]) == 9
     for cell in result["cells"]:
-        assert {"scale", "encoder", "attention", "accuracy", "separation", "seeds", "majority", "separation_untrained", "gap"} <= {*cell}  # fmt: skip
+        assert {
+            "scale",
+            "encoder",
+            "attention",
+            "accuracy",
+            "separation",
+            "seeds",
+            "majority",
+            "separation_untrained",
+            "gap",
+        } <= {*cell}
         assert cell["accuracy_low"] < cell["accuracy"] < cell["accuracy_high"]
     assert (result["classes"], result["positive"]) == (["down", "up"], "up")
     assert result["texts"] == {"train": 300, "dev": 41, "test": 60, "in_both": 0}
@@ -154,22 +246,37 @@ def test_seeds_are_summed_up(tmp_path):
             assert row[name] == pytest.approx(mine[name].mean(), nan_ok=True)
             assert row[f"{name}_sd"] == pytest.approx(np.std(mine[name], ddof=1), nan_ok=True)
         assert row["gap_size"] == pytest.approx(mine["gap"].abs().mean(), nan_ok=True)
-        assert (row["gap_low"], row["gap_high"]) == pytest.approx((mine["gap"].min(), mine["gap"].max()), nan_ok=True)
+        assert (row["gap_low"], row["gap_high"]) == pytest.approx(
+            (mine["gap"].min(), mine["gap"].max()), nan_ok=True
+        )
     assert set(done.table("dynamics_tokens")["scale"]) == {1.0, 50.0}
     assert len(done.table("dynamics_path")) == 2 * 7  # of the first seed
 
 
 def test_three_classes_and_a_frozen_model_end_to_end(tmp_path, tiny_folder):
     parts = texts_for(90, 3), texts_for(21, 3, 1), texts_for(30, 3, 2)
-    done = run(tmp_path / "out", *parts, encoders=("none", "model"), attention=("dot", "additive"), model=tiny_folder)  # fmt: skip
+    done = run(
+        tmp_path / "out",
+        *parts,
+        encoders=("none", "model"),
+        attention=("dot", "additive"),
+        model=tiny_folder,
+    )
     assert done.result["classes"] == ["Side-ways", "down", "up"]
     assert done.result["positive"] is None
     assert {"Side-ways", "down", "up"} <= {*done.result["kinds"]}
     assert done.manifest["model"] is None  # of what was trained; the frozen encoder is an input
     assert done.manifest["subject"] == "attention classifiers"
-    assert [(cell["attention"], cell["encoder"]) for cell in done.result["cells"]] == [("dot", "none"), ("dot", "model"), ("additive", "none"), ("additive", "model")]  # fmt: skip
+    assert [(cell["attention"], cell["encoder"]) for cell in done.result["cells"]] == [
+        ("dot", "none"),
+        ("dot", "model"),
+        ("additive", "none"),
+        ("additive", "model"),
+    ]
     for cell in done.result["cells"]:
-        alone = AttentionClassifier(cell["attention"], cell["encoder"], 10.0, source=tiny_folder, progress=False, **OPTIONS).fit(parts[0], dev=parts[1])  # fmt: skip
+        alone = AttentionClassifier(
+            cell["attention"], cell["encoder"], 10.0, source=tiny_folder, progress=False, **OPTIONS
+        ).fit(parts[0], dev=parts[1])
         assert cell["accuracy"] == alone.score(parts[2], [text.label for text in parts[2]])
         assert (cell["separation_local"] is None) == (cell["encoder"] == "none")
         assert cell["polarity_auc"] is None
@@ -177,7 +284,13 @@ def test_three_classes_and_a_frozen_model_end_to_end(tmp_path, tiny_folder):
 
 def test_a_class_called_neutral_is_no_neutral_word(tmp_path):
     names = {"down": "negative", "up": "positive", "Side-ways": "neutral"}
-    parts = [[Text(text.id, label=names[text.label], words=text.words) for text in texts_for(count, 3, seed)] for count, seed in ((150, 0), (21, 1), (30, 2))]  # fmt: skip
+    parts = [
+        [
+            Text(text.id, label=names[text.label], words=text.words)
+            for text in texts_for(count, 3, seed)
+        ]
+        for count, seed in ((150, 0), (21, 1), (30, 2))
+    ]
     done = run(tmp_path / "out", *parts)
     plain = run(tmp_path / "plain", texts_for(150, 3), texts_for(21, 3, 1), texts_for(30, 3, 2))
     assert sum(done.result["kinds"].values()) == sum(plain.result["kinds"].values())
@@ -187,16 +300,39 @@ def test_a_class_called_neutral_is_no_neutral_word(tmp_path):
 
 def test_options_hold_for_all_or_for_one_encoder(tmp_path):
     parts = texts_for(), texts_for(21, seed=1), texts_for(30, seed=2)
-    done = run(tmp_path / "out", *parts, encoders=("none", "affine"), by_encoder="affine.l2=5,affine.epochs=3")
-    alone = AttentionClassifier("dot", "affine", progress=False, **{**OPTIONS, "l2": 5.0, "epochs": 3}).fit(parts[0], dev=parts[1])  # fmt: skip
+    done = run(
+        tmp_path / "out",
+        *parts,
+        encoders=("none", "affine"),
+        by_encoder="affine.l2=5,affine.epochs=3",
+    )
+    alone = AttentionClassifier(
+        "dot", "affine", progress=False, **{**OPTIONS, "l2": 5.0, "epochs": 3}
+    ).fit(parts[0], dev=parts[1])
     path = done.table("dynamics_path")
-    assert path.loc[path["encoder"] == "affine", "loss"].to_numpy() == pytest.approx(alone.history_["loss"].to_numpy(), nan_ok=True)  # fmt: skip
+    assert path.loc[path["encoder"] == "affine", "loss"].to_numpy() == pytest.approx(
+        alone.history_["loss"].to_numpy(), nan_ok=True
+    )
     assert (path["encoder"] == "none").sum() == 7
 
 
-@pytest.mark.parametrize("wrong", ["afine.l2=5", "affine.depth=5", "affine.l2", "affine.l2=-1", "affine.l2=none", "affine.min_count=2", "affine.epochs=x", ""])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "afine.l2=5",
+        "affine.depth=5",
+        "affine.l2",
+        "affine.l2=-1",
+        "affine.l2=none",
+        "affine.min_count=2",
+        "affine.epochs=x",
+        "",
+    ],
+)
 def test_options_of_an_encoder_are_checked(wrong):
-    with pytest.raises(AttlasError, match=f"by_encoder has '{wrong}'|affine.l2 is|affine.epochs is") as refusal:
+    with pytest.raises(
+        AttlasError, match=f"by_encoder has '{wrong}'|affine.l2 is|affine.epochs is"
+    ) as refusal:
         Dynamics(train=[], by_encoder=(wrong,))
     assert "\n" not in str(refusal.value)
 
@@ -204,7 +340,12 @@ def test_options_of_an_encoder_are_checked(wrong):
 def test_options_of_an_encoder_have_one_form():
     plain = Dynamics(train=[], by_encoder=" lstm.patience=none , lstm.epochs=15,affine.l2=5")
     assert plain.by_encoder == ("affine.l2=5.0", "lstm.epochs=15", "lstm.patience=none")
-    assert plain.settings("lstm") == {**plain.settings(), "epochs": 15, "patience": None, "record": 1}
+    assert plain.settings("lstm") == {
+        **plain.settings(),
+        "epochs": 15,
+        "patience": None,
+        "record": 1,
+    }
     assert plain.settings("none") == plain.settings()
     assert plain.settings()["record"] == 4
 
@@ -220,7 +361,10 @@ def test_names_are_those_that_the_classifier_knows():
 
 
 def test_rare_tokens_may_be_unknown(tmp_path):
-    texts = [Text(text.id, label=text.label, words=(*text.words, f"once{text.id}")) for text in texts_for()]
+    texts = [
+        Text(text.id, label=text.label, words=(*text.words, f"once{text.id}"))
+        for text in texts_for()
+    ]
     done = run(tmp_path / "out", texts, min_count=2)
     assert done.result["unknown"]["train"] > 0.1
     assert done.result["vocabulary"] == 16
@@ -229,7 +373,10 @@ def test_rare_tokens_may_be_unknown(tmp_path):
 
 @given(st.floats(1e-6, 1e6))
 def test_cells_have_names_of_their_own(scale):
-    names = {Cell("dot", "none", one, 0).name for one in (scale, np.nextafter(scale, np.inf).item(), 2 * scale)}
+    names = {
+        Cell("dot", "none", one, 0).name
+        for one in (scale, np.nextafter(scale, np.inf).item(), 2 * scale)
+    }
     assert len(names) == 3
     assert all(Path(name).name == name for name in names)
 
@@ -249,7 +396,14 @@ def test_what_was_done_is_remembered_and_another_grid_is_refused(tmp_path, monke
     again = run(tmp_path / "out", epochs=2)
     assert again.result == first.result
     assert not fits
-    for change in ({"scales": (3.0,)}, {"dim": 9}, {"seed": 1}, {"tokenize": "blanks"}, {"train": texts_for(61)}, {"test": texts_for(31, seed=2)}):  # fmt: skip
+    for change in (
+        {"scales": (3.0,)},
+        {"dim": 9},
+        {"seed": 1},
+        {"tokenize": "blanks"},
+        {"train": texts_for(61)},
+        {"test": texts_for(31, seed=2)},
+    ):
         with pytest.raises(StudyError, match="fresh"):
             run(tmp_path / "out", **{"epochs": 2, **change})
     assert table_bytes(tmp_path / "out") == before
@@ -305,7 +459,18 @@ class Heard:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", [{"seed": 1}, {"dim": 9}, {"seeds": 1}, {"train": texts_for(61)}, {"dev": texts_for(22, seed=1)}, {"tokenize": "blanks", "min_count": 3}], ids=["seed", "dim", "seeds", "train", "dev", "tokens"])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 1},
+        {"dim": 9},
+        {"seeds": 1},
+        {"train": texts_for(61)},
+        {"dev": texts_for(22, seed=1)},
+        {"tokenize": "blanks", "min_count": 3},
+    ],
+    ids=["seed", "dim", "seeds", "train", "dev", "tokens"],
+)
 def test_an_interrupted_grid_is_not_taken_for_another(tmp_path, monkeypatch, change):
     with monkeypatch.context() as context:
         context.setattr(work, "assembled", interrupted)
@@ -327,7 +492,12 @@ def test_vectors_that_were_changed_are_another_grid(tmp_path, monkeypatch):
     path, rng = tmp_path / "vectors.txt", np.random.default_rng(0)
 
     def rewrite() -> None:
-        path.write_text("".join(f"{word} {' '.join(f'{number:.3f}' for number in rng.normal(size=5))}\n" for word in (*GOOD, *BAD, *REST)))  # fmt: skip
+        path.write_text(
+            "".join(
+                f"{word} {' '.join(f'{number:.3f}' for number in rng.normal(size=5))}\n"
+                for word in (*GOOD, *BAD, *REST)
+            )
+        )
 
     how = {"encoders": ("vectors",), "vectors": str(path), "epochs": 1}
     rewrite()
@@ -341,7 +511,9 @@ def test_vectors_that_were_changed_are_another_grid(tmp_path, monkeypatch):
             run(tmp_path / "begun", scales=(1.0, 10.0), **how)
     entry_of(tmp_path / "begun", 1.0).joinpath(ROW).unlink()
     run(tmp_path / "begun", scales=(1.0, 10.0), **how)  # with the vectors that were written
-    assert table_bytes(tmp_path / "begun") == table_bytes(run(tmp_path / "whole", scales=(1.0, 10.0), **how).folder)  # fmt: skip
+    assert table_bytes(tmp_path / "begun") == table_bytes(
+        run(tmp_path / "whole", scales=(1.0, 10.0), **how).folder
+    )
     with monkeypatch.context() as context:
         context.setattr(work, "assembled", interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -363,7 +535,9 @@ def cells_in(folder: Path) -> list[Path]:
 
 def entry_of(folder: Path, scale: float) -> Path:
     """The entry of the cell of a scale in the states of a folder."""
-    return next(path.parent for path in cells_in(folder) if pd.read_parquet(path)["scale"].item() == scale)
+    return next(
+        path.parent for path in cells_in(folder) if pd.read_parquet(path)["scale"].item() == scale
+    )
 
 
 # never an old result for new inputs
@@ -464,12 +638,25 @@ def test_every_option_counts(tmp_path):
     options = {"epochs": 3, "dropout": 0.4, "l2": 0.02, "vw_penalty": 0.1, "optimizer": "adam"}
     options |= {"learning_rate": 0.2, "lr_decay": 0.01, "batch_size": 10, "patience": 1, "dim": 9}
     options |= {"min_count": 2, "record": 2, "rule": "paper", "tokenize": "blanks", "init": 0.2}
-    options |= {"by_encoder": "affine.l2=1", "scales": 1, "encoders": "affine", "attention": "additive"}
+    options |= {
+        "by_encoder": "affine.l2=1",
+        "scales": 1,
+        "encoders": "affine",
+        "attention": "additive",
+    }
     options |= {"models": "dot+none", "seeds": 2, "seed": 1}
-    plain = {name for name, one in declared(Dynamics).items() if isinstance(one, Option) and not isinstance(one, Opening)}  # fmt: skip
+    plain = {
+        name
+        for name, one in declared(Dynamics).items()
+        if isinstance(one, Option) and not isinstance(one, Opening)
+    }
     assert plain == {*options}  # an option that is added needs a case here
     for name, value in options.items():
-        refused(tmp_path / "out", f"another .*{name}", **{"epochs": 2, name: [value] if name == "scales" else value})
+        refused(
+            tmp_path / "out",
+            f"another .*{name}",
+            **{"epochs": 2, name: [value] if name == "scales" else value},
+        )
     same = {"epochs": np.int64(2), "dim": np.int64(8), "dropout": np.float64(0.5), "vw_penalty": 0}
     same |= {"seed": np.int64(0), "scales": [10], "workers": 2, "progress": True}
     assert run(tmp_path / "out", **same).result == done.result
@@ -487,7 +674,9 @@ def test_a_frozen_model_that_no_encoder_reads_is_not_loaded(tmp_path):
 def test_a_frozen_model_is_hashed_once(tmp_path, monkeypatch):
     model, hashed = tiny("bert"), []
     real = attlas.Model.weights_sha256
-    monkeypatch.setattr(attlas.Model, "weights_sha256", lambda self: (hashed.append(self), real(self))[1])
+    monkeypatch.setattr(
+        attlas.Model, "weights_sha256", lambda self: (hashed.append(self), real(self))[1]
+    )
     run(tmp_path / "out", epochs=1, encoders=("model",), model=model, scales=(1.0, 10.0))
     assert len(hashed) == 1
     run(tmp_path / "vectors", epochs=1, encoders=("vectors",), vectors=model, scales=(1.0, 10.0))
@@ -585,7 +774,19 @@ def test_tables_do_not_depend_on_how_many_threads_multiply(tmp_path):
     done = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            done.append(run(tmp_path / str(threads), texts, texts[:30], texts[:40], encoders=("affine", "lstm"), attention=("dot", "additive"), dim=100, epochs=1, learning_rate=None))  # fmt: skip
+            done.append(
+                run(
+                    tmp_path / str(threads),
+                    texts,
+                    texts[:30],
+                    texts[:40],
+                    encoders=("affine", "lstm"),
+                    attention=("dot", "additive"),
+                    dim=100,
+                    epochs=1,
+                    learning_rate=None,
+                )
+            )
     assert table_bytes(tmp_path / "1") == table_bytes(tmp_path / "2")
     assert done[0].result == done[1].result
 
@@ -593,9 +794,15 @@ def test_tables_do_not_depend_on_how_many_threads_multiply(tmp_path):
 def test_numbered_texts_go_through_files(tmp_path):
     rng = np.random.default_rng(0)
     words = ("a", "שלום", "\ud800", '"', "x\ny", "")
-    bags = {part: Bags(rng.integers(0, 7, 9), starts_of(np.array([2, 3, 4])), words) for part in grid.PARTS}
+    bags = {
+        part: Bags(rng.integers(0, 7, 9), starts_of(np.array([2, 3, 4])), words)
+        for part in grid.PARTS
+    }
     codes = {part: rng.integers(0, 3, 3) for part in grid.PARTS}
-    rows, states = ({name: rng.normal(size=(7, 4)).astype(np.float32) for name in names} for names in (("vectors", "model"), grid.PARTS))  # fmt: skip
+    rows, states = (
+        {name: rng.normal(size=(7, 4)).astype(np.float32) for name in names}
+        for names in (("vectors", "model"), grid.PARTS)
+    )
     Data(("a", "ü", "c"), bags, codes, rows, states).write(tmp_path)
     again = Data.read(tmp_path)
     assert again.classes == ("a", "ü", "c")
@@ -605,7 +812,9 @@ def test_numbered_texts_go_through_files(tmp_path):
         assert again.bags[part].starts.tolist() == bags[part].starts.tolist()
         assert again.codes[part].tolist() == codes[part].tolist()
         assert np.array_equal(again.states[part], states[part])
-    assert {name: array.tolist() for name, array in again.rows.items()} == {name: array.tolist() for name, array in rows.items()}  # fmt: skip
+    assert {name: array.tolist() for name, array in again.rows.items()} == {
+        name: array.tolist() for name, array in rows.items()
+    }
 
 
 # workers
@@ -647,7 +856,10 @@ def test_with_a_worker_killed_what_was_done_stays(tmp_path, monkeypatch):
 
     killer = threading.Thread(target=kill)
     killer.start()
-    with pytest.raises(StudyError, match=r"a worker ended \(exit code -9\) .*dot-none-10.*run the same command again"):
+    with pytest.raises(
+        StudyError,
+        match=r"a worker ended \(exit code -9\) .*dot-none-10.*run the same command again",
+    ):
         run(tmp_path / "long", **TWO, by_encoder=LONG, workers=2, cache=cache)
     killer.join()
     fits = counted_fits(monkeypatch)
@@ -660,7 +872,9 @@ def test_with_a_worker_killed_what_was_done_stays(tmp_path, monkeypatch):
 def test_a_worker_knows_nothing_but_its_job(tmp_path):
     tokens = [["good", "a"], ["bad", "b"]] * 10
     bags, codes = bagged(tokens, vocabulary_of(tokens)), np.array([1, 0] * 10)
-    data = Data(("down", "up"), dict.fromkeys(grid.PARTS, bags), dict.fromkeys(grid.PARTS, codes), {}, {})
+    data = Data(
+        ("down", "up"), dict.fromkeys(grid.PARTS, bags), dict.fromkeys(grid.PARTS, codes), {}, {}
+    )
     (tmp_path / "texts").mkdir()
     data.write(tmp_path / "texts")
     settings = Dynamics(train=[], dim=2, epochs=3).settings()
@@ -675,7 +889,10 @@ def test_a_worker_knows_nothing_but_its_job(tmp_path):
 
 def test_vectors_of_frozen_encoders_are_mapped_into_memory(tmp_path):
     rows = {"vectors": np.ones((7, 4), dtype=np.float32)}
-    bags = {part: Bags(np.arange(6), starts_of(np.array([2, 4])), tuple("abcdef")) for part in grid.PARTS}
+    bags = {
+        part: Bags(np.arange(6), starts_of(np.array([2, 4])), tuple("abcdef"))
+        for part in grid.PARTS
+    }
     Data(("a", "b"), bags, dict.fromkeys(grid.PARTS, np.arange(2)), rows, rows).write(tmp_path)
     again = Data.read(tmp_path)
     assert all(isinstance(one, np.memmap) for one in (*again.rows.values(), *again.states.values()))
@@ -697,7 +914,9 @@ def test_no_workers_are_refused(tmp_path, workers):
 
 
 @pytest.mark.slow
-def test_killed_among_its_workers_it_resumes_to_the_same_bytes_as_one_alone(home, tmp_path, attlas_start: Start):
+def test_killed_among_its_workers_it_resumes_to_the_same_bytes_as_one_alone(
+    home, tmp_path, attlas_start: Start
+):
     out = tmp_path / "out"
 
     def start() -> Started:
@@ -725,12 +944,17 @@ def test_killed_among_its_workers_it_resumes_to_the_same_bytes_as_one_alone(home
         time.sleep(0.005)
     said, error = process.communicate(60)
     assert process.returncode == 0, error
-    assert {(name, when) for name, when in seen if name in first} == {*first.items()}  # what was done is not done again
+    assert {(name, when) for name, when in seen if name in first} == {
+        *first.items()
+    }  # what was done is not done again
     assert table_bytes(out) == table_bytes(home.place / "whole")
     shown = json.loads(said)
     assert {key: shown[key] for key in home.done.result} == home.done.result
     assert shown["study"] == str(out)
-    assert [line[:13] for line in error.splitlines()] == ["Dynamics 1/2:", "Dynamics 2/2:"]  # no warnings of workers
+    assert [line[:13] for line in error.splitlines()] == [
+        "Dynamics 1/2:",
+        "Dynamics 2/2:",
+    ]  # no warnings of workers
 
 
 def test_interrupted_it_says_how_to_go_on(home, tmp_path, attlas_start: Start):
@@ -772,42 +996,132 @@ FEW = ("--dim", 4, "--epochs", 3, "--workers", 1)
 @pytest.mark.slow
 def test_a_file_of_string_labels_from_start_to_end(command, tmp_path):
     write_csv(tmp_path / "all.csv", 200, header=("review", "stars"))
-    done = command("--data", "all.csv", "--text", "review", "--label", "stars", "--scales", "1,10", "--encoders", "none,affine", "--attention", "dot,additive", "--out", "out", "--json", *FEW)  # fmt: skip
+    done = command(
+        "--data",
+        "all.csv",
+        "--text",
+        "review",
+        "--label",
+        "stars",
+        "--scales",
+        "1,10",
+        "--encoders",
+        "none,affine",
+        "--attention",
+        "dot,additive",
+        "--out",
+        "out",
+        "--json",
+        *FEW,
+    )
     assert done.code == 0, done.error
     found = json.loads(done.out)
-    assert [(cell["attention"], cell["encoder"], cell["scale"]) for cell in found["cells"]] == [(attention, encoder, scale) for attention in ("dot", "additive") for encoder in ("none", "affine") for scale in (1, 10)]  # fmt: skip
+    assert [(cell["attention"], cell["encoder"], cell["scale"]) for cell in found["cells"]] == [
+        (attention, encoder, scale)
+        for attention in ("dot", "additive")
+        for encoder in ("none", "affine")
+        for scale in (1, 10)
+    ]
     assert found["classes"] == ["down", "up"]
     assert [found["texts"][part] for part in grid.PARTS] == [144, 16, 40]
     assert Path(found["report"]).is_file()
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
-    again = command("--data", "all.csv", "--text", "review", "--label", "stars", "--scales", "1,10", "--encoders", "none,affine", "--attention", "dot,additive", "--out", "out", "--no-report", *FEW)  # fmt: skip
+    again = command(
+        "--data",
+        "all.csv",
+        "--text",
+        "review",
+        "--label",
+        "stars",
+        "--scales",
+        "1,10",
+        "--encoders",
+        "none,affine",
+        "--attention",
+        "dot,additive",
+        "--out",
+        "out",
+        "--no-report",
+        *FEW,
+    )
     assert again.code == 0, again.error
     assert "tables" in again.out
     assert "classifiers" not in again.error  # nothing was trained
-    other = command("--data", "all.csv", "--text", "review", "--label", "stars", "--out", "out", "--no-report", *FEW)
+    other = command(
+        "--data",
+        "all.csv",
+        "--text",
+        "review",
+        "--label",
+        "stars",
+        "--out",
+        "out",
+        "--no-report",
+        *FEW,
+    )
     assert other.code == 2
     assert "--fresh" in other.error
-    fresh = command("--data", "all.csv", "--text", "review", "--label", "stars", "--scales", "7", "--out", "out", "--fresh", "--json", "--no-report", *FEW)  # fmt: skip
+    fresh = command(
+        "--data",
+        "all.csv",
+        "--text",
+        "review",
+        "--label",
+        "stars",
+        "--scales",
+        "7",
+        "--out",
+        "out",
+        "--fresh",
+        "--json",
+        "--no-report",
+        *FEW,
+    )
     assert fresh.code == 0, fresh.error
     assert [cell["scale"] for cell in json.loads(fresh.out)["cells"]] == [7]
     assert json.loads(fresh.out)["report"] is None
 
 
 def test_a_corpus_of_three_classes_made_to_order(command):
-    done = command("--data", "synthetic:texts=240,classes=3,class_words=4,neutral_words=12,neutral=3,ratio=1:2:3", "--scales", 5, "--out", "out", "--json", "--no-report", "--dim", 12, "--epochs", 60, "--learning-rate", 0.2, "--workers", 1)  # fmt: skip
+    done = command(
+        "--data",
+        "synthetic:texts=240,classes=3,class_words=4,neutral_words=12,neutral=3,ratio=1:2:3",
+        "--scales",
+        5,
+        "--out",
+        "out",
+        "--json",
+        "--no-report",
+        "--dim",
+        12,
+        "--epochs",
+        60,
+        "--learning-rate",
+        0.2,
+        "--workers",
+        1,
+    )
     assert done.code == 0, done.error
     found = json.loads(done.out)
     assert found["classes"] == ["class0", "class1", "class2"]
     assert found["cells"][0]["accuracy"] > 0.9
-    assert {name: found["kinds"][name] for name in found["classes"]} == dict.fromkeys(found["classes"], 4)
+    assert {name: found["kinds"][name] for name in found["classes"]} == dict.fromkeys(
+        found["classes"], 4
+    )
 
 
 def test_mistakes_are_one_line_and_exit_code_two(command, tmp_path, home):
     train, dev, test = home.files
     good = write_csv(tmp_path / "good.csv", 60)
     rows = good.read_text().splitlines()
-    (tmp_path / "one.csv").write_text("\n".join([rows[0], *(row.rsplit(",", 1)[0] + ",up" for row in rows[1:])]))
-    (tmp_path / "ids.csv").write_text("\n".join([rows[0], *(row.rsplit(",", 1)[0] + f",{place}" for place, row in enumerate(rows[1:]))]))  # fmt: skip
+    (tmp_path / "one.csv").write_text(
+        "\n".join([rows[0], *(row.rsplit(",", 1)[0] + ",up" for row in rows[1:])])
+    )
+    (tmp_path / "ids.csv").write_text(
+        "\n".join(
+            [rows[0], *(row.rsplit(",", 1)[0] + f",{place}" for place, row in enumerate(rows[1:]))]
+        )
+    )
     (tmp_path / "three.csv").write_text("\n".join([*rows, "so odd meh,sideways"]))
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "headed.csv").write_text("text,label\n")
@@ -852,18 +1166,40 @@ def test_mistakes_are_one_line_and_exit_code_two(command, tmp_path, home):
         "grid is empty|seeds": (*on, "--seeds", 0),
         "workers": (*on, "--workers", 0),
         "min_count": (*on, "--min-count", 999),
-        "a smaller learning rate": (*on, "--scales", 1, "--optimizer", "sgd", "--learning-rate", 1e30, "--dropout", 0, "--epochs", 9),
+        "a smaller learning rate": (
+            *on,
+            "--scales",
+            1,
+            "--optimizer",
+            "sgd",
+            "--learning-rate",
+            1e30,
+            "--dropout",
+            0,
+            "--epochs",
+            9,
+        ),
         "nowhere.txt": (*on, "--encoders", "vectors", "--vectors", "nowhere.txt"),
         "seed|negative": ("--data", "synthetic:texts=50,seed=-1"),
         "'size'": ("--data", "synthetic:size=50"),
         "file is a file": (*on, "--scales", 1, "--out", "file"),
-    }  # fmt: skip
+    }
     wrong = []
     for number, (said, arguments) in enumerate(mistakes.items()):
-        options = ("--epochs", 2, "--dim", 3) if "--dim" not in arguments and "--epochs" not in arguments else ()
+        options = (
+            ("--epochs", 2, "--dim", 3)
+            if "--dim" not in arguments and "--epochs" not in arguments
+            else ()
+        )
         with np.errstate(all="ignore"):
             try:
-                done = command(*arguments, *options, *(() if "--out" in arguments else ("--out", f"mistake{number}")), *(() if "--workers" in arguments else ("--workers", 1)), "--no-report")  # fmt: skip
+                done = command(
+                    *arguments,
+                    *options,
+                    *(() if "--out" in arguments else ("--out", f"mistake{number}")),
+                    *(() if "--workers" in arguments else ("--workers", 1)),
+                    "--no-report",
+                )
             except Exception as error:
                 wrong.append((said, repr(error)))
                 continue

@@ -24,7 +24,16 @@ from tests.pages import SECTIONS, facts, findings, render, sections, write_chart
 from tests.results import write_result
 from tests.views.test_views import _Tags, browser, open_page  # noqa: F401
 
-HOSTILE = ("<script>alert(1)</script>", "\"quoted\" & 'single'", "שלום", "if", "</svg><img src=x onerror=alert(1)>", "{{ x }} ${y}", "今日は", "datum['x']")  # fmt: skip
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\"quoted\" & 'single'",
+    "שלום",
+    "if",
+    "</svg><img src=x onerror=alert(1)>",
+    "{{ x }} ${y}",
+    "今日は",
+    "datum['x']",
+)
 PARTS = {
     "dynamics": ("dynamics", "dynamics_summary"),
     "dynamics_tokens": ("dynamics_tokens",),
@@ -36,7 +45,12 @@ TWO, THREE = ("negative", "positive"), ("<b>guns</b>", "if", "\"med\" & 'co'")
 
 
 def frames(
-    models: Sequence[tuple[str, str]] = (("dot", "none"), ("dot", "affine"), ("dot", "lstm"), ("additive", "none")),
+    models: Sequence[tuple[str, str]] = (
+        ("dot", "none"),
+        ("dot", "affine"),
+        ("dot", "lstm"),
+        ("additive", "none"),
+    ),
     scales: Sequence[float] = (0.001, 10.0, 10_000.0),
     seeds: int = 1,
     classes: Sequence[str] = TWO,
@@ -49,44 +63,176 @@ def frames(
     two = len(classes) == 2
     kinds = ["positive", "negative", "neutral"] if two else [*classes, "neutral"]
     sizes = list(tokens) if len(tokens) == len(kinds) else [tokens[0]] * len(classes) + [tokens[-1]]
-    words = [f"{kind[:3]}{number}" for kind, size in zip(kinds, sizes, strict=True) for number in range(size)]
+    words = [
+        f"{kind[:3]}{number}"
+        for kind, size in zip(kinds, sizes, strict=True)
+        for number in range(size)
+    ]
     words[: len(HOSTILE)] = HOSTILE
     kind_of = np.repeat(kinds, sizes)
-    side = np.select([kind_of == kinds[0], kind_of == kinds[1]], [1.0, -1.0], 0.0) if two else (kind_of != "neutral") * 1.0  # fmt: skip
+    side = (
+        np.select([kind_of == kinds[0], kind_of == kinds[1]], [1.0, -1.0], 0.0)
+        if two
+        else (kind_of != "neutral") * 1.0
+    )
     counts = rng.geometric(0.05, len(words)) + 5 * (kind_of != "neutral")
-    found: dict[str, list[Any]] = {name: [] for name in ("dynamics", "dynamics_tokens", "dynamics_path", "dynamics_kinds", "dynamics_flow")}  # fmt: skip
+    found: dict[str, list[Any]] = {
+        name: []
+        for name in (
+            "dynamics",
+            "dynamics_tokens",
+            "dynamics_path",
+            "dynamics_kinds",
+            "dynamics_flow",
+        )
+    }
     for number, (attention, encoder) in enumerate(models):
         for scale in scales:
             cell = {"attention": attention, "encoder": encoder, "scale": float(scale)}
             good = 1 / (1 + np.exp(-2 * (np.log10(scale) + 0.5)))
             apart = 0.25 * np.log10(max(scale, 1)) * (-1) ** number
             for seed in range(seeds):
-                reached, told = 0.5 + 0.31 * good + rng.normal(0, 0.006), 0.5 + 0.42 * good - 0.05 * abs(apart) + rng.normal(0, 0.006)  # fmt: skip
-                row = {**cell, "seed": seed, "accuracy": reached, "accuracy_low": reached - 0.02, "accuracy_high": reached + 0.02, "dev_accuracy": reached - 0.01, "majority": 0.501, "epoch": epochs}  # fmt: skip
-                row |= {"separation": told, "separation_low": told - 0.03, "separation_high": told + 0.02, "separation_untrained": 0.5 + rng.normal(0, 0.01), "separation_count": 0.713}  # fmt: skip
-                row |= {"separation_frequent": told - 0.12, "separation_frequent_low": told - 0.17, "separation_frequent_high": told - 0.07, "gap": apart + rng.normal(0, 0.05) if two else abs(apart), "polarity_auc": 0.9 + 0.09 * good if two else np.nan}  # fmt: skip
-                found["dynamics"].append({**row, "vw": apart * 3, "v_norm": 9.5, "w_norm": 2.0, "seconds": 3.0, "texts": 1821, **({"tokens_positive": sizes[0], "tokens_negative": sizes[1]} if two else {"tokens_polarity": sum(sizes[:-1])}), "tokens_neutral": sizes[-1]})  # fmt: skip
+                reached, told = (
+                    0.5 + 0.31 * good + rng.normal(0, 0.006),
+                    0.5 + 0.42 * good - 0.05 * abs(apart) + rng.normal(0, 0.006),
+                )
+                row = {
+                    **cell,
+                    "seed": seed,
+                    "accuracy": reached,
+                    "accuracy_low": reached - 0.02,
+                    "accuracy_high": reached + 0.02,
+                    "dev_accuracy": reached - 0.01,
+                    "majority": 0.501,
+                    "epoch": epochs,
+                }
+                row |= {
+                    "separation": told,
+                    "separation_low": told - 0.03,
+                    "separation_high": told + 0.02,
+                    "separation_untrained": 0.5 + rng.normal(0, 0.01),
+                    "separation_count": 0.713,
+                }
+                row |= {
+                    "separation_frequent": told - 0.12,
+                    "separation_frequent_low": told - 0.17,
+                    "separation_frequent_high": told - 0.07,
+                    "gap": apart + rng.normal(0, 0.05) if two else abs(apart),
+                    "polarity_auc": 0.9 + 0.09 * good if two else np.nan,
+                }
+                found["dynamics"].append(
+                    {
+                        **row,
+                        "vw": apart * 3,
+                        "v_norm": 9.5,
+                        "w_norm": 2.0,
+                        "seconds": 3.0,
+                        "texts": 1821,
+                        **(
+                            {"tokens_positive": sizes[0], "tokens_negative": sizes[1]}
+                            if two
+                            else {"tokens_polarity": sum(sizes[:-1])}
+                        ),
+                        "tokens_neutral": sizes[-1],
+                    }
+                )
             local = encoder in ("lstm", "model")
             polarity = side * 3 * good + rng.normal(0, 0.6, len(words))
-            score = (np.abs(side) * 2 * good + side * apart + rng.normal(0, 0.5, len(words))) / max(1.0, scale / 20)
-            found["dynamics_tokens"].append(pd.DataFrame({
-                **cell, "token": words, "kind": kind_of, "count": counts, "gamma": side * 0.7 if two else np.nan, "share": 0.85, "polarity": polarity, "attention_score": score,
-                "polarity_local": polarity * 0.8 if local else np.nan, "attention_local": score * 0.7 if local else np.nan, "weight": np.where(rng.random(len(words)) < 0.2, np.nan, rng.beta(1 + 2 * np.abs(side), 20, len(words))),
-            }))  # fmt: skip
+            score = (np.abs(side) * 2 * good + side * apart + rng.normal(0, 0.5, len(words))) / max(
+                1.0, scale / 20
+            )
+            found["dynamics_tokens"].append(
+                pd.DataFrame(
+                    {
+                        **cell,
+                        "token": words,
+                        "kind": kind_of,
+                        "count": counts,
+                        "gamma": side * 0.7 if two else np.nan,
+                        "share": 0.85,
+                        "polarity": polarity,
+                        "attention_score": score,
+                        "polarity_local": polarity * 0.8 if local else np.nan,
+                        "attention_local": score * 0.7 if local else np.nan,
+                        "weight": np.where(
+                            rng.random(len(words)) < 0.2,
+                            np.nan,
+                            rng.beta(1 + 2 * np.abs(side), 20, len(words)),
+                        ),
+                    }
+                )
+            )
             for epoch in range(epochs + 1):
                 way = 1 - np.exp(-3 * epoch / epochs)
-                found["dynamics_path"].append({**cell, "epoch": epoch, "loss": 0.69 - 0.5 * way if epoch else np.nan, "dev_accuracy": 0.5 + 0.3 * way * good, "vw": 3 * apart * way, "v_norm": 9.5 + way, "w_norm": 0.6 + 1.4 * way, "separation": 0.5 + 0.4 * way * good, "gap": apart * way})  # fmt: skip
+                found["dynamics_path"].append(
+                    {
+                        **cell,
+                        "epoch": epoch,
+                        "loss": 0.69 - 0.5 * way if epoch else np.nan,
+                        "dev_accuracy": 0.5 + 0.3 * way * good,
+                        "vw": 3 * apart * way,
+                        "v_norm": 9.5 + way,
+                        "w_norm": 0.6 + 1.4 * way,
+                        "separation": 0.5 + 0.4 * way * good,
+                        "gap": apart * way,
+                    }
+                )
                 for kind in kinds:
                     sign = float(side[kind_of == kind].mean())
                     mean, high = 3 * sign * way * good, (2 * abs(sign) * good + sign * apart) * way
-                    found["dynamics_kinds"].append({**cell, "epoch": epoch, "kind": kind, "tokens": int((kind_of == kind).sum()), "polarity": mean, "polarity_low": mean - 0.4, "polarity_high": mean + 0.4, "attention_score": high, "attention_low": high - 0.3, "attention_high": high + 0.3})  # fmt: skip
+                    found["dynamics_kinds"].append(
+                        {
+                            **cell,
+                            "epoch": epoch,
+                            "kind": kind,
+                            "tokens": int((kind_of == kind).sum()),
+                            "polarity": mean,
+                            "polarity_low": mean - 0.4,
+                            "polarity_high": mean + 0.4,
+                            "attention_score": high,
+                            "attention_low": high - 0.3,
+                            "attention_high": high + 0.3,
+                        }
+                    )
                     if local:
                         continue
-                    layered = ["A_layer", "B_layer"] if encoder == "affine" else [], ["D_layer", "E_layer"] if encoder == "affine" else ["F_layer"] if attention == "additive" else []  # fmt: skip
-                    for name, terms in (("polarity", ["A", "B", "C", *layered[0]]), ("attention", ["D", "E", "F", *layered[1]])):  # fmt: skip
-                        parts = {term: (sign if place != 1 or name == "polarity" else abs(sign)) * (1 - way + 0.05) * 0.01 * (place + 1) for place, term in enumerate(terms)}  # fmt: skip
-                        found["dynamics_flow"] += [{**cell, "epoch": epoch, "kind": kind, "side": name, "term": term, "mean": mean} for term, mean in {**parts, "sum": sum(parts.values())}.items()]  # fmt: skip
-    out = {name: pd.concat(rows, ignore_index=True) if name == "dynamics_tokens" else pd.DataFrame(rows) for name, rows in found.items() if rows}  # fmt: skip
+                    layered = (
+                        ["A_layer", "B_layer"] if encoder == "affine" else [],
+                        ["D_layer", "E_layer"]
+                        if encoder == "affine"
+                        else ["F_layer"]
+                        if attention == "additive"
+                        else [],
+                    )
+                    for name, terms in (
+                        ("polarity", ["A", "B", "C", *layered[0]]),
+                        ("attention", ["D", "E", "F", *layered[1]]),
+                    ):
+                        parts = {
+                            term: (sign if place != 1 or name == "polarity" else abs(sign))
+                            * (1 - way + 0.05)
+                            * 0.01
+                            * (place + 1)
+                            for place, term in enumerate(terms)
+                        }
+                        found["dynamics_flow"] += [
+                            {
+                                **cell,
+                                "epoch": epoch,
+                                "kind": kind,
+                                "side": name,
+                                "term": term,
+                                "mean": mean,
+                            }
+                            for term, mean in {**parts, "sum": sum(parts.values())}.items()
+                        ]
+    out = {
+        name: pd.concat(rows, ignore_index=True)
+        if name == "dynamics_tokens"
+        else pd.DataFrame(rows)
+        for name, rows in found.items()
+        if rows
+    }
     return {**out, "dynamics_summary": summarised(out["dynamics"], published)}
 
 
@@ -96,18 +242,54 @@ def summarised(rows: pd.DataFrame, published: bool = False) -> pd.DataFrame:
     for cell, part in rows.groupby(list(CELL), sort=False):
         row: dict[str, Any] = {**dict(zip(CELL, cell, strict=True)), "seeds": len(part)}
         for name in ("accuracy", "separation", "gap"):
-            row |= {name: part[name].mean(), f"{name}_sd": part[name].std(), f"{name}_low": part[name].min(), f"{name}_high": part[name].max()}  # fmt: skip
-        row |= {name: part[name].mean() for name in ("majority", "separation_untrained", "separation_count", "separation_frequent")}  # fmt: skip
+            row |= {
+                name: part[name].mean(),
+                f"{name}_sd": part[name].std(),
+                f"{name}_low": part[name].min(),
+                f"{name}_high": part[name].max(),
+            }
+        row |= {
+            name: part[name].mean()
+            for name in (
+                "majority",
+                "separation_untrained",
+                "separation_count",
+                "separation_frequent",
+            )
+        }
         out.append(row | ({"published": 0.822 if cell[2] != 1 else np.nan} if published else {}))
     return pd.DataFrame(out)
 
 
 def study_of(folder: Path, tables: dict[str, pd.DataFrame], classes: Sequence[str] = TWO) -> Study:
-    about = {"cells": [], "classes": list(classes), "positive": classes[1] if len(classes) == 2 else None, "texts": {"train": 6920, "dev": 872, "test": 1821}}  # fmt: skip
+    about = {
+        "cells": [],
+        "classes": list(classes),
+        "positive": classes[1] if len(classes) == 2 else None,
+        "texts": {"train": 6920, "dev": 872, "test": 1821},
+    }
     manifest = {
-        "model": {"name": "attention classifiers", "class": "AttentionClassifier", "n_layers": 1, "n_heads": 1, "max_length": 0, "state_sha256": None}, "corpus": {"name": "sst", "fingerprint": "0" * 20, "labels": {}},
-        "counts": {"analysed": 1821, "read": 1821, "tokens": 35000, "truncated": 0, "tokens_cut": 0, "quarantined": 0}, "versions": {"torch": "2", "transformers": "5"}, "dynamics": about, "seconds": 12.0,
-    }  # fmt: skip
+        "model": {
+            "name": "attention classifiers",
+            "class": "AttentionClassifier",
+            "n_layers": 1,
+            "n_heads": 1,
+            "max_length": 0,
+            "state_sha256": None,
+        },
+        "corpus": {"name": "sst", "fingerprint": "0" * 20, "labels": {}},
+        "counts": {
+            "analysed": 1821,
+            "read": 1821,
+            "tokens": 35000,
+            "truncated": 0,
+            "tokens_cut": 0,
+            "quarantined": 0,
+        },
+        "versions": {"torch": "2", "transformers": "5"},
+        "dynamics": about,
+        "seconds": 12.0,
+    }
     place = Folder(folder, "dynamics")
     with place.claim({"source": "0" * 64}):
         return write_result(place, manifest, tables)
@@ -125,7 +307,10 @@ def study(tmp_path_factory: pytest.TempPathFactory, tables: dict[str, pd.DataFra
 
 def specs(study: Study) -> dict[str, list[dict[str, Any]]]:
     """The charts of every section."""
-    return {name: [figure.chart.to_dict() for figure in section.figures(study) if figure.chart] for name, section in sections(study)}  # fmt: skip
+    return {
+        name: [figure.chart.to_dict() for figure in section.figures(study) if figure.chart]
+        for name, section in sections(study)
+    }
 
 
 def chooses(spec: dict[str, Any]) -> list[str]:
@@ -136,7 +321,9 @@ def chooses(spec: dict[str, Any]) -> list[str]:
 # sections
 
 
-def test_every_section_appears_with_its_tables_and_not_without(tmp_path: Path, study: Study, tables: dict[str, pd.DataFrame]) -> None:  # fmt: skip
+def test_every_section_appears_with_its_tables_and_not_without(
+    tmp_path: Path, study: Study, tables: dict[str, pd.DataFrame]
+) -> None:
     assert [name for name, _ in sections(study)] == list(PARTS)
     assert all(SECTIONS[name].needs == needs for name, needs in PARTS.items())
     assert SECTIONS["dynamics"].question == "Does attention come to mark the words that matter?"
@@ -144,11 +331,23 @@ def test_every_section_appears_with_its_tables_and_not_without(tmp_path: Path, s
     few = study_of(tmp_path / "few", {name: tables[name] for name in PARTS["dynamics"]})
     assert [name for name, _ in sections(few)] == ["dynamics"]
     assert "What moves the scores" not in render(few)
-    bare = study_of(tmp_path / "bare", {name: table for name, table in tables.items() if name not in ("dynamics_flow", "dynamics_kinds")})  # fmt: skip
+    bare = study_of(
+        tmp_path / "bare",
+        {
+            name: table
+            for name, table in tables.items()
+            if name not in ("dynamics_flow", "dynamics_kinds")
+        },
+    )
     assert [name for name, _ in sections(bare)] == ["dynamics", "dynamics_tokens", "dynamics_path"]
     assert len(SECTIONS["dynamics_path"].figures(bare)) == 1
-    empty = study_of(tmp_path / "empty", {**tables, **{name: tables[name][:0] for name in ("dynamics_tokens", "dynamics_flow")}})  # fmt: skip
-    assert SECTIONS["dynamics_tokens"].figures(empty) == SECTIONS["dynamics_flow"].figures(empty) == []
+    empty = study_of(
+        tmp_path / "empty",
+        {**tables, **{name: tables[name][:0] for name in ("dynamics_tokens", "dynamics_flow")}},
+    )
+    assert (
+        SECTIONS["dynamics_tokens"].figures(empty) == SECTIONS["dynamics_flow"].figures(empty) == []
+    )
     assert render(empty)
 
 
@@ -158,30 +357,67 @@ def test_a_reader_chooses_only_where_there_is_a_choice(tmp_path: Path, study: St
     assert "dot, scale 10" in json.dumps(specs(one)["dynamics_tokens"][0])  # its title
     many = specs(study)
     first = ["dot, scale 10", "dot, scale .001", "dot, scale 10,000", "dot, affine, scale 10"]
-    assert chooses(many["dynamics_tokens"][0]) == [*first, "dot, LSTM, scale 10, a word by itself", "dot, LSTM, scale 10, in context", "additive, scale 10"]  # fmt: skip
-    assert chooses(many["dynamics_flow"][0]) == [*first, "additive, scale 10"]  # an LSTM has no terms
+    assert chooses(many["dynamics_tokens"][0]) == [
+        *first,
+        "dot, LSTM, scale 10, a word by itself",
+        "dot, LSTM, scale 10, in context",
+        "additive, scale 10",
+    ]
+    assert chooses(many["dynamics_flow"][0]) == [
+        *first,
+        "additive, scale 10",
+    ]  # an LSTM has no terms
     assert chooses(many["dynamics_path"][0]) == ["dot", "dot, affine", "dot, LSTM", "additive"]
     assert not any(chooses(spec) for spec in many["dynamics"])
 
 
 def test_classifiers_that_are_drawn_are_few() -> None:
-    cells = pd.DataFrame([{"attention": attention, "encoder": encoder, "scale": scale} for attention in ("dot", "additive") for encoder in ("none", "affine", "lstm", "vectors", "model") for scale in GRID])  # fmt: skip
+    cells = pd.DataFrame(
+        [
+            {"attention": attention, "encoder": encoder, "scale": scale}
+            for attention in ("dot", "additive")
+            for encoder in ("none", "affine", "lstm", "vectors", "model")
+            for scale in GRID
+        ]
+    )
     chosen = cell_names.chosen_cells(cells)
-    assert list(chosen["cell"][:4]) == ["dot, scale 10", "dot, scale .001", "dot, scale 10,000", "dot, affine, scale 10"]  # fmt: skip
+    assert list(chosen["cell"][:4]) == [
+        "dot, scale 10",
+        "dot, scale .001",
+        "dot, scale 10,000",
+        "dot, affine, scale 10",
+    ]
     assert len(chosen) == cell_names.MOST_CELLS
     assert cell_names.chosen_cells(cells[cells["scale"] > 20]).loc[0, "scale"] == 50
     assert len(cell_names.chosen_cells(cells[:1])) == 1
-    assert [model_title("dot", encoder) for encoder in ("none", "vectors", "model", "new")] == ["dot", "dot, given vectors", "dot, frozen model", "dot, new"]  # fmt: skip
+    assert [model_title("dot", encoder) for encoder in ("none", "vectors", "model", "new")] == [
+        "dot",
+        "dot, given vectors",
+        "dot, frozen model",
+        "dot, new",
+    ]
 
 
 @pytest.mark.slow
 def test_a_report_of_many_tokens_stays_small(tmp_path: Path) -> None:
-    tables = frames(scales=GRID, tokens=(412, 265, 1384), epochs=300, models=[("dot", "none"), ("dot", "lstm"), ("additive", "none")])  # fmt: skip
+    tables = frames(
+        scales=GRID,
+        tokens=(412, 265, 1384),
+        epochs=300,
+        models=[("dot", "none"), ("dot", "lstm"), ("additive", "none")],
+    )
     grid = study_of(tmp_path / "grid", tables)
-    sizes = {name: sum(len(json.dumps(spec)) for spec in part) for name, part in specs(grid).items()}
+    sizes = {
+        name: sum(len(json.dumps(spec)) for spec in part) for name, part in specs(grid).items()
+    }
     assert sum(sizes.values()) < 2_000_000, sizes
     assert "all 2,061 tokens" in SECTIONS["dynamics_tokens"].figures(grid)[0].caption
-    more = pd.concat([tables["dynamics_tokens"][:2061].assign(token=lambda rows, n=n: rows["token"] + str(n)) for n in range(3)])  # fmt: skip
+    more = pd.concat(
+        [
+            tables["dynamics_tokens"][:2061].assign(token=lambda rows, n=n: rows["token"] + str(n))
+            for n in range(3)
+        ]
+    )
     data = rows_of(token_charts.tokens(more).to_dict(), "token")
     assert token_charts.drawn_tokens(more) == "3,000 of 6,183 tokens at random"
     assert len(data) == token_charts.MOST_TOKENS
@@ -203,8 +439,14 @@ def test_points_stand_at_their_scale(tables: dict[str, pd.DataFrame]) -> None:
     data = rows_of(spec, "accuracy")
     assert all(abs(np.log10(row["at"] / row["scale"])) < 0.15 for row in data)
     for row, own in zip(data, rows.to_dict("records"), strict=True):
-        assert [row["accuracy"], row["low"], row["high"]] == pytest.approx([own["accuracy"], own["accuracy_low"], own["accuracy_high"]], abs=1e-4)  # fmt: skip
-    axis = next(layer["encoding"]["x"] for layer in spec["layer"] if "axis" in layer["encoding"].get("x", {}))
+        assert [row["accuracy"], row["low"], row["high"]] == pytest.approx(
+            [own["accuracy"], own["accuracy_low"], own["accuracy_high"]], abs=1e-4
+        )
+    axis = next(
+        layer["encoding"]["x"]
+        for layer in spec["layer"]
+        if "axis" in layer["encoding"].get("x", {})
+    )
     assert axis["axis"]["values"] == [0.001, 10.0, 10_000.0]
     assert axis["scale"]["type"] == "log"
     alone = by_scale.accuracy(summary[:1], rows[:1]).to_dict()
@@ -219,7 +461,11 @@ def test_ends_are_an_interval_of_one_seed_or_the_range_of_several() -> None:
         rows, summary = tables["dynamics"], tables["dynamics_summary"]
         told = with_intervals(summary, rows, "separation_frequent")
         own = rows.groupby(list(CELL), sort=False)
-        what = ("separation_frequent_low", "separation_frequent_high") if seeds == 1 else ("separation_frequent",) * 2
+        what = (
+            ("separation_frequent_low", "separation_frequent_high")
+            if seeds == 1
+            else ("separation_frequent",) * 2
+        )
         assert told["low"].tolist() == own[what[0]].min().tolist()
         assert told["high"].tolist() == own[what[1]].max().tolist()
         assert with_intervals(summary, rows, "gap")["low"].tolist() == own["gap"].min().tolist()
@@ -235,7 +481,9 @@ def test_frequency_alone_is_a_line_or_ticks(tables: dict[str, pd.DataFrame]) -> 
     assert "frequency/alone ." not in spec
 
 
-def test_tokens_are_drawn_with_the_scores_of_their_classifier(tables: dict[str, pd.DataFrame]) -> None:
+def test_tokens_are_drawn_with_the_scores_of_their_classifier(
+    tables: dict[str, pd.DataFrame],
+) -> None:
     frame = tables["dynamics_tokens"]
     spec = token_charts.tokens(frame).to_dict()
     data = {row["token"]: row for row in rows_of(spec, "p0")}
@@ -243,13 +491,23 @@ def test_tokens_are_drawn_with_the_scores_of_their_classifier(tables: dict[str, 
         local = "_local" if name.endswith("in context") else ""
         cell = name.removesuffix(", in context").removesuffix(", a word by itself")
         model, _, scale = cell.rpartition(", scale ")
-        own = frame[(frame["scale"] == float(scale.replace(",", ""))) & np.array([model_title(*pair) == model for pair in zip(frame["attention"], frame["encoder"], strict=True)])]  # fmt: skip
+        own = frame[
+            (frame["scale"] == float(scale.replace(",", "")))
+            & np.array(
+                [
+                    model_title(*pair) == model
+                    for pair in zip(frame["attention"], frame["encoder"], strict=True)
+                ]
+            )
+        ]
         assert len(own) == len(data)
         for row in own.to_dict("records"):
             drawn = data[row["token"]]
             assert drawn["kind"] == row["kind"]
             assert drawn[f"p{place}"] == pytest.approx(row[f"polarity{local}"], rel=0.01)
-            assert drawn[f"a{place}"] == pytest.approx(row[f"attention{local or '_score'}"], rel=0.01)
+            assert drawn[f"a{place}"] == pytest.approx(
+                row[f"attention{local or '_score'}"], rel=0.01
+            )
     assert cell_names.kinds_of(frame) == (
         ["positive", "negative", "neutral"],
         [charts.FOR, charts.AGAINST, charts.GREY],
@@ -263,15 +521,35 @@ def test_tokens_are_drawn_with_the_scores_of_their_classifier(tables: dict[str, 
 
 def test_lists_of_the_strongest_tokens() -> None:
     cell = {"attention": "dot", "encoder": "none", "scale": 10.0}
-    rows = [("good", "positive", 3.0, 1.0), ("fine", "positive", 4.0, 0.5), ("bad", "negative", -2.0, 2.0), ("poor", "negative", -5.0, 0.1), ("the", "neutral", -0.5, -1.0), ("of", "neutral", 0.25, -2.0)]  # fmt: skip
-    frame = pd.DataFrame([{**cell, "token": token, "kind": kind, "polarity": polarity, "attention_score": score} for token, kind, polarity, score in rows])  # fmt: skip
+    rows = [
+        ("good", "positive", 3.0, 1.0),
+        ("fine", "positive", 4.0, 0.5),
+        ("bad", "negative", -2.0, 2.0),
+        ("poor", "negative", -5.0, 0.1),
+        ("the", "neutral", -0.5, -1.0),
+        ("of", "neutral", 0.25, -2.0),
+    ]
+    frame = pd.DataFrame(
+        [
+            {**cell, "token": token, "kind": kind, "polarity": polarity, "attention_score": score}
+            for token, kind, polarity, score in rows
+        ]
+    )
     page = re.sub("[\u2068\u2069]", "", token_charts.tokens_html(frame)).replace("\u00a0", " ")
-    lines = [re.findall("<t[hd]>(.*?)</t[hd]>", line) for line in re.findall("<tr>(.*?)</tr>", page)]
+    lines = [
+        re.findall("<t[hd]>(.*?)</t[hd]>", line) for line in re.findall("<tr>(.*?)</tr>", page)
+    ]
     assert lines[:3] == [
-        ["positive: polarity", "negative: polarity", "neutral: polarity", "highest attention score", "lowest attention score"],
+        [
+            "positive: polarity",
+            "negative: polarity",
+            "neutral: polarity",
+            "highest attention score",
+            "lowest attention score",
+        ],
         ["fine 4.00", "poor -5.00", "the -.50", "bad (negative) 2.00", "of (neutral) -2.00"],
         ["good 3.00", "bad -2.00", "of .25", "good (positive) 1.00", "the (neutral) -1.00"],
-    ]  # fmt: skip
+    ]
     assert lines[-1][:3] == ["", "", ""]
 
 
@@ -279,11 +557,22 @@ def test_the_table_of_classifiers_has_every_control() -> None:
     tables = frames(models=[("dot", "none")], scales=[10.0], seeds=2, published=True)
     rows, summary = tables["dynamics"], tables["dynamics_summary"]
     page = by_scale.summary_html(summary, rows).replace("\u00a0", " ")
-    for title in ("published", "commonest class", "before training", "frequency alone", "against frequent", "over seeds", "seeds"):  # fmt: skip
+    for title in (
+        "published",
+        "commonest class",
+        "before training",
+        "frequency alone",
+        "against frequent",
+        "over seeds",
+        "seeds",
+    ):
         assert f"<th>{title}</th>" in page
     row = summary.iloc[0]
     assert f"<td>{row['accuracy']:.3f} ± {row['accuracy_sd']:.3f}</td>".replace("0.", ".") in page
-    assert f"<td>{row['separation_low']:.3f} to {row['separation_high']:.3f}</td>".replace("0.", ".") in page
+    assert (
+        f"<td>{row['separation_low']:.3f} to {row['separation_high']:.3f}</td>".replace("0.", ".")
+        in page
+    )
     once = by_scale.summary_html(summarised(rows[:1]), rows[:1])
     assert "±" not in once
     assert "<th>published</th>" not in once
@@ -302,9 +591,21 @@ def told_rows(**columns: Any) -> dict[str, pd.DataFrame]:
     """Two scales of dot attention with the numbers of a sum in the head."""
     base = frames(models=[("dot", "none")], scales=[10.0, 100.0])["dynamics"]
     rows = base.assign(
-        accuracy=[0.82, 0.8], accuracy_low=[0.8, 0.78], accuracy_high=[0.84, 0.82], dev_accuracy=[0.79, 0.8], separation=[0.93, 0.55], separation_low=[0.9, 0.49], separation_high=[0.95, 0.6], separation_untrained=0.5,
-        separation_frequent=[0.7, 0.5], separation_frequent_low=[0.6, 0.4], separation_frequent_high=[0.8, 0.6], gap=[0.1, -1.2], vw=[-0.2, -3.0], polarity_auc=[0.99, 0.97],
-    )  # fmt: skip
+        accuracy=[0.82, 0.8],
+        accuracy_low=[0.8, 0.78],
+        accuracy_high=[0.84, 0.82],
+        dev_accuracy=[0.79, 0.8],
+        separation=[0.93, 0.55],
+        separation_low=[0.9, 0.49],
+        separation_high=[0.95, 0.6],
+        separation_untrained=0.5,
+        separation_frequent=[0.7, 0.5],
+        separation_frequent_low=[0.6, 0.4],
+        separation_frequent_high=[0.8, 0.6],
+        gap=[0.1, -1.2],
+        vw=[-0.2, -3.0],
+        polarity_auc=[0.99, 0.97],
+    )
     rows = rows.assign(**columns)
     return {"dynamics": rows, "dynamics_summary": summarised(rows, published=True)}
 
@@ -317,9 +618,11 @@ def test_what_is_found_comes_with_its_control(tmp_path: Path) -> None:
         "Of 2 classifiers the interval of the separation reaches down to .50 in 1 (dot, scale 100), to what frequency alone gives (.71) in 1 (dot, scale 100); against neutral tokens as frequent as polarity tokens must be it reaches .50 in 1 (dot, scale 100)",
         "At the largest scale, 100, positive tokens have lower attention scores than negative ones, by 1.20 pooled standard deviations (dot), at scale 10 higher by .10; with plain dot attention the gap has the sign of V·W in 1 of 2",
         "Polarity scores tell positive tokens from negative ones with AUC from .97 (dot, scale 100) to .99 (dot, scale 10); chance .50",
-    ]  # fmt: skip
+    ]
     assert findings(study) == dynamics_findings(study)
-    assert where_it_breaks(study.table("dynamics")) in SECTIONS["dynamics"].figures(study)[1].caption
+    assert (
+        where_it_breaks(study.table("dynamics")) in SECTIONS["dynamics"].figures(study)[1].caption
+    )
     assert facts(study) == [
         ("model", "2 classifiers: dot; scale 10, 100; 1 seed"),
         ("corpus", "sst"),
@@ -337,14 +640,19 @@ def test_one_classifier_is_told_plainly(tmp_path: Path) -> None:
         "Attention scores separate polarity tokens from neutral ones with AUC .93 [.90, .95] (before training .50, frequency alone .71)",
         "The interval of the separation lies above .50, above what frequency alone gives (.71), and against neutral tokens as frequent as polarity tokens must be above .50",
         "At scale 10, positive tokens have higher attention scores than negative ones, by .10 pooled standard deviations (dot)",
-    ]  # fmt: skip
+    ]
 
 
 def test_classifiers_that_fail_at_one_scale_are_named_together() -> None:
     rows = frames(scales=[0.001, 10.0])["dynamics"].assign(separation_frequent=np.nan)
     low = rows["scale"] < 1
-    rows = rows.assign(separation_low=np.where(low, 0.4, 0.8), separation_count=np.where(low, 0.6, 0.7))
-    assert where_it_breaks(rows) == "Of 8 classifiers the interval of the separation reaches down to .50 in 4 (all at scale .001), to what frequency alone gives (.60 to .70) in 4 (all at scale .001)"  # fmt: skip
+    rows = rows.assign(
+        separation_low=np.where(low, 0.4, 0.8), separation_count=np.where(low, 0.6, 0.7)
+    )
+    assert (
+        where_it_breaks(rows)
+        == "Of 8 classifiers the interval of the separation reaches down to .50 in 4 (all at scale .001), to what frequency alone gives (.60 to .70) in 4 (all at scale .001)"
+    )
     assert "in none, to" in where_it_breaks(rows.assign(separation_low=0.9))
     assert ".50 in all, to" in where_it_breaks(rows.assign(separation_low=0.4))
     most = rows.assign(separation_low=[0.4] * 6 + [0.9] * 2)
@@ -355,50 +663,111 @@ def test_seeds_are_told_by_their_range(tmp_path: Path) -> None:
     one = told_rows()["dynamics"]
     rows = pd.concat([one, one.assign(seed=1, accuracy=one["accuracy"] + 0.02)])
     study = study_of(tmp_path, {"dynamics": rows, "dynamics_summary": summarised(rows)})
-    assert dynamics_findings(study)[0] == "The best on dev (dot, scale 100) names the class of .81 (mean of 2 seeds, .80 to .82) of 1,821 texts; always the commonest class .50"  # fmt: skip
+    assert (
+        dynamics_findings(study)[0]
+        == "The best on dev (dot, scale 100) names the class of .81 (mean of 2 seeds, .80 to .82) of 1,821 texts; always the commonest class .50"
+    )
     assert facts(study)[0] == ("model", "4 classifiers: dot; scale 10, 100; 2 seeds")
     assert "lowest to the highest of 2 seeds" in SECTIONS["dynamics"].figures(study)[0].caption
 
 
 def test_without_neutral_tokens_nothing_is_separated(tmp_path: Path) -> None:
-    nothing = dict.fromkeys(("separation", "separation_low", "separation_high", "separation_untrained", "separation_count", "separation_frequent", "separation_frequent_low", "separation_frequent_high"), np.nan)  # fmt: skip
+    nothing = dict.fromkeys(
+        (
+            "separation",
+            "separation_low",
+            "separation_high",
+            "separation_untrained",
+            "separation_count",
+            "separation_frequent",
+            "separation_frequent_low",
+            "separation_frequent_high",
+        ),
+        np.nan,
+    )
     tables = {**frames(models=[("dot", "none")]), **told_rows(**nothing)}
     tables["dynamics_path"] = tables["dynamics_path"].assign(separation=np.nan)
     study = study_of(tmp_path, tables)
     told = dynamics_findings(study)
-    assert told[1] == "No separation can be told: by the rule there are no neutral tokens, or no others"
+    assert (
+        told[1]
+        == "No separation can be told: by the rule there are no neutral tokens, or no others"
+    )
     assert len(told) == 4
-    assert [figure.name for figure in SECTIONS["dynamics"].figures(study)] == ["accuracy-by-scale", "gap-by-scale", "classifiers-in-numbers"]  # fmt: skip
+    assert [figure.name for figure in SECTIONS["dynamics"].figures(study)] == [
+        "accuracy-by-scale",
+        "gap-by-scale",
+        "classifiers-in-numbers",
+    ]
     assert "separation (AUC)" not in json.dumps(specs(study)["dynamics_path"])
     assert "<td>-</td>" in render(study)
-    half = told_rows(separation_frequent=np.nan, separation_frequent_low=np.nan, separation=[0.9, np.nan], separation_low=[0.8, np.nan])  # fmt: skip
+    half = told_rows(
+        separation_frequent=np.nan,
+        separation_frequent_low=np.nan,
+        separation=[0.9, np.nan],
+        separation_low=[0.8, np.nan],
+    )
     study = study_of(tmp_path / "half", half)
-    assert dynamics_findings(study)[2].startswith("The interval of the separation lies above .50, above what")  # fmt: skip
+    assert dynamics_findings(study)[2].startswith(
+        "The interval of the separation lies above .50, above what"
+    )
     assert len(specs(study)["dynamics"][1]["hconcat"]) == 1
 
 
 def test_more_classes_have_no_sign(tmp_path: Path) -> None:
     study = study_of(tmp_path, frames(classes=THREE), THREE)
     told = dynamics_findings(study)
-    assert told[3] == "At the largest scale, 10,000, the mean attention scores of the classes' tokens differ by 1.00 pooled standard deviations (dot), at scale 10 by .25"  # fmt: skip
+    assert (
+        told[3]
+        == "At the largest scale, 10,000, the mean attention scores of the classes' tokens differ by 1.00 pooled standard deviations (dot), at scale 10 by .25"
+    )
     assert len(told) == 4
     assert dict(facts(study))["classes"] == ", ".join(THREE)
     assert "never below 0" in SECTIONS["dynamics"].figures(study)[2].caption
     named = study_of(tmp_path / "named", frames(models=[("dot", "none")]), ("ham", "<spam>"))
     assert dict(facts(named))["classes"] == "ham, <spam>; tokens of <spam> are called positive"
-    assert "positive tokens (those of <spam>) less negative ones" in SECTIONS["dynamics"].figures(named)[2].caption
+    assert (
+        "positive tokens (those of <spam>) less negative ones"
+        in SECTIONS["dynamics"].figures(named)[2].caption
+    )
     assert "<spam>" not in render(named)
 
 
-def test_the_terminal_says_the_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_the_terminal_says_the_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     study = study_of(tmp_path, {**frames(models=[("dot", "none")]), **told_rows()})
     say_experiment(study, report=True, as_json=False)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["model", "scale", "accuracy", "paper", "majority", "AUC", "before", "count", "frequent", "gap"]  # fmt: skip
-    assert lines[1].split() == ["dot", "10", "0.820", "0.822", "0.501", "0.930", "0.500", "0.713", "0.700", "0.100"]
+    assert lines[0].split() == [
+        "model",
+        "scale",
+        "accuracy",
+        "paper",
+        "majority",
+        "AUC",
+        "before",
+        "count",
+        "frequent",
+        "gap",
+    ]
+    assert lines[1].split() == [
+        "dot",
+        "10",
+        "0.820",
+        "0.822",
+        "0.501",
+        "0.930",
+        "0.500",
+        "0.713",
+        "0.700",
+        "0.100",
+    ]
     assert lines[2].split()[:3] == ["dot", "100", "0.800"]
-    assert [line for line in lines if line.startswith("- ")] == [f"- {line}" for line in findings(study)]
+    assert [line for line in lines if line.startswith("- ")] == [
+        f"- {line}" for line in findings(study)
+    ]
     assert lines[-1] == f"report    {tmp_path / 'report.html'}"
     monkeypatch.setattr(type(study), "result", {"cells": 2})
     say_experiment(study, report=False, as_json=True)
@@ -413,7 +782,9 @@ def test_the_terminal_says_the_numbers(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("classes", [TWO, THREE])
 def test_hostile_strings_are_escaped_everywhere(tmp_path: Path, classes: tuple[str, ...]) -> None:
-    study = study_of(tmp_path, frames(classes=classes, models=[("dot", "none")], tokens=(9, 9, 9)), classes)
+    study = study_of(
+        tmp_path, frames(classes=classes, models=[("dot", "none")], tokens=(9, 9, 9)), classes
+    )
     page = render(study)
     tags = _Tags()
     tags.feed(page)
@@ -427,10 +798,19 @@ def test_hostile_strings_are_escaped_everywhere(tmp_path: Path, classes: tuple[s
 
 
 @pytest.mark.parametrize("classes", [TWO, THREE])
-def test_the_report_is_drawn_in_a_browser(tmp_path: Path, browser: Any, classes: tuple[str, ...]) -> None:  # noqa: F811
+def test_the_report_is_drawn_in_a_browser(
+    tmp_path: Path,
+    browser: Any,  # noqa: F811
+    classes: tuple[str, ...],
+) -> None:
     study = study_of(tmp_path, frames(classes=classes), classes)
     for scheme, width in (("light", 1280), ("dark", 420)):
-        page, wrong = open_page(browser, study.report(tmp_path / "report.html"), color_scheme=scheme, viewport={"width": width, "height": 800})  # fmt: skip
+        page, wrong = open_page(
+            browser,
+            study.report(tmp_path / "report.html"),
+            color_scheme=scheme,
+            viewport={"width": width, "height": 800},
+        )
         page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 8")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         assert page.locator("select").count() == 4
@@ -440,11 +820,17 @@ def test_the_report_is_drawn_in_a_browser(tmp_path: Path, browser: Any, classes:
         page.locator("#dynamics_flow select").select_option(label="dot, affine, scale 10")
         page.wait_for_timeout(300)
         assert "dot, affine, scale 10" in drawn.all_text_contents()
-        assert [text for text in drawn.all_text_contents() if "layer" in text] == [f"{term}: layer" for term in "ABDE"]
-        dots = page.locator("#dynamics_tokens .chart").first.locator("svg .mark-symbol.role-mark path")
+        assert [text for text in drawn.all_text_contents() if "layer" in text] == [
+            f"{term}: layer" for term in "ABDE"
+        ]
+        dots = page.locator("#dynamics_tokens .chart").first.locator(
+            "svg .mark-symbol.role-mark path"
+        )
         count = dots.count()
         where = dots.first.get_attribute("transform")
-        page.locator("#dynamics_tokens select").select_option(label="dot, LSTM, scale 10, in context")
+        page.locator("#dynamics_tokens select").select_option(
+            label="dot, LSTM, scale 10, in context"
+        )
         page.wait_for_timeout(300)
         assert dots.count() == count
         assert dots.first.get_attribute("transform") != where
@@ -452,7 +838,15 @@ def test_the_report_is_drawn_in_a_browser(tmp_path: Path, browser: Any, classes:
         page.context.close()
 
 
-@pytest.mark.parametrize("tables", [{}, {"classes": THREE}, {"models": [("dot", "none")], "scales": [10.0]}, {"models": [("dot", "lstm")], "seeds": 2}])  # fmt: skip
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {},
+        {"classes": THREE},
+        {"models": [("dot", "none")], "scales": [10.0]},
+        {"models": [("dot", "lstm")], "seeds": 2},
+    ],
+)
 def test_every_chart_is_exported(tmp_path: Path, tables: dict[str, Any]) -> None:
     study = study_of(tmp_path / "study", frames(**tables), tables.get("classes", TWO))
     paths = write_charts(study, tmp_path / "charts")

@@ -73,7 +73,11 @@ def head(seed: int = 0) -> attlas.Model:
 
 
 def topology(**options: object) -> attlas.Topology:
-    parts = {"train": list(labelled()[:12]), "dev": list(labelled()[12:20]), "test": list(labelled()[20:])}
+    parts = {
+        "train": list(labelled()[:12]),
+        "dev": list(labelled()[12:20]),
+        "test": list(labelled()[20:]),
+    }
     return attlas.Topology(**{**parts, "model": head(), "thresholds": (0.1,), **options})  # type: ignore[arg-type]
 
 
@@ -87,11 +91,15 @@ def triples() -> tuple[Text, ...]:
     for number, (head, tail) in enumerate(zip(names * 2, names[3:] * 3, strict=False)):
         words, relation = (("taught", "teacher"), ("hired", "boss"))[number % 2]
         triple = {"head": head, "tail": tail, "relation": relation, "relation_words": words}
-        rows.append({"text": f"In May {head} {words} {tail} before the old town fell.", "triples": [triple]})
+        rows.append(
+            {"text": f"In May {head} {words} {tail} before the old town fell.", "triples": [triple]}
+        )
     return tuple(related_texts(rows))
 
 
-HOME = tempfile.TemporaryDirectory(prefix="attlas-")  # of an extractor, made when it is first needed
+HOME = tempfile.TemporaryDirectory(
+    prefix="attlas-"
+)  # of an extractor, made when it is first needed
 
 
 @cache
@@ -138,7 +146,9 @@ CASES = {
         {"sizes": (0,), "seed": -1},
     ),
     "syntax": Case(
-        lambda: attlas.Syntax(train=list(trees()[:9]), test=list(trees()[9:]), model=model(), min_cases=2),
+        lambda: attlas.Syntax(
+            train=list(trees()[:9]), test=list(trees()[9:]), model=model(), min_cases=2
+        ),
         {
             "train": list(trees()[:8]),
             "test": list(trees()[10:]),
@@ -161,7 +171,9 @@ CASES = {
         {"convention": "theirs", "seed": -1, "max_length": 2},
     ),
     "coreference": Case(
-        lambda: attlas.Coreference(train=list(documents()[:2]), test=list(documents()[2:]), model=model()),
+        lambda: attlas.Coreference(
+            train=list(documents()[:2]), test=list(documents()[2:]), model=model()
+        ),
         {
             "train": list(documents()[:1]),
             "test": list(documents()[3:]),
@@ -172,7 +184,9 @@ CASES = {
         {"tokens": -1, "seed": -1, "max_length": 2},
     ),
     "finetune": Case(  # of the head: only on one thread are the bytes of whole training promised
-        lambda: attlas.Finetune(texts=rated(), dev=rated()[:6], model=tiny("bert", "classify"), head_only=True),
+        lambda: attlas.Finetune(
+            texts=rated(), dev=rated()[:6], model=tiny("bert", "classify"), head_only=True
+        ),
         {
             "texts": rated()[2:],
             "dev": rated()[:4],
@@ -332,7 +346,9 @@ CASES = {
         {"thresholds": (0,), "seed": -1, "max_length": 2},
     ),
     "relations fit": Case(
-        lambda: attlas.FitRelations(train=list(triples()[:8]), dev=list(triples()[8:12]), model=model()),
+        lambda: attlas.FitRelations(
+            train=list(triples()[:8]), dev=list(triples()[8:12]), model=model()
+        ),
         {
             "train": list(triples()[:7]),
             "dev": list(triples()[9:]),
@@ -344,17 +360,38 @@ CASES = {
             "interpret": True,
             "seed": 1,
         },
-        {"convention": "loose", "directions": ("x-y",), "parser": "none", "seed": -1, "max_length": 2},
+        {
+            "convention": "loose",
+            "directions": ("x-y",),
+            "parser": "none",
+            "seed": -1,
+            "max_length": 2,
+        },
     ),
     "relations score": Case(
-        lambda: attlas.ScoreRelations(extractor=extractor(), test=list(triples()[10:]), model=model()),
-        {"extractor": str(Path(HOME.name) / "other"), "test": list(triples()[11:]), "model": model(1)},
+        lambda: attlas.ScoreRelations(
+            extractor=extractor(), test=list(triples()[10:]), model=model()
+        ),
+        {
+            "extractor": str(Path(HOME.name) / "other"),
+            "test": list(triples()[11:]),
+            "model": model(1),
+        },
     ),
 }
 
 
-QUICK = ("toy", "grid", "syntax", "lengthen")  # of the others, laws that run them several times are slow
-SEVERAL = ("workers_change_nothing", "a_part_is_the_experiment_alone", "how_it_is_run_does_not_count")
+QUICK = (
+    "toy",
+    "grid",
+    "syntax",
+    "lengthen",
+)  # of the others, laws that run them several times are slow
+SEVERAL = (
+    "workers_change_nothing",
+    "a_part_is_the_experiment_alone",
+    "how_it_is_run_does_not_count",
+)
 
 
 @pytest.mark.parametrize(
@@ -383,7 +420,9 @@ def write_other_toy(folder: Path, fresh: bool) -> None:
 
 
 @pytest.mark.slow
-def test_stopped_at_any_step_it_resumes_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_at_any_step_it_resumes_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert check_resumes(write_toy, tmp_path, monkeypatch) > 20
 
 
@@ -401,7 +440,9 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fresh_clears_everything_of_it_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fresh_clears_everything_of_it_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check_fresh(write_toy, write_other_toy, tmp_path, monkeypatch, every=3)
 
 
@@ -485,7 +526,9 @@ def test_files_of_many_jobs_are_written_once(tmp_path: Path) -> None:
     """Found again by another workspace; a damaged one alone is written again."""
 
     def write() -> list[Path]:
-        work = Workspace(Folder(tmp_path, "toy"), cache=tmp_path / "cache", workers=2, progress=False)
+        work = Workspace(
+            Folder(tmp_path, "toy"), cache=tmp_path / "cache", workers=2, progress=False
+        )
         return work.map_files(toy_work.write_scaled, (1, 2, 3), common=[list(TEXTS)])
 
     toy_work.CALLS.clear()
@@ -530,7 +573,9 @@ def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
         run(toy(**options), "out", progress=False)
 
 
-def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_while_it_is_read_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a cat"}\n')
     model().save(tmp_path / "m")
     real = toy_work.read
@@ -617,7 +662,9 @@ def test_a_model_that_follows_from_another_may_be_missing(tmp_path: Path) -> Non
     with pytest.raises(StudyError, match="another value of other"):
         run(toy(model="own"), "out", progress=False)
     assert not run(toy(model="own"), "missing", progress=False).result["other"]
-    with pytest.raises(AttlasError, match="there is no folder nowhere"):  # one that was given must be there
+    with pytest.raises(
+        AttlasError, match="there is no folder nowhere"
+    ):  # one that was given must be there
         run(toy(model="own", other="./nowhere"), "given", progress=False)
 
 
@@ -655,7 +702,8 @@ def test_how_it_is_run_is_checked(tmp_path: Path) -> None:
 def test_a_models_length_counts_however_it_is_given(tmp_path: Path) -> None:
     model().save(tmp_path / "m")
     plain, short, by_name = (
-        identity_of(toy(**options)) for options in ({}, {"max_length": 4}, {"max_length": 4, "model": "m"})
+        identity_of(toy(**options))
+        for options in ({}, {"max_length": 4}, {"max_length": 4, "model": "m"})
     )
     assert plain != short == by_name
 
@@ -670,7 +718,9 @@ def test_an_estimator_has_a_workspace_of_its_own(tmp_path: Path) -> None:
     toy_work.CALLS.clear()
     with scratch(progress=False) as work:
         folder = work.cache_folder
-        assert work.map(toy_work.scaled, [1.0], common=[2, 0]) == work.map(toy_work.scaled, [1.0], common=[2, 0])
+        assert work.map(toy_work.scaled, [1.0], common=[2, 0]) == work.map(
+            toy_work.scaled, [1.0], common=[2, 0]
+        )
         assert folder.is_dir()
     assert not folder.exists()
     for _ in range(2):
@@ -700,7 +750,9 @@ def test_a_finished_folder_is_opened_without_loading_anything(tmp_path: Path) ->
     options = {"train": "embedded:sentences", "min_cases": 10}
     attlas.run(attlas.Syntax(**options), "out", progress=False)
     verb = "probe syntax --train embedded:sentences --min-cases 10 --out out --no-report --json"
-    done = subprocess.run([sys.executable, "-c", OPENS, *verb.split()], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", OPENS, *verb.split()], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     used, _, heavy = done.stderr.strip().splitlines()[-1].partition(" ")
     assert heavy == "[]"
@@ -717,7 +769,9 @@ def test_mistakes_cost_nothing(tmp_path: Path) -> None:
         ("--train embedded:novels", "there is no embedded corpus 'novels'"),
     ):
         verb = ["probe", "syntax", *options.split()]
-        done = subprocess.run([sys.executable, "-c", code, *verb], capture_output=True, text=True, cwd=tmp_path)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *verb], capture_output=True, text=True, cwd=tmp_path
+        )
         assert done.returncode == 0, done.stderr
         assert said in done.stderr
         used, _, heavy = done.stderr.strip().splitlines()[-1].partition(" ")

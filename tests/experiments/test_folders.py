@@ -9,7 +9,17 @@ import pytest
 from attlas.experiments.run import run
 from attlas.studies.folder import listed_files, read_manifest
 from tests.experiments.test_experiments import CASES
-from tests.folders import Stopped, Write, check_damage, check_foreign, check_resumes, damage, refusal, results, stopping
+from tests.folders import (
+    Stopped,
+    Write,
+    check_damage,
+    check_foreign,
+    check_resumes,
+    damage,
+    refusal,
+    results,
+    stopping,
+)
 
 EACH = pytest.mark.parametrize("name", CASES)
 
@@ -48,7 +58,9 @@ def test_stopped_at_the_middle_write_it_resumes_and_one_damaged_file_is_noticed(
 
 @EACH
 @pytest.mark.attack
-def test_stopped_at_every_write_it_resumes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_at_every_write_it_resumes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert check_resumes(writing(name), tmp_path, monkeypatch) > 5
 
 

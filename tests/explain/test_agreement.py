@@ -24,14 +24,18 @@ from attlas.support.errors import MeasureError
 
 few = settings(max_examples=100, deadline=None)  # the first call compiles
 SHARES = (0.0, 0.44, 0.51, 0.70)
-scores = st.integers(2, 40).flatmap(lambda n: st.tuples(*[st.lists(st.integers(-3, 3), min_size=n, max_size=n)] * 2))
+scores = st.integers(2, 40).flatmap(
+    lambda n: st.tuples(*[st.lists(st.integers(-3, 3), min_size=n, max_size=n)] * 2)
+)
 persistences = st.floats(0.05, 0.98)
 
 
 @st.composite
 def rankings(draw, items=6, size=None):
     """A ranking of some of a few items, as a list with sets of ties."""
-    order = draw(st.permutations(range(items)))[: draw(st.integers(1, items)) if size is None else size]
+    order = draw(st.permutations(range(items)))[
+        : draw(st.integers(1, items)) if size is None else size
+    ]
     cuts = draw(st.lists(st.booleans(), min_size=len(order), max_size=len(order)))
     groups: list[set[int]] = []
     for item, cut in zip(order, cuts, strict=True):
@@ -59,7 +63,9 @@ def rbo_slowly(left, right, p):
 
 
 def mean_overlap_slowly(left, right):
-    return np.mean([len(set(left[:depth]) & set(right[:depth])) / depth for depth in range(1, len(left) + 1)])
+    return np.mean(
+        [len(set(left[:depth]) & set(right[:depth])) / depth for depth in range(1, len(left) + 1)]
+    )
 
 
 def published_slowly(a, b, keep):
@@ -99,15 +105,32 @@ def shuffle_slowly(n, state):
 
 
 def test_rbo_of_the_example_of_webber_et_al():
-    agreements = [0, 0, Fraction(2, 3), Fraction(2, 4), Fraction(2, 5), Fraction(2, 6), Fraction(2, 7)]
+    agreements = [
+        0,
+        0,
+        Fraction(2, 3),
+        Fraction(2, 4),
+        Fraction(2, 5),
+        Fraction(2, 6),
+        Fraction(2, 7),
+    ]
     p = Fraction(9, 10)
-    by_hand = sum((1 - p) * p**depth * level for depth, level in enumerate(agreements)) + p**7 * agreements[-1]
+    by_hand = (
+        sum((1 - p) * p**depth * level for depth, level in enumerate(agreements))
+        + p**7 * agreements[-1]
+    )
     assert rbo(list("abcdefg"), list("zcavwxy"), 0.9) == pytest.approx(float(by_hand), abs=1e-12)
-    assert mean_overlap_slowly("abcdefg", "zcavwxy") == pytest.approx(0.312, abs=5e-4)  # the last row of their table
+    assert mean_overlap_slowly("abcdefg", "zcavwxy") == pytest.approx(
+        0.312, abs=5e-4
+    )  # the last row of their table
 
 
 @pytest.mark.parametrize(
-    ("other", "p", "expected"),  # what Webber's own program says of each and the alphabet, or its letters in order
+    (
+        "other",
+        "p",
+        "expected",
+    ),  # what Webber's own program says of each and the alphabet, or its letters in order
     [
         ("f", 0.9, 0.053090),
         ("zclx", 0.9, 0.233312),
@@ -129,12 +152,54 @@ def test_rbo_of_webbers_program(other, p, expected, ties):
     ("left", "right", "p", "w", "a", "b"),  # README and test.csv of julian-urbano/sigir2024-rbo
     [
         ("1 2,3 4 5", "2,1 6 4,7,8 3", 0.95, 0.7068257, 0.6922853, 0.7207131),
-        ("3,6 2,7 10", "3,6,7,10 1,2", 0.965413635276732, 0.946064537517568, 0.92051534467649, 0.956844651806714),
-        ("2,4,5 9,11", "7 1,2,3,4,5", 0.945785260564493, 0.562374879224653, 0.510040933443038, 0.534789526096388),
-        ("7,8,9,11 1", "1,2,5,10 3,7", 0.915183282098296, 0.274548418542976, 0.263952907732836, 0.266654845122571),
-        ("3 1,5,7 9", "1,9 7 3 4", 0.930093081332594, 0.697096710334179, 0.678580739450433, 0.684614956129899),
-        ("2 5 3 1,4", "5 8 2 3,9", 0.968922741966306, 0.580287544332462, 0.580994268838527, 0.583518284931614),
-        ("13 1,5 6,9", "5,13 4,8 9,11 3,6", 0.951157764059215, 0.678703464246642, 0.658727656190554, 0.687999103493725),
+        (
+            "3,6 2,7 10",
+            "3,6,7,10 1,2",
+            0.965413635276732,
+            0.946064537517568,
+            0.92051534467649,
+            0.956844651806714,
+        ),
+        (
+            "2,4,5 9,11",
+            "7 1,2,3,4,5",
+            0.945785260564493,
+            0.562374879224653,
+            0.510040933443038,
+            0.534789526096388,
+        ),
+        (
+            "7,8,9,11 1",
+            "1,2,5,10 3,7",
+            0.915183282098296,
+            0.274548418542976,
+            0.263952907732836,
+            0.266654845122571,
+        ),
+        (
+            "3 1,5,7 9",
+            "1,9 7 3 4",
+            0.930093081332594,
+            0.697096710334179,
+            0.678580739450433,
+            0.684614956129899,
+        ),
+        (
+            "2 5 3 1,4",
+            "5 8 2 3,9",
+            0.968922741966306,
+            0.580287544332462,
+            0.580994268838527,
+            0.583518284931614,
+        ),
+        (
+            "13 1,5 6,9",
+            "5,13 4,8 9,11 3,6",
+            0.951157764059215,
+            0.678703464246642,
+            0.658727656190554,
+            0.687999103493725,
+        ),
         (
             "5,10 11 7 8",
             "3,6 1,2,9,13,14 4,5",
@@ -200,19 +265,31 @@ def test_rbo_is_1_without_ties_for_the_same_and_0_for_nothing_in_common(order, r
 @given(scores, persistences, st.sampled_from(TIES))
 def test_rbo_of_scores_is_that_of_their_groups(pair, p, ties):
     ranked = [
-        [{i for i, v in enumerate(values) if v == level} for level in sorted({*values}, reverse=True)]
+        [
+            {i for i, v in enumerate(values) if v == level}
+            for level in sorted({*values}, reverse=True)
+        ]
         for values in pair
     ]
     floats = [[float(value) for value in values] for values in pair]
     assert rbo(*map(np.array, floats), p, ties) == pytest.approx(rbo(*ranked, p, ties), abs=1e-12)
-    assert rbo(*floats, p, ties) == rbo(*map(torch.tensor, floats), p, ties) == rbo(*map(np.array, floats), p, ties)
+    assert (
+        rbo(*floats, p, ties)
+        == rbo(*map(torch.tensor, floats), p, ties)
+        == rbo(*map(np.array, floats), p, ties)
+    )
 
 
 @pytest.mark.parametrize("p", [0.5, 0.9, 0.999])
 def test_rbo_of_long_rankings_loses_nothing_by_stopping_early(p):
     places = np.arange(700.0)
-    left, right = places.tolist(), (places + np.random.default_rng(0).normal(0, 5, size=700)).argsort().tolist()
-    assert rbo([int(item) for item in left], right, p) == pytest.approx(rbo_slowly(left, right, p), abs=1e-12)
+    left, right = (
+        places.tolist(),
+        (places + np.random.default_rng(0).normal(0, 5, size=700)).argsort().tolist(),
+    )
+    assert rbo([int(item) for item in left], right, p) == pytest.approx(
+        rbo_slowly(left, right, p), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -256,7 +333,9 @@ def test_tau_is_scipys_with_many_ties(pair):
 def test_tau_is_scipys_of_a_long_text():
     rng = np.random.default_rng(1)
     a, b = rng.normal(size=4096), rng.integers(0, 900, size=4096).astype(float)
-    assert compare(a, b, permutations=1)[0][1] == pytest.approx(stats.kendalltau(a, b).statistic, abs=1e-12)
+    assert compare(a, b, permutations=1)[0][1] == pytest.approx(
+        stats.kendalltau(a, b).statistic, abs=1e-12
+    )
 
 
 @few
@@ -265,9 +344,14 @@ def test_cosine_and_jaccard_are_those_of_numpy_and_of_sets(pair, top):
     a, b = (np.array(values, dtype=float) for values in pair)
     values, _ = compare(a, b, top=top, permutations=1)
     norms = np.linalg.norm(a) * np.linalg.norm(b)
-    assert values[0] == pytest.approx(a @ b / norms if norms > 0 else math.nan, abs=1e-12, nan_ok=True)
+    assert values[0] == pytest.approx(
+        a @ b / norms if norms > 0 else math.nan, abs=1e-12, nan_ok=True
+    )
     last = math.ceil(Fraction(top).limit_denominator(10**6) * len(a))
-    one, two = ({i for i, v in enumerate(x) if v >= sorted(x, reverse=True)[max(last, 1) - 1]} for x in (a, b))
+    one, two = (
+        {i for i, v in enumerate(x) if v >= sorted(x, reverse=True)[max(last, 1) - 1]}
+        for x in (a, b)
+    )
     assert values[3] == len(one & two) / len(one | two)
 
 
@@ -307,7 +391,10 @@ def test_the_order_of_tokens_does_not_matter(pair, data):
     a, b = (np.array(values, dtype=float) for values in pair)
     keep = np.array(data.draw(st.lists(st.booleans(), min_size=len(a), max_size=len(a))))
     order = data.draw(st.permutations(range(len(a))))
-    one, two = compare(a, b, keep, permutations=5), compare(a[order], b[order], keep[order], permutations=5)
+    one, two = (
+        compare(a, b, keep, permutations=5),
+        compare(a[order], b[order], keep[order], permutations=5),
+    )
     np.testing.assert_allclose(one, two, atol=1e-12)
 
 
@@ -315,9 +402,9 @@ def test_undefined_is_nan_and_not_an_error():
     zeros, ones, some = np.zeros(4), np.ones(4), np.arange(4.0)
     for a, b, undefined in ((zeros, some, "cosine tau"), (some, ones, "tau"), (ones, ones, "tau")):
         for part in compare(a, b, top=0.5):
-            assert {metric for metric, value in zip(METRICS, part, strict=True) if math.isnan(value)} == {
-                *undefined.split()
-            }
+            assert {
+                metric for metric, value in zip(METRICS, part, strict=True) if math.isnan(value)
+            } == {*undefined.split()}
     for part in compare(ones, some, convention="published"):
         assert np.isnan(part).all()
     for convention in CONVENTIONS:
@@ -332,7 +419,10 @@ def test_chance_is_the_mean_over_all_permutations():
     a, b = np.array([0.9, 0.4, 0.4, -0.1]), np.array([3.0, 1.0, 2.0, 0.0])
     _, chance = compare(a, b, top=0.5, permutations=20_000)
     each = np.array(
-        [compare(a, b[list(order)], top=0.5, permutations=1)[0] for order in itertools.permutations(range(4))]
+        [
+            compare(a, b[list(order)], top=0.5, permutations=1)[0]
+            for order in itertools.permutations(range(4))
+        ]
     )
     assert (np.abs(chance - each.mean(0)) < 4 * each.std(0) / math.sqrt(20_000)).all()
 
@@ -385,14 +475,90 @@ def test_every_permutation_is_as_likely():
 def test_descending_breaks_ties_as_the_quicksort_of_numpy_did():
     squares = np.array([(7 * i * i + 3 * i) % 11 for i in range(40)], dtype=float)
     assert descending(squares).tolist() == [
-        19, 1, 34, 8, 12, 30, 23, 25, 3, 6, 14, 17, 39, 28, 36, 10, 21, 32, 26, 37,
-        38, 4, 5, 16, 15, 27, 2, 35, 7, 13, 29, 18, 24, 9, 33, 11, 31, 20, 22, 0,
-    ]  # fmt: skip
+        19,
+        1,
+        34,
+        8,
+        12,
+        30,
+        23,
+        25,
+        3,
+        6,
+        14,
+        17,
+        39,
+        28,
+        36,
+        10,
+        21,
+        32,
+        26,
+        37,
+        38,
+        4,
+        5,
+        16,
+        15,
+        27,
+        2,
+        35,
+        7,
+        13,
+        29,
+        18,
+        24,
+        9,
+        33,
+        11,
+        31,
+        20,
+        22,
+        0,
+    ]
     zeroed = np.array([0 if i % 5 < 2 else i * 17 % 41 for i in range(40)], dtype=float)
     assert descending(zeroed).tolist() == [
-        12, 24, 7, 19, 2, 14, 38, 9, 33, 4, 28, 23, 18, 13, 37, 8, 32, 3, 27, 39,
-        22, 34, 17, 29, 30, 1, 36, 35, 5, 6, 31, 20, 21, 10, 11, 26, 25, 15, 16, 0,
-    ]  # fmt: skip
+        12,
+        24,
+        7,
+        19,
+        2,
+        14,
+        38,
+        9,
+        33,
+        4,
+        28,
+        23,
+        18,
+        13,
+        37,
+        8,
+        32,
+        3,
+        27,
+        39,
+        22,
+        34,
+        17,
+        29,
+        30,
+        1,
+        36,
+        35,
+        5,
+        6,
+        31,
+        20,
+        21,
+        10,
+        11,
+        26,
+        25,
+        15,
+        16,
+        0,
+    ]
 
 
 @few
@@ -409,15 +575,21 @@ def test_published_is_the_procedure_of_hou(share):
     for a, b, keep in draws(share, 10, n=200):
         a[np.flatnonzero(keep)[0]] = -1  # kept, and yet a zero among the zeros
         np.testing.assert_allclose(
-            compare(a, b, keep, convention="published", permutations=1)[0], published_slowly(a, b, keep), atol=1e-12
+            compare(a, b, keep, convention="published", permutations=1)[0],
+            published_slowly(a, b, keep),
+            atol=1e-12,
         )
 
 
 @pytest.mark.parametrize(
-    ("share", "tau", "overlap"), zip(SHARES, (0, 0.61, 0.68, 0.85), (0.5, 0.70, 0.74, 0.83), strict=True)
+    ("share", "tau", "overlap"),
+    zip(SHARES, (0, 0.61, 0.68, 0.85), (0.5, 0.70, 0.74, 0.83), strict=True),
 )
 def test_published_calls_independent_vectors_alike_the_more_is_masked(share, tau, overlap):
-    found = [compare(a, b, keep, convention="published", permutations=1)[0] for a, b, keep in draws(share, 100)]
+    found = [
+        compare(a, b, keep, convention="published", permutations=1)[0]
+        for a, b, keep in draws(share, 100)
+    ]
     assert np.mean(found, axis=0)[1] == pytest.approx(tau, abs=0.02)
     assert np.mean(found, axis=0)[2] == pytest.approx(overlap, abs=0.02)
 
@@ -425,7 +597,8 @@ def test_published_calls_independent_vectors_alike_the_more_is_masked(share, tau
 def test_zeroing_44_per_cent_makes_tau_of_chance_exceed_a_half_and_chance_shows_it():
     texts = list(zip(*draws(0.44, 20), strict=True))
     published, sound = (
-        agreement(*texts, convention=convention, permutations=20)["tau"] for convention in ("published", "sound")
+        agreement(*texts, convention=convention, permutations=20)["tau"]
+        for convention in ("published", "sound")
     )
     assert published.low > 0.5
     assert abs(sound.value) < 0.02
@@ -446,13 +619,17 @@ def test_several_texts_are_averaged_and_one_has_no_interval():
         figure = found[metric]
         assert (figure.value, figure.low, figure.high) == mean_interval(values)
         assert figure.chance == mean_interval(chances)[0]
-        assert (figure.difference, figure.difference_low, figure.difference_high) == mean_interval(values - chances)
+        assert (figure.difference, figure.difference_low, figure.difference_high) == mean_interval(
+            values - chances
+        )
     assert (found.texts, found.kept) == (3, sum(keep.sum() for _, _, keep in texts))
     alone = agreement(*texts[0])
     for metric in METRICS:
         figure = alone[metric]
         assert figure.value - figure.chance == pytest.approx(figure.difference)
-        assert np.isnan([figure.low, figure.high, figure.difference_low, figure.difference_high]).all()
+        assert np.isnan(
+            [figure.low, figure.high, figure.difference_low, figure.difference_high]
+        ).all()
 
 
 def test_texts_without_a_metric_are_left_out_of_it():
@@ -486,7 +663,9 @@ def test_an_agreement_shows_each_value_with_its_chance():
     assert frame.metric.tolist() == list(METRICS)
     assert frame.set_index("metric").loc["tau", "difference_low"] == found["tau"].difference_low
     for metric in METRICS:
-        value, chance = (round(number, 3) + 0.0 for number in (found[metric].value, found[metric].chance))
+        value, chance = (
+            round(number, 3) + 0.0 for number in (found[metric].value, found[metric].chance)
+        )
         assert f"{value:.3f} [{found[metric].low:.3f}, " in repr(found)
         assert f"(chance {chance:.3f})" in repr(found)
     for part in ("rbo (p = 0.8)", "jaccard (top 10 %)", "3 texts, sound"):
@@ -495,29 +674,67 @@ def test_an_agreement_shows_each_value_with_its_chance():
     assert [row[0].text.split()[0] for row in rows] == list(METRICS)
     assert rows[1][2].text == f"{round(found['tau'].chance, 3) + 0.0:.3f}"
     assert "rbo (p = 1)" in repr(agreement(*texts, convention="published"))
-    with pytest.raises(MeasureError, match="no metric 'kendall'; the metrics are cosine, tau, rbo, jaccard"):
+    with pytest.raises(
+        MeasureError, match="no metric 'kendall'; the metrics are cosine, tau, rbo, jaccard"
+    ):
         found["kendall"]
 
 
 @pytest.mark.parametrize(
     ("a", "b", "keep", "options", "message"),
     [
-        ([1, 2, 3], [1, 2], None, {}, "^a has 3 scores and b 2; give one score for each token in both"),
+        (
+            [1, 2, 3],
+            [1, 2],
+            None,
+            {},
+            "^a has 3 scores and b 2; give one score for each token in both",
+        ),
         ([1, 2, 3], [1, 2, 3], [True, False], {}, "^keep has 2 entries for 3 tokens"),
-        ([1] * 17, [2] * 17, [False] * 17, {}, "^keep keeps 0 of 17 tokens; agreement needs at least 2"),
-        ([[1, 2], [3, 4]], [[1, 2], [3, 4]], [[True, True], [False, True]], {}, "^text 1: keep keeps 1 of 2 tokens"),
+        (
+            [1] * 17,
+            [2] * 17,
+            [False] * 17,
+            {},
+            "^keep keeps 0 of 17 tokens; agreement needs at least 2",
+        ),
+        (
+            [[1, 2], [3, 4]],
+            [[1, 2], [3, 4]],
+            [[True, True], [False, True]],
+            {},
+            "^text 1: keep keeps 1 of 2 tokens",
+        ),
         ([1], [2], None, {}, "keeps 1 of 1 tokens"),
         ([], [], None, {}, "keeps 0 of 0 tokens"),
         ([1, 2, math.nan], [1, 2, 3], None, {}, "score of token 2 in a is not finite"),
         ([1, 2, 3], [1, math.inf, 3], None, {}, "score of token 1 in b is not finite"),
-        ([1, 2, math.nan], [1, 2, 3], [True, True, False], {"convention": "published"}, "token 2 in a is not finite"),
-        ([1, 2, 3], [1, 2, 3], [0, 1, 1], {}, "keep must be True or False for each token, got 1 axes of int64"),
+        (
+            [1, 2, math.nan],
+            [1, 2, 3],
+            [True, True, False],
+            {"convention": "published"},
+            "token 2 in a is not finite",
+        ),
+        (
+            [1, 2, 3],
+            [1, 2, 3],
+            [0, 1, 1],
+            {},
+            "keep must be True or False for each token, got 1 axes of int64",
+        ),
         ([1, 2], [[1, 2], [3, 4]], None, {}, "a has 1 texts, b 2 and keep 1"),
         (["x", "y"], [1, 2], None, {}, "a has something other than numbers"),
         ("text", [1, 2], None, {}, "a is str"),
         ([1, 2], None, None, {}, "b is NoneType"),
         (np.ones((2, 3, 4)), np.ones((2, 3, 4)), None, {}, "a has texts with 2 axes"),
-        ([1, 2], [1, 2], None, {"convention": "hou"}, "no convention 'hou'; the conventions are sound, published"),
+        (
+            [1, 2],
+            [1, 2],
+            None,
+            {"convention": "hou"},
+            "no convention 'hou'; the conventions are sound, published",
+        ),
         ([1, 2], [1, 2], None, {"p": 1}, "p between 0 and 1, both excluded, got 1"),
         ([1, 2], [1, 2], None, {"top": 0}, "top is the share"),
         ([1, 2], [1, 2], None, {"top": 5}, "top is the share"),

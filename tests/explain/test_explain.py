@@ -50,7 +50,14 @@ TEXT = "a cat sat on the mat with a dog"
 PAD, MASK = 0, 4
 GRADIENTS = ("integrated_gradients", "saliency", "input_x_gradient", "deeplift", "gradient_shap")
 PERTURBED = ("saliency", "input_x_gradient", "deeplift", "gradient_shap", "occlusion")
-ATTENTION = ("attention_last", "attention_all", "cls_row", "rollout", "attention_x_gradient", "gradient_rollout")
+ATTENTION = (
+    "attention_last",
+    "attention_all",
+    "cls_row",
+    "rollout",
+    "attention_x_gradient",
+    "gradient_rollout",
+)
 SCALED = ("attention_last_scaled", "attention_all_scaled")
 EVERY = ("integrated_gradients", *PERTURBED, *ATTENTION)
 
@@ -61,7 +68,9 @@ EVERY = ("integrated_gradients", *PERTURBED, *ATTENTION)
 @cache
 def classifier(family: str = "bert") -> Model:
     """A tiny classifier of three classes; tests share it and must leave it as it was."""
-    return stirred(gpt2_classifier() if family == "gpt2" else tiny(family, "classify", num_labels=3))
+    return stirred(
+        gpt2_classifier() if family == "gpt2" else tiny(family, "classify", num_labels=3)
+    )
 
 
 @cache
@@ -77,9 +86,16 @@ def causal() -> Model:
 def gpt2_classifier() -> Model:
     tokenizer = tiny_tokenizer(marks=False)
     config = transformers.GPT2Config(
-        vocab_size=len(tokenizer), n_embd=32, n_layer=3, n_head=4, num_labels=3, initializer_range=0.3,
-        pad_token_id=PAD, bos_token_id=PAD, eos_token_id=PAD,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        n_embd=32,
+        n_layer=3,
+        n_head=4,
+        num_labels=3,
+        initializer_range=0.3,
+        pad_token_id=PAD,
+        bos_token_id=PAD,
+        eos_token_id=PAD,
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = transformers.GPT2ForSequenceClassification(config)
@@ -114,13 +130,19 @@ def ids_of(model: Model, text: str = TEXT) -> Tensor:
 
 def is_mark(model: Model, ids: Tensor) -> Tensor:
     """Which tokens are [CLS] and [SEP]."""
-    marks = [one for one in (model.tokenizer.cls_token_id, model.tokenizer.sep_token_id) if one is not None]
+    marks = [
+        one
+        for one in (model.tokenizer.cls_token_id, model.tokenizer.sep_token_id)
+        if one is not None
+    ]
     return torch.isin(ids, torch.tensor(marks, dtype=ids.dtype))
 
 
 def blanked(model: Model, ids: Tensor, number: int = PAD) -> Tensor:
     """[CLS] pad ... pad [SEP]; a mask token stays, for it is the question."""
-    stays = is_mark(model, ids) | (ids == MASK if model.tokenizer.mask_token_id is not None else False)
+    stays = is_mark(model, ids) | (
+        ids == MASK if model.tokenizer.mask_token_id is not None else False
+    )
     return torch.where(stays, ids, number)
 
 
@@ -128,7 +150,9 @@ def beside(model: Model, ids: Tensor) -> dict[str, Tensor]:
     """What a network must be told so that padding ids do not move its positions, and so that its first token is global."""
     kind, out = model.network.config.model_type, {}
     if kind in ("roberta", "longformer"):
-        out["position_ids"] = torch.arange(ids.shape[1])[None] + model.network.config.pad_token_id + 1
+        out["position_ids"] = (
+            torch.arange(ids.shape[1])[None] + model.network.config.pad_token_id + 1
+        )
     if kind == "longformer":
         out["global_attention_mask"] = torch.zeros_like(ids).index_fill_(1, torch.tensor([0]), 1)
     return out
@@ -150,7 +174,9 @@ def embedded(model: Model, ids: Tensor) -> Tensor:
     """The embeddings in a plain pass: [row, token, dimension]."""
     seen: list[Tensor] = []
     network = plain(model)
-    handle = embedding(network).register_forward_hook(lambda module, args, output: seen.append(output))
+    handle = embedding(network).register_forward_hook(
+        lambda module, args, output: seen.append(output)
+    )
     try:
         with torch.no_grad():
             network(input_ids=ids, **beside(model, ids))
@@ -164,7 +190,12 @@ class Tail(nn.Module):
 
     def __init__(self, model: Model, ids: Tensor, answer: Answer, *places: nn.Module) -> None:
         super().__init__()
-        self.network, self.ids, self.answer, self.beside = plain(model), ids, answer, beside(model, ids)
+        self.network, self.ids, self.answer, self.beside = (
+            plain(model),
+            ids,
+            answer,
+            beside(model, ids),
+        )
         self.places = places or (embedding(self.network),)
 
     def forward(self, *given: Tensor) -> Tensor:
@@ -199,14 +230,20 @@ def integrated_by_captum(
         return answer(network(input_ids=ids, **dict(zip(more, given, strict=True))).logits)
 
     found = captum.attr.LayerIntegratedGradients(forward, embedding(network)).attribute(
-        ids, blanked(model, ids, blank), additional_forward_args=tuple(more.values()) or None,
-        n_steps=steps, method="gausslegendre", internal_batch_size=100,
-    )  # fmt: skip
+        ids,
+        blanked(model, ids, blank),
+        additional_forward_args=tuple(more.values()) or None,
+        n_steps=steps,
+        method="gausslegendre",
+        internal_batch_size=100,
+    )
     return found.sum(-1)[0].detach().double().numpy()
 
 
 def scale_of(one: Any) -> float:
-    return max(abs(one.value - one.baseline_value), 1e-5 * max(abs(one.value), abs(one.baseline_value)))
+    return max(
+        abs(one.value - one.baseline_value), 1e-5 * max(abs(one.value), abs(one.baseline_value))
+    )
 
 
 def assert_near(one: Any, expected: np.ndarray, tolerance: float) -> None:
@@ -218,7 +255,9 @@ def assert_near(one: Any, expected: np.ndarray, tolerance: float) -> None:
 
 def batch_of(model: Model, *texts: str) -> Batch:
     encoder = model.classifying_encoder
-    (group,) = encoder.groups(encoder.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)]))
+    (group,) = encoder.groups(
+        encoder.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)])
+    )
     return encoder.batch(group, model.device)
 
 
@@ -256,7 +295,9 @@ def test_integrated_gradients_are_captums(family: str, of: str, number: int) -> 
     assert_near(found, integrated_by_captum(model, TEXT, answer), 1e-3)
     with torch.no_grad():
         logits = model.network(ids_of(model)).logits
-    close(found.value, answer(logits)[0], terms_of(model.network), magnitude=float(logits.abs().max()))
+    close(
+        found.value, answer(logits)[0], terms_of(model.network), magnitude=float(logits.abs().max())
+    )
 
 
 def test_integrated_gradients_are_captums_on_a_real_model(real: Model) -> None:
@@ -276,7 +317,9 @@ def test_integrated_gradients_are_captums_on_a_band() -> None:
     text = TEXT + " and it was a cat"
     assert ids_of(model, text).shape[1] == 16
     found = explain(model, text, target=1, tolerance=1e-3, max_evaluations=3000)
-    assert_near(found, integrated_by_captum(model, text, probability(1), network=model.network), 1e-3)
+    assert_near(
+        found, integrated_by_captum(model, text, probability(1), network=model.network), 1e-3
+    )
 
 
 def test_a_masked_language_model_and_a_causal_one_are_captums() -> None:
@@ -286,7 +329,9 @@ def test_a_masked_language_model_and_a_causal_one_are_captums() -> None:
     found = explain(model, text, target="dog", tolerance=1e-3, max_evaluations=3000)
     assert (found.target, found.of) == ("dog", "probability")
     assert_near(found, integrated_by_captum(model, text, token(place, dog)), 1e-3)
-    found = explain(model, text, target=dog, position=-3, of="logit", tolerance=1e-3, max_evaluations=3000)
+    found = explain(
+        model, text, target=dog, position=-3, of="logit", tolerance=1e-3, max_evaluations=3000
+    )
     assert_near(found, integrated_by_captum(model, text, lambda logits: logits[:, -3, dog]), 1e-3)
     model = causal()
     found = explain(model, TEXT, target="mat", tolerance=1e-3, max_evaluations=3000)
@@ -304,7 +349,10 @@ def test_the_integral_of_a_name_a_number_a_label_and_of_what_the_model_gives() -
     model = classifier()
     with torch.no_grad():
         logits = model.network(ids_of(model)).logits[0]
-    shares, rounding = logits.softmax(-1), {"terms": terms_of(model.network), "magnitude": float(logits.abs().max())}
+    shares, rounding = (
+        logits.softmax(-1),
+        {"terms": terms_of(model.network), "magnitude": float(logits.abs().max())},
+    )
     best = int(shares.argmax())
     told = explain(model, TEXT)
     assert (told.target, told.predicted) == (f"LABEL_{best}", f"LABEL_{best}")
@@ -329,7 +377,9 @@ def test_the_integral_of_a_name_a_number_a_label_and_of_what_the_model_gives() -
 def test_each_class_for_itself_and_a_single_number() -> None:
     several = tiny("bert", "classify", num_labels=3, problem_type="multi_label_classification")
     found = explain(several, TEXT, target=1, tolerance=1e-3, max_evaluations=2000)
-    assert_near(found, integrated_by_captum(several, TEXT, lambda logits: logits.sigmoid()[:, 1]), 1e-3)
+    assert_near(
+        found, integrated_by_captum(several, TEXT, lambda logits: logits.sigmoid()[:, 1]), 1e-3
+    )
     with torch.no_grad():
         logits = several.network(ids_of(several)).logits[0]
     rounding = {"terms": terms_of(several.network), "magnitude": float(logits.abs().max())}
@@ -348,7 +398,10 @@ def test_each_class_for_itself_and_a_single_number() -> None:
 def by_hand(model: Model, ids: Tensor, words: Tensor) -> Tensor:
     """BERT's embeddings of word vectors [row, token, dimension]."""
     own = model.network.bert.embeddings
-    positions, types = own.position_embeddings.weight[: ids.shape[1]], own.token_type_embeddings.weight[0]
+    positions, types = (
+        own.position_embeddings.weight[: ids.shape[1]],
+        own.token_type_embeddings.weight[0],
+    )
     return own.LayerNorm(words + positions + types)
 
 
@@ -357,16 +410,29 @@ def by_hand(model: Model, ids: Tensor, words: Tensor) -> Tensor:
 def test_baselines_are_the_text_without_its_words(baseline: str, at: str) -> None:
     model = classifier()
     ids, table = ids_of(model), model.network.bert.embeddings.word_embeddings.weight.detach()
-    blank = {"padding": table[PAD], "mask": table[MASK], "zero": torch.zeros(32), "mean": table.mean(0)}[baseline]
+    blank = {
+        "padding": table[PAD],
+        "mask": table[MASK],
+        "zero": torch.zeros(32),
+        "mean": table.mean(0),
+    }[baseline]
     words = table[ids]
     away = torch.where(is_mark(model, ids)[..., None], words, blank)
     with torch.no_grad():
-        start, stop = (away, words) if at == "words" else (by_hand(model, ids, away), by_hand(model, ids, words))
-    place = model.network.bert.embeddings.word_embeddings if at == "words" else embedding(model.network)
+        start, stop = (
+            (away, words)
+            if at == "words"
+            else (by_hand(model, ids, away), by_hand(model, ids, words))
+        )
+    place = (
+        model.network.bert.embeddings.word_embeddings if at == "words" else embedding(model.network)
+    )
     expected = captum.attr.IntegratedGradients(Tail(model, ids, probability(1), place)).attribute(
         stop, start, n_steps=300, method="gausslegendre", internal_batch_size=100
     )
-    found = explain(model, TEXT, target=1, baseline=baseline, at=at, tolerance=1e-3, max_evaluations=3000)
+    found = explain(
+        model, TEXT, target=1, baseline=baseline, at=at, tolerance=1e-3, max_evaluations=3000
+    )
     assert_near(found, expected.sum(-1)[0].detach().numpy(), 1e-3)
     with torch.no_grad():
         at_baseline = Tail(model, ids, probability(1), place)(start)[0]
@@ -386,7 +452,9 @@ def test_a_baseline_of_ones_own_is_taken_as_it_is() -> None:
     assert_near(found, expected.sum(-1)[0].detach().numpy(), 1e-3)
     assert abs(found.scores[0]) > 1e-6  # here [CLS] is replaced, too
     for wrong in (start[0], start[:, 1:], start[..., 1:], start.expand(2, -1, -1)):
-        with pytest.raises(ModelError, match=r"the baseline has the shape .* must be that of the embeddings"):
+        with pytest.raises(
+            ModelError, match=r"the baseline has the shape .* must be that of the embeddings"
+        ):
             explain(model, TEXT, baseline=wrong)
 
 
@@ -396,25 +464,40 @@ def test_word_position_and_type_apart_are_captums_of_three_inputs(family: str) -
     ids = ids_of(model)
     n = ids.shape[1]
     own = base if family == "gpt2" else base.embeddings
-    places = {"word": own.wte, "position": own.wpe} if family == "gpt2" else {
-        "word": own.word_embeddings, "position": own.position_embeddings,
-        **({} if family == "distilbert" else {"type": own.token_type_embeddings}),
-    }  # fmt: skip
+    places = (
+        {"word": own.wte, "position": own.wpe}
+        if family == "gpt2"
+        else {
+            "word": own.word_embeddings,
+            "position": own.position_embeddings,
+            **({} if family == "distilbert" else {"type": own.token_type_embeddings}),
+        }
+    )
     first = 1 if family == "roberta" else 0  # RoBERTa counts positions from the padding id on
     blank = places["word"].weight[blanked(model, ids)]
     starts = {"word": blank, "position": places["position"].weight[first].expand(1, n, -1)}
-    stops = {"word": places["word"].weight[ids], "position": places["position"].weight[first : first + n][None]}
+    stops = {
+        "word": places["word"].weight[ids],
+        "position": places["position"].weight[first : first + n][None],
+    }
     if "type" in places:
         starts["type"] = stops["type"] = places["type"].weight[0].expand(1, n, -1)
     names = list(places)
-    expected = captum.attr.IntegratedGradients(Tail(model, ids, probability(1), *places.values())).attribute(
-        tuple(stops[name].detach() for name in names), tuple(starts[name].detach() for name in names),
-        n_steps=300, method="gausslegendre", internal_batch_size=100,
-    )  # fmt: skip
+    expected = captum.attr.IntegratedGradients(
+        Tail(model, ids, probability(1), *places.values())
+    ).attribute(
+        tuple(stops[name].detach() for name in names),
+        tuple(starts[name].detach() for name in names),
+        n_steps=300,
+        method="gausslegendre",
+        internal_batch_size=100,
+    )
     found = explain(model, TEXT, target=1, at="parts", tolerance=1e-3, max_evaluations=3000)
     assert found.converged
     assert set(found.parts) == set(names)
-    parts = {name: one.sum(-1)[0].detach().numpy() for name, one in zip(names, expected, strict=True)}
+    parts = {
+        name: one.sum(-1)[0].detach().numpy() for name, one in zip(names, expected, strict=True)
+    }
     whole = sum(float(np.abs(one).sum()) for one in parts.values())
     for name, near in parts.items():
         np.testing.assert_allclose(found.parts[name], near, rtol=0, atol=1e-3 * whole, err_msg=name)
@@ -422,7 +505,14 @@ def test_word_position_and_type_apart_are_captums_of_three_inputs(family: str) -
     assert np.abs(found.parts["position"]).max() > 1e-4
     if "type" in places:
         assert not found.parts["type"].any()  # every token has the first type
-    assert list(found.to_frame().columns) == ["token", "start", "stop", "string", "score", *found.parts]
+    assert list(found.to_frame().columns) == [
+        "token",
+        "start",
+        "stop",
+        "string",
+        "score",
+        *found.parts,
+    ]
 
 
 # how exact they are, and what they cost
@@ -456,7 +546,9 @@ def test_the_gap_is_what_it_says(family: str, tolerance: float) -> None:
         words = plain(model).get_input_embeddings()
         with torch.no_grad():
             value = float(probability(1)(plain(model)(input_ids=ids, **beside(model, ids)).logits))
-            start = float(Tail(model, ids, probability(1), words)(words.weight[blanked(model, ids)]))
+            start = float(
+                Tail(model, ids, probability(1), words)(words.weight[blanked(model, ids)])
+            )
         assert one.value == pytest.approx(value, abs=2e-6)
         assert one.baseline_value == pytest.approx(start, abs=2e-6)
         gap = abs(one.scores.sum() - (value - start)) / max(abs(value - start), 1e-3)
@@ -492,7 +584,9 @@ class Curves(Field):
     def gradients(self, given: Any, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         with torch.enable_grad():
             x = given["x"].detach().requires_grad_()
-            values = sum((rows + 1) * curve(x[:, place, 0]) for place, curve in enumerate(self.curves))
+            values = sum(
+                (rows + 1) * curve(x[:, place, 0]) for place, curve in enumerate(self.curves)
+            )
             return values.detach(), {"x": torch.autograd.grad(values.sum(), x)[0]}  # type: ignore[union-attr]
 
 
@@ -516,9 +610,13 @@ def test_steep_curves_are_followed_and_the_error_is_as_said(steep: float) -> Non
     """A step anywhere on the path: each token's share is known, and all together are no further off than is said."""
     for place in (0.31, 0.5, 0.77):
         exact = np.array([expit(steep * (1 - place)) - expit(-steep * place), -0.4])
-        field = curves(lambda x, place=place: torch.sigmoid(steep * (x - place)), lambda x: -0.4 * x**3)
+        field = curves(
+            lambda x, place=place: torch.sigmoid(steep * (x - place)), lambda x: -0.4 * x**3
+        )
         for tolerance in (0.1, 1e-3, 1e-6):
-            (path,) = integrate(field, {"x": torch.zeros(1, 2, 1, dtype=torch.float64)}, tolerance, 4000)
+            (path,) = integrate(
+                field, {"x": torch.zeros(1, 2, 1, dtype=torch.float64)}, tolerance, 4000
+            )
             off = path.total()[0] - exact
             assert max(path.error, path.missed) <= tolerance
             assert np.abs(off).sum() <= path.error * path.size + 1e-12
@@ -529,9 +627,14 @@ def test_steep_curves_are_followed_and_the_error_is_as_said(steep: float) -> Non
 
 def test_no_gap_hides_behind_another() -> None:
     """Two steps, one up and one down, between the points: gaps of opposite sign cancel in the total, but not in the error."""
-    field = curves(lambda x: torch.sigmoid(300 * (x - 0.28)) - torch.sigmoid(300 * (x - 0.78)), lambda x: 0.5 * x)
+    field = curves(
+        lambda x: torch.sigmoid(300 * (x - 0.28)) - torch.sigmoid(300 * (x - 0.78)),
+        lambda x: 0.5 * x,
+    )
     (path,) = integrate(field, {"x": torch.zeros(1, 2, 1, dtype=torch.float64)}, 1e-3, 9)
-    assert abs(path.total().sum() - path.difference) / path.scale == pytest.approx(path.missed, abs=1e-12)
+    assert abs(path.total().sum() - path.difference) / path.scale == pytest.approx(
+        path.missed, abs=1e-12
+    )
     assert path.missed < 1e-9 < 0.1 < path.error  # the same error twice, with both signs
     (path,) = integrate(field, {"x": torch.zeros(1, 2, 1, dtype=torch.float64)}, 1e-3, 2000)
     assert max(path.error, path.missed) <= 1e-3
@@ -563,16 +666,25 @@ def linear() -> Model:
 
 def test_a_linear_model_is_explained_exactly() -> None:
     model = linear()
-    words, weight = model.network.transformer.wte.weight.detach().double(), model.network.score.weight.detach().double()
+    words, weight = (
+        model.network.transformer.wte.weight.detach().double(),
+        model.network.score.weight.detach().double(),
+    )
     last = words[ids_of(model)[0, -1]]
     way = float(weight[2] @ (last - words[PAD]))
     expected = {
-        "integrated_gradients": way, "deeplift": way, "gradient_shap": way, "occlusion": way,
-        "input_x_gradient": float(weight[2] @ last), "saliency": float(weight[2].abs().sum()),
-    }  # fmt: skip
+        "integrated_gradients": way,
+        "deeplift": way,
+        "gradient_shap": way,
+        "occlusion": way,
+        "input_x_gradient": float(weight[2] @ last),
+        "saliency": float(weight[2].abs().sum()),
+    }
     for method, number in expected.items():
         one = explain(model, TEXT, method, target=2, of="logit", tolerance=1e-5)
-        np.testing.assert_allclose(one.scores, [0] * 8 + [number], rtol=1e-5, atol=1e-6, err_msg=method)
+        np.testing.assert_allclose(
+            one.scores, [0] * 8 + [number], rtol=1e-5, atol=1e-6, err_msg=method
+        )
         if METHODS[method].complete:
             assert one.gap < 1e-5
         if method == "integrated_gradients":
@@ -659,7 +771,9 @@ def test_saliency_and_the_others_are_captums(family: str) -> None:
     for method, scores in expected.items():
         one = explain(model, TEXT, method, target=1)
         near = scores.detach().numpy()
-        magnitude = max(1.0, float(np.abs(near).max()))  # the scores of occlusion are differences of probabilities
+        magnitude = max(
+            1.0, float(np.abs(near).max())
+        )  # the scores of occlusion are differences of probabilities
         close(one.scores, near, 2 * terms_of(model.network), magnitude, method)  # forward and back
         assert np.abs(near).max() > 1e-4
 
@@ -667,20 +781,26 @@ def test_saliency_and_the_others_are_captums(family: str) -> None:
 def test_gradient_shap_is_an_unbiased_drawing_of_the_integral() -> None:
     model = classifier()
     exact = explain(model, TEXT, target=1, tolerance=1e-4, max_evaluations=3000).scores
-    draws = np.stack([explain(model, TEXT, "gradient_shap", target=1, seed=seed).scores for seed in range(16)])
+    draws = np.stack(
+        [explain(model, TEXT, "gradient_shap", target=1, seed=seed).scores for seed in range(16)]
+    )
     error = draws.std(0, ddof=1) / math.sqrt(len(draws))
     assert (np.abs(draws.mean(0) - exact)[1:-1] <= 5 * error[1:-1]).all()
     assert error[1:-1].min() > 0  # another seed is another drawing
     again = explain(model, TEXT, "gradient_shap", target=1, seed=3)
     np.testing.assert_array_equal(again.scores, draws[3])
-    assert again.gap == pytest.approx(abs(again.total - (again.value - again.baseline_value)) / scale_of(again))
+    assert again.gap == pytest.approx(
+        abs(again.total - (again.value - again.baseline_value)) / scale_of(again)
+    )
 
 
 def test_random_scores_are_of_the_text_and_the_seed() -> None:
     model = classifier()
     one, other = (explain(model, [TEXT, "a dog", TEXT], "random", seed=seed) for seed in (0, 1))
     np.testing.assert_array_equal(one[0].scores, one[2].scores)
-    np.testing.assert_array_equal(one[1].scores, explain(classifier("roberta"), "a dog", "random").scores)
+    np.testing.assert_array_equal(
+        one[1].scores, explain(classifier("roberta"), "a dog", "random").scores
+    )
     assert not np.array_equal(one[0].scores, other[0].scores)
     assert one[0].evaluations == 0
 
@@ -719,11 +839,17 @@ def squared(model: Model) -> tuple[Any, list[Tensor]]:
         near = (place[:, None] - place).abs() <= module.one_sided_attn_window_size
         seen = near | is_index_global_attn[:, None, None, :]
         local = heads(module.query) @ heads(module.key).transpose(-1, -2) / math.sqrt(size)
-        whole = heads(module.query_global) @ heads(module.key_global).transpose(-1, -2) / math.sqrt(size)
+        whole = (
+            heads(module.query_global)
+            @ heads(module.key_global).transpose(-1, -2)
+            / math.sqrt(size)
+        )
         asks_all = is_index_global_attn[:, None, :, None]
         weights = torch.where(asks_all, whole, local.masked_fill(~seen, -math.inf)).softmax(-1)
         kept.append(weights)
-        gathered = torch.where(asks_all, weights @ heads(module.value_global), weights @ heads(module.value))
+        gathered = torch.where(
+            asks_all, weights @ heads(module.value_global), weights @ heads(module.value)
+        )
         return (gathered.transpose(1, 2).flatten(2),)
 
     for module in network.modules():
@@ -761,18 +887,36 @@ def attention_slowly(weights: np.ndarray, slopes: np.ndarray, reader: int) -> di
         rolled = (np.eye(n) / 2 + weights[layer].mean(0) / 2) @ rolled
         relevance = relevance + np.maximum(weights[layer] * slopes[layer], 0).mean(0) @ relevance
     return {
-        "attention_last": received[-1], "attention_all": received.mean(0), "cls_row": weights[-1].mean(0)[reader],
-        "rollout": rolled[reader], "attention_x_gradient": times, "gradient_rollout": (relevance - np.eye(n))[reader],
-    }  # fmt: skip
+        "attention_last": received[-1],
+        "attention_all": received.mean(0),
+        "cls_row": weights[-1].mean(0)[reader],
+        "rollout": rolled[reader],
+        "attention_x_gradient": times,
+        "gradient_rollout": (relevance - np.eye(n))[reader],
+    }
 
 
 LONG = "a cat sat on the mat with a dog , and it was not a very good film of a cat in the mat ."
-CASES: dict[str, tuple[Callable[[], Model], str, dict[str, Any], Callable[[Model], Answer], int]] = {
+CASES: dict[
+    str, tuple[Callable[[], Model], str, dict[str, Any], Callable[[Model], Answer], int]
+] = {
     "bert": (classifier, TEXT, {"target": 1}, lambda model: probability(1), 0),
     "bert, a logit": (classifier, "dog", {"target": 2, "of": "logit"}, lambda model: logit(2), 0),
-    "distilbert": (partial(classifier, "distilbert"), TEXT, {"target": 0}, lambda model: probability(0), 0),
+    "distilbert": (
+        partial(classifier, "distilbert"),
+        TEXT,
+        {"target": 0},
+        lambda model: probability(0),
+        0,
+    ),
     "gpt2": (partial(classifier, "gpt2"), TEXT, {"target": 1}, lambda model: probability(1), -1),
-    "longformer": (partial(classifier, "longformer"), LONG, {"target": 2}, lambda model: probability(2), 0),
+    "longformer": (
+        partial(classifier, "longformer"),
+        LONG,
+        {"target": 2},
+        lambda model: probability(2),
+        0,
+    ),
     "masked": (masked, "a cat [MASK] on the mat", {"target": 30}, lambda model: token(3, 30), 3),
     "causal": (causal, TEXT, {"target": 30}, lambda model: token(-1, 30), -1),
     "causal, within": (causal, TEXT, {"target": 30, "position": 4}, lambda model: token(4, 30), 4),
@@ -792,7 +936,10 @@ def test_attention_is_its_slow_twin(case: str) -> None:
         assert np.isnan(one.gap)
         assert one.converged
     importance = np.random.default_rng(0).random(weights.shape[:2])
-    for method, chosen in (("attention_last_scaled", slice(-1, None)), ("attention_all_scaled", slice(None))):
+    for method, chosen in (
+        ("attention_last_scaled", slice(-1, None)),
+        ("attention_all_scaled", slice(None)),
+    ):
         total, expected = 0.0, np.zeros(weights.shape[-1])
         for layer, head in np.ndindex(importance[chosen].shape):
             total += importance[chosen][layer, head]
@@ -815,9 +962,20 @@ def test_roll_out_is_a_distribution_and_attention_received_one_for_each_query() 
 def test_a_classifier_that_pools_the_mean_is_read_by_all_tokens() -> None:
     """ModernBERT may pool the mean: then every token answers."""
     config = transformers.ModernBertConfig(
-        vocab_size=len(tiny_tokenizer()), hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=37, max_position_embeddings=520,
-        classifier_pooling="mean", pad_token_id=0, cls_token_id=2, sep_token_id=3, bos_token_id=2, eos_token_id=3, initializer_range=0.3,
-    )  # fmt: skip
+        vocab_size=len(tiny_tokenizer()),
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=37,
+        max_position_embeddings=520,
+        classifier_pooling="mean",
+        pad_token_id=0,
+        cls_token_id=2,
+        sep_token_id=3,
+        bos_token_id=2,
+        eos_token_id=3,
+        initializer_range=0.3,
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = transformers.ModernBertForSequenceClassification(config).eval()
@@ -826,7 +984,9 @@ def test_a_classifier_that_pools_the_mean_is_read_by_all_tokens() -> None:
     each = [attention_slowly(weights, slopes, reader) for reader in range(weights.shape[-1])]
     for method in ("cls_row", "rollout", "gradient_rollout"):
         expected = np.mean([one[method] for one in each], axis=0)
-        np.testing.assert_allclose(explain(model, TEXT, method, target=1).scores, expected, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            explain(model, TEXT, method, target=1).scores, expected, rtol=1e-4, atol=1e-6
+        )
 
 
 # bands and squares
@@ -853,7 +1013,9 @@ def test_a_lengthened_model_explains_short_texts_as_before() -> None:
         one, other = (explain(model, TEXT, method, **options) for model in (short, long))
         assert one.evaluations == other.evaluations
         scale = np.abs(one.scores).max()
-        np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-4 * scale, err_msg=method)
+        np.testing.assert_allclose(
+            one.scores, other.scores, rtol=0, atol=1e-4 * scale, err_msg=method
+        )
 
 
 # faithfulness
@@ -868,7 +1030,13 @@ def answers_slowly(model: Model, ids: list[int], place: int | None, number: int)
 
 
 def erased_slowly(
-    model: Model, text: str, order: Sequence[int], share: float, how: str, place: int | None, number: int
+    model: Model,
+    text: str,
+    order: Sequence[int],
+    share: float,
+    how: str,
+    place: int | None,
+    number: int,
 ) -> tuple[float, float]:
     """Comprehensiveness and sufficiency of one text in one bin: the ids are edited one by one."""
     ids = ids_of(model, text)[0].tolist()
@@ -879,7 +1047,9 @@ def erased_slowly(
     out = []
     for gone in (top, [token for token in free if token not in top]):
         if how == "mask":
-            blank = MASK if model.tokenizer.mask_token_id is not None else model.tokenizer.unk_token_id
+            blank = (
+                MASK if model.tokenizer.mask_token_id is not None else model.tokenizer.unk_token_id
+            )
             left = [blank if token in gone else id_ for token, id_ in enumerate(ids)]
             out.append(whole - answers_slowly(model, left, place, number))
         else:
@@ -904,18 +1074,33 @@ def test_faithfulness_is_its_slow_twin(case: str, how: str) -> None:
     assert found.by_bin.shape == found.random.shape == (len(texts), 2, 3)
     made = explain(model, texts, "input_x_gradient", **options)
     for row, one in enumerate(made):
-        order = sorted(range(len(one.scores)), key=lambda token, one=one: (-one.scores[token], token))
+        order = sorted(
+            range(len(one.scores)), key=lambda token, one=one: (-one.scores[token], token)
+        )
         for column, share in enumerate(bins):
             expected = erased_slowly(model, one.text.text, order, share, how, place, number)
             close(found.by_bin[row, :, column], expected, terms_of(model.network), magnitude=1)
-    again = faithfulness(model, texts, made, how=how, bins=bins, draws=2, **({} if place is None else {"position": 2}))
+    again = faithfulness(
+        model,
+        texts,
+        made,
+        how=how,
+        bins=bins,
+        draws=2,
+        **({} if place is None else {"position": 2}),
+    )
     np.testing.assert_array_equal(again.by_bin, found.by_bin)
     np.testing.assert_array_equal(again.random, found.random)
     assert found.comprehensiveness == pytest.approx(found.by_bin[:, 0].mean())
     assert found.sufficiency == pytest.approx(found.by_bin[:, 1].mean())
     table = found.to_frame().set_index("measured")
-    for measured, values in zip(("comprehensiveness", "sufficiency"), np.moveaxis(found.by_bin, 1, 0), strict=True):
-        row, controls = table.loc[measured], found.random[:, int(measured == "sufficiency")].mean(-1)
+    for measured, values in zip(
+        ("comprehensiveness", "sufficiency"), np.moveaxis(found.by_bin, 1, 0), strict=True
+    ):
+        row, controls = (
+            table.loc[measured],
+            found.random[:, int(measured == "sufficiency")].mean(-1),
+        )
         assert row["value"] == pytest.approx(values.mean())
         assert row["random"] == pytest.approx(controls.mean())
         assert row["difference"] == pytest.approx((values.mean(-1) - controls).mean())
@@ -928,16 +1113,27 @@ def test_the_control_of_faithfulness_is_the_mean_over_all_orders() -> None:
     whole = answers_slowly(model, ids, None, 1)
     subsets = list(itertools.combinations(range(1, 5), 2))
     lost = [
-        whole - answers_slowly(model, [one for place, one in enumerate(ids) if place not in gone], None, 1)
+        whole
+        - answers_slowly(
+            model, [one for place, one in enumerate(ids) if place not in gone], None, 1
+        )
         for gone in subsets
     ]
     spread = np.std(lost)
     assert spread > 1e-3
     for measured in range(2):  # of two of four, what goes and what stays are alike
         assert abs(found.random[0, measured, 0] - np.mean(lost)) < 4.5 * spread / math.sqrt(draws)
-    few = [faithfulness(model, text, "random", bins=(0.5,), draws=1, target=1, seed=seed).random for seed in range(12)]
+    few = [
+        faithfulness(model, text, "random", bins=(0.5,), draws=1, target=1, seed=seed).random
+        for seed in range(12)
+    ]
     for one in few:
-        close(min(abs(float(one[0, 0, 0]) - each) for each in lost), 0, terms_of(model.network), magnitude=1)
+        close(
+            min(abs(float(one[0, 0, 0]) - each) for each in lost),
+            0,
+            terms_of(model.network),
+            magnitude=1,
+        )
     assert len({float(one[0, 0, 0]) for one in few}) > 1
 
 
@@ -945,7 +1141,9 @@ def test_faithfulness_of_a_text_an_explanation_and_nothing() -> None:
     model = classifier()
     expected = faithfulness(model, [TEXT], "saliency").by_bin
     np.testing.assert_array_equal(faithfulness(model, TEXT, "saliency").by_bin, expected)
-    np.testing.assert_array_equal(faithfulness(model, TEXT, explain(model, TEXT, "saliency")).by_bin, expected)
+    np.testing.assert_array_equal(
+        faithfulness(model, TEXT, explain(model, TEXT, "saliency")).by_bin, expected
+    )
     np.testing.assert_array_equal(faithfulness(model, Text("x", TEXT), "saliency").by_bin, expected)
     with pytest.raises(AttlasError):
         faithfulness(model, [], "saliency")
@@ -1015,18 +1213,28 @@ def traces(model: Model) -> dict[str, Any]:
     """All that could be left on a network, and what it says."""
     network = model.network
     kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    plain = [name for name, module in network.named_modules() for kind in kinds for _ in getattr(module, kind)]
+    plain = [
+        name
+        for name, module in network.named_modules()
+        for kind in kinds
+        for _ in getattr(module, kind)
+    ]
     with torch.no_grad():
         ids = ids_of(model)
         logits = network(input_ids=ids, **beside(model, ids)).logits
     return {
         "hooks": plain,
-        "own": [(name, key) for name, module in network.named_modules() for key in vars(module) if key in ("forward", "input", "output", "input_ref", "_pad_to_window_size")],
+        "own": [
+            (name, key)
+            for name, module in network.named_modules()
+            for key in vars(module)
+            if key in ("forward", "input", "output", "input_ref", "_pad_to_window_size")
+        ],
         "gradients": [name for name, one in network.named_parameters() if one.grad is not None],
         "frozen": [name for name, one in network.named_parameters() if not one.requires_grad],
         "implementation": network.config._attn_implementation,
         "says": logits.tolist(),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "longformer"])
@@ -1072,9 +1280,13 @@ def test_nothing_is_left_after_an_exception(family: str, monkeypatch: pytest.Mon
     model = classifier(family)
     before, last = traces(model), model.network.classifier
     for method in EVERY:
-        assert fallen(model, method, last) >= (1 if method == "random" else 2)  # in every pass that it makes
+        assert fallen(model, method, last) >= (
+            1 if method == "random" else 2
+        )  # in every pass that it makes
         assert traces(model) == before, method
-    monkeypatch.setattr(gradients, "machine_memory", lambda device: 1)  # checkpointed, and in the midst of a layer
+    monkeypatch.setattr(
+        gradients, "machine_memory", lambda device: 1
+    )  # checkpointed, and in the midst of a layer
     place = model.network.base_model.encoder.layer[1].output.dense
     for method in ("integrated_gradients", "input_x_gradient", "attention_last"):
         assert fallen(model, method, place) >= 2
@@ -1084,7 +1296,12 @@ def test_nothing_is_left_after_an_exception(family: str, monkeypatch: pytest.Mon
 def test_nothing_is_left_after_wrong_input() -> None:
     model = classifier()
     before = traces(model)
-    for wrong in ({"target": 9}, {"target": "x"}, {"baseline": torch.zeros(1, 2, 3)}, {"position": 1}):
+    for wrong in (
+        {"target": 9},
+        {"target": "x"},
+        {"baseline": torch.zeros(1, 2, 3)},
+        {"position": 1},
+    ):
         with pytest.raises(AttlasError):
             explain(model, TEXT, **wrong)
     assert traces(model) == before
@@ -1092,7 +1309,9 @@ def test_nothing_is_left_after_wrong_input() -> None:
 
 def computing_as_here(workers: int) -> ThreadPoolExecutor:
     """Workers that compute with as many threads as this one, which a new thread does not inherit: sums come in the same order."""
-    return ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),))
+    return ThreadPoolExecutor(
+        workers, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)
+    )
 
 
 def test_two_threads_explain_one_model_as_one_does() -> None:
@@ -1103,7 +1322,11 @@ def test_two_threads_explain_one_model_as_one_does() -> None:
         for text in (TEXT, "it was not very good !")
         for method in EVERY
         if method != "deeplift"  # below
-        for at in (("embeddings", "words", "parts") if method == "integrated_gradients" else ("embeddings",))
+        for at in (
+            ("embeddings", "words", "parts")
+            if method == "integrated_gradients"
+            else ("embeddings",)
+        )
     ]
 
     def run(task: tuple[str, str, str]) -> np.ndarray:
@@ -1146,13 +1369,19 @@ def meanwhile(model: Model, other: Callable[[], Any]) -> Iterator[list[Any]]:
             thread.join()
 
 
-@pytest.mark.parametrize("other", ["integrated_gradients", "saliency", "gradient_rollout", "deeplift"])
+@pytest.mark.parametrize(
+    "other", ["integrated_gradients", "saliency", "gradient_rollout", "deeplift"]
+)
 def test_deeplift_in_one_thread_does_not_disturb_another(other: str) -> None:
     """captum puts hooks on the activations that all threads share."""
     model = classifier()
     before = traces(model)
-    alone = {method: explain(model, TEXT, method, target=1).scores for method in ("deeplift", other)}
-    with meanwhile(captum_methods._apart(model), lambda: explain(model, TEXT, other, target=1).scores) as done:
+    alone = {
+        method: explain(model, TEXT, method, target=1).scores for method in ("deeplift", other)
+    }
+    with meanwhile(
+        captum_methods._apart(model), lambda: explain(model, TEXT, other, target=1).scores
+    ) as done:
         mine = explain(model, TEXT, "deeplift", target=1).scores
     (theirs,) = done
     assert isinstance(theirs, np.ndarray), theirs
@@ -1214,10 +1443,14 @@ def test_the_callers_way_with_gradients_does_not_matter() -> None:
     expected = {method: explain(model, TEXT, method).scores for method in EVERY}
     with torch.no_grad():
         for method, scores in expected.items():
-            np.testing.assert_allclose(explain(model, TEXT, method).scores, scores, atol=1e-9, err_msg=method)
+            np.testing.assert_allclose(
+                explain(model, TEXT, method).scores, scores, atol=1e-9, err_msg=method
+            )
     model.network.requires_grad_(False)
     for method, scores in expected.items():
-        np.testing.assert_allclose(explain(model, TEXT, method).scores, scores, atol=1e-9, err_msg=method)
+        np.testing.assert_allclose(
+            explain(model, TEXT, method).scores, scores, atol=1e-9, err_msg=method
+        )
     assert torch.is_grad_enabled()
 
 
@@ -1226,7 +1459,9 @@ def test_the_callers_way_with_gradients_does_not_matter() -> None:
 
 @pytest.mark.parametrize("family", ["bert", "distilbert", "gpt2", "longformer"])
 @pytest.mark.parametrize("method", EVERY)
-def test_checkpointed_passes_say_the_same(family: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpointed_passes_say_the_same(
+    family: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = classifier(family)
     expected = explain(model, TEXT, method, target=1)
     monkeypatch.setattr(gradients, "machine_memory", lambda device: 1)
@@ -1238,7 +1473,9 @@ def test_checkpointed_passes_say_the_same(family: str, method: str, monkeypatch:
 
 
 @pytest.mark.parametrize("family", ["bert", "longformer"])
-def test_a_row_that_does_not_fit_computes_its_layers_again(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_does_not_fit_computes_its_layers_again(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = classifier(family)
     field = Field(model, batch_of(model, LONG), Target())
     layers = model.network.base_model.encoder.layer
@@ -1247,7 +1484,9 @@ def test_a_row_that_does_not_fit_computes_its_layers_again(family: str, monkeypa
         monkeypatch.setattr(gradients, "machine_memory", lambda device, memory=memory: memory)
         calls = [0] * len(layers)
 
-        def count(module: Any, args: Any, output: Any, number: int, calls: list[int] = calls) -> None:
+        def count(
+            module: Any, args: Any, output: Any, number: int, calls: list[int] = calls
+        ) -> None:
             calls[number] += 1
 
         fresh = Field(model, field.batch, Target())
@@ -1258,7 +1497,9 @@ def test_a_row_that_does_not_fit_computes_its_layers_again(family: str, monkeypa
                 layer.attention.register_forward_hook(partial(count, number=number))
                 for number, layer in enumerate(layers)
             ]
-            kept = kept_bytes(model, lambda fresh=fresh, inputs=inputs: fresh.values(leaves(inputs), fresh.every))
+            kept = kept_bytes(
+                model, lambda fresh=fresh, inputs=inputs: fresh.values(leaves(inputs), fresh.every)
+            )
             values, found = fresh.gradients(inputs, fresh.every)
             for handle in handles:
                 handle.remove()
@@ -1294,9 +1535,21 @@ def kept_bytes(model: Model, run: Callable[[], Any]) -> int:
 
 @pytest.mark.parametrize(
     ("which", "words"),
-    [("bert", 10), ("bert", 60), ("bert", 300), ("longformer", 10), ("longformer", 300), ("real", 60), ("real", 250), ("real, long", 60), ("real, long", 300)],
-)  # fmt: skip
-def test_the_memory_of_a_row_is_foretold_within_a_factor_of_three(which: str, words: int, real: Model) -> None:
+    [
+        ("bert", 10),
+        ("bert", 60),
+        ("bert", 300),
+        ("longformer", 10),
+        ("longformer", 300),
+        ("real", 60),
+        ("real", 250),
+        ("real, long", 60),
+        ("real, long", 300),
+    ],
+)
+def test_the_memory_of_a_row_is_foretold_within_a_factor_of_three(
+    which: str, words: int, real: Model
+) -> None:
     model = real if which.startswith("real") else classifier(which)
     model = lengthen(model, length=1024, window=128) if which.endswith("long") else model
     field = Field(model, batch_of(model, "cat " * words), Target())
@@ -1308,11 +1561,15 @@ def test_the_memory_of_a_row_is_foretold_within_a_factor_of_three(which: str, wo
 
 
 @pytest.mark.parametrize("method", ["integrated_gradients", *PERTURBED])
-def test_no_pass_has_more_rows_than_memory_allows(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_pass_has_more_rows_than_memory_allows(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = classifier()
     batch = batch_of(model, TEXT)
     fits = 4 * row_bytes(model, batch.n_tokens)
-    monkeypatch.setattr(gradients, "machine_memory", lambda device: fits * gradients.SHARE * gradients.cores())
+    monkeypatch.setattr(
+        gradients, "machine_memory", lambda device: fits * gradients.SHARE * gradients.cores()
+    )
     assert Field(model, batch, Target()).rows == 4
     with Passes(captum_methods._apart(model) if method == "deeplift" else model) as passes:
         explain(model, [TEXT, TEXT.replace("cat", "film"), TEXT.replace("cat", "bad")], method)
@@ -1325,40 +1582,164 @@ def test_no_pass_has_more_rows_than_memory_allows(method: str, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("model", "text", "options", "error", "message"),
     [
-        (lambda: tiny("bert"), TEXT, {}, ModelError, r"without a head .*attlas finetune.*task='classify'"),
-        (classifier, TEXT, {"target": "nothing"}, ModelError, r"there is no class 'nothing'.*LABEL_0, LABEL_1, LABEL_2"),
-        (classifier, TEXT, {"target": 3}, ModelError, r"there is no class 3; the model has 0 \(LABEL_0\), 1"),
+        (
+            lambda: tiny("bert"),
+            TEXT,
+            {},
+            ModelError,
+            r"without a head .*attlas finetune.*task='classify'",
+        ),
+        (
+            classifier,
+            TEXT,
+            {"target": "nothing"},
+            ModelError,
+            r"there is no class 'nothing'.*LABEL_0, LABEL_1, LABEL_2",
+        ),
+        (
+            classifier,
+            TEXT,
+            {"target": 3},
+            ModelError,
+            r"there is no class 3; the model has 0 \(LABEL_0\), 1",
+        ),
         (classifier, TEXT, {"target": -1}, ModelError, "there is no class -1"),
         (classifier, TEXT, {"position": 1}, ModelError, "a classifier answers for the whole text"),
-        (classifier, TEXT, {"of": "loss"}, ModelError, "of is 'loss'; it must be probability or logit"),
-        (classifier, TEXT, {"target": "label"}, ModelError, "has no label to explain; name the column"),
-        (classifier, Text("t", TEXT, label="x"), {"target": "label"}, ModelError, r"text 't' has the label 'x', but"),
-        (classifier, TEXT, {"baseline": "nothing"}, MeasureError, "there is no baseline 'nothing'; the baselines are padding"),
-        (classifier, TEXT, {"at": "nowhere"}, MeasureError, "at is 'nowhere'; it must be embeddings, words, parts"),
-        (classifier, TEXT, {"method": "saliency", "at": "parts"}, MeasureError, "saliency has no parts"),
-        (classifier, TEXT, {"method": "magic"}, MeasureError, "there is no method 'magic'; the methods are integrated"),
-        (classifier, TEXT, {"tolerance": 0.0}, MeasureError, "tolerance is 0.0; it must be above 0"),
+        (
+            classifier,
+            TEXT,
+            {"of": "loss"},
+            ModelError,
+            "of is 'loss'; it must be probability or logit",
+        ),
+        (
+            classifier,
+            TEXT,
+            {"target": "label"},
+            ModelError,
+            "has no label to explain; name the column",
+        ),
+        (
+            classifier,
+            Text("t", TEXT, label="x"),
+            {"target": "label"},
+            ModelError,
+            r"text 't' has the label 'x', but",
+        ),
+        (
+            classifier,
+            TEXT,
+            {"baseline": "nothing"},
+            MeasureError,
+            "there is no baseline 'nothing'; the baselines are padding",
+        ),
+        (
+            classifier,
+            TEXT,
+            {"at": "nowhere"},
+            MeasureError,
+            "at is 'nowhere'; it must be embeddings, words, parts",
+        ),
+        (
+            classifier,
+            TEXT,
+            {"method": "saliency", "at": "parts"},
+            MeasureError,
+            "saliency has no parts",
+        ),
+        (
+            classifier,
+            TEXT,
+            {"method": "magic"},
+            MeasureError,
+            "there is no method 'magic'; the methods are integrated",
+        ),
+        (
+            classifier,
+            TEXT,
+            {"tolerance": 0.0},
+            MeasureError,
+            "tolerance is 0.0; it must be above 0",
+        ),
         (classifier, TEXT, {"tolerance": math.nan}, MeasureError, "tolerance is nan"),
-        (classifier, TEXT, {"max_evaluations": 8}, MeasureError, "max_evaluations is 8; integrated gradients begin with 9"),
-        (classifier, TEXT, {"method": "attention_all_scaled"}, ModelError, "needs the importance of heads; give importance="),
-        (classifier, TEXT, {"method": "attention_all_scaled", "importance": np.ones((2, 4))}, ModelError, r"shape \[2, 4\]; the model has 3 layers x 4 heads"),
-        (classifier, TEXT, {"method": "attention_all_scaled", "importance": np.zeros((3, 4))}, ModelError, "no head of these layers"),
-        (classifier, TEXT, {"method": "attention_all_scaled", "importance": -np.ones((3, 4))}, ModelError, "of 0 and more"),
+        (
+            classifier,
+            TEXT,
+            {"max_evaluations": 8},
+            MeasureError,
+            "max_evaluations is 8; integrated gradients begin with 9",
+        ),
+        (
+            classifier,
+            TEXT,
+            {"method": "attention_all_scaled"},
+            ModelError,
+            "needs the importance of heads; give importance=",
+        ),
+        (
+            classifier,
+            TEXT,
+            {"method": "attention_all_scaled", "importance": np.ones((2, 4))},
+            ModelError,
+            r"shape \[2, 4\]; the model has 3 layers x 4 heads",
+        ),
+        (
+            classifier,
+            TEXT,
+            {"method": "attention_all_scaled", "importance": np.zeros((3, 4))},
+            ModelError,
+            "no head of these layers",
+        ),
+        (
+            classifier,
+            TEXT,
+            {"method": "attention_all_scaled", "importance": -np.ones((3, 4))},
+            ModelError,
+            "of 0 and more",
+        ),
         (classifier, "", {}, CorpusError, "text 'text' cannot be explained: the text is empty"),
         (classifier, " \n ", {}, CorpusError, "the text is empty"),
         (classifier, "\u200b", {}, CorpusError, "the tokenizer makes no token of it"),
         (classifier, ["a cat", ""], {}, CorpusError, "item 1: the text is empty"),
         (masked, TEXT, {}, ModelError, r"has no \[MASK\] token to foretell; put one into the text"),
-        (masked, TEXT, {"position": 11}, ModelError, "there is no token 11 in text 'text'; it has 11"),
+        (
+            masked,
+            TEXT,
+            {"position": 11},
+            ModelError,
+            "there is no token 11 in text 'text'; it has 11",
+        ),
         (masked, TEXT, {"position": -12}, ModelError, "there is no token -12"),
-        (masked, TEXT, {"position": 1, "target": "label"}, ModelError, "a language model has no labels"),
-        (causal, TEXT, {"target": "elephant"}, ModelError, "'elephant' is no single token of this model"),
+        (
+            masked,
+            TEXT,
+            {"position": 1, "target": "label"},
+            ModelError,
+            "a language model has no labels",
+        ),
+        (
+            causal,
+            TEXT,
+            {"target": "elephant"},
+            ModelError,
+            "'elephant' is no single token of this model",
+        ),
         (causal, TEXT, {"target": 169}, ModelError, "there is no token 169; the tokenizer has 169"),
-        (causal, TEXT, {"baseline": "mask"}, ModelError, "the tokenizer has no mask token; choose another baseline"),
+        (
+            causal,
+            TEXT,
+            {"baseline": "mask"},
+            ModelError,
+            "the tokenizer has no mask token; choose another baseline",
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_input_is_one_clear_line(
-    model: Callable[[], Model], text: Any, options: dict[str, Any], error: type[AttlasError], message: str
+    model: Callable[[], Model],
+    text: Any,
+    options: dict[str, Any],
+    error: type[AttlasError],
+    message: str,
 ) -> None:
     with pytest.raises(error, match=message) as raised:
         explain(model(), text, **options)
@@ -1374,7 +1755,9 @@ def test_a_text_of_one_token_can_be_explained() -> None:
             assert np.isfinite(one.scores).all()
         one = explain(model, "cat", tolerance=1e-3)
         place = int((~is_mark(model, ids))[0].nonzero()[0])
-        assert one.scores[place] == pytest.approx(one.value - one.baseline_value, abs=1e-3 * scale_of(one))
+        assert one.scores[place] == pytest.approx(
+            one.value - one.baseline_value, abs=1e-3 * scale_of(one)
+        )
 
 
 def test_a_network_in_training_is_explained_as_in_evaluation_and_left_in_training() -> None:
@@ -1447,7 +1830,10 @@ def test_an_explanation_says_which_token_is_what() -> None:
 
 
 def test_integrated_gradients_are_explains() -> None:
-    one, other = integrated_gradients(classifier(), TEXT, target=1), explain(classifier(), TEXT, target=1)
+    one, other = (
+        integrated_gradients(classifier(), TEXT, target=1),
+        explain(classifier(), TEXT, target=1),
+    )
     assert one.method == "integrated_gradients"
     np.testing.assert_array_equal(one.scores, other.scores)
 
@@ -1458,12 +1844,16 @@ def test_a_model_in_double_precision_gives_nearly_the_same() -> None:
     for method in EVERY:
         one, other = (explain(model, TEXT, method, tolerance=1e-3) for model in (single, double))
         scale = np.abs(other.scores).max()
-        np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-3 * scale, err_msg=method)
+        np.testing.assert_allclose(
+            one.scores, other.scores, rtol=0, atol=1e-3 * scale, err_msg=method
+        )
 
 
 def test_two_explanations_are_compared_by_their_sizes_on_ordinary_tokens() -> None:
     model = classifier()
-    one, other = (explain(model, TEXT, method, target=1) for method in ("input_x_gradient", "rollout"))
+    one, other = (
+        explain(model, TEXT, method, target=1) for method in ("input_x_gradient", "rollout")
+    )
     by_hand = agreement(np.abs(one.scores), np.abs(other.scores), ~one.special)
     assert agreement(one, other) == by_hand
     assert agreement([one, one], [other, other])["tau"].value == by_hand["tau"].value

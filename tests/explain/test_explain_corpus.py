@@ -84,16 +84,28 @@ def test_the_laws_of_a_measure_hold() -> None:
         Text("3", TEXTS[6], label="LABEL_1", annotations={"rationale": ()}),
     ]
     one = Explanations(
-        methods=("input_x_gradient", "attention_last", "random"), target="label", faithfulness=("remove", "mask"),
-        bins=(0.2, 0.5), draws=2, permutations=2, keep=("all", "keywords"),
-    )  # fmt: skip
+        methods=("input_x_gradient", "attention_last", "random"),
+        target="label",
+        faithfulness=("remove", "mask"),
+        bins=(0.2, 0.5),
+        draws=2,
+        permutations=2,
+        keep=("all", "keywords"),
+    )
     batches = stream(model, texts)
     check_measure(one, batches, model)
     tables = one.result(fold(one, batches, model))
     assert sorted(tables) == [
-        "agreement", "agreement_texts", "attribution_types", "attributions", "explanations", "faithfulness",
-        "faithfulness_texts", "plausibility", "plausibility_texts",
-    ]  # fmt: skip
+        "agreement",
+        "agreement_texts",
+        "attribution_types",
+        "attributions",
+        "explanations",
+        "faithfulness",
+        "faithfulness_texts",
+        "plausibility",
+        "plausibility_texts",
+    ]
     assert tables["explanations"]["text"].unique().tolist() == ["0", "1", "3"]
     assert tables["plausibility_texts"]["text"].unique().tolist() == ["0", "1"]
 
@@ -106,9 +118,15 @@ def test_the_tables_are_the_explanations_of_single_texts(family: str, tmp_path: 
     model = classifier(family)
     methods = ("integrated_gradients", "saliency", "gradient_rollout", "random")
     texts = [Text(f"t{place}", text, label="LABEL_1") for place, text in enumerate(TEXTS)]
-    study = attlas.study(model, texts, [Explanations(methods=methods, of="logit", seed=4)], tmp_path / "study")
+    study = attlas.study(
+        model, texts, [Explanations(methods=methods, of="logit", seed=4)], tmp_path / "study"
+    )
     counts = study.manifest["counts"]
-    assert (counts["explained"], counts["unexplained"], counts["not_converged"]) == (len(TEXTS), 0, 0)
+    assert (counts["explained"], counts["unexplained"], counts["not_converged"]) == (
+        len(TEXTS),
+        0,
+        0,
+    )
     told, tokens = study.table("explanations"), study.table("attributions")
     assert told["text"].tolist() == [text.id for text in texts for _ in methods]
     assert told["method"].tolist() == list(methods) * len(texts)
@@ -116,13 +134,25 @@ def test_the_tables_are_the_explanations_of_single_texts(family: str, tmp_path: 
         for method in methods:
             one = explain(model, text, method, of="logit", seed=4)
             (row,) = told[(told["text"] == text.id) & (told["method"] == method)].to_dict("records")
-            assert (row["label"], row["predicted"], row["target"]) == ("LABEL_1", one.predicted, one.target)
+            assert (row["label"], row["predicted"], row["target"]) == (
+                "LABEL_1",
+                one.predicted,
+                one.target,
+            )
             assert (row["evaluations"], row["converged"]) == (one.evaluations, one.converged)
             for column, value in (
-                ("probability", one.probability), ("value", one.value), ("baseline", one.baseline_value),
-                ("total", one.total), ("gap", one.gap), ("error", one.error),
-            ):  # fmt: skip
-                assert row[column] == pytest.approx(value, rel=1e-4, abs=5e-5, nan_ok=True), (text.id, method, column)
+                ("probability", one.probability),
+                ("value", one.value),
+                ("baseline", one.baseline_value),
+                ("total", one.total),
+                ("gap", one.gap),
+                ("error", one.error),
+            ):
+                assert row[column] == pytest.approx(value, rel=1e-4, abs=5e-5, nan_ok=True), (
+                    text.id,
+                    method,
+                    column,
+                )
             mine = tokens[tokens["text"] == text.id]
             np.testing.assert_allclose(mine[method], one.scores, rtol=1e-4, atol=1e-5)
             frame = one.to_frame()
@@ -131,7 +161,9 @@ def test_the_tables_are_the_explanations_of_single_texts(family: str, tmp_path: 
     assert tokens["text"].drop_duplicates().tolist() == [text.id for text in texts]
 
 
-def types_slowly(model: Model, texts: Sequence[str], methods: Sequence[str]) -> dict[Any, dict[str, list[float]]]:
+def types_slowly(
+    model: Model, texts: Sequence[str], methods: Sequence[str]
+) -> dict[Any, dict[str, list[float]]]:
     """(method, answer) -> string -> texts, occurrences, mean over texts (absent is 0), mean of occurrences."""
     out: dict[Any, dict[str, list[float]]] = {}
     for method in methods:
@@ -140,7 +172,11 @@ def types_slowly(model: Model, texts: Sequence[str], methods: Sequence[str]) -> 
             chosen = [one for one in answers if answer in (measure.ANY, one.predicted)]
             found: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0, 0.0])
             for one in chosen:
-                for string in {token for token, special in zip(one.tokens, one.special, strict=True) if not special}:
+                for string in {
+                    token
+                    for token, special in zip(one.tokens, one.special, strict=True)
+                    if not special
+                }:
                     found[string][0] += 1
                 for token, special, score in zip(one.tokens, one.special, one.scores, strict=True):
                     if not special:
@@ -170,7 +206,10 @@ def two_minded() -> Model:
     """A classifier that does not give all texts the same answer: its bias is what it says of them on the whole."""
     model = stirred(tiny("bert", "classify", num_labels=3))
     with torch.no_grad():
-        logits = [model.network(torch.tensor([model.tokenizer(text)["input_ids"]])).logits[0] for text in TEXTS]
+        logits = [
+            model.network(torch.tensor([model.tokenizer(text)["input_ids"]])).logits[0]
+            for text in TEXTS
+        ]
         model.network.classifier.bias -= torch.stack(logits).mean(0)
     assert len({explain(model, text, "random").predicted for text in TEXTS}) > 1
     return model
@@ -193,11 +232,15 @@ def test_types_are_loops_over_texts(tmp_path: Path) -> None:
         assert rows["difference"].is_monotonic_decreasing
         for row in rows.itertuples():
             means = [of.get(row.string, [0, 0, 0.0])[2] for of in (one, two)]
-            assert (row.left_mean, row.right_mean) == pytest.approx(tuple(means), rel=1e-4, abs=1e-6)
+            assert (row.left_mean, row.right_mean) == pytest.approx(
+                tuple(means), rel=1e-4, abs=1e-6
+            )
             assert row.difference == pytest.approx(means[0] - means[1], rel=1e-4, abs=1e-6)
 
 
-def test_only_the_ends_of_long_tables_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_ends_of_long_tables_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = classifier()
     one = Explanations(methods=("input_x_gradient",))
     whole = attlas.study(model, TEXTS, [one], tmp_path / "whole").table("attribution_types")
@@ -210,7 +253,9 @@ def test_only_the_ends_of_long_tables_are_kept(tmp_path: Path, monkeypatch: pyte
         ends |= {*often.head(3), *often.tail(3)}
         expected = group[group["string"].isin(ends)].reset_index(drop=True)
         assert 6 <= len(expected) < len(group)
-        pd.testing.assert_frame_equal(short[short["predicted"] == answer].reset_index(drop=True), expected)
+        pd.testing.assert_frame_equal(
+            short[short["predicted"] == answer].reset_index(drop=True), expected
+        )
 
 
 def test_a_class_may_be_called_all(tmp_path: Path) -> None:
@@ -223,15 +268,24 @@ def test_a_class_may_be_called_all(tmp_path: Path) -> None:
     mine = sum(one.tokens.count("cat") for one in found if one.predicted == "all")
     assert 0 < mine < total
     assert sorted(table[table["string"] == "cat"]["occurrences"]) == sorted(
-        [total, *(sum(one.tokens.count("cat") for one in found if one.predicted == answer) for answer in {one.predicted for one in found})]
-    )  # fmt: skip
+        [
+            total,
+            *(
+                sum(one.tokens.count("cat") for one in found if one.predicted == answer)
+                for answer in {one.predicted for one in found}
+            ),
+        ]
+    )
 
 
 def test_agreement_is_that_of_each_text(tmp_path: Path) -> None:
     model, methods = classifier(), ("input_x_gradient", "attention_last", "gradient_rollout")
     one = Explanations(methods=methods, keep=("all", "keywords"), p=0.8, top=0.2, permutations=3)
     study = attlas.study(model, TEXTS, [one], tmp_path / "study")
-    sizes = {method: [np.abs(one.scores) for one in explain(model, list(TEXTS), method)] for method in methods}
+    sizes = {
+        method: [np.abs(one.scores) for one in explain(model, list(TEXTS), method)]
+        for method in methods
+    }
     table, of_texts = study.table("agreement"), study.table("agreement_texts")
     assert len(table) == 2 * 2 * 2 * 4
     for keep in ("all", "keywords"):
@@ -241,10 +295,19 @@ def test_agreement_is_that_of_each_text(tmp_path: Path) -> None:
         for left in methods[1:]:
             for convention in ("sound", "published"):
                 expected = agreement(
-                    [sizes[left][place] for place in able], [sizes[methods[0]][place] for place in able],
-                    [masks[place] for place in able], convention=convention, p=0.8, top=0.2, permutations=3,
-                )  # fmt: skip
-                rows = table[(table["left"] == left) & (table["keep"] == keep) & (table["convention"] == convention)]
+                    [sizes[left][place] for place in able],
+                    [sizes[methods[0]][place] for place in able],
+                    [masks[place] for place in able],
+                    convention=convention,
+                    p=0.8,
+                    top=0.2,
+                    permutations=3,
+                )
+                rows = table[
+                    (table["left"] == left)
+                    & (table["keep"] == keep)
+                    & (table["convention"] == convention)
+                ]
                 assert set(rows["right"]) == {methods[0]}
                 for row in rows.itertuples():
                     figure = expected[row.metric]
@@ -258,7 +321,9 @@ def test_agreement_is_that_of_each_text(tmp_path: Path) -> None:
     assert len(of_texts) == len(TEXTS) * 8
     undefined = of_texts[(of_texts["keep"] == "keywords") & (of_texts["kept"] < 2)]
     assert undefined["tau"].isna().all()
-    assert sorted(undefined["text"].unique()) == [str(place) for place, one in enumerate(few) if one]
+    assert sorted(undefined["text"].unique()) == [
+        str(place) for place, one in enumerate(few) if one
+    ]
 
 
 def test_faithfulness_is_that_of_each_text(tmp_path: Path) -> None:
@@ -273,16 +338,34 @@ def test_faithfulness_is_that_of_each_text(tmp_path: Path) -> None:
             rows = of_texts[(of_texts["how"] == how) & (of_texts["method"] == method)]
             assert rows["text"].tolist() == [str(place) for place in range(len(TEXTS))]
             for number, measured in enumerate(("comprehensiveness", "sufficiency")):
-                np.testing.assert_allclose(rows[measured], expected.by_bin[:, number].mean(-1), atol=1e-5)
-                np.testing.assert_allclose(rows[f"{measured}_random"], expected.random[:, number].mean(-1), atol=1e-5)
-                mine = table[(table["how"] == how) & (table["method"] == method) & (table["measured"] == measured)]
+                np.testing.assert_allclose(
+                    rows[measured], expected.by_bin[:, number].mean(-1), atol=1e-5
+                )
+                np.testing.assert_allclose(
+                    rows[f"{measured}_random"], expected.random[:, number].mean(-1), atol=1e-5
+                )
+                mine = table[
+                    (table["how"] == how)
+                    & (table["method"] == method)
+                    & (table["measured"] == measured)
+                ]
                 whole = expected.to_frame().set_index("measured").loc[measured]
                 (row,) = mine[mine["bin"] == 0].to_dict("records")
-                for column in ("value", "random", "low", "high", "difference", "difference_low", "difference_high"):
+                for column in (
+                    "value",
+                    "random",
+                    "low",
+                    "high",
+                    "difference",
+                    "difference_low",
+                    "difference_high",
+                ):
                     assert row[column] == pytest.approx(whole[column], abs=1e-5), column
                 for column, share in enumerate(bins):
                     value = float(mine[mine["bin"] == share]["value"].iloc[0])
-                    assert value == pytest.approx(expected.by_bin[:, number, column].mean(), abs=1e-5)
+                    assert value == pytest.approx(
+                        expected.by_bin[:, number, column].mean(), abs=1e-5
+                    )
 
 
 def test_plausibility_is_that_of_texts_with_a_rationale(tmp_path: Path) -> None:
@@ -299,16 +382,20 @@ def test_plausibility_is_that_of_texts_with_a_rationale(tmp_path: Path) -> None:
         words = TEXTS[place].split()
         starts = [len(" ".join(words[:number])) + bool(number) for number in range(len(words))]
         scores.append(one.by_word()[1:-1])
-        marks.append([
-            any(start < stop and start + len(word) > first for first, stop in spans[place])
-            for start, word in zip(starts, words, strict=True)
-        ])  # fmt: skip
+        marks.append(
+            [
+                any(start < stop and start + len(word) > first for first, stop in spans[place])
+                for start, word in zip(starts, words, strict=True)
+            ]
+        )
     expected = plausibility(scores, marks)
     table = study.table("plausibility").set_index("metric")
     for metric in ("token_f1", "auprc"):
         row, figure = table.loc[metric], getattr(expected, metric)
         assert row["texts"] == 4
-        assert (row["value"], row["random"]) == pytest.approx((figure.value, figure.random), abs=1e-6)
+        assert (row["value"], row["random"]) == pytest.approx(
+            (figure.value, figure.random), abs=1e-6
+        )
     assert study.table("plausibility_texts")["text"].tolist() == ["0", "2", "3", "6"]
 
 
@@ -339,8 +426,12 @@ def test_a_study_may_measure_attention_and_explain(family: str, other: str, tmp_
     assert both.manifest["counts"]["explained"] == len(texts)
     assert_same({other: both.table(other)}, {other: measured[other]})
     for name, table in alone.items():
-        some = [column for column in table if column not in ("gap", "error")]  # of the last digits of numbers
-        pd.testing.assert_frame_equal(both.table(name)[some], table[some], rtol=1e-3, atol=1e-5, obj=name)
+        some = [
+            column for column in table if column not in ("gap", "error")
+        ]  # of the last digits of numbers
+        pd.testing.assert_frame_equal(
+            both.table(name)[some], table[some], rtol=1e-3, atol=1e-5, obj=name
+        )
 
 
 # what cannot be explained
@@ -352,8 +443,18 @@ def test_a_study_may_measure_attention_and_explain(family: str, other: str, tmp_
         (lambda: tiny("bert"), {}, ModelError, r"without a head .*attlas finetune"),
         (classifier, {"target": "nothing"}, ModelError, "there is no class 'nothing'"),
         (classifier, {"target": 3}, ModelError, "there is no class 3"),
-        (classifier, {"methods": ("attention_all_scaled",)}, ModelError, "needs the importance of heads"),
-        (lambda: tiny("bert", "classify", num_labels=1), {}, ModelError, "one number and no probability"),
+        (
+            classifier,
+            {"methods": ("attention_all_scaled",)},
+            ModelError,
+            "needs the importance of heads",
+        ),
+        (
+            lambda: tiny("bert", "classify", num_labels=1),
+            {},
+            ModelError,
+            "one number and no probability",
+        ),
     ],
 )
 def test_a_model_that_cannot_be_explained_is_refused_before_any_work(
@@ -376,7 +477,10 @@ def test_a_model_that_cannot_be_explained_is_refused_before_any_work(
         ({"max_evaluations": 3}, "max_evaluations is 3; it must be a whole number at least 9"),
         ({"keep": ("nouns",)}, "there is no kind of tokens 'nouns'"),
         ({"faithfulness": ("burn",)}, "how is 'burn'"),
-        ({"faithfulness": ("remove",), "bins": (2,)}, "bins is .* each a number above 0 and below 1"),
+        (
+            {"faithfulness": ("remove",), "bins": (2,)},
+            "bins is .* each a number above 0 and below 1",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_at_once(options: dict[str, Any], message: str) -> None:
@@ -389,11 +493,18 @@ def test_the_experiment_has_the_names_and_defaults_of_the_measure() -> None:
     assert experiment.KEEPS == KINDS
     mine = attlas.Explain(data=[]).options
     theirs = {one.name: one.default for one in fields(Explanations) if one.name != "importance"}
-    assert {**mine, "faithfulness": ()} == theirs  # of one measure among many, it is tested if asked for
+    assert {
+        **mine,
+        "faithfulness": (),
+    } == theirs  # of one measure among many, it is tested if asked for
     assert mine["faithfulness"] == ("remove",)
     assert attlas.Explain(data=[], methods="all").methods == tuple(METHODS)[:-1]
     assert attlas.Explain(data=[], faithfulness="none").faithfulness == ()
-    choices = {name: about.choices for name, about in declared(attlas.Explain).items() if isinstance(about, Option)}
+    choices = {
+        name: about.choices
+        for name, about in declared(attlas.Explain).items()
+        if isinstance(about, Option)
+    }
     assert (choices["of"], choices["baseline"], choices["at"]) == (OF, BASELINES, AT[:2])
     assert choices["faithfulness"] == (*HOW, "none")
 
@@ -406,7 +517,10 @@ def test_the_experiment_has_the_names_and_defaults_of_the_measure() -> None:
         ({"methods": "all,saliency"}, "all stands alone"),
         ({"faithfulness": "none,mask"}, "none stands alone"),
         ({"bins": ()}, "bins is empty"),
-        ({"keep": "all,nouns"}, "keep is 'all,nouns'; each must be all or ordinary or words or keywords"),
+        (
+            {"keep": "all,nouns"},
+            "keep is 'all,nouns'; each must be all or ordinary or words or keywords",
+        ),
     ],
 )
 def test_lists_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
@@ -420,7 +534,12 @@ def test_importance_may_be_given(tmp_path: Path) -> None:
     model = classifier()
     attlas.study(model, texts, "importance", tmp_path / "study")
     given = attlas.Study.open(tmp_path / "study")
-    options = {"data": texts, "model": model, "methods": "attention_all_scaled,random", "permutations": 2}
+    options = {
+        "data": texts,
+        "model": model,
+        "methods": "attention_all_scaled,random",
+        "permutations": 2,
+    }
     grid = importance_grid(given)
     done = [
         attlas.run(attlas.Explain(**options, importance=one), progress=False)
@@ -435,9 +554,12 @@ def test_importance_may_be_given(tmp_path: Path) -> None:
 def test_the_command_line_can_name_every_parameter() -> None:
     asked = "explanations(methods=integrated_gradients+saliency, faithfulness=remove+mask, bins=0.1+0.5, keep=all+ordinary, tolerance=0.1)"
     expected = Explanations(
-        methods=("integrated_gradients", "saliency"), faithfulness=("remove", "mask"), bins=(0.1, 0.5),
-        keep=("all", "ordinary"), tolerance=0.1,
-    )  # fmt: skip
+        methods=("integrated_gradients", "saliency"),
+        faithfulness=("remove", "mask"),
+        bins=(0.1, 0.5),
+        keep=("all", "ordinary"),
+        tolerance=0.1,
+    )
     assert measures_of(asked) == [expected]
     assert "explanations" not in [one.name for one in measures_of("all")]
     assert set(expected.methods) <= set(METHODS)
@@ -459,9 +581,16 @@ def test_bad_texts_are_left_out_and_named_and_the_others_go_on(tmp_path: Path) -
     one = Explanations(methods=("integrated_gradients", "attention_last"), target="label")
     study = attlas.study(model, texts, [one], tmp_path / "study")
     counts = study.manifest["counts"]
-    assert {name: counts[name] for name in ("read", "analysed", "explained", "unexplained", "not_converged")} == {
-        "read": 9, "analysed": 7, "explained": 4, "unexplained": 3, "not_converged": 0,
-    }  # fmt: skip
+    assert {
+        name: counts[name]
+        for name in ("read", "analysed", "explained", "unexplained", "not_converged")
+    } == {
+        "read": 9,
+        "analysed": 7,
+        "explained": 4,
+        "unexplained": 3,
+        "not_converged": 0,
+    }
     assert counts["not_compared"] == 2  # "cat" and "a the of" have no two keywords
     why = reasons(study)
     assert sorted(why) == ["empty", "infinite", "nothing", "strange", "unlabelled"]
@@ -479,7 +608,9 @@ def test_bad_texts_are_left_out_and_named_and_the_others_go_on(tmp_path: Path) -
     least = float((told["value"] - told["baseline"]).abs().min())
     shares = {"gap": 1 / least, "error": 1 / least}  # of a difference between probabilities
     for name in ("explanations", "attributions", "attribution_types", "agreement"):
-        close_tables(study.table(name), alone.table(name), 2 * terms_of(model.network), shares)  # forward and back
+        close_tables(
+            study.table(name), alone.table(name), 2 * terms_of(model.network), shares
+        )  # forward and back
 
 
 def test_a_corpus_of_which_nothing_can_be_explained(tmp_path: Path) -> None:
@@ -492,13 +623,22 @@ def test_a_corpus_of_which_nothing_can_be_explained(tmp_path: Path) -> None:
     assert "explanations" not in study.tables
     assert study.report(tmp_path / "report.html").is_file()
     with pytest.raises(
-        MeasureError, match=r"no text could be explained; the first, '0': text '0' has the label 'stars', but"
+        MeasureError,
+        match=r"no text could be explained; the first, '0': text '0' has the label 'stars', but",
     ):
-        attlas.run(attlas.Explain(data=texts, model=classifier(), target="label"), tmp_path / "none", progress=False)
+        attlas.run(
+            attlas.Explain(data=texts, model=classifier(), target="label"),
+            tmp_path / "none",
+            progress=False,
+        )
     with pytest.raises(MeasureError, match="the target is 'label', but no text has one"):
-        attlas.run(attlas.Explain(data=["a cat"], model=classifier(), target="label"), progress=False)
+        attlas.run(
+            attlas.Explain(data=["a cat"], model=classifier(), target="label"), progress=False
+        )
     done = attlas.run(
-        attlas.Explain(data=texts, model=classifier(), methods="saliency"), tmp_path / "none", progress=False
+        attlas.Explain(data=texts, model=classifier(), methods="saliency"),
+        tmp_path / "none",
+        progress=False,
     )
     assert done.result["texts"] == 2, "a failed run has no claim on its folder"
 
@@ -506,7 +646,12 @@ def test_a_corpus_of_which_nothing_can_be_explained(tmp_path: Path) -> None:
 def test_a_first_part_of_which_nothing_can_be_explained(tmp_path: Path) -> None:
     texts = [Text(f"bad{number}", "a cat") for number in range(70)]
     texts += [Text("good", "a dog sat", label="LABEL_1")]
-    study = attlas.study(classifier(), texts, [Explanations(methods=("saliency",), target="label")], tmp_path / "study")
+    study = attlas.study(
+        classifier(),
+        texts,
+        [Explanations(methods=("saliency",), target="label")],
+        tmp_path / "study",
+    )
     counts = study.manifest["counts"]
     assert (counts["explained"], counts["unexplained"]) == (1, 70)
     assert study.table("attributions")["string"].tolist() == ["[CLS]", "a", "dog", "sat", "[SEP]"]
@@ -517,7 +662,9 @@ def test_what_did_not_converge_is_counted(tmp_path: Path) -> None:
     one = Explanations(methods=("integrated_gradients",), tolerance=1e-3, max_evaluations=20)
     study = attlas.study(model, TEXTS, [one], tmp_path / "study")
     told = study.table("explanations")
-    late = [not explain(model, text, tolerance=1e-3, max_evaluations=20).converged for text in TEXTS]
+    late = [
+        not explain(model, text, tolerance=1e-3, max_evaluations=20).converged for text in TEXTS
+    ]
     assert (~told["converged"]).tolist() == late
     assert study.manifest["counts"]["not_converged"] == sum(late) > 0
     assert told["evaluations"].max() <= 20
@@ -526,7 +673,9 @@ def test_what_did_not_converge_is_counted(tmp_path: Path) -> None:
 def test_a_text_of_one_token_does_not_stop_a_causal_classifier(tmp_path: Path) -> None:
     """Its only token cannot be taken away."""
     one = Explanations(methods=("saliency",), faithfulness=("remove",))
-    study = attlas.study(stirred(gpt2_classifier()), ["a cat sat", "dog", "the film"], [one], tmp_path / "study")
+    study = attlas.study(
+        stirred(gpt2_classifier()), ["a cat sat", "dog", "the film"], [one], tmp_path / "study"
+    )
     counts = study.manifest["counts"]
     assert counts["explained"] + counts["unexplained"] == 3
     assert counts["explained"] >= 2
@@ -536,7 +685,12 @@ def test_a_text_of_one_token_does_not_stop_a_causal_classifier(tmp_path: Path) -
 
 
 def test_one_worker_and_two_write_the_same_bytes(tmp_path: Path) -> None:
-    one = Explanations(methods=("integrated_gradients", "gradient_shap", "attention_last", "gradient_rollout"), faithfulness=("remove",), draws=1, permutations=2)  # fmt: skip
+    one = Explanations(
+        methods=("integrated_gradients", "gradient_shap", "attention_last", "gradient_rollout"),
+        faithfulness=("remove",),
+        draws=1,
+        permutations=2,
+    )
     for workers in (1, 2):
         attlas.study(classifier(), sentences(40), [one], tmp_path / str(workers), workers=workers)
     assert table_bytes(tmp_path / "1") == table_bytes(tmp_path / "2")
@@ -546,10 +700,17 @@ def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_sta
     folder, data = tmp_path / "model", tmp_path / "texts.txt"
     classifier().save(folder)
     data.write_text("\n".join(sentences(130)))
-    one = Explanations(methods=("integrated_gradients", "attention_last"), tolerance=0.5, permutations=1, keep=("all",))
+    one = Explanations(
+        methods=("integrated_gradients", "attention_last"),
+        tolerance=0.5,
+        permutations=1,
+        keep=("all",),
+    )
 
     def run(out: str) -> Study:
-        return attlas.study(attlas.load(folder, task="auto"), data, [one], tmp_path / out, workers=1)
+        return attlas.study(
+            attlas.load(folder, task="auto"), data, [one], tmp_path / out, workers=1
+        )
 
     code = (
         "import attlas; from attlas.explain import Explanations; "
@@ -573,14 +734,22 @@ def test_a_killed_experiment_resumes_by_shards(
 ) -> None:
     """Of 190 texts that are explained, two shards of 64 are done when the process is killed."""
     classifier().save(tmp_path / "model")
-    (tmp_path / "texts.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in [*sentences(190), " "]))
+    (tmp_path / "texts.jsonl").write_text(
+        "\n".join(json.dumps({"text": text}) for text in [*sentences(190), " "])
+    )
     options = {
-        "data": str(tmp_path / "texts.jsonl"), "model": str(tmp_path / "model"), "methods": "input_x_gradient,attention_all_scaled",
-        "keep": "all", "permutations": 1, "faithfulness": "none",
-    }  # fmt: skip
+        "data": str(tmp_path / "texts.jsonl"),
+        "model": str(tmp_path / "model"),
+        "methods": "input_x_gradient,attention_all_scaled",
+        "keep": "all",
+        "permutations": 1,
+        "faithfulness": "none",
+    }
     code = f"import attlas; attlas.run(attlas.Explain(**{options!r}), 'broken', workers=1)"
     states = tmp_path / "broken" / "states"
-    assert kill_when(attlas_start(code=code), lambda: len(list(states.glob("*/states/*/entry.json"))) >= 2)
+    assert kill_when(
+        attlas_start(code=code), lambda: len(list(states.glob("*/states/*/entry.json"))) >= 2
+    )
     whole = attlas.run(attlas.Explain(**options), tmp_path / "whole", progress=False)
     ran: list[tuple[str, int]] = []
     job = attlas.studies.run.ShardJob

@@ -34,15 +34,23 @@ METHODS = ("integrated_gradients", "attention_all", "rollout", "attention_x_grad
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> attlas.Study:
     texts = [
-        attlas.Text(f"<i>{number}</i>", text, label="<u>1</u>", annotations={"rationale": ((0, 4),)})
+        attlas.Text(
+            f"<i>{number}</i>", text, label="<u>1</u>", annotations={"rationale": ((0, 4),)}
+        )
         for number, text in enumerate(TEXTS)
     ]
     measure = Explanations(methods=METHODS, faithfulness=("remove",), draws=2)
-    return attlas.study(tiny("bert", "classify"), texts, [measure], tmp_path_factory.mktemp("explained") / "study")
+    return attlas.study(
+        tiny("bert", "classify"), texts, [measure], tmp_path_factory.mktemp("explained") / "study"
+    )
 
 
-def test_the_report_tints_for_and_against_and_answers_clicks(done: attlas.Study, tmp_path: Path, browser: Any) -> None:
-    page, wrong = open_page(browser, done.report(tmp_path / "report.html"), viewport={"width": 1200, "height": 800})
+def test_the_report_tints_for_and_against_and_answers_clicks(
+    done: attlas.Study, tmp_path: Path, browser: Any
+) -> None:
+    page, wrong = open_page(
+        browser, done.report(tmp_path / "report.html"), viewport={"width": 1200, "height": 800}
+    )
     page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 5")
     assert not wrong
     assert [one.get_attribute("id") for one in page.locator("section").all()] == [
@@ -82,18 +90,29 @@ def test_pictures_of_everything(done: attlas.Study, tmp_path: Path) -> None:
 def test_findings_put_the_published_number_beside_the_sound_one(done: attlas.Study) -> None:
     lines = findings(done)
     table = done.table("agreement").set_index(["left", "keep", "convention", "metric"])["value"]
-    (line,) = [line for line in lines if line.startswith("Attention all against integrated gradients on keywords")]
+    (line,) = [
+        line
+        for line in lines
+        if line.startswith("Attention all against integrated gradients on keywords")
+    ]
     for convention in ("sound", "published"):
         value = table["attention_all", "keywords", convention, "tau"]
         assert f"tau {value:.2f}".replace("0.", ".") in line
     assert "of which chance gives" in line
 
 
-def test_one_explanation_as_a_page_a_picture_and_in_a_notebook(tmp_path: Path, browser: Any) -> None:
+def test_one_explanation_as_a_page_a_picture_and_in_a_notebook(
+    tmp_path: Path, browser: Any
+) -> None:
     one = explain(tiny("bert", "classify"), attlas.Text("x", TEXTS[0], label="<u>"), at="parts")
     page, wrong = open_page(browser, write_explanation(one, tmp_path / "one.html"))
     assert not wrong
-    assert page.locator("select option").all_inner_texts() == ["integrated gradients", "word", "position", "type"]
+    assert page.locator("select option").all_inner_texts() == [
+        "integrated gradients",
+        "word",
+        "position",
+        "type",
+    ]
     assert page.locator("h1").inner_text().startswith("label <u> · predicted")
     assert page.locator(".words").inner_text().count("<b>good</b>") == 1
     assert write_explanation(one, tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
@@ -103,9 +122,15 @@ def test_one_explanation_as_a_page_a_picture_and_in_a_notebook(tmp_path: Path, b
 
 def test_words_are_the_sums_of_their_tokens_with_their_signs() -> None:
     tokens = pd.DataFrame(
-        {"start": [-1, 0, 3, 7, -1], "stop": [-1, 3, 6, 9, -1], "string": ["[CLS]", "bar", "ked", "at", "[SEP]"]}
+        {
+            "start": [-1, 0, 3, 7, -1],
+            "stop": [-1, 3, 6, 9, -1],
+            "string": ["[CLS]", "bar", "ked", "at", "[SEP]"],
+        }
     )
-    shown = score_overlay("barked at", tokens, {"a": np.array([0, 0.5, 0.4, -0.3, 0.0])}, {"a": True})
+    shown = score_overlay(
+        "barked at", tokens, {"a": np.array([0, 0.5, 0.4, -0.3, 0.0])}, {"a": True}
+    )
     assert shown.tints.tolist() == [0, 9, -3, 0]
     assert "<w class=p9>barked</w>" in shown.html
     assert "<w class=n3>at</w>" in shown.html

@@ -35,17 +35,33 @@ from attlas.explain.plausibility import (
 from attlas.language.words import given_spans
 from attlas.support.errors import CorpusError, MeasureError
 
-PAIRS = {"id": "f1", "text": "A fine\nfilm , truly  fine .", "evidences": [[[1, 3]], [[5, 6], [2, 3]]], "label": 1}
+PAIRS = {
+    "id": "f1",
+    "text": "A fine\nfilm , truly  fine .",
+    "evidences": [[[1, 3]], [[5, 6], [2, 3]]],
+    "label": 1,
+}
 RELEASED = {
     "annotation_id": "f2",
     "text": "Dull and slow .",
     "classification": "NEG",
-    "evidences": [[{"docid": "f2", "start_token": 2, "end_token": 3, "text": "slow"}], [{"start_token": 0, "end_token": 1}]],
-}  # fmt: skip
-POST = {"post_id": "p1", "post_tokens": ["you", "are", "a", "walnut"], "rationales": [[0, 0, 1, 1], [1, 0, 0, 1], [0, 0, 1, 1]], "label": "rude"}  # fmt: skip
+    "evidences": [
+        [{"docid": "f2", "start_token": 2, "end_token": 3, "text": "slow"}],
+        [{"start_token": 0, "end_token": 1}],
+    ],
+}
+POST = {
+    "post_id": "p1",
+    "post_tokens": ["you", "are", "a", "walnut"],
+    "rationales": [[0, 0, 1, 1], [1, 0, 0, 1], [0, 0, 1, 1]],
+    "label": "rude",
+}
 OFFICIAL = {
     "post_id": "p2",
-    "annotators": [{"label": label, "annotator_id": number} for number, label in enumerate(["rude", "kind", "rude"])],
+    "annotators": [
+        {"label": label, "annotator_id": number}
+        for number, label in enumerate(["rude", "kind", "rude"])
+    ],
     "rationales": [[1, 0], [0, 0]],
     "post_tokens": ["old", "walnut"],
 }
@@ -61,10 +77,18 @@ def write(path, rows):
 def facts(text):
     """id, label, words, and the characters that the rationale marks."""
     spans = text.annotations.get(RATIONALE)
-    return text.id, text.label, text.words, None if spans is None else [text.text[start:stop] for start, stop in spans]
+    return (
+        text.id,
+        text.label,
+        text.words,
+        None if spans is None else [text.text[start:stop] for start, stop in spans],
+    )
 
 
-ERASER = [("f1", "1", ("A", "fine", "film", ",", "truly", "fine", "."), ["fine film", "fine"]), ("f2", None, ("Dull", "and", "slow", "."), ["Dull", "slow"])]  # fmt: skip
+ERASER = [
+    ("f1", "1", ("A", "fine", "film", ",", "truly", "fine", "."), ["fine film", "fine"]),
+    ("f2", None, ("Dull", "and", "slow", "."), ["Dull", "slow"]),
+]
 POSTS = [
     ("p1", "rude", ("you", "are", "a", "walnut"), ["a walnut"]),
     ("p2", "rude", ("old", "walnut"), ["old"]),
@@ -76,7 +100,9 @@ POSTS = [
 def test_both_forms_of_both_data_sets(tmp_path, ending):
     corpus = read(write(tmp_path / f"films.{ending}", [PAIRS, RELEASED]))
     assert [facts(text) for text in corpus] == ERASER == [facts(text) for text in corpus]
-    assert [facts(text) for text in read(write(tmp_path / f"posts.{ending}", [POST, OFFICIAL, NORMAL]))] == POSTS
+    assert [
+        facts(text) for text in read(write(tmp_path / f"posts.{ending}", [POST, OFFICIAL, NORMAL]))
+    ] == POSTS
     assert [facts(text) for text in read([OFFICIAL, NORMAL])] == POSTS[1:]
 
 
@@ -84,7 +110,12 @@ def test_frames_and_parquet_are_known_too(tmp_path):
     posts = [POST, NORMAL]
     pq.write_table(pa.Table.from_pylist(posts), tmp_path / "posts.parquet")
     expected = [POSTS[0], POSTS[2]]
-    for source in (posts, pd.DataFrame(posts), pd.read_parquet(tmp_path / "posts.parquet"), tmp_path / "posts.parquet"):
+    for source in (
+        posts,
+        pd.DataFrame(posts),
+        pd.read_parquet(tmp_path / "posts.parquet"),
+        tmp_path / "posts.parquet",
+    ):
         assert [facts(text) for text in read(source)] == expected
     pq.write_table(pa.Table.from_pylist([PAIRS]), tmp_path / "films.parquet")
     for source in (tmp_path / "films.parquet", pd.read_parquet(tmp_path / "films.parquet")):
@@ -93,11 +124,32 @@ def test_frames_and_parquet_are_known_too(tmp_path):
 
 def test_columns_can_be_named():
     row = PAIRS | {"stars": 5, "number": 7, "title": "Fine film"}
-    assert facts(next(iter(read([row], text="text", label="stars", id="number")))) == ("7", "5", *ERASER[0][2:])
-    assert facts(next(iter(read([row], text="title")))) == ("f1", None, None, None)  # a row like any other
-    assert facts(next(iter(read([RELEASED], label="classification")))) == ("f2", "NEG", *ERASER[1][2:])
-    assert facts(next(iter(read([POST | {"text": "Walnut!"}], text="text")))) == ("0", None, None, None)
-    assert [text.label for text in labelled([OFFICIAL, POST])] == ["rude", "rude"]  # asks for the column `label`
+    assert facts(next(iter(read([row], text="text", label="stars", id="number")))) == (
+        "7",
+        "5",
+        *ERASER[0][2:],
+    )
+    assert facts(next(iter(read([row], text="title")))) == (
+        "f1",
+        None,
+        None,
+        None,
+    )  # a row like any other
+    assert facts(next(iter(read([RELEASED], label="classification")))) == (
+        "f2",
+        "NEG",
+        *ERASER[1][2:],
+    )
+    assert facts(next(iter(read([POST | {"text": "Walnut!"}], text="text")))) == (
+        "0",
+        None,
+        None,
+        None,
+    )
+    assert [text.label for text in labelled([OFFICIAL, POST])] == [
+        "rude",
+        "rude",
+    ]  # asks for the column `label`
     with pytest.raises(CorpusError, match="has no column 'stars'"):
         list(read([PAIRS], label="stars"))
     with pytest.raises(CorpusError, match="has no column 'label'"):
@@ -110,7 +162,10 @@ def test_a_column_of_strings_is_something_else(tmp_path):
 
 
 BAD_FILMS = [
-    ({"evidences": [[[1, 9]]]}, "hold the span [1, 9), but the text has 7 tokens; a span must be 0 <= start < stop <= 7"),
+    (
+        {"evidences": [[[1, 9]]]},
+        "hold the span [1, 9), but the text has 7 tokens; a span must be 0 <= start < stop <= 7",
+    ),
     ({"evidences": [[[6, 8]]]}, "hold the span [6, 8)"),
     ({"evidences": [[[-1, 2]]]}, "hold the span [-1, 2)"),
     ({"evidences": [[[3, 3]]]}, "hold the span [3, 3)"),
@@ -120,33 +175,56 @@ BAD_FILMS = [
     ({"evidences": [[1, 2]]}, "hold 1 where"),
     ({"evidences": [{"start_token": 1, "end_token": 2}]}, "its 'evidences' is a dict, not a list"),
     ({"evidences": [[{"start_token": 1}]]}, "hold [1, None] where"),
-    ({"evidences": [[{"start_token": 1, "end_token": 2, "text": "film"}]]}, "say 'film' at tokens [1, 2), but there stands 'fine'; count tokens as text.split() does"),
-    ({"evidences": [[{"start_token": n, "end_token": n + 1, "docid": n}] for n in range(2)]}, "are of 2 documents; give each document a row"),
+    (
+        {"evidences": [[{"start_token": 1, "end_token": 2, "text": "film"}]]},
+        "say 'film' at tokens [1, 2), but there stands 'fine'; count tokens as text.split() does",
+    ),
+    (
+        {"evidences": [[{"start_token": n, "end_token": n + 1, "docid": n}] for n in range(2)]},
+        "are of 2 documents; give each document a row",
+    ),
     ({"evidences": "fine"}, "its 'evidences' is a str, not a list"),
     ({"evidences": None}, "it has no 'evidences'"),
     ({"text": 5}, "its 'text' is a int, not a string"),
     ({"text": None}, "it has no 'text'"),
     ({"text": " ", "evidences": []}, "the text is empty"),
-]  # fmt: skip
+]
 BAD_POSTS = [
-    ({"rationales": [[0, 1], [0, 0, 0, 1]]}, "item 0 of its 'rationales' has 2 marks, but the post has 4 words; give one mark a word"),
-    ({"rationales": [[0, 0, 0, 2]]}, "item 0 of its 'rationales' is [0, 0, 0, 2]; each mark must be 0 or 1"),
+    (
+        {"rationales": [[0, 1], [0, 0, 0, 1]]},
+        "item 0 of its 'rationales' has 2 marks, but the post has 4 words; give one mark a word",
+    ),
+    (
+        {"rationales": [[0, 0, 0, 2]]},
+        "item 0 of its 'rationales' is [0, 0, 0, 2]; each mark must be 0 or 1",
+    ),
     ({"rationales": [[0, 0, 0, "1"]]}, "each mark must be 0 or 1"),
     ({"rationales": [0, 0, 0, 1]}, "its 'rationales' is a int, not a list"),
     ({"rationales": None}, "it has no 'rationales'"),
-    ({"post_tokens": ["you", "", "a", "walnut"]}, "item 1 of its 'post_tokens' is ''; each must be a word"),
+    (
+        {"post_tokens": ["you", "", "a", "walnut"]},
+        "item 1 of its 'post_tokens' is ''; each must be a word",
+    ),
     ({"post_tokens": ["you", None, "a", "walnut"]}, "item 1 of its 'post_tokens' is None"),
     ({"post_tokens": "you walnut"}, "its 'post_tokens' is a str, not a list"),
     ({"post_tokens": [], "rationales": []}, "the text is empty"),
-    ({"label": None, "annotators": [{"label": label} for label in "abc"]}, "no label has the majority of its annotators (they gave a, b, c); leave it out, or label it"),
-    ({"label": None, "annotators": [{"label": label} for label in "ab"]}, "no label has the majority"),
+    (
+        {"label": None, "annotators": [{"label": label} for label in "abc"]},
+        "no label has the majority of its annotators (they gave a, b, c); leave it out, or label it",
+    ),
+    (
+        {"label": None, "annotators": [{"label": label} for label in "ab"]},
+        "no label has the majority",
+    ),
     ({"label": None, "annotators": []}, "(they gave none)"),
     ({"label": None, "annotators": [{"label": "a"}, {}]}, "one of its 'annotators' has no 'label'"),
     ({"label": None, "annotators": "a"}, "its 'annotators' is a str, not a list"),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("good", "bad"), [(PAIRS, BAD_FILMS), (POST, BAD_POSTS)], ids=["films", "posts"])
+@pytest.mark.parametrize(
+    ("good", "bad"), [(PAIRS, BAD_FILMS), (POST, BAD_POSTS)], ids=["films", "posts"]
+)
 def test_a_bad_row_in_the_middle_is_one_bad_row(tmp_path, good, bad):
     key = "id" if good is PAIRS else "post_id"
     changed = [good | change | {key: f"bad{number}"} for number, (change, _) in enumerate(bad)]
@@ -180,7 +258,13 @@ def test_any_row_may_bring_character_spans(tmp_path):
     ]
     path = write(tmp_path / "rows.jsonl", rows)
     found = list(read(path).rows())
-    assert [facts(text)[3] for text in [*found[:4], found[-1]]] == [["cat's", "A"], [], None, None, ["last"]]
+    assert [facts(text)[3] for text in [*found[:4], found[-1]]] == [
+        ["cat's", "A"],
+        [],
+        None,
+        None,
+        ["last"],
+    ]
     for number, row in enumerate(found[4:-1], 5):
         assert row.where == f"{path}, line {number}"
         assert "characters" in row.reason
@@ -189,10 +273,15 @@ def test_any_row_may_bring_character_spans(tmp_path):
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-1, 3) | st.sampled_from([0.5, float("nan"), "", "a", " b "]),
+    st.none()
+    | st.booleans()
+    | st.integers(-1, 3)
+    | st.sampled_from([0.5, float("nan"), "", "a", " b "]),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["start_token", "end_token", "docid", "text", "label"]), inner)
+        | st.dictionaries(
+            st.sampled_from(["start_token", "end_token", "docid", "text", "label"]), inner
+        )
     ),
     max_leaves=8,
 )
@@ -201,11 +290,18 @@ JSON = st.recursive(
 @given(st.sampled_from([PAIRS, RELEASED, POST, OFFICIAL]), st.data(), st.booleans())
 def test_whatever_stands_in_a_field_spoils_only_its_row(good, data, as_frame):
     broken = good | {
-        name: data.draw(JSON, name) for name in data.draw(st.sets(st.sampled_from(sorted(good))), "fields")
+        name: data.draw(JSON, name)
+        for name in data.draw(st.sets(st.sampled_from(sorted(good))), "fields")
     }
-    rows = [good | {"id": "first", "post_id": "first"}, broken, good | {"id": "last", "post_id": "last"}]
+    rows = [
+        good | {"id": "first", "post_id": "first"},
+        broken,
+        good | {"id": "last", "post_id": "last"},
+    ]
     if as_frame:
-        rows = pd.DataFrame([{name: nested_arrays(value) for name, value in row.items()} for row in rows])
+        rows = pd.DataFrame(
+            [{name: nested_arrays(value) for name, value in row.items()} for row in rows]
+        )
     first, _, last = read(rows).rows()
     assert facts(first)[2:] == facts(last)[2:] == facts(next(iter(read([good]))))[2:]
 
@@ -219,12 +315,16 @@ def nested_arrays(value):
     return out
 
 
-WORDS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=6)
+WORDS = st.text(
+    st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=6
+)
 SOLID = WORDS.filter(lambda word: word.split() == [word])
 
 
 def marks_of(words):
-    return st.tuples(st.just(words), st.lists(st.booleans(), min_size=len(words), max_size=len(words)))
+    return st.tuples(
+        st.just(words), st.lists(st.booleans(), min_size=len(words), max_size=len(words))
+    )
 
 
 def cut_at(words, spans):
@@ -249,17 +349,29 @@ def test_spans_are_exactly_the_marked_words_of_films(words_and_marks):
 @given(st.lists(WORDS.filter(str.strip), min_size=1, max_size=8).flatmap(marks_of))
 def test_spans_are_exactly_the_marked_words_of_posts(words_and_marks):
     words, marked = words_and_marks
-    (text,) = read([{"post_tokens": words, "rationales": [[int(mark) for mark in marked]], "post_id": 1}])
+    (text,) = read(
+        [{"post_tokens": words, "rationales": [[int(mark) for mark in marked]], "post_id": 1}]
+    )
     spans = text.annotations[RATIONALE]
     assert spans == marked_spans(words, marked)
     for start, stop in spans:
-        first, last = cut_at(words, [(0, start)]).count(True), cut_at(words, [(0, stop)]).count(True)
+        first, last = (
+            cut_at(words, [(0, start)]).count(True),
+            cut_at(words, [(0, stop)]).count(True),
+        )
         assert text.text[start:stop] == " ".join(words[first:last])
     assert rationale_words(spans, given_spans(words)).tolist() == marked == cut_at(words, spans)
 
 
 def test_at_least_half_of_those_who_explained():
-    for votes, marked in {(0, 1): True, (1, 0, 0): False, (1, 1, 0): True, (0,): False, (1,): True, (1, 0, 0, 1): True}.items():  # fmt: skip
+    for votes, marked in {
+        (0, 1): True,
+        (1, 0, 0): False,
+        (1, 1, 0): True,
+        (0,): False,
+        (1,): True,
+        (1, 0, 0, 1): True,
+    }.items():
         (text,) = read([{"post_tokens": ["walnut"], "rationales": [[vote] for vote in votes]}])
         assert bool(text.annotations[RATIONALE]) == marked
 
@@ -303,7 +415,9 @@ def runs_slowly(words):
 def iou_f1_slowly(scores, marked, share, threshold):
     chosen = runs_slowly(top_slowly(scores, marked, share))
     human = runs_slowly(word for word, mark in enumerate(marked) if mark)
-    hits = sum(max(len(one & other) / len(one | other) for other in human) >= threshold for one in chosen)
+    hits = sum(
+        max(len(one & other) / len(one | other) for other in human) >= threshold for one in chosen
+    )
     return f1_slowly(hits, len(chosen), len(human))
 
 
@@ -312,7 +426,9 @@ def explained(draw):
     """Scores with ties and marks of a text that can be scored."""
     n = draw(st.integers(2, 40))
     scores = draw(st.lists(st.integers(-4, 4) | st.floats(-1, 1), min_size=n, max_size=n))
-    marked = draw(st.lists(st.booleans(), min_size=n, max_size=n).filter(lambda marks: 0 < sum(marks) < n))
+    marked = draw(
+        st.lists(st.booleans(), min_size=n, max_size=n).filter(lambda marks: 0 < sum(marks) < n)
+    )
     return scores, marked
 
 
@@ -320,11 +436,17 @@ def explained(draw):
 def test_the_same_as_slowly(text, share, threshold):
     scores, marked = text
     assert token_f1(scores, marked, share) == pytest.approx(token_f1_slowly(scores, marked, share))
-    assert iou_f1(scores, marked, share, threshold) == pytest.approx(iou_f1_slowly(scores, marked, share, threshold))
+    assert iou_f1(scores, marked, share, threshold) == pytest.approx(
+        iou_f1_slowly(scores, marked, share, threshold)
+    )
     precision, recall, _ = precision_recall_curve(marked, scores)
     assert auprc(scores, marked) == pytest.approx(auc(recall, precision))
     values, _ = scores_of(scores, marked, share=share, threshold=threshold, draws=1)
-    alone = token_f1(scores, marked, share).f1, auprc(scores, marked), iou_f1(scores, marked, share, threshold).f1
+    alone = (
+        token_f1(scores, marked, share).f1,
+        auprc(scores, marked),
+        iou_f1(scores, marked, share, threshold).f1,
+    )
     assert values.tolist() == list(alone)
     if share is None:
         found = token_f1(scores, marked)
@@ -338,13 +460,19 @@ def test_long_texts_are_the_same_as_slowly():
     precision, recall, _ = precision_recall_curve(marked, scores)
     assert auprc(scores, marked) == pytest.approx(auc(recall, precision), abs=1e-12)
     assert iou_f1(scores, marked, 0.1) == pytest.approx(iou_f1_slowly(scores, marked, 0.1, 0.5))
-    assert auprc(scores.astype(np.float32), marked.astype(int)) == pytest.approx(auc(recall, precision), abs=1e-4)
+    assert auprc(scores.astype(np.float32), marked.astype(int)) == pytest.approx(
+        auc(recall, precision), abs=1e-4
+    )
 
 
 def test_ties_go_to_the_earlier_word_and_a_perfect_explanation_is_perfect():
     assert token_f1([0, 0, 0, 0], [1, 0, 0, 0]).f1 == 1
     assert token_f1([0, 0, 0, 0], [0, 0, 0, 1]).f1 == 0
-    assert auprc([0, 0, 0, 0], [1, 0, 0, 0]) == auprc([0, 0, 0, 0], [0, 0, 0, 1]) == pytest.approx(0.625)
+    assert (
+        auprc([0, 0, 0, 0], [1, 0, 0, 0])
+        == auprc([0, 0, 0, 0], [0, 0, 0, 1])
+        == pytest.approx(0.625)
+    )
     marked = [False, True, True, False, False, True]
     assert scores_of(marked, marked)[0].tolist() == [1, 1, 1]
     assert token_f1([3, 2, 1, 0], [1, 1, 0, 0], share=0.01) == (1, 0.5, 2 / 3)  # one word at least
@@ -363,7 +491,9 @@ def test_the_control_is_chance():
     _, control = scores_of(np.zeros(n), marked, draws=draws)
     error = stats.hypergeom(n, k, k).std() / k / np.sqrt(draws)
     assert abs(control[0] - k / n) < 4 * error
-    _, control = scores_of(np.zeros(n), marked, share=0.1, draws=draws)  # 6 chosen: f1 = 2 hits / (6 + 12)
+    _, control = scores_of(
+        np.zeros(n), marked, share=0.1, draws=draws
+    )  # 6 chosen: f1 = 2 hits / (6 + 12)
     hits = stats.hypergeom(n, k, 6)
     assert abs(control[0] - hits.mean() / 9) < 4 * hits.std() / 9 / np.sqrt(draws)
 
@@ -384,7 +514,9 @@ def test_the_control_follows_from_the_marks_and_the_seed_alone():
         "import numpy as np; from attlas.explain.plausibility import scores_of;"
         f"print(scores_of(np.zeros(50), {marked.tolist()})[1].tolist())"
     )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    )
     assert json.loads(said.stdout) == one
 
 
@@ -394,7 +526,9 @@ def test_means_and_intervals_over_texts():
     marked = [np.arange(len(one)) % 4 == 1 for one in scores]
     marked[3][:] = True
     found = plausibility(scores, marked, draws=50)
-    each = [scores_of(one, truth, draws=50) for one, truth in zip(scores[:3], marked[:3], strict=True)]
+    each = [
+        scores_of(one, truth, draws=50) for one, truth in zip(scores[:3], marked[:3], strict=True)
+    ]
     assert (found.texts, found.left_out) == (3, 3)
     frame = found.to_frame()
     assert list(frame.columns) == ["metric", "value", "random", "low", "high", "texts"]
@@ -412,7 +546,9 @@ def test_means_and_intervals_over_texts():
     assert "3 texts, 3 left out" in repr(found)
     assert repr(found).count("random") == 3
     assert "auprc" in found._repr_html_()
-    assert found == plausibility(np.array(scores, dtype=object), np.array(marked, dtype=object), draws=50)
+    assert found == plausibility(
+        np.array(scores, dtype=object), np.array(marked, dtype=object), draws=50
+    )
 
 
 def test_one_text_has_no_interval():
@@ -436,7 +572,11 @@ def test_what_cannot_be_scored():
 
 
 WRONG = {
-    "scores of shape (2,) do not fit marks of shape (3,); give one score and one mark": ([1, 2], [0, 1, 0], {}),
+    "scores of shape (2,) do not fit marks of shape (3,); give one score and one mark": (
+        [1, 2],
+        [0, 1, 0],
+        {},
+    ),
     "the score of word 1 is not a finite number": ([1, np.nan, 2], [0, 1, 0], {}),
     "marks must be true or false": ([1, 2, 3], [0, 2, 0], {}),
     "the scores of a text must be numbers": (["a", "b"], [0, 1], {}),

@@ -59,7 +59,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             model = tiny(family)
             with torch.no_grad():
                 for parameter in model.network.parameters():
-                    parameter.mul_(0.3 if parameter.dim() > 1 else 1)  # else a pooler's tanh is at its ends
+                    parameter.mul_(
+                        0.3 if parameter.dim() > 1 else 1
+                    )  # else a pooler's tanh is at its ends
             model.network.save_pretrained(root / family)
             model.tokenizer.save_pretrained(root / family)
         return root / family
@@ -79,12 +81,22 @@ def toy(count: int, seed: int = 0, labels: tuple[Any, ...] = ("neg", "pos")) -> 
     for number in range(count):
         words = list(draw.choice(WORDS, draw.integers(2, 8)))
         words.insert(int(draw.integers(len(words) + 1)), signs[number % len(labels)])
-        out.append({"id": f"{seed}-{number}", "text": " ".join(words), "label": labels[number % len(labels)]})
+        out.append(
+            {
+                "id": f"{seed}-{number}",
+                "text": " ".join(words),
+                "label": labels[number % len(labels)],
+            }
+        )
     return out
 
 
-def finetune(texts: Any, model: Any, out: Any, *, fresh: bool = False, **fields: Any) -> attlas.Study:
-    return attlas.run(attlas.Finetune(texts=texts, model=model, **fields), out, fresh=fresh, progress=False)
+def finetune(
+    texts: Any, model: Any, out: Any, *, fresh: bool = False, **fields: Any
+) -> attlas.Study:
+    return attlas.run(
+        attlas.Finetune(texts=texts, model=model, **fields), out, fresh=fresh, progress=False
+    )
 
 
 FAST = {"epochs": 4, "learning_rate": 1e-2, "batch_size": 16}
@@ -103,7 +115,9 @@ def same_weights(left: Path, right: Path) -> bool:
 def logits_slowly(model: attlas.Model, texts: list[str]) -> torch.Tensor:
     """A text at a time, with nothing but transformers."""
     with torch.no_grad():
-        return torch.cat([model.network(**model.tokenizer(text, return_tensors="pt")).logits for text in texts])
+        return torch.cat(
+            [model.network(**model.tokenizer(text, return_tensors="pt")).logits for text in texts]
+        )
 
 
 # --- what it learns and writes --------------------------------------------------------------------------------------
@@ -113,8 +127,12 @@ def test_it_learns_what_can_be_learnt_and_writes_a_model(bert: Path, tmp_path: P
     train, dev = toy(120), toy(60, seed=1)
     done = finetune(train, bert, tmp_path / "out", dev=dev, **FAST)
     assert done.result["scores"]["mcc"] > 0.8
-    assert done.result["scores"]["mcc"] == pytest.approx(max(row["mcc"] for row in done.result["history"]))
-    assert [row["epoch"] for row in done.result["history"]] == [1, 2, 3, 4][: len(done.result["history"])]
+    assert done.result["scores"]["mcc"] == pytest.approx(
+        max(row["mcc"] for row in done.result["history"])
+    )
+    assert [row["epoch"] for row in done.result["history"]] == [1, 2, 3, 4][
+        : len(done.result["history"])
+    ]
     assert done.result["counts"] == {"fitted": 120, "dev": 60, "held_out": 0, "truncated": 0}
     assert {path.name for path in done.folder.iterdir()} == {
         ".lock",
@@ -132,7 +150,12 @@ def test_it_learns_what_can_be_learnt_and_writes_a_model(bert: Path, tmp_path: P
     assert {name: done.result.get(name) for name in record if name != "files"} == {
         name: value for name, value in record.items() if name != "files"
     }
-    assert set(record["files"]) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    assert set(record["files"]) == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
     assert done.table("finetune")["mcc"].tolist() == [row["mcc"] for row in done.result["history"]]
     assert done.result["controls"] == {"majority": 0.5}
     model = attlas.load(done.folder, task="classify")
@@ -154,13 +177,19 @@ def test_the_best_epoch_is_kept_and_training_ends_after_patience(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script(monkeypatch, [0.1, 0.7, 0.6, 0.7, 0.9])
-    done = finetune(toy(32), bert, tmp_path / "out", dev=toy(8, 1), epochs=5, patience=2, learning_rate=1e-3)
+    done = finetune(
+        toy(32), bert, tmp_path / "out", dev=toy(8, 1), epochs=5, patience=2, learning_rate=1e-3
+    )
     assert [row["mcc"] for row in done.result["history"]] == [0.1, 0.7, 0.6, 0.7]
     kept = weights_of(done.folder)
     script(monkeypatch, [0.1, 0.7, 0.6, 0.7, 0.9])
-    patient = finetune(toy(32), bert, tmp_path / "patient", dev=toy(8, 1), epochs=5, patience=5, learning_rate=1e-3)
+    patient = finetune(
+        toy(32), bert, tmp_path / "patient", dev=toy(8, 1), epochs=5, patience=5, learning_rate=1e-3
+    )
     assert len(patient.result["history"]) == 5
-    assert not torch.equal(kept["classifier.weight"], weights_of(patient.folder)["classifier.weight"])
+    assert not torch.equal(
+        kept["classifier.weight"], weights_of(patient.folder)["classifier.weight"]
+    )
 
 
 def script(monkeypatch: pytest.MonkeyPatch, scores: list[float]) -> None:
@@ -183,7 +212,9 @@ def script(monkeypatch: pytest.MonkeyPatch, scores: list[float]) -> None:
         (("positive", "10", "9"), ["10", "9", "positive"]),  # not all are numbers: as strings
     ],
 )
-def test_labels_have_an_order(labels: tuple[Any, ...], order: list[str], bert: Path, tmp_path: Path) -> None:
+def test_labels_have_an_order(
+    labels: tuple[Any, ...], order: list[str], bert: Path, tmp_path: Path
+) -> None:
     done = finetune(toy(30, labels=labels), bert, tmp_path / "out", head_only=True)
     assert done.result["labels"] == order
     config = attlas.load(done.folder, task="classify").network.config
@@ -214,14 +245,18 @@ def test_among_equals_the_head_keeps_the_stronger_penalty(
 
 
 @pytest.mark.parametrize("head_only", [False, True])
-def test_a_dev_of_one_label_is_no_cause_for_warnings(head_only: bool, bert: Path, tmp_path: Path) -> None:
+def test_a_dev_of_one_label_is_no_cause_for_warnings(
+    head_only: bool, bert: Path, tmp_path: Path
+) -> None:
     dev = [row for row in toy(20, 1) if row["label"] == "pos"]
     done = finetune(toy(60), bert, tmp_path / "out", dev=dev, head_only=head_only, **FAST)
     assert done.result["scores"]["mcc"] == 0  # warnings are errors here
 
 
 def test_scores_are_those_of_the_likeliest_labels() -> None:
-    assert mcc_and_accuracy([0, 1, 2, 2], ([[3, 1, 2], [0, 0, 1], [0, 1, 5], [1, 2, 3]], "more")) == {
+    assert mcc_and_accuracy(
+        [0, 1, 2, 2], ([[3, 1, 2], [0, 0, 1], [0, 1, 5], [1, 2, 3]], "more")
+    ) == {
         "mcc": pytest.approx(matthews_corrcoef([0, 1, 2, 2], [0, 2, 2, 2])),
         "accuracy": 0.75,
     }
@@ -245,8 +280,21 @@ def test_killed_after_a_checkpoint_it_resumes_to_the_same_bytes(
     settings: dict[str, Any] = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-3, "patience": 6}
     options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
     broken = tmp_path / "broken"
-    command = ("finetune", "--data", train, "--dev", dev, "--model", bert, "--out", broken, *options)
-    process = attlas_start(*command, OMP_NUM_THREADS="1")  # as in this process: there the bytes are promised
+    command = (
+        "finetune",
+        "--data",
+        train,
+        "--dev",
+        dev,
+        "--model",
+        bert,
+        "--out",
+        broken,
+        *options,
+    )
+    process = attlas_start(
+        *command, OMP_NUM_THREADS="1"
+    )  # as in this process: there the bytes are promised
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline and process.poll() is None:
         if entries(broken):
@@ -255,7 +303,12 @@ def test_killed_after_a_checkpoint_it_resumes_to_the_same_bytes(
         time.sleep(0.002)
     assert process.wait(60) == -signal.SIGKILL
     assert json.loads((broken / "manifest.json").read_text())["status"] == "running"
-    assert {path.name for path in broken.iterdir()} == {".lock", "log.txt", "manifest.json", "states"}
+    assert {path.name for path in broken.iterdir()} == {
+        ".lock",
+        "log.txt",
+        "manifest.json",
+        "states",
+    }
     assert base_of(broken) is None  # there is no model yet
     assert entries(broken), "nothing to resume from"
     resumed = finetune(train, str(bert), broken, dev=str(dev), **settings)
@@ -275,7 +328,11 @@ def assert_same_model(left: Path, right: Path) -> None:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 class StoppedError(Exception):
@@ -315,13 +372,20 @@ SHORT = {"epochs": 3, "learning_rate": 1e-3, "batch_size": 16, "patience": 3}
 def undisturbed(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    done = finetune(toy(32), bert, tmp_path_factory.mktemp("whole") / "out", dev=toy(12, 1), **SHORT)
+    done = finetune(
+        toy(32), bert, tmp_path_factory.mktemp("whole") / "out", dev=toy(12, 1), **SHORT
+    )
     torch.set_num_threads(before)
     return done.folder
 
 
-def test_patience_is_not_forgotten_when_it_resumes(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scores, settings = [0.5, 0.4, 0.3, 0.9, 0.9, 0.9], {"epochs": 5, "patience": 2, "learning_rate": 1e-3}
+def test_patience_is_not_forgotten_when_it_resumes(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores, settings = (
+        [0.5, 0.4, 0.3, 0.9, 0.9, 0.9],
+        {"epochs": 5, "patience": 2, "learning_rate": 1e-3},
+    )
     script(monkeypatch, scores)
     whole = finetune(toy(32), bert, tmp_path / "whole", dev=toy(8, 1), **settings)
     assert [row["mcc"] for row in whole.result["history"]] == [0.5, 0.4, 0.3]
@@ -335,7 +399,9 @@ def test_patience_is_not_forgotten_when_it_resumes(bert: Path, tmp_path: Path, m
     assert same_weights(broken.folder, whole.folder)
 
 
-@pytest.mark.parametrize("scores", [[0.5, 0.4, 0.3], [0.1, 0.4, 0.3, 0.9]], ids=["patience", "all epochs"])
+@pytest.mark.parametrize(
+    "scores", [[0.5, 0.4, 0.3], [0.1, 0.4, 0.3, 0.9]], ids=["patience", "all epochs"]
+)
 def test_stopped_after_the_last_epoch_nothing_is_trained_again(
     scores: list[float], bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,7 +442,12 @@ FILES = ["model.safetensors", "optimizer.pt", "rng_state.pth", "scheduler.pt", "
 @pytest.mark.parametrize("name", [*FILES, "entry.json"])
 @pytest.mark.parametrize("damage", ["changed", "gone"])
 def test_a_damaged_checkpoint_is_never_used(
-    name: str, damage: str, bert: Path, interrupted: Path, monkeypatch: pytest.MonkeyPatch, scripted: Path
+    name: str,
+    damage: str,
+    bert: Path,
+    interrupted: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scripted: Path,
 ) -> None:
     (file,) = (path for path in interrupted.rglob(name) if not path.is_symlink())
     if damage == "gone":
@@ -498,7 +569,9 @@ def test_checkpoints_of_another_fine_tuning_are_not_used(
 
 
 @pytest.mark.slow
-def test_stopped_while_it_is_published_it_resumes(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_while_it_is_published_it_resumes(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options: dict[str, Any] = {"dev": toy(8, 1), "hold_out": 0.25, "head_only": True}
     whole = finetune(toy(32), bert, tmp_path / "whole", **options)
     for number in count(1):
@@ -537,7 +610,9 @@ def stop_at_move(patch: pytest.MonkeyPatch, number: int) -> list[int]:
     return left
 
 
-def test_the_same_call_returns_at_once(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_call_returns_at_once(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = finetune(toy(32), bert, tmp_path / "out", **ONCE)
     before = {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")}
 
@@ -571,7 +646,10 @@ def test_names_do_not_count(bert: Path, tmp_path: Path, monkeypatch: pytest.Monk
         tmp_path / "link",
     ):
         assert finetune(toy(32), base, first.folder, head_only=True).manifest == first.manifest
-    assert finetune(tmp_path / "texts.jsonl", bert, first.folder, head_only=True).manifest == first.manifest
+    assert (
+        finetune(tmp_path / "texts.jsonl", bert, first.folder, head_only=True).manifest
+        == first.manifest
+    )
 
 
 def test_a_classifier_is_the_same_as_an_object_and_as_a_folder(tmp_path: Path) -> None:
@@ -579,7 +657,11 @@ def test_a_classifier_is_the_same_as_an_object_and_as_a_folder(tmp_path: Path) -
     model.save(tmp_path / "model")
     options: dict[str, Any] = {"dev": toy(8, 1), "head_only": True}
     first = finetune(toy(32), tmp_path / "model", tmp_path / "out", **options)
-    for given in (model, (model.network, model.tokenizer), attlas.load(tmp_path / "model", task="auto")):
+    for given in (
+        model,
+        (model.network, model.tokenizer),
+        attlas.load(tmp_path / "model", task="auto"),
+    ):
         assert finetune(toy(32), given, first.folder, **options).manifest == first.manifest
     with torch.no_grad():
         model.network.classifier.bias.add_(1)
@@ -603,7 +685,10 @@ def move_a_weight(folder: Path) -> None:
 
 OTHER_BASES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a weight": (move_a_weight, "weights"),
-    "the configuration": (lambda base: rewrite_json(base / "config.json", layer_norm_eps=1e-6), "config"),
+    "the configuration": (
+        lambda base: rewrite_json(base / "config.json", layer_norm_eps=1e-6),
+        "config",
+    ),
     "the vocabulary": (
         lambda base: (base / "tokenizer.json").write_text(
             (base / "tokenizer.json").read_text().replace('"cat"', '"cot"')
@@ -618,13 +703,17 @@ OTHER_BASES: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("change", OTHER_BASES)
-def test_another_base_in_the_same_folder_is_another(change: str, bert: Path, tmp_path: Path) -> None:
+def test_another_base_in_the_same_folder_is_another(
+    change: str, bert: Path, tmp_path: Path
+) -> None:
     base = shutil.copytree(bert, tmp_path / "base")
     first = finetune(toy(32), base, tmp_path / "out", head_only=True)
     before = files_of(first.folder)
     alter, named = OTHER_BASES[change]
     alter(base)
-    with pytest.raises(StudyError, match=rf"was made with another model \(.*{named}.*\).*; pass fresh=True"):
+    with pytest.raises(
+        StudyError, match=rf"was made with another model \(.*{named}.*\).*; pass fresh=True"
+    ):
         finetune(toy(32), base, first.folder, head_only=True)
     assert files_of(first.folder) == before
 
@@ -670,7 +759,9 @@ def test_every_field_of_a_text_counts(bert: Path, tmp_path: Path) -> None:
         finetune(texts(), bert, dev.folder, dev=texts(annotations={"mine": 1}), head_only=True)
 
 
-def test_other_global_tokens_are_another_model(saved: Callable[[str], Path], tmp_path: Path) -> None:
+def test_other_global_tokens_are_another_model(
+    saved: Callable[[str], Path], tmp_path: Path
+) -> None:
     model = attlas.load(saved("longformer"), task="classify", labels=["neg", "pos"])
     first = finetune(toy(32), model, tmp_path / "out", head_only=True)
     assert finetune(toy(32), model, first.folder, head_only=True).manifest == first.manifest
@@ -698,7 +789,9 @@ def test_a_pickled_base_is_fine_tuned_only_if_it_is_trusted(bert: Path, tmp_path
     safe = finetune(toy(32), bert, tmp_path / "safe", head_only=True)
     assert trusted.manifest["identity"] == safe.manifest["identity"]
     expected = weights_of(safe.folder)
-    for name, tensor in weights_of(trusted.folder).items():  # weights lie elsewhere in memory, which moves last bits
+    for name, tensor in weights_of(
+        trusted.folder
+    ).items():  # weights lie elsewhere in memory, which moves last bits
         torch.testing.assert_close(tensor, expected[name], rtol=1e-3, atol=1e-4)
 
 
@@ -710,7 +803,9 @@ def test_a_length_that_shortens_nothing_is_none(bert: Path, tmp_path: Path) -> N
     assert_same_model(same.folder, plain.folder)
 
 
-def test_weights_and_texts_are_hashed_once(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_and_texts_are_hashed_once(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hashed: list[str] = []
     real, known = attlas.Model.weights_sha256, fingerprint_module.fingerprint
 
@@ -746,11 +841,20 @@ def test_a_base_that_changes_while_it_is_read_is_noticed(
 
 def test_equal_numbers_of_other_types_are_equal(bert: Path, tmp_path: Path) -> None:
     first = finetune(toy(32), bert, tmp_path / "out", head_only=True, learning_rate=1.0)
-    options: dict[str, Any] = {"learning_rate": 1, "epochs": np.int64(4), "hold_out": 0, "seed": np.int8(0)}
-    assert finetune(toy(32), bert, first.folder, head_only=True, **options).manifest == first.manifest
+    options: dict[str, Any] = {
+        "learning_rate": 1,
+        "epochs": np.int64(4),
+        "hold_out": 0,
+        "seed": np.int8(0),
+    }
+    assert (
+        finetune(toy(32), bert, first.folder, head_only=True, **options).manifest == first.manifest
+    )
 
 
-def test_another_fine_tuning_is_refused_unless_fresh(bert: Path, saved: Callable[[str], Path], tmp_path: Path) -> None:
+def test_another_fine_tuning_is_refused_unless_fresh(
+    bert: Path, saved: Callable[[str], Path], tmp_path: Path
+) -> None:
     first = finetune(toy(32), bert, tmp_path / "out", **ONCE)
     weights, counts = (first.folder / "model.safetensors").read_bytes(), first.result["counts"]
     others: dict[str, dict[str, Any]] = {
@@ -779,7 +883,9 @@ def test_another_fine_tuning_is_refused_unless_fresh(bert: Path, saved: Callable
     assert again.result["counts"] == counts
 
 
-def test_fresh_throws_nothing_away_before_the_new_call_is_known_to_be_right(bert: Path, tmp_path: Path) -> None:
+def test_fresh_throws_nothing_away_before_the_new_call_is_known_to_be_right(
+    bert: Path, tmp_path: Path
+) -> None:
     first = finetune(toy(32), bert, tmp_path / "out", head_only=True)
     weights = (first.folder / "model.safetensors").read_bytes()
     with pytest.raises(ModelError, match="there is no folder"):
@@ -796,7 +902,11 @@ def test_a_model_is_not_thrown_away_to_be_fine_tuned(bert: Path, tmp_path: Path)
 
 def test_fresh_removes_its_own_files_and_nothing_else(bert: Path, tmp_path: Path) -> None:
     first = finetune(toy(32), bert, tmp_path / "out", hold_out=0.25, head_only=True)
-    mine = {"README.md": b"mine", "checkpoints/mine.bin": b"mine too", "states/mine.txt": b"and this"}
+    mine = {
+        "README.md": b"mine",
+        "checkpoints/mine.bin": b"mine too",
+        "states/mine.txt": b"and this",
+    }
     for name, content in mine.items():
         (first.folder / name).parent.mkdir(exist_ok=True)
         (first.folder / name).write_bytes(content)
@@ -847,7 +957,9 @@ def finished(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_damage_of_a_finished_model_is_noticed(name: str, bert: Path, tmp_path: Path, finished: Path) -> None:
+def test_damage_of_a_finished_model_is_noticed(
+    name: str, bert: Path, tmp_path: Path, finished: Path
+) -> None:
     manifest = json.loads((finished / "manifest.json").read_text())
     assert sorted(manifest["files"]) == NAMES
     out = shutil.copytree(finished, tmp_path / "out")
@@ -914,7 +1026,9 @@ def test_a_folder_of_someone_else_is_refused_also_if_fresh(bert: Path, tmp_path:
     before = files_of(tmp_path)
     for fresh in (False, True):
         for place in ("notes", "held_out", "config", "mine"):
-            with pytest.raises(StudyError, match=r"is not empty .* and holds no results of Attlas; choose another"):
+            with pytest.raises(
+                StudyError, match=r"is not empty .* and holds no results of Attlas; choose another"
+            ):
                 finetune(toy(32), bert, tmp_path / place, fresh=fresh)
         with pytest.raises(StudyError, match="file is a file"):
             finetune(toy(32), bert, tmp_path / "file", fresh=fresh)
@@ -937,14 +1051,21 @@ def test_another_kind_of_result_is_refused_also_if_fresh(bert: Path, tmp_path: P
     assert files_of(tmp_path / "study") == before
 
 
-def test_a_model_of_an_earlier_attlas_is_loaded_and_not_written_to(bert: Path, tmp_path: Path, finished: Path) -> None:
+def test_a_model_of_an_earlier_attlas_is_loaded_and_not_written_to(
+    bert: Path, tmp_path: Path, finished: Path
+) -> None:
     old = shutil.copytree(finished, tmp_path / "old")
     (old / "manifest.json").unlink()
     assert base_of(old) == str(bert)
-    assert attlas.load(old, task="classify").weights_sha256() == attlas.load(finished, task="classify").weights_sha256()
+    assert (
+        attlas.load(old, task="classify").weights_sha256()
+        == attlas.load(finished, task="classify").weights_sha256()
+    )
     before = files_of(old)
     for fresh in (False, True):
-        with pytest.raises(StudyError, match=r"was fine-tuned by an earlier Attlas.* can be loaded") as caught:
+        with pytest.raises(
+            StudyError, match=r"was fine-tuned by an earlier Attlas.* can be loaded"
+        ) as caught:
             finetune(toy(32), bert, old, hold_out=0.25, head_only=True, fresh=fresh)
         assert "\n" not in str(caught.value)
     assert files_of(old) == before
@@ -991,12 +1112,16 @@ def test_held_out_texts_are_never_fitted(
     monkeypatch.setattr(module, "Trainer", spied)
     plain = [{**row, "text": f"{row['text']} {number}"} for number, row in enumerate(toy(80))]
     odd = [{**row, "label": "pos" if number % 4 else "neg"} for number, row in enumerate(plain)]
-    train = odd + [{**row, "id": f"again {row['id']}"} for row in odd[:20]]  # a fifth of the texts comes twice
+    train = odd + [
+        {**row, "id": f"again {row['id']}"} for row in odd[:20]
+    ]  # a fifth of the texts comes twice
     dev = toy(20, 1) if with_dev else None
     done = finetune(train, bert, tmp_path / "out", dev=dev, hold_out=0.3, **ONCE)
     held = list(attlas.read(done.folder / "held_out.jsonl", label="label"))
     by_id = {row["id"]: row for row in train}
-    assert all((by_id[one.id]["text"], by_id[one.id]["label"]) == (one.text, one.label) for one in held)
+    assert all(
+        (by_id[one.id]["text"], by_id[one.id]["label"]) == (one.text, one.label) for one in held
+    )
     distinct = Counter({one.text: one.label for one in held}.values())
     assert distinct == {"pos": 18, "neg": 6}  # 0.3 of 60 and of 20 different texts
     encode = attlas.load(done.folder, task="classify").tokenizer
@@ -1014,7 +1139,12 @@ def test_held_out_texts_are_never_fitted(
 def test_no_randomness_of_others_is_touched(bert: Path, tmp_path: Path) -> None:
     def states() -> tuple[Any, ...]:
         numbers = np.random.get_state()
-        return random.getstate(), numbers[1].tolist(), numbers[2:], torch.random.get_rng_state().tolist()
+        return (
+            random.getstate(),
+            numbers[1].tolist(),
+            numbers[2:],
+            torch.random.get_rng_state().tolist(),
+        )
 
     random.seed(5), np.random.seed(6), torch.manual_seed(7)
     before = states()
@@ -1033,12 +1163,15 @@ def test_no_randomness_of_others_is_touched(bert: Path, tmp_path: Path) -> None:
 
 def test_the_seed_matters(bert: Path, tmp_path: Path) -> None:
     one, two = (
-        finetune(toy(32), bert, tmp_path / str(seed), dev=toy(8, 1), seed=seed, **ONCE).folder for seed in (0, 1)
+        finetune(toy(32), bert, tmp_path / str(seed), dev=toy(8, 1), seed=seed, **ONCE).folder
+        for seed in (0, 1)
     )
     assert not same_weights(one, two)
 
 
-def test_a_failing_run_puts_randomness_back(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_run_puts_randomness_back(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stop_at(monkeypatch, 1)
     before = random.getstate(), torch.random.get_rng_state().tolist()
     with pytest.raises(StoppedError):
@@ -1049,7 +1182,9 @@ def test_a_failing_run_puts_randomness_back(bert: Path, tmp_path: Path, monkeypa
 # --- the head alone -------------------------------------------------------------------------------------------------
 
 
-def inputs_slowly(model: attlas.Model, name: str, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def inputs_slowly(
+    model: attlas.Model, name: str, texts: list[str]
+) -> tuple[np.ndarray, np.ndarray]:
     """What goes into a layer when its output becomes the logits, and the logits; a text at a time."""
     seen: list[torch.Tensor] = []
     layer = model.network.get_submodule(name)
@@ -1058,7 +1193,9 @@ def inputs_slowly(model: attlas.Model, name: str, texts: list[str]) -> tuple[np.
     handle.remove()
     rows = []
     for states, out in zip(seen, logits, strict=True):
-        states = states.reshape(-1, states.shape[-1])  # a causal model has a row a token; its last token decides
+        states = states.reshape(
+            -1, states.shape[-1]
+        )  # a causal model has a row a token; its last token decides
         with torch.no_grad():
             np.testing.assert_allclose(layer(states[-1]), out, rtol=1e-4, atol=1e-5)
         rows.append(states[-1].double().numpy())
@@ -1081,9 +1218,17 @@ def inputs_slowly(model: attlas.Model, name: str, texts: list[str]) -> tuple[np.
     ],
 )
 def test_head_only_fits_the_last_layer_and_nothing_else(
-    family: str, count: int, saved: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    family: str,
+    count: int,
+    saved: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    strengths = (0.01, 0.03, 0.1)  # where the solver ends in one place, whatever the last digits of its input
+    strengths = (
+        0.01,
+        0.03,
+        0.1,
+    )  # where the solver ends in one place, whatever the last digits of its input
     monkeypatch.setattr(head, "STRENGTHS", strengths)
     names = ("a", "b", "c")[:count]
     train, dev = toy(60, labels=names), toy(30, 1, names)
@@ -1107,7 +1252,10 @@ def test_head_only_fits_the_last_layer_and_nothing_else(
     for strength in strengths:
         regression = LogisticRegression(C=strength, max_iter=1000, fit_intercept=biased)
         regression.fit(scaler.transform(inputs), [row["label"] for row in train])
-        fitted[strength] = regression, matthews_corrcoef(wanted, regression.predict(scaler.transform(others)))
+        fitted[strength] = (
+            regression,
+            matthews_corrcoef(wanted, regression.predict(scaler.transform(others))),
+        )
     assert {row["C"]: pytest.approx(row["mcc"]) for row in done.result["history"]} == {
         strength: score for strength, (_, score) in fitted.items()
     }
@@ -1115,7 +1263,9 @@ def test_head_only_fits_the_last_layer_and_nothing_else(
     assert done.result["scores"]["mcc"] == pytest.approx(top)
     decided = logits[:, 1] - logits[:, 0] if count == 2 else logits
     near = [
-        np.allclose(decided, regression.decision_function(scaler.transform(others)), rtol=1e-4, atol=1e-4)
+        np.allclose(
+            decided, regression.decision_function(scaler.transform(others)), rtol=1e-4, atol=1e-4
+        )
         for regression, score in fitted.values()
         if score == top
     ]
@@ -1129,7 +1279,9 @@ def test_head_only_fits_the_last_layer_and_nothing_else(
         )
 
 
-def test_a_head_resumes_by_shard_and_by_penalty(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_resumes_by_shard_and_by_penalty(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = finetune(toy(32), bert, tmp_path / "whole", dev=toy(8, 1), head_only=True)
     passes, fits = [], []
     read, scaler = head.head_inputs, head.StandardScaler
@@ -1164,9 +1316,17 @@ def test_a_head_resumes_by_shard_and_by_penalty(bert: Path, tmp_path: Path, monk
 # --- what is refused ------------------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[dict[str, Any], type[AttlasError], str]] = {
-    "one label": ({"texts": toy(30, labels=("same",))}, CorpusError, "all texts have the label same; .* two labels"),
+    "one label": (
+        {"texts": toy(30, labels=("same",))},
+        CorpusError,
+        "all texts have the label same; .* two labels",
+    ),
     "no texts": ({"texts": []}, CorpusError, "label"),
-    "no label column": ({"label": "stars"}, CorpusError, "no column 'stars'; its columns are id, text, label"),
+    "no label column": (
+        {"label": "stars"},
+        CorpusError,
+        "no column 'stars'; its columns are id, text, label",
+    ),
     "no text column": ({"text": "body"}, CorpusError, "no column 'body'"),
     "texts without labels": ({"texts": ["a cat", "a dog"]}, CorpusError, "no column 'label'"),
     "a Text without a label": (
@@ -1174,7 +1334,11 @@ REFUSED: dict[str, tuple[dict[str, Any], type[AttlasError], str]] = {
         CorpusError,
         "all texts have the label 1; .* two labels",
     ),
-    "an unknown label in dev": ({"dev": toy(4, labels=("neg", "meh"))}, CorpusError, "no training text has: meh"),
+    "an unknown label in dev": (
+        {"dev": toy(4, labels=("neg", "meh"))},
+        CorpusError,
+        "no training text has: meh",
+    ),
     "an empty dev": ({"dev": []}, CorpusError, "dev"),
     "too few for a dev part": (
         {"texts": toy(1) + toy(1, 1, ("pos",)), "hold_out": 0.5},
@@ -1184,15 +1348,35 @@ REFUSED: dict[str, tuple[dict[str, Any], type[AttlasError], str]] = {
     "no epochs": ({"epochs": 0}, AttlasError, "epochs is 0; it must be a whole number at least 1"),
     "no batch": ({"batch_size": 0}, AttlasError, "batch_size is 0"),
     "no patience": ({"patience": 0}, AttlasError, "patience is 0"),
-    "a learning rate of 0": ({"learning_rate": 0.0}, AttlasError, "learning_rate is 0.0; it must be a number above 0"),
+    "a learning rate of 0": (
+        {"learning_rate": 0.0},
+        AttlasError,
+        "learning_rate is 0.0; it must be a number above 0",
+    ),
     "a negative learning rate": ({"learning_rate": -1.0}, AttlasError, "learning_rate is -1.0"),
-    "a learning rate that is no number": ({"learning_rate": float("nan")}, AttlasError, "learning_rate is nan"),
-    "an endless learning rate": ({"learning_rate": float("inf")}, AttlasError, "learning_rate is inf"),
-    "a share above 1": ({"hold_out": 1.5}, AttlasError, "hold_out is 1.5; it must be a number at least 0 and below 1"),
+    "a learning rate that is no number": (
+        {"learning_rate": float("nan")},
+        AttlasError,
+        "learning_rate is nan",
+    ),
+    "an endless learning rate": (
+        {"learning_rate": float("inf")},
+        AttlasError,
+        "learning_rate is inf",
+    ),
+    "a share above 1": (
+        {"hold_out": 1.5},
+        AttlasError,
+        "hold_out is 1.5; it must be a number at least 0 and below 1",
+    ),
     "a share of 1": ({"hold_out": 1.0}, AttlasError, "hold_out is 1.0"),
     "a negative share": ({"hold_out": -0.5}, AttlasError, "hold_out is -0.5"),
     "a negative seed": ({"seed": -1}, AttlasError, "seed is -1"),
-    "a length without room": ({"max_length": 2}, AttlasError, "max_length is 2; it must be a whole number at least 3"),
+    "a length without room": (
+        {"max_length": 2},
+        AttlasError,
+        "max_length is 2; it must be a whole number at least 3",
+    ),
     "half an epoch": ({"epochs": 1.5}, AttlasError, "epochs is 1.5; it must be a whole number"),
     "no such model": ({"model": "/nowhere"}, ModelError, "there is no folder /nowhere"),
     "no such file": ({"texts": "nowhere.csv"}, CorpusError, "there is no file 'nowhere.csv'"),
@@ -1200,7 +1384,9 @@ REFUSED: dict[str, tuple[dict[str, Any], type[AttlasError], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_is_refused_in_a_line_and_nothing_is_written(case: str, bert: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused_in_a_line_and_nothing_is_written(
+    case: str, bert: Path, tmp_path: Path
+) -> None:
     change, kind, message = REFUSED[case]
     options = {"texts": toy(30), "model": bert, **ONCE, **change}
     with pytest.raises(kind, match=message) as caught:
@@ -1210,7 +1396,9 @@ def test_what_cannot_be_is_refused_in_a_line_and_nothing_is_written(case: str, b
 
 
 @pytest.mark.parametrize("head_only", [False, True])
-def test_a_text_without_a_token_is_said(head_only: bool, saved: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_text_without_a_token_is_said(
+    head_only: bool, saved: Callable[[str], Path], tmp_path: Path
+) -> None:
     texts = [*toy(30), {"id": "nothing", "text": "\x01", "label": "pos"}]
     with pytest.raises(CorpusError, match="nothing"):
         finetune(texts, saved("gpt2"), tmp_path / "out", head_only=head_only, **ONCE)
@@ -1231,11 +1419,15 @@ def test_a_network_that_is_no_classifier_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="not a classifier"):
         finetune(toy(32), (base.network, base.tokenizer), tmp_path / "out", **ONCE)
     with pytest.raises(ModelError, match="not a classifier of 3 labels"):
-        finetune(toy(32, labels=("a", "b", "c")), tiny("bert", task="classify"), tmp_path / "out", **ONCE)
+        finetune(
+            toy(32, labels=("a", "b", "c")), tiny("bert", task="classify"), tmp_path / "out", **ONCE
+        )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_model_was_fine_tuned_from(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_model_was_fine_tuned_from(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     finetune(toy(30), bert, "~/tuned", head_only=True)
     assert base_of(tmp_path / "tuned") == str(bert)
@@ -1297,7 +1489,9 @@ def test_labelled_takes_what_read_takes(tmp_path: Path) -> None:
         ("a dog", "1"),
     ]
     assert len(labelled("embedded:reviews")) == 120
-    assert [one.label for one in labelled(attlas.read([{"text": "a", "stars": 3}], label="stars"))] == ["3"]
+    assert [
+        one.label for one in labelled(attlas.read([{"text": "a", "stars": 3}], label="stars"))
+    ] == ["3"]
     with pytest.raises(CorpusError, match="no label"):
         labelled(attlas.read(["a cat"]))
     (tmp_path / "hole.csv").write_text("text,label\na cat,5\na dog,\n")

@@ -19,7 +19,17 @@ import numpy as np
 import pandas as pd
 
 TOLERANCE = 1e-4
-VOLATILE = ("attlas", "digest", "files", "fingerprint", "identity", "seconds", "sha256", "state_sha256", "versions")
+VOLATILE = (
+    "attlas",
+    "digest",
+    "files",
+    "fingerprint",
+    "identity",
+    "seconds",
+    "sha256",
+    "state_sha256",
+    "versions",
+)
 PATHS = (
     "base",
     "classifier",
@@ -30,7 +40,11 @@ PATHS = (
     "source",
     "study",
 )  # left out where they are strings
-BY_TYPE = ("evaluations", "evaluations_total", "steps")  # step counts: keys of JSON and columns of tables
+BY_TYPE = (
+    "evaluations",
+    "evaluations_total",
+    "steps",
+)  # step counts: keys of JSON and columns of tables
 # What another CPU moves by more than rounding, by command: keys, columns and readers that are known by type alone. `make same`
 # compares them byte for byte.
 _READERS = ("word_embeddings", "f1_word_embeddings")  # a reader with near ties between relations
@@ -40,7 +54,11 @@ UNSTABLE: dict[str, tuple[str, ...]] = {
     "finetune_head": ("history", "scores", "accuracy_interval", "mcc", "accuracy"),
     "study": ("gap",),  # of integrated gradients: what is left when two sums are subtracted
     "explain": ("gap",),
-    "relations_fit": (*_READERS, "penalties", "f1_alone_random"),  # of other readers: chosen among near ties
+    "relations_fit": (
+        *_READERS,
+        "penalties",
+        "f1_alone_random",
+    ),  # of other readers: chosen among near ties
     "relations_score": _READERS,
 }
 UNNAMED = ("tables", "parts", "files")  # folders that are not part of a table's name
@@ -63,7 +81,11 @@ def stable(value: Any, unstable: Collection[str] = BY_TYPE) -> Any:
         return {
             name: kind(one) if name in unstable else stable(one, unstable)
             for name, one in value.items()
-            if not (name in VOLATILE or _is_local(one) or (name in PATHS and isinstance(one, str | None)))
+            if not (
+                name in VOLATILE
+                or _is_local(one)
+                or (name in PATHS and isinstance(one, str | None))
+            )
         }
     return [stable(one, unstable) for one in value] if isinstance(value, list) else value
 
@@ -111,7 +133,9 @@ def summary(frame: pd.DataFrame, unstable: Collection[str] = BY_TYPE) -> Summary
     rows = np.unique(np.linspace(0, max(0, len(frame) - 1), ROWS).round().astype(int))[: len(frame)]
     return {
         "rows": len(frame),
-        "columns": {str(name): _column(frame[name], rows, str(name) in unstable) for name in frame.columns},
+        "columns": {
+            str(name): _column(frame[name], rows, str(name) in unstable) for name in frame.columns
+        },
     }
 
 
@@ -169,7 +193,11 @@ def close(found: Any, expected: Any, scale: float = 0.0) -> bool:
     (True, False, True, False)
     """
     if isinstance(expected, list):
-        return isinstance(found, list) and len(found) == len(expected) and all(close(*pair, scale) for pair in zip(found, expected, strict=True))  # fmt: skip
+        return (
+            isinstance(found, list)
+            and len(found) == len(expected)
+            and all(close(*pair, scale) for pair in zip(found, expected, strict=True))
+        )
     if isinstance(expected, float) and isinstance(found, float):
         return abs(found - expected) <= TOLERANCE * max(abs(expected), scale)
     return type(found) is type(expected) and found == expected
@@ -191,12 +219,19 @@ def json_differences(where: str, found: Any, expected: Any) -> Iterator[str]:
     for path, value in _leaves("", expected):
         if isinstance(value, float):
             scales[_pattern(path)].append(value)
-    rms = {path: math.sqrt(sum(value**2 for value in values) / len(values)) for path, values in scales.items()}
+    rms = {
+        path: math.sqrt(sum(value**2 for value in values) / len(values))
+        for path, values in scales.items()
+    }
     ours, theirs = dict(_leaves("", found)), dict(_leaves("", expected))
     yield from names_differ(f"{where}, key", [*ours], [*theirs])
     for path, value in theirs.items():
         if path in ours:
-            equal = _sentence(ours[path], value) if path.startswith(".findings") else close(ours[path], value, max(LEAST, rms.get(_pattern(path), 0.0)))  # fmt: skip
+            equal = (
+                _sentence(ours[path], value)
+                if path.startswith(".findings")
+                else close(ours[path], value, max(LEAST, rms.get(_pattern(path), 0.0)))
+            )
             if not equal:
                 yield f"{where}, key {path}: expected {value!r}, got {ours[path]!r}"
 
@@ -223,10 +258,14 @@ def _sentence(found: Any, expected: Any) -> bool:
     >>> _sentence("0.74 of 1,204", "0.73 of 1,204"), _sentence("0.74 of 1,204", "0.71 of 1,204")
     (True, False)
     """
-    if not (isinstance(found, str) and isinstance(expected, str)) or _NUMBER.sub("#", found) != _NUMBER.sub("#", expected):  # fmt: skip
+    if not (isinstance(found, str) and isinstance(expected, str)) or _NUMBER.sub(
+        "#", found
+    ) != _NUMBER.sub("#", expected):
         return bool(found == expected)
     for one, other in zip(_NUMBER.findall(found), _NUMBER.findall(expected), strict=True):
         digits = len(other.partition(".")[2])
-        if abs(float(one.replace(",", "")) - float(other.replace(",", ""))) > (1.01 * 10**-digits if digits else 0):
+        if abs(float(one.replace(",", "")) - float(other.replace(",", ""))) > (
+            1.01 * 10**-digits if digits else 0
+        ):
             return False
     return True

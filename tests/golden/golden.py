@@ -27,7 +27,10 @@ def summarised(name: str, folder: Path) -> dict[str, Any]:
         frames |= tables
         out[command.name] = {
             "json": compare.printed_json(printed[command.name], command.name),
-            "tables": {table: compare.summary(frame, compare.by_type(command.name)) for table, frame in tables.items()},
+            "tables": {
+                table: compare.summary(frame, compare.by_type(command.name))
+                for table, frame in tables.items()
+            },
         }
     return {"commands": out, "margins": margins(frames)}
 
@@ -43,7 +46,9 @@ def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterat
         yield from compare.names_differ(f"{name}: table", [*ours["tables"]], [*theirs["tables"]])
         for table, about in theirs["tables"].items():
             if table in ours["tables"]:
-                yield from compare.table_differences(f"{name}: table {table}", ours["tables"][table], about)
+                yield from compare.table_differences(
+                    f"{name}: table {table}", ours["tables"][table], about
+                )
     yield from compare.json_differences("margins", found["margins"], expected["margins"])
 
 
@@ -56,7 +61,9 @@ def margins(tables: Tables) -> dict[str, dict[str, float]]:
     if "syntax_heads" in tables:
         heads = tables["syntax_heads"]
         for relation in tables["syntax_published"]["relation"]:
-            scores[f"head of {relation}"] = heads.loc[heads["relation"] == relation, "accuracy"].tolist()
+            scores[f"head of {relation}"] = heads.loc[
+                heads["relation"] == relation, "accuracy"
+            ].tolist()
     if "coreference_heads" in tables:
         scores["head of coreference"] = tables["coreference_heads"]["all"].tolist()
     if "topology_grid" in tables:
@@ -66,7 +73,9 @@ def margins(tables: Tables) -> dict[str, dict[str, float]]:
         scores["third best head of topology"] = heads.tolist()[2:]
     if "relations" in tables:
         readers = tables["relations"].set_index("reader")["f1"]
-        known = readers.drop(["attention", *(name for name in compare.UNSTABLE["relations_fit"] if name in readers)])
+        known = readers.drop(
+            ["attention", *(name for name in compare.UNSTABLE["relations_fit"] if name in readers)]
+        )
         scores["best control of relations"] = known.tolist()
     return {name: _margin(values) for name, values in scores.items()}
 
@@ -94,5 +103,7 @@ def _lines(value: Any, indent: str = "") -> str:
     flat = json.dumps(value, ensure_ascii=False, allow_nan=False)
     if not isinstance(value, Mapping) or "dtype" in value or len(flat) < 100:
         return flat
-    inner = ",\n".join(f"{indent} {json.dumps(name)}: {_lines(one, indent + ' ')}" for name, one in value.items())
+    inner = ",\n".join(
+        f"{indent} {json.dumps(name)}: {_lines(one, indent + ' ')}" for name, one in value.items()
+    )
     return f"{{\n{inner}\n{indent}}}"

@@ -39,19 +39,26 @@ def write_inputs(folder: Path = INPUTS, seed: int = SEED) -> None:
     documents = (EMBEDDED / "sentences.conllu").read_text(encoding="utf-8").split("# newdoc ")[1:]
     half = len(documents) * 2 // 3
     for name, some in (("train", documents[:half]), ("test", documents[half:])):
-        (folder / f"trees-{name}.conllu").write_text("".join(f"# newdoc {one}" for one in some), encoding="utf-8")
+        (folder / f"trees-{name}.conllu").write_text(
+            "".join(f"# newdoc {one}" for one in some), encoding="utf-8"
+        )
 
 
 def write_models(folder: Path, seed: int) -> None:
     """A classifier, and a model without a head that has other weights."""
-    names = {"id2label": dict(enumerate(LABELS)), "label2id": {name: number for number, name in enumerate(LABELS)}}
+    names = {
+        "id2label": dict(enumerate(LABELS)),
+        "label2id": {name: number for number, name in enumerate(LABELS)},
+    }
     models = {
         "model": tiny("bert", "classify", seed=seed, **SHAPE, **names),
         "frozen": tiny("bert", seed=seed + 1000, **SHAPE),
     }
     for number, (name, model) in enumerate(models.items()):
         generator = torch.Generator().manual_seed(seed + number)
-        with torch.no_grad():  # biases and norms that are not 0 and 1, so that none can be forgotten unseen
+        with (
+            torch.no_grad()
+        ):  # biases and norms that are not 0 and 1, so that none can be forgotten unseen
             for parameter in model.network.parameters():
                 if parameter.dim() == 1:
                     parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
@@ -70,7 +77,9 @@ def _by_label(rows: list[dict[str, object]]) -> list[dict[str, object]]:
 
 
 def _write(path: Path, rows: list[dict[str, object]]) -> None:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

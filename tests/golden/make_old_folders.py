@@ -25,12 +25,16 @@ OLD = Path(__file__).parent / "old_folders"
 _TREES = "--train trees-train.conllu --test trees-test.conllu --model model --workers 1 --no-report"
 _TEXTS = "--train train.jsonl --dev dev.jsonl --test test.jsonl --workers 1"
 _STUDY = "study --data reviews.jsonl --label label --model model --workers 1 --no-report --measures"
-_RELATIONS = "--train relations-train.jsonl --dev relations-dev.jsonl --model model --workers 1 --no-report"
+_RELATIONS = (
+    "--train relations-train.jsonl --dev relations-dev.jsonl --model model --workers 1 --no-report"
+)
 _GRID = "--scales 1,10 --attention dot,additive --epochs 3 --dim 16 --batch-size 12 --no-report"
 
 COMMANDS = (
     Command(
-        "study", f"{_STUDY} surface,entropy,positions,totals,topk,position_bias,head_distance,importance,betti", "study"
+        "study",
+        f"{_STUDY} surface,entropy,positions,totals,topk,position_bias,head_distance,importance,betti",
+        "study",
     ),
     Command(
         "explain",
@@ -47,7 +51,9 @@ COMMANDS = (
         "relations score --extractor relations --test relations-test.jsonl --workers 1 --no-report",
         "relations_scored",
     ),
-    Command("topology", f"topology {_TEXTS} --model model --frozen frozen --thresholds 0.1", "topology"),
+    Command(
+        "topology", f"topology {_TEXTS} --model model --frozen frozen --thresholds 0.1", "topology"
+    ),
     Command("dynamics", f"dynamics {_TEXTS} --encoders none,lstm {_GRID}", "dynamics"),
     Command(
         "finetuned",
@@ -78,7 +84,9 @@ def interrupted_study() -> None:
     ShardStore.write = stop  # type: ignore[method-assign, assignment]
     try:
         texts = [f"a cat {number}" for number in range(520)]
-        attlas.study("model", texts, ["surface", "entropy"], "interrupted", workers=1, progress=False)
+        attlas.study(
+            "model", texts, ["surface", "entropy"], "interrupted", workers=1, progress=False
+        )
     except KeyboardInterrupt:
         pass
     finally:
@@ -94,11 +102,15 @@ def estimators() -> None:
 
     model = attlas.load("model")
     trees = list(attlas.read("trees-train.conllu"))[:12]
-    TreeProbe(model, "attention_words", epochs=2, workers=1, progress=False).fit(trees).save("tree_probe")
+    TreeProbe(model, "attention_words", epochs=2, workers=1, progress=False).fit(trees).save(
+        "tree_probe"
+    )
     texts = list(attlas.read("train.jsonl", label="label"))
     AttentionClassifier(epochs=2, dim=8, batch_size=12).fit(texts).save("attention_classifier")
     extractor = RelationExtractor(model, grid=(0.3,), workers=1, progress=False)
-    extractor.fit(attlas.read("relations-train.jsonl"), attlas.read("relations-dev.jsonl")).save("relation_extractor")
+    extractor.fit(attlas.read("relations-train.jsonl"), attlas.read("relations-dev.jsonl")).save(
+        "relation_extractor"
+    )
 
 
 def main() -> None:

@@ -9,7 +9,11 @@ import numpy as np
 
 from tests.golden.scenario import SENTENCE
 
-TEXTS = ("The waiters wear gloves and the lamp is good.", "It was not very good.", "A bad film, and we left.")
+TEXTS = (
+    "The waiters wear gloves and the lamp is good.",
+    "It was not very good.",
+    "A bad film, and we left.",
+)
 
 
 def relation_extractor(folder: str = "relation_extractor") -> Any:
@@ -41,7 +45,9 @@ def topology_classifier() -> Any:
 
     classifier = TopologyClassifier.load("topology/classifier")
     features = np.arange(3 * classifier.n_features_in_, dtype=float).reshape(3, -1) % 7
-    return classifier.predict_proba(pd.DataFrame(features, columns=classifier.feature_names_in_)).tolist()
+    return classifier.predict_proba(
+        pd.DataFrame(features, columns=classifier.feature_names_in_)
+    ).tolist()
 
 
 def finetuned() -> Any:
@@ -59,7 +65,10 @@ def _logits(folder: str) -> Any:
 
     model = attlas.load(folder, task="classify")
     with torch.no_grad():
-        return [model.network(**model.tokenizer(text, return_tensors="pt")).logits[0].tolist() for text in TEXTS]
+        return [
+            model.network(**model.tokenizer(text, return_tensors="pt")).logits[0].tolist()
+            for text in TEXTS
+        ]
 
 
 PREDICTIONS: dict[str, Callable[[], Any]] = {

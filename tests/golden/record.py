@@ -22,9 +22,15 @@ def main(names: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             put_inputs(Path(folder))
             content = summarised(name, Path(folder))
-        near = {choice: about for choice, about in content["margins"].items() if about["margin"] < SMALLEST}
+        near = {
+            choice: about
+            for choice, about in content["margins"].items()
+            if about["margin"] < SMALLEST
+        }
         if near:
-            raise SystemExit(f"{name}: choices that are near ties: {near}; choose another seed in make_inputs")
+            raise SystemExit(
+                f"{name}: choices that are near ties: {near}; choose another seed in make_inputs"
+            )
         write_golden(name, content)
         print(f"{name}: {time.process_time() - began:.1f} s", flush=True)
 

@@ -34,7 +34,9 @@ def unpacked(commit: str, folder: Path) -> Path:
     """The `src` of a commit, written to a folder."""
     archive = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True)
     if archive.returncode:
-        raise SystemExit(f"{commit} is not a commit of this repository: {archive.stderr.decode().strip()}")
+        raise SystemExit(
+            f"{commit} is not a commit of this repository: {archive.stderr.decode().strip()}"
+        )
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as file:
         file.extractall(folder, filter="data")
     return folder / "src"
@@ -48,7 +50,9 @@ def run_side(source: Path, folder: Path, names: list[str]) -> None:
     environment["NUMBA_CACHE_DIR"] = str(folder.with_name(f"{folder.name}-compiled"))
     check = "import attlas; print(attlas.__file__)"
     command = [sys.executable, "-P", "-c", check]
-    used = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+    used = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
+    ).stdout
     if not Path(used.strip()).is_relative_to(source):
         raise SystemExit(f"{used.strip()} is imported, not the code in {source}")
     command = [sys.executable, "-P", "-m", "tests.golden.scenario", str(folder), *names]
@@ -69,7 +73,9 @@ def result_files(folder: Path) -> dict[str, Path]:
 
 def command_differences(command: Command, base: Path, present: Path) -> Iterator[str]:
     """One line for each result of a command that two working folders do not share."""
-    one, other = (json.loads((side / f"{command.name}.stdout").read_text()) for side in (base, present))
+    one, other = (
+        json.loads((side / f"{command.name}.stdout").read_text()) for side in (base, present)
+    )
     yield from _values(f"{command.name}: JSON", stable(one, ()), stable(other, ()))
     if command.out is None:
         return
@@ -87,7 +93,9 @@ def file_differences(where: str, base: Path, present: Path) -> Iterator[str]:
     if base.suffix == ".parquet":
         yield from _frames(where, pd.read_parquet(base), pd.read_parquet(present))
     elif base.suffix == ".json":
-        yield from _values(where, *(stable(json.loads(path.read_text()), ()) for path in (base, present)))
+        yield from _values(
+            where, *(stable(json.loads(path.read_text()), ()) for path in (base, present))
+        )
     else:
         yield f"{where}: bytes differ ({base.stat().st_size} in the base, {present.stat().st_size} now)"
 
@@ -121,7 +129,9 @@ def _values(where: str, base: Any, present: Any) -> Iterator[str]:
     elif isinstance(base, list) and isinstance(present, list) and len(base) == len(present):
         for number, (one, other) in enumerate(zip(base, present, strict=True)):
             yield from _values(f"{where}[{number}]", one, other)
-    elif type(base) is not type(present) or (base != present and not (base != base and present != present)):
+    elif type(base) is not type(present) or (
+        base != present and not (base != base and present != present)
+    ):
         yield f"{where}: {base!r} in the base, {present!r} now"
 
 

@@ -87,7 +87,11 @@ SCENARIOS: dict[str, tuple[Command, ...]] = {
             "--hold-out 0.2",
             "finetuned",
         ),
-        Command("finetune_head", "finetune --data train.jsonl --dev dev.jsonl --model model --head-only", "head_only"),
+        Command(
+            "finetune_head",
+            "finetune --data train.jsonl --dev dev.jsonl --model model --head-only",
+            "head_only",
+        ),
     ),
     "topology": (
         Command(
@@ -121,7 +125,9 @@ SCENARIOS: dict[str, tuple[Command, ...]] = {
 
 # run by `make same` alone: what another CPU decides otherwise
 EXACT: dict[str, tuple[Command, ...]] = {
-    "sound": _relations("sound", "sound"),  # penalties are chosen on dev, where they are nearly tied
+    "sound": _relations(
+        "sound", "sound"
+    ),  # penalties are chosen on dev, where they are nearly tied
     "occlusion": (
         Command(
             "occlusion",
@@ -152,12 +158,18 @@ def run_command(command: Command, folder: Path) -> str:
     os.chdir(folder)
     sys.argv = ["attlas", *command.line]
     try:
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(messages), threadpool_limits(1):
+        with (
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(messages),
+            threadpool_limits(1),
+        ):
             try:
                 main()
             except SystemExit as end:
                 if end.code:
-                    raise RuntimeError(f"attlas {' '.join(command.line)}: {messages.getvalue()}") from None
+                    raise RuntimeError(
+                        f"attlas {' '.join(command.line)}: {messages.getvalue()}"
+                    ) from None
     finally:
         sys.argv = arguments
         os.chdir(before)

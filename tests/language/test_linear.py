@@ -78,8 +78,12 @@ READERS: dict[str, Callable[[str], Any]] = {
     "located": lambda text: located(text, text[:2], text[1:3]),
     "located, long": lambda text: located(text, text[: len(text) // 2], text[:2]),
     "aligned": _aligned,
-    "semeval": lambda text: semeval({"sentence": f"<e1>{text}</e1> <e2>{text}</e2>", "relation": "r"}),
-    "mentions": lambda text: [rule(list(text)) for rule in (surface_head, name_head)] and capitalised(list(text), ()),
+    "semeval": lambda text: semeval(
+        {"sentence": f"<e1>{text}</e1> <e2>{text}</e2>", "relation": "r"}
+    ),
+    "mentions": lambda text: (
+        [rule(list(text)) for rule in (surface_head, name_head)] and capitalised(list(text), ())
+    ),
     "measures": asked,
     "pictures": _pieces,
 }
@@ -128,7 +132,9 @@ def test_a_phrase_that_repeats_itself_is_found_in_linear_time() -> None:
 
 
 GRAPHEMES = st.text(
-    st.sampled_from("\U0001f1e6\U0001f1ff\u200d\u0301\u0903\ufe0fa1 \u0600\U0001f468\U0001f3fd世'\r\n.")
+    st.sampled_from(
+        "\U0001f1e6\U0001f1ff\u200d\u0301\u0903\ufe0fa1 \u0600\U0001f468\U0001f3fd世'\r\n."
+    )
 )
 PLAIN = regex.compile(words._WORD.pattern.replace(f"|{words._FLAG}", ""))
 

@@ -19,7 +19,27 @@ from attlas.language.words import word_spans
 from attlas.support.errors import MeasureError
 from tests import strategies
 
-TAGS = frozenset(("NOUN", "PROPN", "PRON", "VERB", "AUX", "ADJ", "ADV", "ADP", "DET", "NUM", "CCONJ", "SCONJ", "PART", "PUNCT", "SYM", "INTJ", "X"))  # fmt: skip
+TAGS = frozenset(
+    (
+        "NOUN",
+        "PROPN",
+        "PRON",
+        "VERB",
+        "AUX",
+        "ADJ",
+        "ADV",
+        "ADP",
+        "DET",
+        "NUM",
+        "CCONJ",
+        "SCONJ",
+        "PART",
+        "PUNCT",
+        "SYM",
+        "INTJ",
+        "X",
+    )
+)
 
 
 def tags(sentence):
@@ -27,7 +47,9 @@ def tags(sentence):
 
 
 def found(text, kind, parser="rules"):
-    return [text[phrase.start : phrase.stop] for phrase in phrases(text, parser) if phrase.kind == kind]
+    return [
+        text[phrase.start : phrase.stop] for phrase in phrases(text, parser) if phrase.kind == kind
+    ]
 
 
 def sentences(text):
@@ -88,7 +110,12 @@ def test_unknown_words_of_other_languages_are_nouns():
 
 
 def test_tagged_words_keep_their_characters():
-    assert tagged("Go, Ann!") == [Word(0, 2, "Go", "VERB"), Word(2, 3, ",", "PUNCT"), Word(4, 7, "Ann", "PROPN"), Word(7, 8, "!", "PUNCT")]  # fmt: skip
+    assert tagged("Go, Ann!") == [
+        Word(0, 2, "Go", "VERB"),
+        Word(2, 3, ",", "PUNCT"),
+        Word(4, 7, "Ann", "PROPN"),
+        Word(7, 8, "!", "PUNCT"),
+    ]
 
 
 @given(strategies.texts(80))
@@ -190,7 +217,10 @@ def test_sentences_cover_what_is_visible_in_order(text):
         ("after World War I, Ann and I", ["World War I", "Ann", "I"]),
         ("It is possible to swim.", []),
         ("It is a fish.", ["It", "fish"]),
-        ("an iron-clad ship and 10,000 men", ["iron-clad ship", "ship", "10,000", "10,000 men", "men"]),
+        (
+            "an iron-clad ship and 10,000 men",
+            ["iron-clad ship", "ship", "10,000", "10,000 men", "men"],
+        ),
     ],
 )
 def test_nominal_phrases(text, expected):
@@ -204,13 +234,19 @@ def test_nominal_phrases(text, expected):
         ("It is owned by Oakes.", ["is owned by", "owned", "owned by"]),
         ("He slept.", ["slept"]),
         ("He took part in it.", ["took", "took part", "took part in", "part", "part in"]),
-        ("It was first shown on Monday.", ["was first shown on", "first shown", "shown", "shown on"]),
+        (
+            "It was first shown on Monday.",
+            ["was first shown on", "first shown", "shown", "shown on"],
+        ),
         ("He came out of Leeds.", ["came", "came out", "came out of"]),
         ("Ann is an Oakes.", ["is an"]),
         ("Tea is a type of drink.", ["Tea", "is a", "is a type of", "type", "type of", "drink"]),
         ("Ann is in Leeds.", ["is in"]),
         ("Ann is famous for it.", ["is famous for", "famous for"]),
-        ("the official language of Oakes", ["official language", "official language of", "language", "language of"]),
+        (
+            "the official language of Oakes",
+            ["official language", "official language of", "language", "language of"],
+        ),
         ("Ann, mother to Bob", ["mother", "mother to"]),
         ("in Leeds since Monday", []),
     ],
@@ -221,7 +257,9 @@ def test_relational_phrases(text, expected):
 
 def test_phrases_name_the_tag_of_their_head():
     text = "Ann was born in the old town on 12 March 1963."
-    heads = {(text[phrase.start : phrase.stop], phrase.kind): phrase.tag for phrase in phrases(text)}
+    heads = {
+        (text[phrase.start : phrase.stop], phrase.kind): phrase.tag for phrase in phrases(text)
+    }
     assert heads["Ann", "nominal"] == "PROPN"
     assert heads["old town", "nominal"] == heads["old town", "relational"] == "NOUN"
     assert heads["was born in", "relational"] == "VERB"
@@ -270,17 +308,36 @@ def test_phrases_lie_in_the_text_sorted_and_unique(text):
         assert phrase.kind in ("nominal", "relational")
         assert phrase.tag in TAGS
         if phrase.kind == "nominal":
-            assert not any(unicodedata.category(end).startswith("P") for end in (string[0], string[-1]))
+            assert not any(
+                unicodedata.category(end).startswith("P") for end in (string[0], string[-1])
+            )
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\n", "👩‍👩‍👧 👍🏽", "世界", "…", "'s", "'", "-", "\u0301", "\u0600 "])
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n\n", "👩‍👩‍👧 👍🏽", "世界", "…", "'s", "'", "-", "\u0301", "\u0600 "]
+)
 def test_odd_texts_do_no_harm(text):
     assert isinstance(phrases(text), list)
     assert "".join(sentences(text)).split() == text.split()
 
 
 @pytest.mark.parametrize(
-    "piece", ["dog ", "Dog of ", "世界", ".", ".)", "a-", "A. ", "early ", "was not ", "1 may ", "that ", "\n ", "red "]
+    "piece",
+    [
+        "dog ",
+        "Dog of ",
+        "世界",
+        ".",
+        ".)",
+        "a-",
+        "A. ",
+        "early ",
+        "was not ",
+        "1 may ",
+        "that ",
+        "\n ",
+        "red ",
+    ],
 )
 def test_long_lines_take_linear_time(piece):
     text = piece * (20000 // len(piece)) + "x"
@@ -305,7 +362,10 @@ def fresh_pipeline():
 @pytest.mark.usefixtures("fresh_pipeline")
 def test_a_missing_spacy_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(MeasureError, match=r"spaCy is not installed.*attlas\[spacy\].*en_core_web_sm.*parser='rules'"):
+    with pytest.raises(
+        MeasureError,
+        match=r"spaCy is not installed.*attlas\[spacy\].*en_core_web_sm.*parser='rules'",
+    ):
         phrases("a", parser="spacy")
 
 
@@ -333,7 +393,10 @@ def by_hand(text):
         SimpleNamespace(idx=start, text=string, pos_=tag, is_space=tag == "SPACE")
         for start, string, tag in zip(starts, strings, tags, strict=True)
     ]
-    return Document(tokens, [SimpleNamespace(start_char=0, end_char=19), SimpleNamespace(start_char=33, end_char=39)])
+    return Document(
+        tokens,
+        [SimpleNamespace(start_char=0, end_char=19), SimpleNamespace(start_char=33, end_char=39)],
+    )
 
 
 @pytest.mark.usefixtures("fresh_pipeline")
@@ -342,5 +405,11 @@ def test_spacy_gives_tags_and_noun_chunks(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", SimpleNamespace(util=util, load=lambda name: by_hand))
     text = "The old baker's son was born  in Leeds."
     assert text[33:38] == "Leeds"
-    assert sorted(found(text, "nominal", "spacy")) == ["Leeds", "baker", "old baker", "old baker's son", "son"]
+    assert sorted(found(text, "nominal", "spacy")) == [
+        "Leeds",
+        "baker",
+        "old baker",
+        "old baker's son",
+        "son",
+    ]
     assert "was born  in" in found(text, "relational", "spacy")

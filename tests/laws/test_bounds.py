@@ -23,7 +23,11 @@ from tests.attacks import command_line
 
 RECORDS: dict[str, Any] = {
     **{f"measure {name}": MEASURES[name] for name in MEASURES},
-    **{f"experiment {name}": subject.experiment(name) for subject in subjects() for name in subject.verbs.values()},
+    **{
+        f"experiment {name}": subject.experiment(name)
+        for subject in subjects()
+        for name in subject.verbs.values()
+    },
 }
 
 
@@ -79,7 +83,9 @@ def test_measures_refuse_what_is_outside_in_the_words_of_the_domain(name: str, f
 
 
 def test_a_list_has_a_bounded_number_of_values() -> None:
-    with pytest.raises(MeasureError, match=f"layers has {MOST_VALUES + 1} values; give at most {MOST_VALUES}"):
+    with pytest.raises(
+        MeasureError, match=f"layers has {MOST_VALUES + 1} values; give at most {MOST_VALUES}"
+    ):
         TopK(layers=tuple(range(MOST_VALUES + 1)))
 
 
@@ -99,7 +105,9 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "flag", "help"), NUMBERS, ids=[f"{' '.join(a)} {b}" for a, b, _ in NUMBERS])
+@pytest.mark.parametrize(
+    ("words", "flag", "help"), NUMBERS, ids=[f"{' '.join(a)} {b}" for a, b, _ in NUMBERS]
+)
 def test_help_of_every_number_says_its_domain(words: tuple[str, ...], flag: str, help: str) -> None:
     assert "[at least " in help or "[above " in help
     assert " at most " in help or " below " in help
@@ -132,7 +140,9 @@ class Shape:
 
 
 @pytest.mark.parametrize(
-    "measure", [Heatmap(size=512), Heatmap(examples=1000), PositionBias(span=10**6, period=10**6)], ids=repr
+    "measure",
+    [Heatmap(size=512), Heatmap(examples=1000), PositionBias(span=10**6, period=10**6)],
+    ids=repr,
 )
 def test_memory_known_from_the_shape_is_refused_with_its_size(measure: Any) -> None:
     with pytest.raises(MeasureError, match=r"would hold [\d,.]+ GiB \(at most 4\.0 GiB\); lower "):
@@ -146,7 +156,9 @@ def test_topk_of_a_short_text_takes_no_more_than_its_tokens() -> None:
     from attlas.testing import tiny
 
     texts, quiet = ["the cat sat on the mat", "a dog"], {"progress": False, "workers": 1}
-    few, many = (attlas.study(tiny("bert"), texts, f"topk(k={k},keep=all)", **quiet) for k in (30, 1000))
+    few, many = (
+        attlas.study(tiny("bert"), texts, f"topk(k={k},keep=all)", **quiet) for k in (30, 1000)
+    )
     for name in few.tables:
         assert few.table(name).equals(many.table(name)), name
 
@@ -157,9 +169,13 @@ def test_topk_refuses_what_would_not_fit(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("attlas.core.measure.MOST_BYTES", 1000)
     with pytest.raises(AttlasError, match=r"topk would hold .* lower k from 1000, or truncate"):
-        attlas.study(tiny("bert"), ["the cat sat on the mat"], "topk(k=1000)", progress=False, workers=1)
+        attlas.study(
+            tiny("bert"), ["the cat sat on the mat"], "topk(k=1000)", progress=False, workers=1
+        )
 
 
 def test_a_measure_with_a_number_outside_is_refused_by_name_too() -> None:
-    with pytest.raises(MeasureError, match="k is 100000; it must be a whole number at least 1 and at most 1000"):
+    with pytest.raises(
+        MeasureError, match="k is 100000; it must be a whole number at least 1 and at most 1000"
+    ):
         parse_measures("topk(k=100000)", MEASURES)

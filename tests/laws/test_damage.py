@@ -47,7 +47,8 @@ def totals(out: str) -> dict[str, pd.DataFrame]:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "how"), [("*.parquet", "removed"), ("*.parquet", "changed"), ("*.safetensors", "changed")]
+    ("pattern", "how"),
+    [("*.parquet", "removed"), ("*.parquet", "changed"), ("*.safetensors", "changed")],
 )
 def test_a_damaged_shard_is_noticed(pattern: str, how: str) -> None:
     true = totals("out")
@@ -90,7 +91,10 @@ def finished_cells() -> list[Path]:
 
 def test_a_changed_cell_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     true = grid("true")
-    with pytest.raises(KeyboardInterrupt), interrupted(monkeypatch, lambda: bool(finished_cells()), *MOVING):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        interrupted(monkeypatch, lambda: bool(finished_cells()), *MOVING),
+    ):
         grid("out")
     (cell,) = finished_cells()
     before = cell.read_bytes()
@@ -109,8 +113,12 @@ def blobs(folder: str) -> list[Path]:
 
 def probe() -> np.ndarray:
     """The weights that a tree probe learns from attention in a cache."""
-    fitted = TreeProbe(tiny("bert"), "attention", epochs=1, cache="cache", workers=1, **QUIET).fit(parsed(20))
-    return np.concatenate([part.detach().numpy().reshape(-1) for part in fitted.scorer_.parameters()])
+    fitted = TreeProbe(tiny("bert"), "attention", epochs=1, cache="cache", workers=1, **QUIET).fit(
+        parsed(20)
+    )
+    return np.concatenate(
+        [part.detach().numpy().reshape(-1) for part in fitted.scorer_.parameters()]
+    )
 
 
 @pytest.mark.parametrize("how", ["removed", "changed"])
@@ -123,7 +131,9 @@ def test_damaged_attention_between_words_is_noticed(how: str) -> None:
 def vectors() -> np.ndarray:
     """Attention between the phrases of triples, in a cache."""
     texts = related_texts("embedded:relations")[:10]
-    return gather(tiny("bert"), texts, gold_cases(texts, True), cache="cache", workers=1, **QUIET).attention
+    return gather(
+        tiny("bert"), texts, gold_cases(texts, True), cache="cache", workers=1, **QUIET
+    ).attention
 
 
 @pytest.mark.parametrize("how", ["changed", "flipped"])

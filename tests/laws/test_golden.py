@@ -64,7 +64,10 @@ def new_key(content: dict[str, Any]) -> None:
 
 
 CHANGES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
-    "JSON by a thousandth": (lambda content: scaled(content, 1.001), r"syntax: JSON, key .overall: expected .*, got "),
+    "JSON by a thousandth": (
+        lambda content: scaled(content, 1.001),
+        r"syntax: JSON, key .overall: expected .*, got ",
+    ),
     "one row": (one_row, r"syntax: table syntax_heads, column accuracy: rows: expected .*, got "),
     "a column more": (new_column, r"syntax: table syntax, column charm: expected none, got one"),
     "a table more": (new_table, r"syntax: table charm: expected none, got one"),
@@ -103,10 +106,14 @@ def test_rounding_is_no_change() -> None:
     ],
 )
 def test_a_change_of_a_table_is_named(column: str, values: list[Any], said: str) -> None:
-    frame = pd.DataFrame({"x": [0.0, 1.0, np.nan, 4.0], "n": [1, 2, 3, 4], "s": ["a", "b", "c", "d"]})
+    frame = pd.DataFrame(
+        {"x": [0.0, 1.0, np.nan, 4.0], "n": [1, 2, 3, 4], "s": ["a", "b", "c", "d"]}
+    )
     expected = compare.summary(frame)
     assert [*compare.table_differences("table", compare.summary(frame), expected)] == []
-    (line,) = compare.table_differences("table", compare.summary(frame.assign(**{column: values})), expected)
+    (line,) = compare.table_differences(
+        "table", compare.summary(frame.assign(**{column: values})), expected
+    )
     assert said in line
 
 

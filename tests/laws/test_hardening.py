@@ -89,7 +89,9 @@ def test_texts_that_change_between_two_readings_are_noticed(tmp_path: Path) -> N
         assert_one_corpus(tmp_path / "out")
 
 
-def test_a_file_that_is_replaced_during_a_study_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_replaced_during_a_study_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file changes while the model is loaded, which is between the two readings."""
     path, loading = tmp_path / "texts.jsonl", transformers.AutoTokenizer.from_pretrained
     model().save(tmp_path / "model")
@@ -112,7 +114,9 @@ def test_a_file_that_is_replaced_during_a_study_is_noticed(tmp_path: Path, monke
         for prefix in ("old", "new"):
             write(prefix)
             with suppress(AttlasError):
-                accepted[prefix] = ids(attlas.study(tmp_path / "model", path, "entropy", tmp_path / "out", **QUIET))
+                accepted[prefix] = ids(
+                    attlas.study(tmp_path / "model", path, "entropy", tmp_path / "out", **QUIET)
+                )
         assert accepted in ({"old": ["old0", "old1"]}, {"new": ["new0", "new1"]})
 
 
@@ -132,7 +136,9 @@ def copied(folder: Path, to: Path) -> Path:
 
 @pytest.mark.parametrize("table", ["entropy", "topk"])
 @pytest.mark.parametrize("how", DAMAGE)
-def test_a_damaged_table_is_never_handed_back(finished: Path, how: str, table: str, tmp_path: Path) -> None:
+def test_a_damaged_table_is_never_handed_back(
+    finished: Path, how: str, table: str, tmp_path: Path
+) -> None:
     folder, truth = copied(finished, tmp_path / "study"), attlas.Study.open(finished).table(table)
     DAMAGE[how](folder / "tables" / f"{table}.parquet")
 
@@ -169,7 +175,9 @@ def interrupted_study(folder: Path) -> Callable[[], attlas.Study]:
 
 @pytest.mark.parametrize("how", DAMAGE)
 @pytest.mark.parametrize("suffix", [".json", ".safetensors", ".parquet"])
-def test_damaged_states_are_never_used(suffix: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_states_are_never_used(
+    suffix: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = interrupted_study(tmp_path / "out")
     states = [*(tmp_path / "out" / "states").rglob(f"*{suffix}")]
     assert states
@@ -187,7 +195,9 @@ def test_damaged_states_are_never_used(suffix: str, how: str, tmp_path: Path, mo
 
 def run_grid(folder: Path) -> Any:
     parts = {"train": reviews(20), "dev": reviews(8, 1), "test": reviews(8, 2)}
-    return attlas.run(attlas.Dynamics(**parts, scales=(10.0,), epochs=1, dim=2), folder, workers=1, **QUIET)
+    return attlas.run(
+        attlas.Dynamics(**parts, scales=(10.0,), epochs=1, dim=2), folder, workers=1, **QUIET
+    )
 
 
 @pytest.mark.parametrize("how", DAMAGE)
@@ -229,7 +239,9 @@ def killed_at(number: int, functions: tuple[str, ...], code: str) -> str:
     return KILLED.format(root=ROOT, number=number, functions=functions) + code
 
 
-def test_killed_while_clearing_no_row_of_the_earlier_corpus_appears(attlas_start: Start, tmp_path: Path) -> None:
+def test_killed_while_clearing_no_row_of_the_earlier_corpus_appears(
+    attlas_start: Start, tmp_path: Path
+) -> None:
     folder = tmp_path / "study"
     attlas.study(model(), rows("old", 3), "entropy", folder, keep_states=True, **QUIET)
     code = f"from tests.laws.test_hardening import new_study\nfrom pathlib import Path\nnew_study(Path({str(folder)!r}), True)"
@@ -259,7 +271,15 @@ def test_what_a_lock_links_to_is_not_touched(base: Path, name: str, tmp_path: Pa
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["resume", "fresh"])
 @pytest.mark.parametrize(
-    "name", ["manifest.json.tmp", "quarantine.jsonl.tmp", "report.html.tmp", "tables.tmp", "tables", "states"]
+    "name",
+    [
+        "manifest.json.tmp",
+        "quarantine.jsonl.tmp",
+        "report.html.tmp",
+        "tables.tmp",
+        "tables",
+        "states",
+    ],
 )
 def test_planted_links_are_not_followed(
     name: str, fresh: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -341,7 +361,9 @@ def test_killed_at_a_move_finetune_resumes(
     assert process.wait(120) == -signal.SIGKILL
     done = tuned(base, tmp_path / "out", fresh=fresh)
     assert weights(done) == weights(tuned(base, tmp_path / "truth"))
-    left = {path.name for path in (tmp_path / "out").iterdir()} - {path.name for path in (tmp_path / "truth").iterdir()}
+    left = {path.name for path in (tmp_path / "out").iterdir()} - {
+        path.name for path in (tmp_path / "truth").iterdir()
+    }
     assert left == set()
 
 
@@ -361,7 +383,17 @@ def test_after_a_full_disk_the_same_command_succeeds(
     data = tmp_path / "data.jsonl"
     data.write_text("\n".join(map(json.dumps, reviews(40))))
     arguments: dict[str, list[object]] = {
-        "lengthen": ["lengthen", "--model", base, "--length", "1024", "--window", "8", "--out", "out"],
+        "lengthen": [
+            "lengthen",
+            "--model",
+            base,
+            "--length",
+            "1024",
+            "--window",
+            "8",
+            "--out",
+            "out",
+        ],
         "finetune": ["finetune", "--data", data, "--model", base, "--head-only", "--out", "out"],
     }
     full = attlas_start(*arguments[verb], code=FULL_DISK)
@@ -434,7 +466,11 @@ def test_a_configuration_does_not_choose_the_code_of_attention(key: str, tmp_pat
 def test_a_configuration_of_absurd_size_is_refused_before_it_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, built, make = configured(tmp_path / "model", num_hidden_layers=100), [], torch.nn.Linear.__init__
+    folder, built, make = (
+        configured(tmp_path / "model", num_hidden_layers=100),
+        [],
+        torch.nn.Linear.__init__,
+    )
 
     def counted(self: torch.nn.Linear, *arguments: Any, **options: Any) -> None:
         built.append(1)
@@ -474,7 +510,9 @@ DEGENERATE = {
 @pytest.mark.parametrize("texts", DEGENERATE.values(), ids=DEGENERATE)
 def test_degenerate_texts_are_analysed_or_refused(texts: list[str], tmp_path: Path) -> None:
     def run() -> Path:
-        return attlas.study(tiny("bert"), texts, "all", tmp_path / "out", **QUIET).report(tmp_path / "page.html")
+        return attlas.study(tiny("bert"), texts, "all", tmp_path / "out", **QUIET).report(
+            tmp_path / "page.html"
+        )
 
     page = outcome(run)
     assert page is None or page.is_file()
@@ -511,6 +549,8 @@ runpy.run_module("attlas", run_name="__main__", alter_sys=True)
 
 
 def test_an_interrupt_during_imports_is_one_line() -> None:
-    done = subprocess.run([sys.executable, "-c", INTERRUPT], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPT], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 130
     assert "Traceback" not in done.stderr

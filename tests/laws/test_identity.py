@@ -27,7 +27,23 @@ from attlas.testing import tiny
 from tests.support.test_fingerprint import CHANGES, changed_texts
 
 # what says how a thing is run or opened, not what it is made from
-HOW = {"out", "engine", "workers", "fresh", "progress", "say", "keep_states", "cache", "text", "label", "long", "bad", "options", "allow_pickle", "global_tokens"}  # fmt: skip
+HOW = {
+    "out",
+    "engine",
+    "workers",
+    "fresh",
+    "progress",
+    "say",
+    "keep_states",
+    "cache",
+    "text",
+    "label",
+    "long",
+    "bad",
+    "options",
+    "allow_pickle",
+    "global_tokens",
+}
 
 
 class Known(Exception):  # noqa: N818
@@ -39,7 +55,9 @@ def identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., M
     """The identity that a call would have."""
 
     @contextmanager
-    def claim(self: Folder, identity: Mapping[str, str], *_: object, **__: object) -> Iterator[None]:
+    def claim(
+        self: Folder, identity: Mapping[str, str], *_: object, **__: object
+    ) -> Iterator[None]:
         raise Known(identity)
         yield
 
@@ -58,7 +76,22 @@ def identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., M
 
 @cache
 def labelled() -> tuple[Text, ...]:
-    words = ["the", "cat", "sat", "on", "a", "mat", "and", "the", "dog", "saw", "it", "was", "very", "good"]
+    words = [
+        "the",
+        "cat",
+        "sat",
+        "on",
+        "a",
+        "mat",
+        "and",
+        "the",
+        "dog",
+        "saw",
+        "it",
+        "was",
+        "very",
+        "good",
+    ]
     rows = [" ".join(np.random.default_rng(number).choice(words, 8)) for number in range(40)]
     return tuple(Text(str(number), row, str(number % 2)) for number, row in enumerate(rows))
 
@@ -77,7 +110,10 @@ def triples() -> tuple[Text, ...]:
 def chains() -> tuple[Text, ...]:
     words = ("the", "cat", "saw", "a", "dog", "and", "it", "sat", "on", "the", "mat")
     mentions = (Mention(0, 2, 1, "a", "common"), Mention(6, 7, 6, "a", "pronoun"))
-    return tuple(Text(str(n), words=words, annotations={COREFERENCE: Coreference(mentions)}) for n in range(4))
+    return tuple(
+        Text(str(n), words=words, annotations={COREFERENCE: Coreference(mentions)})
+        for n in range(4)
+    )
 
 
 @cache
@@ -110,7 +146,11 @@ def runs(kind: type[Experiment]) -> Callable[..., object]:
     """An experiment as a function of its inputs and options."""
 
     def function(**values: Any) -> object:
-        return attlas.run(kind(**{name: values.pop(name) for name in declared(kind) if name in values}), "x", **values)
+        return attlas.run(
+            kind(**{name: values.pop(name) for name in declared(kind) if name in values}),
+            "x",
+            **values,
+        )
 
     names = [name for name, about in declared(kind).items() if not isinstance(about, Opening)]
     parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
@@ -120,48 +160,154 @@ def runs(kind: type[Experiment]) -> Callable[..., object]:
 
 CASES = {
     "study": Case(
-        attlas.study, lambda: {"model": bert(), "texts": list(labelled()), "measures": "entropy"},
-        {"measures": ["surface"], "seed": 1}, ["texts"],
+        attlas.study,
+        lambda: {"model": bert(), "texts": list(labelled()), "measures": "entropy"},
+        {"measures": ["surface"], "seed": 1},
+        ["texts"],
     ),
     "explain": Case(
-        runs(attlas.Explain), lambda: {"model": classifier(), "data": list(labelled()), "methods": ["integrated_gradients", "attention_last"]},
-        {
-            "methods": ["integrated_gradients", "rollout"], "importance": np.ones((3, 4)), "target": 1, "of": "logit", "baseline": "zero", "at": "words", "tolerance": 0.5,
-            "max_evaluations": 100, "keep": ["all"], "p": 0.8, "top": 0.1, "permutations": 3, "faithfulness": ["mask"], "bins": [0.5], "draws": 2, "share": 0.3, "seed": 1,
+        runs(attlas.Explain),
+        lambda: {
+            "model": classifier(),
+            "data": list(labelled()),
+            "methods": ["integrated_gradients", "attention_last"],
         },
-        ["data"], without=["position"],  # the place of a prediction: language models only
+        {
+            "methods": ["integrated_gradients", "rollout"],
+            "importance": np.ones((3, 4)),
+            "target": 1,
+            "of": "logit",
+            "baseline": "zero",
+            "at": "words",
+            "tolerance": 0.5,
+            "max_evaluations": 100,
+            "keep": ["all"],
+            "p": 0.8,
+            "top": 0.1,
+            "permutations": 3,
+            "faithfulness": ["mask"],
+            "bins": [0.5],
+            "draws": 2,
+            "share": 0.3,
+            "seed": 1,
+        },
+        ["data"],
+        without=["position"],  # the place of a prediction: language models only
     ),
-    "lengthen": Case(runs(attlas.Lengthen), lambda: {"model": bert(), "length": 600, "window": 8}, {"length": 700, "window": 16, "skip": 1}, []),
-    "syntax": Case(runs(attlas.Syntax), lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])}, {"min_cases": 7, "seed": 1}, ["train", "test"]),
+    "lengthen": Case(
+        runs(attlas.Lengthen),
+        lambda: {"model": bert(), "length": 600, "window": 8},
+        {"length": 700, "window": 16, "skip": 1},
+        [],
+    ),
+    "syntax": Case(
+        runs(attlas.Syntax),
+        lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])},
+        {"min_cases": 7, "seed": 1},
+        ["train", "test"],
+    ),
     "tree": Case(
-        runs(attlas.Tree), lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])},
-        {"vectors": "vectors.txt", "convention": "published", "seed": 1}, ["train", "test"],
+        runs(attlas.Tree),
+        lambda: {"model": bert(), "train": list(trees()[:8]), "test": list(trees()[8:])},
+        {"vectors": "vectors.txt", "convention": "published", "seed": 1},
+        ["train", "test"],
     ),
-    "coreference": Case(runs(attlas.Coreference), lambda: {"model": bert(), "train": list(chains()[:2]), "test": list(chains()[2:])}, {"tokens": 64, "seed": 1}, ["train", "test"]),
+    "coreference": Case(
+        runs(attlas.Coreference),
+        lambda: {"model": bert(), "train": list(chains()[:2]), "test": list(chains()[2:])},
+        {"tokens": 64, "seed": 1},
+        ["train", "test"],
+    ),
     "relations": Case(
-        runs(attlas.FitRelations), lambda: {"model": bert(), "train": list(triples()[:16]), "dev": list(triples()[16:])},
-        {"names": "names.json", "convention": "published", "directions": ["h-t"], "parser": "spacy", "interpret": True, "seed": 1}, ["train", "dev"],
-        more=[name for name in declared(attlas.FitRelations) if name not in ("max_length", "allow_pickle")],
+        runs(attlas.FitRelations),
+        lambda: {"model": bert(), "train": list(triples()[:16]), "dev": list(triples()[16:])},
+        {
+            "names": "names.json",
+            "convention": "published",
+            "directions": ["h-t"],
+            "parser": "spacy",
+            "interpret": True,
+            "seed": 1,
+        },
+        ["train", "dev"],
+        more=[
+            name
+            for name in declared(attlas.FitRelations)
+            if name not in ("max_length", "allow_pickle")
+        ],
     ),
     "topology": Case(
-        runs(attlas.Topology), lambda: {"model": classifier(), "train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "frozen": bert()},
-        {"features": ["templates"], "thresholds": (0.1, 0.2), "controls": False, "seed": 1}, ["train", "dev", "test"], ["model", "frozen"],
+        runs(attlas.Topology),
+        lambda: {
+            "model": classifier(),
+            "train": list(labelled()[:20]),
+            "dev": list(labelled()[20:30]),
+            "test": list(labelled()[30:]),
+            "frozen": bert(),
+        },
+        {"features": ["templates"], "thresholds": (0.1, 0.2), "controls": False, "seed": 1},
+        ["train", "dev", "test"],
+        ["model", "frozen"],
     ),
     "dynamics": Case(
         lambda progress, **options: attlas.run(attlas.Dynamics(**options), progress=progress),
-        lambda: {"train": list(labelled()[:20]), "dev": list(labelled()[20:30]), "test": list(labelled()[30:]), "encoders": ["none", "vectors", "model"], "vectors": {"cat": [1.0, 2.0], "dog": [2.0, 3.0]}, "model": bert()},
-        {
-            "scales": [1.0], "encoders": ["none"], "attention": ["additive"], "models": ["dot+none"], "seeds": 2, "seed": 1, "vectors": {"dog": [1.0, 2.0], "cat": [2.0, 3.0]},
-            "tokenize": "blanks", "by_encoder": ["none.epochs=3"], "dim": 7, "dropout": 0.1, "l2": 0.2, "vw_penalty": 0.1, "optimizer": "sgd",
-            "learning_rate": 0.5, "lr_decay": 0.5, "epochs": 3, "batch_size": 7, "patience": 2, "init": 0.5, "min_count": 2, "record": 5, "rule": "paper",
+        lambda: {
+            "train": list(labelled()[:20]),
+            "dev": list(labelled()[20:30]),
+            "test": list(labelled()[30:]),
+            "encoders": ["none", "vectors", "model"],
+            "vectors": {"cat": [1.0, 2.0], "dog": [2.0, 3.0]},
+            "model": bert(),
         },
-        ["train", "dev", "test"], more=[*inspect.signature(attlas.Dynamics).parameters],
+        {
+            "scales": [1.0],
+            "encoders": ["none"],
+            "attention": ["additive"],
+            "models": ["dot+none"],
+            "seeds": 2,
+            "seed": 1,
+            "vectors": {"dog": [1.0, 2.0], "cat": [2.0, 3.0]},
+            "tokenize": "blanks",
+            "by_encoder": ["none.epochs=3"],
+            "dim": 7,
+            "dropout": 0.1,
+            "l2": 0.2,
+            "vw_penalty": 0.1,
+            "optimizer": "sgd",
+            "learning_rate": 0.5,
+            "lr_decay": 0.5,
+            "epochs": 3,
+            "batch_size": 7,
+            "patience": 2,
+            "init": 0.5,
+            "min_count": 2,
+            "record": 5,
+            "rule": "paper",
+        },
+        ["train", "dev", "test"],
+        more=[*inspect.signature(attlas.Dynamics).parameters],
     ),
     "finetune": Case(
-        runs(attlas.Finetune), lambda: {"texts": list(labelled()[:30]), "dev": list(labelled()[30:]), "model": classifier(), "hold_out": 0.2},
-        {"epochs": 2, "batch_size": 7, "learning_rate": 1e-3, "patience": 3, "max_length": 12, "hold_out": 0.3, "head_only": True, "seed": 1}, ["texts", "dev"],
+        runs(attlas.Finetune),
+        lambda: {
+            "texts": list(labelled()[:30]),
+            "dev": list(labelled()[30:]),
+            "model": classifier(),
+            "hold_out": 0.2,
+        },
+        {
+            "epochs": 2,
+            "batch_size": 7,
+            "learning_rate": 1e-3,
+            "patience": 3,
+            "max_length": 12,
+            "hold_out": 0.3,
+            "head_only": True,
+            "seed": 1,
+        },
+        ["texts", "dev"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("verb", CASES)
@@ -178,7 +324,9 @@ def test_every_option_counts(verb: str, identity: Callable[..., Mapping[str, str
 
 
 @pytest.mark.parametrize("verb", CASES)
-def test_every_field_of_every_text_counts(verb: str, identity: Callable[..., Mapping[str, str]]) -> None:
+def test_every_field_of_every_text_counts(
+    verb: str, identity: Callable[..., Mapping[str, str]]
+) -> None:
     case = CASES[verb]
     inputs = case.inputs()
     before = identity(case.function, **inputs)
@@ -190,28 +338,42 @@ def test_every_field_of_every_text_counts(verb: str, identity: Callable[..., Map
             except AttlasError:
                 continue  # a text that cannot be used is refused, which is no stale result
             assert after != before, f"{name}: {what}"
-        assert identity(case.function, **{**inputs, name: [*given[1:], given[0]]}) != before, f"{name}: order"
-        moved = [replace(one, annotations={**one.annotations, "where": "elsewhere"}) for one in given]
-        assert identity(case.function, **{**inputs, name: moved}) == before, f"{name}: where it was read"
+        assert identity(case.function, **{**inputs, name: [*given[1:], given[0]]}) != before, (
+            f"{name}: order"
+        )
+        moved = [
+            replace(one, annotations={**one.annotations, "where": "elsewhere"}) for one in given
+        ]
+        assert identity(case.function, **{**inputs, name: moved}) == before, (
+            f"{name}: where it was read"
+        )
 
 
 @pytest.mark.parametrize("verb", CASES)
-def test_every_part_of_every_model_counts(verb: str, identity: Callable[..., Mapping[str, str]]) -> None:
+def test_every_part_of_every_model_counts(
+    verb: str, identity: Callable[..., Mapping[str, str]]
+) -> None:
     case = CASES[verb]
     inputs = case.inputs()
     before = identity(case.function, **inputs)
     for name in case.models:
         task = "classify" if inputs[name] is classifier() else "base"
         for what, (_, change) in CHANGES.items():
-            if what in ("global tokens", "a buffer", "dtype") or (what == "the task" and task == "classify"):
+            if what in ("global tokens", "a buffer", "dtype") or (
+                what == "the task" and task == "classify"
+            ):
                 continue  # of Longformers; tested of models by themselves
             model = tiny("bert", task)
-            assert identity(case.function, **{**inputs, name: model}) == before, "the same model, made again"
+            assert identity(case.function, **{**inputs, name: model}) == before, (
+                "the same model, made again"
+            )
             model = change(model) or model
             assert identity(case.function, **{**inputs, name: model}) != before, f"{name}: {what}"
 
 
-def test_every_part_of_an_extractor_counts(tmp_path: Path, identity: Callable[..., Mapping[str, str]]) -> None:
+def test_every_part_of_an_extractor_counts(
+    tmp_path: Path, identity: Callable[..., Mapping[str, str]]
+) -> None:
     """What `relations score` reads: both files of an extractor, and the texts."""
     fitted = RelationExtractor(bert(), progress=False).fit(list(triples()[:16]))
     about = {
@@ -230,7 +392,10 @@ def test_every_part_of_an_extractor_counts(tmp_path: Path, identity: Callable[..
     score = runs(attlas.ScoreRelations)
     before = identity(score, extractor=tmp_path / "a", **inputs)
     assert identity(score, extractor=tmp_path / "b", **inputs) != before
-    assert identity(score, extractor=tmp_path / "a", **{**inputs, "test": list(triples()[15:])}) != before
+    assert (
+        identity(score, extractor=tmp_path / "a", **{**inputs, "test": list(triples()[15:])})
+        != before
+    )
 
 
 def test_the_same_content_has_the_same_identity_whatever_it_is_called(
@@ -242,10 +407,32 @@ def test_the_same_content_has_the_same_identity_whatever_it_is_called(
     (tmp_path / "deep" / "b.csv").write_text(rows)
     bert().save(tmp_path / "m")
     bert().save(tmp_path / "deep" / "n")
-    found = [identity(attlas.study, model=tmp_path / "m", texts=tmp_path / "a.csv", measures="entropy", label="label")]
+    found = [
+        identity(
+            attlas.study,
+            model=tmp_path / "m",
+            texts=tmp_path / "a.csv",
+            measures="entropy",
+            label="label",
+        )
+    ]
     monkeypatch.chdir(tmp_path / "deep")
-    for model in ("n", "../m", attlas.load("n"), (attlas.load("n").network, attlas.load("n").tokenizer)):
-        found.append(identity(attlas.study, model=model, texts="b.csv", measures=["entropy"], label="label"))
-    found.append(identity(attlas.study, model="n", texts=attlas.read("../a.csv", label="label"), measures=["entropy"]))
+    for model in (
+        "n",
+        "../m",
+        attlas.load("n"),
+        (attlas.load("n").network, attlas.load("n").tokenizer),
+    ):
+        found.append(
+            identity(attlas.study, model=model, texts="b.csv", measures=["entropy"], label="label")
+        )
+    found.append(
+        identity(
+            attlas.study,
+            model="n",
+            texts=attlas.read("../a.csv", label="label"),
+            measures=["entropy"],
+        )
+    )
     assert all(one == found[0] for one in found)
     assert fingerprint(found[0])

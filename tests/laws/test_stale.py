@@ -59,7 +59,9 @@ from tests.stale_helpers import (
 SPANS = [(4, 20)]
 
 
-def entropies(model: Any, texts: Any, out: str | Path | None = None, **options: Any) -> pd.DataFrame:
+def entropies(
+    model: Any, texts: Any, out: str | Path | None = None, **options: Any
+) -> pd.DataFrame:
     return attlas.study(model, texts, "entropy", out, **QUIET, **options).table("entropy")
 
 
@@ -121,12 +123,22 @@ def test_a_study_without_its_manifest_does_not_take_states_of_other_texts() -> N
     entropies(model, [text(n, 8) for n in range(5)], "out", keep_states=True)
     Path("out/manifest.json").unlink()
     texts = [replace(text(1000 + n, 4), id=f"new{n}") for n in range(600)]  # more than a shard
-    ids = refused(lambda: attlas.study(model, texts, "entropy", "out", **QUIET).table("texts")["text"].tolist())
+    ids = refused(
+        lambda: (
+            attlas.study(model, texts, "entropy", "out", **QUIET).table("texts")["text"].tolist()
+        )
+    )
     assert ids is None or ids == [one.id for one in texts]
 
 
-def test_a_fresh_study_stopped_while_clearing_leaves_no_states_of_other_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, first, second = tiny("bert"), [text(n, 8) for n in range(4)], [text(10 + n, 8) for n in range(4)]
+def test_a_fresh_study_stopped_while_clearing_leaves_no_states_of_other_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, first, second = (
+        tiny("bert"),
+        [text(n, 8) for n in range(4)],
+        [text(10 + n, 8) for n in range(4)],
+    )
     true = entropies(model, second)
     entropies(model, first, "made", keep_states=True)
     for _ in stops(monkeypatch, lambda: entropies(model, second, "out", fresh=True), every=2):
@@ -195,7 +207,9 @@ class Theirs(Measure):
 """
 
 
-def test_a_study_sees_the_code_of_a_third_partys_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_study_sees_the_code_of_a_third_partys_measure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     model, texts = tiny("bert"), [text(n, 5) for n in range(3)]
 
@@ -253,7 +267,9 @@ def test_a_study_sees_the_source_of_attlas(attlas_start: Start) -> None:
 def in_a_process(start: Start, code: str, first: str | Path | None = None) -> Any:
     """What code prints last, as JSON, in a process of its own; `first` is the first folder on its path."""
     paths = [str(Path(__file__).parents[2]), *([] if first is None else [str(first)])]
-    process = start(code=f"import sys\nfor path in {paths!r}:\n    sys.path.insert(0, path)\n{code}")
+    process = start(
+        code=f"import sys\nfor path in {paths!r}:\n    sys.path.insert(0, path)\n{code}"
+    )
     out, error = process.communicate(timeout=120)
     premise(process.returncode == 0, error)
     return json.loads(out.splitlines()[-1])
@@ -299,7 +315,11 @@ def test_studies_of_different_texts_are_not_joined() -> None:
         texts = dict(both.table("texts")[["text", "content"]].itertuples(index=False))
         tokens = both.table("totals")
         own = tokens[tokens["start"] >= 0]
-        strange = [row.string for row in own.itertuples() if row.string not in texts.get(row.text, row.string)]
+        strange = [
+            row.string
+            for row in own.itertuples()
+            if row.string not in texts.get(row.text, row.string)
+        ]
         assert not strange, f"tokens of other texts: {strange}"
 
 
@@ -310,7 +330,16 @@ def test_the_function_finds_the_study_of_the_verb(attlas_command: Run) -> None:
     tiny("bert", "classify").save("M")
     Path("texts.csv").write_text("text\n" + "\n".join(one.text for one in LONG_TEXTS) + "\n")
     ended = attlas_command(
-        "study", "--model", "M", "--data", "texts.csv", "--measures", "entropy", "--out", "out", "--no-report"
+        "study",
+        "--model",
+        "M",
+        "--data",
+        "texts.csv",
+        "--measures",
+        "entropy",
+        "--out",
+        "out",
+        "--no-report",
     )
     premise(ended.returncode == 0, ended.stderr)
     manifest = Path("out/manifest.json").read_bytes()
@@ -318,8 +347,13 @@ def test_the_function_finds_the_study_of_the_verb(attlas_command: Run) -> None:
     assert Path("out/manifest.json").read_bytes() == manifest, "the study was made again"
 
 
-def test_a_fresh_study_that_was_stopped_while_clearing_can_be_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, others = tiny("bert"), ("notes.txt", "syntax/manifest.json")  # of the user, and of another experiment
+def test_a_fresh_study_that_was_stopped_while_clearing_can_be_run_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, others = (
+        tiny("bert"),
+        ("notes.txt", "syntax/manifest.json"),
+    )  # of the user, and of another experiment
 
     def fresh() -> pd.DataFrame:
         return entropies(model, LONG_TEXTS, "out", fresh=True)
@@ -347,7 +381,9 @@ def tuned(model: Any, out: str | None = None, texts: Any = ROWS, **options: Any)
         return attlas.load(done.folder, task="classify").weights_sha256()
 
 
-def save_tiny(folder: str | Path, family: str = "bert", seed: int = 0, lower: bool = True, **options: Any) -> None:
+def save_tiny(
+    folder: str | Path, family: str = "bert", seed: int = 0, lower: bool = True, **options: Any
+) -> None:
     """A tiny classifier in a folder, in the place of what was there; if not `lower`, upper case is unknown to its tokenizer."""
     shutil.rmtree(folder, ignore_errors=True)
     model = tiny(family, "classify", seed=seed, **options)
@@ -356,17 +392,23 @@ def save_tiny(folder: str | Path, family: str = "bert", seed: int = 0, lower: bo
 
 
 @pytest.mark.parametrize(
-    "changed", [{"seed": 5}, {"lower": False}, {"hidden_act": "relu"}], ids=["weights", "tokenizer", "config"]
+    "changed",
+    [{"seed": 5}, {"lower": False}, {"hidden_act": "relu"}],
+    ids=["weights", "tokenizer", "config"],
 )
 def test_fine_tuning_sees_all_of_its_base_model(changed: dict[str, Any]) -> None:
-    texts = [replace(one, text=one.text.replace("cat", "Cat").replace("good", "GOOD")) for one in ROWS]
+    texts = [
+        replace(one, text=one.text.replace("cat", "Cat").replace("good", "GOOD")) for one in ROWS
+    ]
     save_tiny("base")
     old = tuned("base", "out", texts)
     save_tiny("base", **changed)
     refused_or(tuned("base", None, texts), lambda: tuned("base", "out", texts), old=old)
 
 
-def test_fine_tuning_sees_which_folder_a_relative_path_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fine_tuning_sees_which_folder_a_relative_path_means(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for seed, folder in enumerate(("one", "two")):
         save_tiny(tmp_path / folder / "base", seed=seed)
     monkeypatch.chdir(tmp_path / "one")
@@ -392,7 +434,9 @@ def test_fine_tuning_sees_the_ids_of_texts() -> None:
         assert all(name.startswith("new") for name in held), f"held out: {held}"
 
 
-OTHERS: dict[str, Callable[..., attlas.Model]] = {  # the same weights as `tiny("bert", task)`, but another model
+OTHERS: dict[
+    str, Callable[..., attlas.Model]
+] = {  # the same weights as `tiny("bert", task)`, but another model
     "limit": lambda task="base": replace(tiny("bert", task), limit=4),
     "config": lambda task="base": tiny("bert", task, hidden_act="relu"),
     "tokenizer": lambda task="base": renamed(tiny("bert", task)),
@@ -415,12 +459,17 @@ def tune_again() -> bool:
     """Fine-tune; whether weights were written, or that was refused."""
     weights = Path("out/model.safetensors")
     before = weights.stat().st_mtime_ns if weights.is_file() else 0
-    return refused(lambda: tuned(tiny("bert", "classify"), "out")) is None or weights.stat().st_mtime_ns > before
+    return (
+        refused(lambda: tuned(tiny("bert", "classify"), "out")) is None
+        or weights.stat().st_mtime_ns > before
+    )
 
 
 def test_fine_tuning_sees_versions(attlas_start: Start, tmp_path: Path) -> None:
     premise(tune_again(), "nothing was fitted")
-    code = "import json\nfrom tests.laws.test_stale import tune_again\nprint(json.dumps(tune_again()))"
+    code = (
+        "import json\nfrom tests.laws.test_stale import tune_again\nprint(json.dumps(tune_again()))"
+    )
     premise(not in_a_process(attlas_start, code), "the same versions do not find the model")
     assert in_a_process(attlas_start, code, upgrade("torch", tmp_path / "newer")), (
         "the model of an older torch was returned"
@@ -436,7 +485,9 @@ def test_fine_tuning_finds_the_same_model_by_another_spelling_of_its_path(tmp_pa
         assert Path("out/finetune.json").read_bytes() == record, "it was fitted again"
 
 
-def test_fresh_fine_tuning_that_was_stopped_while_clearing_can_be_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fresh_fine_tuning_that_was_stopped_while_clearing_can_be_run_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = tiny("bert", "classify")
     first = tuned(model, "made", hold_out=0.25)
     for _ in stops(monkeypatch, lambda: tuned(model, "out", hold_out=0.25, fresh=True)):
@@ -460,11 +511,17 @@ def cells(texts: list[Text], out: str | None = None, **options: Any) -> pd.DataF
 def test_dynamics_sees_the_words_of_texts() -> None:
     def texts(end: tuple[str, ...]) -> list[Text]:
         ends = ("bad", "film"), end
-        return [Text(str(n), label=str(n % 2), words=(*text(n, 6).text.split(), *ends[n % 2])) for n in range(60)]
+        return [
+            Text(str(n), label=str(n % 2), words=(*text(n, 6).text.split(), *ends[n % 2]))
+            for n in range(60)
+        ]
 
     old = cells(texts(("good", "film")), "out")
     joined = texts(("good film",))
-    premise([one.text for one in joined] == [one.text for one in texts(("good", "film"))], "the texts differ")
+    premise(
+        [one.text for one in joined] == [one.text for one in texts(("good", "film"))],
+        "the texts differ",
+    )
     refused_or(cells(joined), lambda: cells(joined, "out"), old=old)
 
 
@@ -472,16 +529,23 @@ def test_dynamics_sees_the_words_of_texts() -> None:
 def test_dynamics_sees_all_of_the_frozen_model(part: str) -> None:
     def separations(model: attlas.Model, out: str) -> dict[str, Any]:
         study = classifiers(labelled_rows(60), out, encoders=("model",), model=model)
-        return {"truncated": study.manifest["counts"]["truncated"], "tokens": study.table("dynamics_tokens")}
+        return {
+            "truncated": study.manifest["counts"]["truncated"],
+            "tokens": study.table("dynamics_tokens"),
+        }
 
     old = separations(tiny("bert"), "out")
     premise(OTHERS[part]().weights_sha256() == tiny("bert").weights_sha256(), "the weights differ")
-    refused_or(separations(OTHERS[part](), "other"), lambda: separations(OTHERS[part](), "out"), old=old)
+    refused_or(
+        separations(OTHERS[part](), "other"), lambda: separations(OTHERS[part](), "out"), old=old
+    )
 
 
 def write_vectors(path: str, words: tuple[str, ...]) -> str:
     draw = np.random.default_rng(0)
-    Path(path).write_text("".join(f"{word} {' '.join(f'{x:.3f}' for x in draw.normal(size=4))}\n" for word in words))
+    Path(path).write_text(
+        "".join(f"{word} {' '.join(f'{x:.3f}' for x in draw.normal(size=4))}\n" for word in words)
+    )
     return path
 
 
@@ -495,10 +559,17 @@ def test_dynamics_sees_the_words_of_a_vector_file() -> None:
 
 def test_a_tree_probe_is_not_loaded_with_other_vectors() -> None:
     one, other = (GloveVectors(write_vectors(f"{n}.txt", WORDS[::n])) for n in (1, -1))
-    TreeProbe(tiny("bert"), "distance_words", vectors=one, epochs=1, **QUIET).fit(parsed(10)).save("probe")
-    premise(refused(lambda: TreeProbe.load("probe", vectors=one)) is not None, "its own vectors were refused")
+    TreeProbe(tiny("bert"), "distance_words", vectors=one, epochs=1, **QUIET).fit(parsed(10)).save(
+        "probe"
+    )
+    premise(
+        refused(lambda: TreeProbe.load("probe", vectors=one)) is not None,
+        "its own vectors were refused",
+    )
     premise(not same(one.of(["cat"]), other.of(["cat"])), "the vectors are the same")
-    assert refused(lambda: TreeProbe.load("probe", vectors=other)) is None, "other vectors were taken"
+    assert refused(lambda: TreeProbe.load("probe", vectors=other)) is None, (
+        "other vectors were taken"
+    )
 
 
 def test_a_tree_probe_is_not_loaded_with_vectors_of_another_tokenizer() -> None:
@@ -512,7 +583,9 @@ def test_a_tree_probe_is_not_loaded_with_vectors_of_another_tokenizer() -> None:
 def frozen_logits() -> list[float]:
     """The logits of a classifier over the model in the folder `base` for some texts."""
     texts = labelled_rows(16)
-    classifier = AttentionClassifier(encoder="model", source="base", epochs=1, **QUIET).fit(texts, dev=False)
+    classifier = AttentionClassifier(encoder="model", source="base", epochs=1, **QUIET).fit(
+        texts, dev=False
+    )
     return [float(value) for value in classifier.decision_function(texts)]
 
 
@@ -522,7 +595,9 @@ def test_a_process_sees_that_a_frozen_model_was_replaced() -> None:
     save_tiny("base", seed=5)
     shutil.copytree("base", "copy")
     texts = labelled_rows(16)
-    fitted = AttentionClassifier(encoder="model", source=attlas.load("copy"), epochs=1, **QUIET).fit(texts, dev=False)
+    fitted = AttentionClassifier(
+        encoder="model", source=attlas.load("copy"), epochs=1, **QUIET
+    ).fit(texts, dev=False)
     refused_or([float(value) for value in fitted.decision_function(texts)], frozen_logits, old=old)
 
 
@@ -532,7 +607,9 @@ def test_a_process_sees_that_a_frozen_model_was_replaced() -> None:
 def test_a_saved_attention_classifier_knows_its_frozen_model(tmp_path: Path) -> None:
     texts, folder = labelled_rows(16), tmp_path / "saved-base"
     save_tiny(folder)
-    fitted = AttentionClassifier(encoder="model", source=str(folder), epochs=1, **QUIET).fit(texts, dev=False)
+    fitted = AttentionClassifier(encoder="model", source=str(folder), epochs=1, **QUIET).fit(
+        texts, dev=False
+    )
     before = fitted.decision_function(texts)
     fitted.save("classifier")
     save_tiny(folder, seed=5)
@@ -544,24 +621,38 @@ def test_a_saved_attention_classifier_knows_its_frozen_model(tmp_path: Path) -> 
 @pytest.mark.parametrize("part", OTHERS)
 def test_a_saved_tree_probe_knows_all_of_its_model(part: str) -> None:
     TreeProbe(tiny("bert"), "attention", epochs=1, **QUIET).fit(parsed(10)).save("probe")
-    premise(refused(lambda: TreeProbe.load("probe", tiny("bert"))) is not None, "its own model was refused")
-    assert refused(lambda: TreeProbe.load("probe", OTHERS[part]())) is None, "another model was taken"
+    premise(
+        refused(lambda: TreeProbe.load("probe", tiny("bert"))) is not None,
+        "its own model was refused",
+    )
+    assert refused(lambda: TreeProbe.load("probe", OTHERS[part]())) is None, (
+        "another model was taken"
+    )
 
 
 @pytest.mark.parametrize("part", ["sep_token", "truncation_side"])
 def test_a_saved_relation_extractor_knows_all_of_its_model(part: str) -> None:
     model, other = tiny("bert"), tiny("bert")
     RelationExtractor(model, grid=(1.0,), workers=1, **QUIET).fit(related(40)).save("extractor")
-    premise(refused(lambda: RelationExtractor.load("extractor", model)) is not None, "its own model was refused")
+    premise(
+        refused(lambda: RelationExtractor.load("extractor", model)) is not None,
+        "its own model was refused",
+    )
     setattr(other.tokenizer, part, {"sep_token": ".", "truncation_side": "left"}[part])
-    assert refused(lambda: RelationExtractor.load("extractor", other)) is None, "another model was taken"
+    assert refused(lambda: RelationExtractor.load("extractor", other)) is None, (
+        "another model was taken"
+    )
 
 
 def related(count: int) -> list[Text]:
     """Some texts with triples, of few relations."""
     texts = list(attlas.read("embedded:relations"))
-    names = sorted({triple.relation for one in texts for triple in one.annotations["relations"].triples})[:3]
-    return [one for one in texts if one.annotations["relations"].triples[0].relation in names][:count]
+    names = sorted(
+        {triple.relation for one in texts for triple in one.annotations["relations"].triples}
+    )[:3]
+    return [one for one in texts if one.annotations["relations"].triples[0].relation in names][
+        :count
+    ]
 
 
 def test_what_is_saved_of_a_topology_classifier_depends_on_the_model() -> None:
@@ -571,7 +662,9 @@ def test_what_is_saved_of_a_topology_classifier_depends_on_the_model() -> None:
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
     model = tiny("bert")
-    other = replace(model, limit=500)  # longer than any text here: the same features, but another model
+    other = replace(
+        model, limit=500
+    )  # longer than any text here: the same features, but another model
     assert saved(model, "one") != saved(other, "other")
 
 
@@ -628,7 +721,9 @@ def test_a_probe_sees_global_spans() -> None:
     refused_or(syntax(model, SPANS), lambda: syntax(model, SPANS, "out"), old=old)
 
 
-def related_vectors(model: attlas.Model, cache: str | None = None, **annotations: Any) -> np.ndarray:
+def related_vectors(
+    model: attlas.Model, cache: str | None = None, **annotations: Any
+) -> np.ndarray:
     """Attention between the phrases of some triples."""
     texts = related(30)
     read = [replace(one, annotations={**one.annotations, **annotations}) for one in texts]
@@ -653,7 +748,9 @@ def read_related() -> bool:
 def test_the_cache_of_relations_sees_versions(attlas_start: Start, tmp_path: Path) -> None:
     premise(read_related(), "nothing was read")
     code = "import json\nfrom tests.laws.test_stale import read_related\nprint(json.dumps(read_related()))"
-    premise(not in_a_process(attlas_start, code), "the same versions do not find what is in the cache")
+    premise(
+        not in_a_process(attlas_start, code), "the same versions do not find what is in the cache"
+    )
     assert in_a_process(attlas_start, code, upgrade("torch", tmp_path / "newer")), (
         "vectors of an older torch were returned"
     )
@@ -661,13 +758,17 @@ def test_the_cache_of_relations_sees_versions(attlas_start: Start, tmp_path: Pat
 
 def test_scores_of_relations_see_what_relations_are_called() -> None:
     model, texts = tiny("bert"), related(24)
-    names = sorted({triple.relation for one in texts for triple in one.annotations["relations"].triples})
+    names = sorted(
+        {triple.relation for one in texts for triple in one.annotations["relations"].triples}
+    )
 
     how: dict[str, Any] = {"workers": 1, **QUIET}
 
     def fit(title: str) -> None:
         Path("names.json").write_text(json.dumps({name: f"{title} {name}" for name in names}))
-        fit = attlas.FitRelations(train=texts[:12], dev=texts[12:18], model=model, names="names.json")
+        fit = attlas.FitRelations(
+            train=texts[:12], dev=texts[12:18], model=model, names="names.json"
+        )
         attlas.run(fit, "extractor", fresh=True, **how)
 
     def scored(out: str) -> pd.DataFrame:
@@ -689,15 +790,21 @@ def find_heads() -> str | None:
     return None
 
 
-def test_a_cache_of_passes_gets_a_new_entry_after_an_upgrade(attlas_start: Start, tmp_path: Path) -> None:
+def test_a_cache_of_passes_gets_a_new_entry_after_an_upgrade(
+    attlas_start: Start, tmp_path: Path
+) -> None:
     premise(find_heads() is None, "the first pass failed")
-    code = "import json\nfrom tests.laws.test_stale import find_heads\nprint(json.dumps(find_heads()))"
+    code = (
+        "import json\nfrom tests.laws.test_stale import find_heads\nprint(json.dumps(find_heads()))"
+    )
     premise(in_a_process(attlas_start, code) is None, "the same versions do not find the pass")
     refusal = in_a_process(attlas_start, code, upgrade("torch", tmp_path / "newer"))
     assert refusal is None, f"refused: {refusal}"
 
 
-def test_a_finished_probe_is_opened_without_its_model_wherever_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_probe_is_opened_without_its_model_wherever_that_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     save_tiny("one")
     first = syntax("one", out="out")
     manifest = Path("out/manifest.json").read_bytes()
@@ -740,7 +847,10 @@ def small_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attlas.Study, "report", lambda study, path: path)
 
 
-SECOND = {"data": ("other", 1), "seeds": ("one", 2)}  # how the second run differs from data `one` and one seed
+SECOND = {
+    "data": ("other", 1),
+    "seeds": ("one", 2),
+}  # how the second run differs from data `one` and one seed
 
 
 @pytest.mark.parametrize("changed", SECOND)
@@ -748,9 +858,17 @@ SECOND = {"data": ("other", 1), "seeds": ("one", 2)}  # how the second run diffe
 def test_a_recipe_does_not_keep_parts_of_other_data_or_seeds(changed: str) -> None:
     root, seeds = SECOND[changed]
     roots = {"one": write_sst("one", 1), "other": write_sst("other", 2)}
-    first = recipe.reproduce(roots["one"], "out", parts=["sst"], seeds=1, workers=1, **QUIET).to_dict()["ours"]
-    done = refused(lambda: recipe.reproduce(roots[root], "out", parts=["differences"], seeds=seeds, workers=1, **QUIET))
-    assert done is None or done.to_dict()["ours"].get("sst") != first["sst"], "the earlier part is in the result"
+    first = recipe.reproduce(
+        roots["one"], "out", parts=["sst"], seeds=1, workers=1, **QUIET
+    ).to_dict()["ours"]
+    done = refused(
+        lambda: recipe.reproduce(
+            roots[root], "out", parts=["differences"], seeds=seeds, workers=1, **QUIET
+        )
+    )
+    assert done is None or done.to_dict()["ours"].get("sst") != first["sst"], (
+        "the earlier part is in the result"
+    )
 
 
 @pytest.mark.parametrize("changed", SECOND)
@@ -758,12 +876,22 @@ def test_a_recipe_does_not_keep_parts_of_other_data_or_seeds(changed: str) -> No
 def test_differences_are_not_those_of_other_data_or_seeds(changed: str) -> None:
     root, seeds = SECOND[changed]
     roots = {"one": write_sst("one", 1), "other": write_sst("other", 2)}
-    first = recipe.reproduce(roots["one"], "out", parts=["sst", "differences"], seeds=1, workers=1, **QUIET)
+    first = recipe.reproduce(
+        roots["one"], "out", parts=["sst", "differences"], seeds=1, workers=1, **QUIET
+    )
     old = first.to_dict()["ours"]["difference"]
-    true = recipe.reproduce(roots[root], "true", parts=["sst", "differences"], seeds=seeds, workers=1, **QUIET)
+    true = recipe.reproduce(
+        roots[root], "true", parts=["sst", "differences"], seeds=seeds, workers=1, **QUIET
+    )
     premise(true.to_dict()["ours"]["difference"] != old, "the differences are the same")
-    done = refused(lambda: recipe.reproduce(roots[root], "out", parts=["differences"], seeds=seeds, workers=1, **QUIET))
-    assert done is None or done.to_dict()["ours"].get("difference") != old, "the difference of other data or seeds"
+    done = refused(
+        lambda: recipe.reproduce(
+            roots[root], "out", parts=["differences"], seeds=seeds, workers=1, **QUIET
+        )
+    )
+    assert done is None or done.to_dict()["ours"].get("difference") != old, (
+        "the difference of other data or seeds"
+    )
 
 
 def lengthened(monkeypatch: pytest.MonkeyPatch, window: int = 8) -> tuple[Any, list[int]]:
@@ -786,9 +914,13 @@ def lengthened(monkeypatch: pytest.MonkeyPatch, window: int = 8) -> tuple[Any, l
 
 
 @pytest.mark.parametrize("changed", ["window", "tokenizer"])
-def test_a_recipe_sees_how_its_model_was_lengthened(changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_sees_how_its_model_was_lengthened(
+    changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("data/mock_notes").mkdir(parents=True)
-    notes = [json.dumps({"id": one.id, "text": one.text, "label": one.label}) for one in labelled_rows(8)]
+    notes = [
+        json.dumps({"id": one.id, "text": one.text, "label": one.label}) for one in labelled_rows(8)
+    ]
     Path("data/mock_notes/notes.jsonl").write_text("\n".join(notes))
     save_tiny("base")
     old = lengthened(monkeypatch)
@@ -817,7 +949,9 @@ def test_a_recipe_sees_the_weights_of_its_model(monkeypatch: pytest.MonkeyPatch)
 
     def fitted(out: str) -> str:
         with contextlib.suppress(Stop):
-            betti.reproduce("data", out, model="base", tasks=["sms_spam"], conventions=["published"], **QUIET)
+            betti.reproduce(
+                "data", out, model="base", tasks=["sms_spam"], conventions=["published"], **QUIET
+            )
         return seen[-1]
 
     save_tiny("base")

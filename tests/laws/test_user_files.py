@@ -41,7 +41,17 @@ from attlas.studies.folder import (
 from attlas.support.errors import AttlasError
 from attlas.topology import TopologyClassifier
 from attlas.tree import TreeProbe
-from tests.attacks import QUIET, Files, Interrupted, command_line, files_in, model, outcome, reviews, write_files
+from tests.attacks import (
+    QUIET,
+    Files,
+    Interrupted,
+    command_line,
+    files_in,
+    model,
+    outcome,
+    reviews,
+    write_files,
+)
 
 Command = Callable[[Path, bool], object]  # out, fresh
 
@@ -366,10 +376,17 @@ def test_no_command_touches_any_file_of_the_user(
 def test_every_verb_is_among_the_commands() -> None:
     """A verb or a name in result folders that was added without a case here fails."""
     known = {
-        "explain": "explain", "topology": "topology", "finetune": "finetune", "lengthen": "attlas lengthen",
-        "probe syntax": "syntax", "probe tree": "tree", "probe coreference": "coreference",
-        "relations fit": "fit_relations", "relations score": "score_relations", "dynamics": "dynamics",
-    }  # fmt: skip
+        "explain": "explain",
+        "topology": "topology",
+        "finetune": "finetune",
+        "lengthen": "attlas lengthen",
+        "probe syntax": "syntax",
+        "probe tree": "tree",
+        "probe coreference": "coreference",
+        "relations fit": "fit_relations",
+        "relations score": "score_relations",
+        "dynamics": "dynamics",
+    }
     verbs = {verb for subject in subjects() for verb in subject.verbs}
     assert verbs == set(known)
     assert set(known.values()) <= set(FOREIGN_FOLDERS)
@@ -380,7 +397,9 @@ def test_every_verb_is_among_the_commands() -> None:
 def test_files_in_a_cache_folder_stay(tmp_path: Path) -> None:
     files = dict.fromkeys(("notes.txt", "entry.json", "tables/mine.csv", "manifest.json"), b"mine")
     write_files(tmp_path / "cache", files)
-    grid = attlas.Dynamics(train=reviews(20), dev=reviews(8, 1), test=reviews(8, 2), scales=(10.0,), epochs=1, dim=2)
+    grid = attlas.Dynamics(
+        train=reviews(20), dev=reviews(8, 1), test=reviews(8, 2), scales=(10.0,), epochs=1, dim=2
+    )
     attlas.run(grid, tmp_path / "out", cache=tmp_path / "cache", workers=1, **QUIET)
     assert lost(tmp_path / "cache", files) == []
 
@@ -401,7 +420,9 @@ SAVED = [name for name in COMMANDS if name.endswith(".save")]
 
 
 @pytest.mark.parametrize("name", SAVED)
-def test_what_was_saved_may_be_saved_again(command: Callable[[str], Command], name: str, tmp_path: Path) -> None:
+def test_what_was_saved_may_be_saved_again(
+    command: Callable[[str], Command], name: str, tmp_path: Path
+) -> None:
     command(name)(tmp_path / "saved", False)
     first = files_in(tmp_path / "saved")
     command(name)(tmp_path / "saved", False)
@@ -534,7 +555,9 @@ def test_files_added_to_an_interrupted_study_survive(
 
 
 @pytest.mark.parametrize("verb", ["report", "study"])
-def test_a_page_of_the_user_is_not_overwritten_by_the_report(home: Path, verb: str, tmp_path: Path) -> None:
+def test_a_page_of_the_user_is_not_overwritten_by_the_report(
+    home: Path, verb: str, tmp_path: Path
+) -> None:
     folder, page = tmp_path / "ours", {"report.html": b"<!doctype html><title>My thesis</title>"}
     common = ("--data", home / "texts.txt", "--model", home / "model", "--measures", "entropy")
     command_line("study", *common, "--out", folder, "--no-report")

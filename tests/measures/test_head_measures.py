@@ -59,13 +59,18 @@ ARCHITECTURES = ("bert", "gpt2", "longformer")
 @cache
 def seen(family, global_tokens="first"):
     """A tiny model and its stream over TEXTS, each text alone."""
-    model = attlas.load(tiny(family), global_tokens=global_tokens if family == "longformer" else None)
+    model = attlas.load(
+        tiny(family), global_tokens=global_tokens if family == "longformer" else None
+    )
     return model, stream(model, TEXTS)
 
 
 def joined(model, texts):
     """Texts of one length in one batch: all layers of each batch."""
-    given = [text if isinstance(text, Text) else Text(str(place), text) for place, text in enumerate(texts)]
+    given = [
+        text if isinstance(text, Text) else Text(str(place), text)
+        for place, text in enumerate(texts)
+    ]
     out = []
     for batch in model.batches(model.encode(list(enumerate(given)))):
         out.append([])
@@ -107,7 +112,9 @@ def divergence(one, other):
     total = 0.0
     for a, b in zip(one, other, strict=True):
         middle = (a + b) / 2
-        total += (a * math.log(a / middle) if a > 0 else 0) / 2 + (b * math.log(b / middle) if b > 0 else 0) / 2
+        total += (a * math.log(a / middle) if a > 0 else 0) / 2 + (
+            b * math.log(b / middle) if b > 0 else 0
+        ) / 2
     return total
 
 
@@ -126,7 +133,9 @@ def slowly(layers, smoothing=0.0):
     for layer in layers:
         dense = layer.dense()
         texts, count, n, _ = dense.weights.shape
-        visible = np.ones((1, n, n), dtype=bool) if dense.visible is None else dense.visible[:, 0].numpy()
+        visible = (
+            np.ones((1, n, n), dtype=bool) if dense.visible is None else dense.visible[:, 0].numpy()
+        )
         visible = np.broadcast_to(visible, (texts, n, n)).tolist()
         weights = dense.weights.double().tolist()
         flat = [[float(sees) / sum(row) for sees in row] for square in visible for row in square]
@@ -142,7 +151,9 @@ def by_scipy(heads):
     """Between heads, row by row, from scipy: the square of its distance (which of equal rows may be the root of a rounding error)."""
     rows = np.array(heads)
     with np.errstate(invalid="ignore"):
-        return np.array([[np.nansum(jensenshannon(one, other, axis=-1) ** 2) for other in rows] for one in rows])
+        return np.array(
+            [[np.nansum(jensenshannon(one, other, axis=-1) ** 2) for other in rows] for one in rows]
+        )
 
 
 CAPTURED = [(family, "first") for family in (*ARCHITECTURES, "gemma2")]
@@ -174,7 +185,9 @@ def test_divergences_are_their_twin(family, global_tokens):
                 assert between[~np.eye(12, dtype=bool)].min() > 0.05  # else nothing was compared
 
 
-@given(st.one_of(strategies.dense_layers(), strategies.banded_layers()), st.sampled_from([0.0, 0.001]))
+@given(
+    st.one_of(strategies.dense_layers(), strategies.banded_layers()), st.sampled_from([0.0, 0.001])
+)
 @settings(max_examples=60, deadline=None)
 def test_divergences_of_any_layer_are_their_twin_and_their_root_is_a_distance(drawn, smoothing):
     between, from_even, _ = slowly([drawn.layer], smoothing)
@@ -195,10 +208,14 @@ def test_layers_of_several_reaches_and_heads_that_are_the_same(random):
 
     def made(reach):
         query, key = np.indices((n, n))
-        visible = np.array([(abs(query - key) <= reach) | (query == p) | (key == p) for (p,) in places])
+        visible = np.array(
+            [(abs(query - key) <= reach) | (query == p) | (key == p) for (p,) in places]
+        )
         weights = torch.from_numpy(strategies.stochastic(random, 2, visible))
         band, columns = torch.zeros(2, 2, n, 2 * reach + 1), torch.zeros(2, 2, n, 1)
-        rows = torch.stack([weights[text, :, place] for text, place in enumerate(places[:, 0])])[:, :, None]
+        rows = torch.stack([weights[text, :, place] for text, place in enumerate(places[:, 0])])[
+            :, :, None
+        ]
         for text, (place,) in enumerate(places):
             for one in range(n):
                 for other in range(n):
@@ -229,7 +246,9 @@ def test_divergences_of_long_rows_keep_five_digits(n):
     """Rows longer than what is added up in float32 at a time, some of them with many weights that are exactly 0."""
     random = np.random.default_rng(n)
     for power, kept in ((1, 1.0), (6, 0.5), (30, 1.0)):
-        cells = random.random((3, 4, n)) ** power * (random.random((3, 4, n)) < kept) + 1e-9 * np.eye(1, n, 0)
+        cells = random.random((3, 4, n)) ** power * (
+            random.random((3, 4, n)) < kept
+        ) + 1e-9 * np.eye(1, n, 0)
         weights = (cells / cells.sum(-1, keepdims=True)).astype(np.float32)
         assert kept == 1 or n < 2 or (weights == 0).any()
         total = np.zeros((3, 3))
@@ -240,7 +259,9 @@ def test_divergences_of_long_rows_keep_five_digits(n):
             expected = sum(map(divergence, exact[one].tolist(), exact[other].tolist()))
             assert total[one, other] == pytest.approx(expected, rel=1e-5, abs=2e-6)
         apart = np.zeros((3, 3))
-        kernels.add_divergences(apart, weights, weights.copy(), False, np.float32(0), np.float32(1 / n))
+        kernels.add_divergences(
+            apart, weights, weights.copy(), False, np.float32(0), np.float32(1 / n)
+        )
         np.testing.assert_allclose(apart, total + total.T, rtol=1e-5, atol=4e-6)
 
 
@@ -266,7 +287,15 @@ def test_head_distance_is_its_twin_and_streams(family, convention):
         some, from_even, _ = slowly(layers, 0.001 if convention == "published" else 0.0)
         between, even = between + some, even + from_even
     expected = [divmod(one, 4) + divmod(other, 4) for one in range(12) for other in range(12)]
-    assert list(zip(*(table[name] for name in ("layer", "head", "other_layer", "other_head")), strict=True)) == expected
+    assert (
+        list(
+            zip(
+                *(table[name] for name in ("layer", "head", "other_layer", "other_head")),
+                strict=True,
+            )
+        )
+        == expected
+    )
     longest = max(layers[0].n_tokens for layers in batches)
     rounding = {"terms": rows * terms_of_divergence(longest), "magnitude": math.log(longest)}
     close(square(table, "distance"), between, **rounding)
@@ -281,12 +310,16 @@ def test_head_distance_is_its_twin_and_streams(family, convention):
 def test_the_published_distance_is_a_little_smaller_and_asked_for_by_name():
     model, batches = seen("bert")
     sound, published = (
-        square(run(HeadDistance(convention=one), batches, model)["head_distance"]) for one in ("sound", "published")
+        square(run(HeadDistance(convention=one), batches, model)["head_distance"])
+        for one in ("sound", "published")
     )
     apart = ~np.eye(12, dtype=bool)
     assert (published[apart] < sound[apart]).all()
     assert (published[apart] > 0.98 * sound[apart]).all()
-    for wrong, message in (({"convention": "papers"}, "convention is 'papers'"), ({"clusters": 0}, "clusters is 0")):
+    for wrong, message in (
+        ({"convention": "papers"}, "convention is 'papers'"),
+        ({"clusters": 0}, "clusters is 0"),
+    ):
         with pytest.raises(MeasureError, match=message):
             HeadDistance(**wrong)
 
@@ -303,9 +336,13 @@ def test_absolute_and_blocks_are_of_the_same_attention():
             assert type(signed.absolute()) is type(layer)
             assert signed.absolute().index == layer.index
             blocks = layer.blocks(7)
-            rows = torch.cat([block.sum(-1) for block in blocks], -1)  # of a global query 0 in the band, its own after
+            rows = torch.cat(
+                [block.sum(-1) for block in blocks], -1
+            )  # of a global query 0 in the band, its own after
             assert rows.sum() == pytest.approx(model.n_heads * layer.n_tokens, rel=1e-6)
-            assert layer.reach == (model.network.config.attention_window[layer.index] // 2 if model.banded else 0)
+            assert layer.reach == (
+                model.network.config.attention_window[layer.index] // 2 if model.banded else 0
+            )
             assert blocks[0].shape[-1] == (2 * 7 + 1 + 1 if model.banded else layer.n_tokens)
 
 
@@ -317,10 +354,15 @@ def table_of(means, heads, uniform=0.1):
     one, other = np.indices(means.shape).reshape(2, -1)
     return pd.DataFrame(
         {
-            "layer": one // heads, "head": one % heads, "other_layer": other // heads, "other_head": other % heads,
-            "distance": means.reshape(-1) * 50, "mean": means.reshape(-1), "mean_uniform": uniform + one / 100,
+            "layer": one // heads,
+            "head": one % heads,
+            "other_layer": other // heads,
+            "other_head": other % heads,
+            "distance": means.reshape(-1) * 50,
+            "mean": means.reshape(-1),
+            "mean_uniform": uniform + one / 100,
         }
-    )  # fmt: skip
+    )
 
 
 def in_a_plane(seed, count=12):
@@ -340,12 +382,16 @@ def test_points_of_a_plane_are_where_they_were(seed):
     assert drawn["x"].std() > drawn["y"].std()
     assert abs(np.corrcoef(places.T)[0, 1]) < 1e-9  # the axes are the main ones
     for axis in ("x", "y"):
-        assert drawn[axis].max() == drawn[axis].abs().max()  # the furthest is on the right, and above
+        assert (
+            drawn[axis].max() == drawn[axis].abs().max()
+        )  # the furthest is on the right, and above
     pd.testing.assert_frame_equal(head_map(table_of(means, 4)), drawn)
     other = head_map(table_of(means, 4), seed=seed + 7)[["x", "y"]].to_numpy()
     np.testing.assert_allclose(other, places, atol=5e-3)  # turned and mirrored the same way
     assert drawn["mean_uniform"].tolist() == [0.1 + one / 100 for one in range(12)]
-    assert drawn[["layer", "head"]].to_numpy().tolist() == [[layer, head] for layer in range(3) for head in range(4)]
+    assert drawn[["layer", "head"]].to_numpy().tolist() == [
+        [layer, head] for layer in range(3) for head in range(4)
+    ]
 
 
 def test_stress_is_kruskals_and_says_what_two_dimensions_lose():
@@ -390,9 +436,16 @@ def test_neighbours_are_the_nearest_others():
         for one in range(12):
             near = sorted((means[one, other], other) for other in range(12) if other != one)[:k]
             expected += [
-                {"layer": one // 4, "head": one % 4, "rank": rank, "other_layer": other // 4, "other_head": other % 4, "mean": mean}
+                {
+                    "layer": one // 4,
+                    "head": one % 4,
+                    "rank": rank,
+                    "other_layer": other // 4,
+                    "other_head": other % 4,
+                    "mean": mean,
+                }
                 for rank, (mean, other) in enumerate(near)
-            ]  # fmt: skip
+            ]
         assert rows == expected
 
 
@@ -428,7 +481,9 @@ def test_behaviours_follow_the_papers_rule_and_order():
     means = in_a_plane(0, len(RULES))
     named = {(0, 2): "determiner", (0, 8): "coreference"}
     drawn = head_map(table_of(means, len(RULES)), surface, entropy, named)
-    assert drawn["behaviour"].tolist() == [named.get((0, head), name) for head, (_, name) in enumerate(RULES)]
+    assert drawn["behaviour"].tolist() == [
+        named.get((0, head), name) for head, (_, name) in enumerate(RULES)
+    ]
     drawn = head_map(table_of(means, len(RULES)), named=named)
     assert drawn["behaviour"].tolist() == [named.get((0, head), "") for head in range(len(RULES))]
 
@@ -450,7 +505,9 @@ def test_heads_of_a_layer_are_nearer_where_they_are():
     shuffled = []
     for seed in range(40):
         order = np.random.default_rng(seed).permutation(16)
-        shuffled.append(within_layers(table_of(means[np.ix_(order, order)], 4), draws=99, seed=seed)["p"])
+        shuffled.append(
+            within_layers(table_of(means[np.ix_(order, order)], 4), draws=99, seed=seed)["p"]
+        )
     assert 0.3 < np.mean(shuffled) < 0.7  # even between 0 and 1
     assert np.mean(np.array(shuffled) <= 0.05) <= 0.2
 
@@ -458,7 +515,9 @@ def test_heads_of_a_layer_are_nearer_where_they_are():
 @pytest.mark.parametrize(("layers", "heads"), [(1, 1), (1, 2), (2, 1), (3, 1), (2, 2)])
 def test_models_of_few_heads_have_a_map(layers, heads, tmp_path):
     model = tiny("bert", num_hidden_layers=layers, num_attention_heads=heads)
-    done = attlas.study(model, ["a cat sat", "the dog ."], "surface,entropy,head_distance", tmp_path / "study")
+    done = attlas.study(
+        model, ["a cat sat", "the dog ."], "surface,entropy,head_distance", tmp_path / "study"
+    )
     drawn = done.table("head_map")
     count = layers * heads
     assert len(drawn) == count
@@ -497,7 +556,9 @@ def test_a_map_has_behaviours_where_surface_and_entropy_stand_beside_it(tmp_path
     assert alone.manifest["tables"]["head_map"]["kind"] == "head"
     assert alone.manifest["tables"]["head_map"]["measure"] == "head_distance"
     assert alone.manifest["tables"]["head_distance"]["rows"] == 144
-    for number, asked in enumerate(("head_distance,surface,entropy", "entropy,surface,head_distance")):
+    for number, asked in enumerate(
+        ("head_distance,surface,entropy", "entropy,surface,head_distance")
+    ):
         beside = attlas.study(model, list(TEXTS), asked, tmp_path / str(number))
         expected = behaviours(beside.table("surface"), beside.table("entropy"))
         assert beside.table("head_map")["behaviour"].tolist() == expected
@@ -512,11 +573,17 @@ def test_a_map_has_behaviours_where_surface_and_entropy_stand_beside_it(tmp_path
     assert surface.table("head_map")["behaviour"].tolist() == behaviours(surface.table("surface"))
     measure = HeadDistance()
     batches = joined(model, TEXTS)
-    assert_same({"": alone.table("head_distance")}, {"": run(measure, batches, model)["head_distance"]}, 1e-6)
+    assert_same(
+        {"": alone.table("head_distance")},
+        {"": run(measure, batches, model)["head_distance"]},
+        1e-6,
+    )
     expected = measure.conclude({"head_distance": alone.table("head_distance")})
     pd.testing.assert_frame_equal(expected["head_map"], drawn)
     pd.testing.assert_frame_equal(expected["head_neighbours"], alone.table("head_neighbours"))
-    few = HeadDistance(clusters=2).conclude({"head_distance": alone.table("head_distance")})["head_map"]
+    few = HeadDistance(clusters=2).conclude({"head_distance": alone.table("head_distance")})[
+        "head_map"
+    ]
     assert few["cluster"].nunique() == 2
 
 
@@ -529,9 +596,9 @@ def test_other_measures_conclude_nothing():
 def test_costly_measures_are_those_that_run_the_model_more_than_once():
     costly = {name for name in MEASURES if MEASURES[name].costly}
     assert costly == {"head_distance", "special_gradient", "importance", "explanations"}
-    assert {name for name in MEASURES if issubclass(MEASURES[name], LearningMeasure | ActingMeasure)} == costly - {
-        "head_distance"
-    }
+    assert {
+        name for name in MEASURES if issubclass(MEASURES[name], LearningMeasure | ActingMeasure)
+    } == costly - {"head_distance"}
 
 
 def table_bytes(folder: Path) -> dict[str, bytes]:
@@ -578,12 +645,17 @@ class Twin:
         if model.banded:
             for module in self.network.modules():
                 if type(module).__name__ == "LongformerSelfAttention":
-                    module.forward = lambda *args, module=module, **options: self.longformer(module, *args, **options)
+                    module.forward = lambda *args, module=module, **options: self.longformer(
+                        module, *args, **options
+                    )
         else:
             self.network.set_attn_implementation("eager")
 
     def softmax(self, scores, visible):
-        return torch.softmax(scores.masked_fill(~visible, -torch.inf), -1) + self.added[len(self.visible) - 1]
+        return (
+            torch.softmax(scores.masked_fill(~visible, -torch.inf), -1)
+            + self.added[len(self.visible) - 1]
+        )
 
     def attention(self, module, query, key, value, *_, scaling=None, **__):
         """[text, head, token, dimension] each; as eager attention is called by transformers."""
@@ -591,7 +663,11 @@ class Twin:
         key, value = (part.repeat_interleave(groups, 1) for part in (key, value))
         visible = torch.ones(n, n, dtype=torch.bool)
         self.visible.append(visible.tril() if self.causal else visible)
-        scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+        scores = (
+            query
+            @ key.transpose(-1, -2)
+            * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+        )
         weights = self.softmax(scores, self.visible[-1])
         return (weights @ value).transpose(1, 2), weights
 
@@ -604,9 +680,13 @@ class Twin:
 
         query, key, value = (split(getattr(module, name)) for name in ("query", "key", "value"))
         wide = [split(getattr(module, f"{name}_global")) for name in ("query", "key", "value")]
-        near = (torch.arange(n)[:, None] - torch.arange(n)).abs() <= module.one_sided_attn_window_size
+        near = (
+            torch.arange(n)[:, None] - torch.arange(n)
+        ).abs() <= module.one_sided_attn_window_size
         self.visible.append(near | everywhere | everywhere[:, None])
-        scores = torch.where(everywhere[:, None], wide[0] @ wide[1].transpose(-1, -2), query @ key.transpose(-1, -2))
+        scores = torch.where(
+            everywhere[:, None], wide[0] @ wide[1].transpose(-1, -2), query @ key.transpose(-1, -2)
+        )
         weights = self.softmax(scores / math.sqrt(module.head_dim), self.visible[-1])
         out = torch.where(everywhere[:, None], weights @ wide[2], weights @ value)
         return (out.transpose(1, 2).reshape(texts, n, width),)
@@ -633,7 +713,10 @@ class Twin:
             output = self.network(input_ids=ids, **inputs)
         ordinary = [token for token in range(batch.n_tokens) if not batch.special[text, token]]
         if self.model.task == "base":
-            signs = torch.randint(0, 2, (32,), generator=torch.Generator().manual_seed(0)).double() * 2 - 1
+            signs = (
+                torch.randint(0, 2, (32,), generator=torch.Generator().manual_seed(0)).double() * 2
+                - 1
+            )
             states = output.last_hidden_state[0, ordinary]
             return (states * signs / math.sqrt(32)).sum(-1).mean()
         surprise = -torch.log_softmax(output.logits[0], -1)
@@ -641,13 +724,22 @@ class Twin:
             return surprise[int(surprise.argmin()) if label is None else label]
         if self.model.task == "mlm":
             return sum(surprise[token, ids[0, token]] for token in ordinary) / len(ordinary)
-        return sum(surprise[token, ids[0, token + 1]] for token in range(batch.n_tokens - 1)) / (batch.n_tokens - 1)
+        return sum(surprise[token, ids[0, token + 1]] for token in range(batch.n_tokens - 1)) / (
+            batch.n_tokens - 1
+        )
 
 
 TASKS = [
-    ("bert", "mlm"), ("bert", "classify"), ("bert", "base"), ("gpt2", "lm"), ("gpt2", "base"), ("llama", "lm"),
-    ("longformer", "classify"), ("longformer", "base"), ("distilbert", "classify"),
-]  # fmt: skip
+    ("bert", "mlm"),
+    ("bert", "classify"),
+    ("bert", "base"),
+    ("gpt2", "lm"),
+    ("gpt2", "base"),
+    ("llama", "lm"),
+    ("longformer", "classify"),
+    ("longformer", "base"),
+    ("distilbert", "classify"),
+]
 LEARNT = (
     Text("0", "a cat sat on . ,", label="1"),
     Text("1", "the dog , it . we", label="0"),
@@ -667,7 +759,9 @@ def learnt(family, task):
     twin = Twin(model)
     gradients, values = [], []
     for number, text in enumerate(LEARNT):
-        added = torch.zeros(3, 4, batch.n_tokens, batch.n_tokens, dtype=torch.float64, requires_grad=True)
+        added = torch.zeros(
+            3, 4, batch.n_tokens, batch.n_tokens, dtype=torch.float64, requires_grad=True
+        )
         loss = twin.loss(batch, number, added, None if text.label is None else int(text.label))
         gradients.append(torch.autograd.grad(loss, added)[0])
         values.append(float(loss.detach()))
@@ -685,13 +779,21 @@ def test_the_gradient_of_each_weight_is_that_of_the_twin_and_a_finite_difference
             found = backward.layers[layer].gradient().dense().weights[text].double()
             scale = float(gradient.abs().max())
             torch.testing.assert_close(
-                found[:, visible[layer]], gradient[layer][:, visible[layer]], rtol=2e-3, atol=2e-5 * scale
+                found[:, visible[layer]],
+                gradient[layer][:, visible[layer]],
+                rtol=2e-3,
+                atol=2e-5 * scale,
             )
     random = np.random.default_rng(0)
-    step, digits = (1e-2, 2e-2) if family == "llama" else (1e-5, 1e-4)  # Llama's norm is worked out in float32
+    step, digits = (
+        (1e-2, 2e-2) if family == "llama" else (1e-5, 1e-4)
+    )  # Llama's norm is worked out in float32
     label = int(LEARNT[0].label)
     for layer in range(3):
-        for head, query, key in [(1, 0, 0), *(random.integers(0, (4, batch.n_tokens, batch.n_tokens)).tolist() for _ in range(4))]:  # fmt: skip
+        for head, query, key in [
+            (1, 0, 0),
+            *(random.integers(0, (4, batch.n_tokens, batch.n_tokens)).tolist() for _ in range(4)),
+        ]:
             losses = []
             for sign in (1, -1):
                 added = torch.zeros(3, 4, batch.n_tokens, batch.n_tokens, dtype=torch.float64)
@@ -702,7 +804,9 @@ def test_the_gradient_of_each_weight_is_that_of_the_twin_and_a_finite_difference
             exact = float(gradients[0][layer, head, query, key])
             assert slope == pytest.approx(exact, rel=digits, abs=digits * 1e-2)
             if visible[layer, query, key]:
-                found = float(backward.layers[layer].gradient().dense().weights[0, head, query, key])
+                found = float(
+                    backward.layers[layer].gradient().dense().weights[0, head, query, key]
+                )
                 assert slope == pytest.approx(
                     found, rel=max(digits, 2e-3), abs=digits * float(gradients[0].abs().max())
                 )
@@ -733,14 +837,36 @@ def sizes_slowly(gradient, visible, tokens):
 def test_special_gradient_is_its_twin(family, task):
     model, batch, backward, _, gradients, _, visible = learnt(family, task)
     tokens = [model.tokenizer.convert_ids_to_tokens(ids) for ids in batch.ids.tolist()]
-    expected = np.array([
-        [[sizes_slowly(gradient[layer, head].tolist(), visible[layer].tolist(), tokens[text]) for head in range(4)] for layer in range(3)]
-        for text, gradient in enumerate(gradients)
-    ])  # fmt: skip
+    expected = np.array(
+        [
+            [
+                [
+                    sizes_slowly(
+                        gradient[layer, head].tolist(), visible[layer].tolist(), tokens[text]
+                    )
+                    for head in range(4)
+                ]
+                for layer in range(3)
+            ]
+            for text, gradient in enumerate(gradients)
+        ]
+    )
     found = np.stack([special_gradient(layer).numpy() for layer in backward.layers], 1)
     has_marks = family not in ("gpt2", "llama")
-    assert np.isnan(expected[0, 0, 0]).tolist() == [not has_marks, not has_marks, False, False, False]
-    assert np.isnan(expected[2, 0, 0]).tolist() == [not has_marks, not has_marks, True, False, False]
+    assert np.isnan(expected[0, 0, 0]).tolist() == [
+        not has_marks,
+        not has_marks,
+        False,
+        False,
+        False,
+    ]
+    assert np.isnan(expected[2, 0, 0]).tolist() == [
+        not has_marks,
+        not has_marks,
+        True,
+        False,
+        False,
+    ]
     assert np.nanmax(expected) > 1e-4
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-5 * np.nanmax(expected))
 
@@ -749,35 +875,55 @@ def test_special_gradient_is_its_twin(family, task):
 def test_special_gradient_counts_only_weights_that_windows_let_be_given(family):
     model = tiny(family)
     backward = differentiate(
-        model, stream_batch(model, Text("a", "a cat sat on the mat , it was not good .")), weights=True
+        model,
+        stream_batch(model, Text("a", "a cat sat on the mat , it was not good .")),
+        weights=True,
     )
     assert any(layer.visible is not None for layer in backward.layers)
     for layer in backward.layers:
         sizes = layer.gradient().dense().weights[0].abs()
-        visible = torch.ones_like(sizes[0], dtype=torch.bool) if layer.visible is None else layer.visible[0, 0]
+        visible = (
+            torch.ones_like(sizes[0], dtype=torch.bool)
+            if layer.visible is None
+            else layer.visible[0, 0]
+        )
         torch.testing.assert_close(
-            special_gradient(layer)[0, :, COLUMNS.index("all")], sizes[:, visible].mean(-1), rtol=1e-4, atol=1e-7
+            special_gradient(layer)[0, :, COLUMNS.index("all")],
+            sizes[:, visible].mean(-1),
+            rtol=1e-4,
+            atol=1e-7,
         )
 
 
-@pytest.mark.parametrize(("family", "task"), [("bert", "mlm"), ("gpt2", "lm"), ("longformer", "classify")])
+@pytest.mark.parametrize(
+    ("family", "task"), [("bert", "mlm"), ("gpt2", "lm"), ("longformer", "classify")]
+)
 def test_special_gradient_of_a_corpus_is_the_mean_over_texts(family, task, tmp_path):
     model, batch, *_ = learnt(family, task)
     each = np.stack(
         [
-            [special_gradient(layer)[0].numpy() for layer in differentiate(model, batch[one : one + 1], weights=True).layers]
+            [
+                special_gradient(layer)[0].numpy()
+                for layer in differentiate(model, batch[one : one + 1], weights=True).layers
+            ]
             for one in range(3)
         ]
-    ).reshape(3, 12, -1)  # text, head of all layers, column  # fmt: skip
-    together = np.stack([special_gradient(layer) for layer in differentiate(model, batch, weights=True).layers], 1)
+    ).reshape(3, 12, -1)  # text, head of all layers, column
+    together = np.stack(
+        [special_gradient(layer) for layer in differentiate(model, batch, weights=True).layers], 1
+    )
     np.testing.assert_allclose(together.reshape(3, 12, -1), each, rtol=2e-4, atol=1e-6)
     study = attlas.study(model, list(LEARNT), "special_gradient", tmp_path / "study")
     table = study.table("special_gradient")
-    assert table[["layer", "head"]].to_numpy().tolist() == [[layer, head] for layer in range(3) for head in range(4)]
+    assert table[["layer", "head"]].to_numpy().tolist() == [
+        [layer, head] for layer in range(3) for head in range(4)
+    ]
     for number, name in enumerate(COLUMNS):
         frame = pd.DataFrame(each[:, :, number])
         np.testing.assert_allclose(table[name], frame.mean(), rtol=2e-4, atol=1e-6, err_msg=name)
-        np.testing.assert_allclose(table[f"{name}_error"], frame.sem(), rtol=5e-3, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            table[f"{name}_error"], frame.sem(), rtol=5e-3, atol=1e-6, err_msg=name
+        )
         if name != "all":
             np.testing.assert_allclose(table[f"{name}_all"], table["all"], rtol=1e-12)
     assert "all_uniform" not in table
@@ -792,8 +938,10 @@ def test_special_gradient_keeps_the_contract_and_knows_its_punctuation():
     bang = run(SpecialGradient(punctuation="!"), batches, model)["special_gradient"]
     (only,) = stream(model, [TEXTS[-1]])
     pd.testing.assert_series_equal(
-        bang["punctuation"], run(SpecialGradient(punctuation="!"), [only], model)["special_gradient"]["punctuation"], rtol=1e-4
-    )  # fmt: skip
+        bang["punctuation"],
+        run(SpecialGradient(punctuation="!"), [only], model)["special_gradient"]["punctuation"],
+        rtol=1e-4,
+    )
     assert run(SpecialGradient(), [only], model)["special_gradient"]["punctuation"].isna().all()
 
 
@@ -805,7 +953,9 @@ def test_the_pseudo_loss_is_a_mean_over_ordinary_tokens_along_one_direction():
     assert float(direction.norm()) == pytest.approx(1, rel=1e-6)
     assert direction.abs().unique().numel() == 1
     assert 4 < (direction > 0).sum() < 28
-    assert float(found[0]) == pytest.approx(float((states[0, [1, 2, 4]] @ direction).mean()), rel=1e-5)
+    assert float(found[0]) == pytest.approx(
+        float((states[0, [1, 2, 4]] @ direction).mean()), rel=1e-5
+    )
     assert float(found[1]) == 0  # nothing ordinary, no division by nothing
     torch.manual_seed(5)
     assert torch.equal(pseudo_loss(states, ordinary), found)  # whatever the global generator does
@@ -814,17 +964,29 @@ def test_the_pseudo_loss_is_a_mean_over_ordinary_tokens_along_one_direction():
 def test_nothing_is_left_on_a_model_whose_weights_were_differentiated():
     for family, task in (("bert", "mlm"), ("longformer", "classify"), ("gpt2", "base")):
         model = tiny(family, task)
-        before = {name: (dict(module.__dict__), module.forward) for name, module in model.network.named_modules()}
-        hooks = [(len(one._forward_hooks), len(one._forward_pre_hooks)) for one in model.network.modules()]
+        before = {
+            name: (dict(module.__dict__), module.forward)
+            for name, module in model.network.named_modules()
+        }
+        hooks = [
+            (len(one._forward_hooks), len(one._forward_pre_hooks))
+            for one in model.network.modules()
+        ]
         implementation, digest = model.network.config._attn_implementation, model.weights_sha256()
         attlas.study(model, list(LEARNT), "special_gradient,totals", workers=2)
         model.network.train()
         differentiate(model, stream_batch(model), weights=True)
         assert all(module.training for module in model.network.modules())
         model.network.eval()
-        after = {name: (dict(module.__dict__), module.forward) for name, module in model.network.named_modules()}
+        after = {
+            name: (dict(module.__dict__), module.forward)
+            for name, module in model.network.named_modules()
+        }
         assert after == before
-        assert [(len(one._forward_hooks), len(one._forward_pre_hooks)) for one in model.network.modules()] == hooks
+        assert [
+            (len(one._forward_hooks), len(one._forward_pre_hooks))
+            for one in model.network.modules()
+        ] == hooks
         assert all(parameter.grad is None for parameter in model.network.parameters())
         assert model.network.config._attn_implementation == implementation
         assert model.weights_sha256() == digest
@@ -837,7 +999,9 @@ def stream_batch(model, *texts):
     return encoder.batch(encoder.encode(list(enumerate(given))), model.device)
 
 
-@pytest.mark.parametrize(("family", "task"), [("bert", "mlm"), ("longformer", "base"), ("gpt2", "lm")])
+@pytest.mark.parametrize(
+    ("family", "task"), [("bert", "mlm"), ("longformer", "base"), ("gpt2", "lm")]
+)
 def test_parameters_that_are_frozen_have_special_gradients_too(family, task):
     model = stirred(tiny(family, task))
     expected = run(SpecialGradient(), stream(model, LEARNT), model)["special_gradient"]
@@ -855,16 +1019,22 @@ def test_importance_and_special_gradient_in_one_study_are_as_alone(family, tmp_p
     for measure in measures:
         alone = attlas.study(model, list(LEARNT), [measure], tmp_path / measure.name)
         for name in set(alone.tables) - {"texts", "head_map"}:
-            close_tables(both.table(name), alone.table(name), 2 * terms_of(model.network))  # forward and back
+            close_tables(
+                both.table(name), alone.table(name), 2 * terms_of(model.network)
+            )  # forward and back
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "longformer", "t5", "bart"])
 def test_a_base_model_has_special_gradients_but_no_importance(family, tmp_path):
     model = tiny(family)
-    done = attlas.study(model, ["a cat sat.", "the dog"], ["special_gradient", "surface"], tmp_path / "study")
+    done = attlas.study(
+        model, ["a cat sat.", "the dog"], ["special_gradient", "surface"], tmp_path / "study"
+    )
     assert done.table("special_gradient")["other"].gt(0).all()
     for asked in ("importance", "special_gradient,importance"):
-        with pytest.raises(ModelError, match=r"is loaded without a head .* so it has no loss") as caught:
+        with pytest.raises(
+            ModelError, match=r"is loaded without a head .* so it has no loss"
+        ) as caught:
             attlas.study(model, ["a cat"], asked, tmp_path / "refused")
         assert "\n" not in str(caught.value)
         assert not (tmp_path / "refused").exists()
@@ -914,7 +1084,10 @@ def sums_slowly(kinds, of, answers, baselines, kind):
             by_text[of[case]].append(case)
     n = [len(cases) for cases in by_text.values()]
     h, b = (
-        [[sum(int(right[case][one]) for case in cases) for cases in by_text.values()] for one in range(right.shape[1])]
+        [
+            [sum(int(right[case][one]) for case in cases) for cases in by_text.values()]
+            for one in range(right.shape[1])
+        ]
         for right in (answers, baselines)
     )  # answer text
 
@@ -946,15 +1119,29 @@ def test_cases_are_summed_as_in_plain_loops_in_one_go_or_in_pieces(seed):
         for answer in range(3):
             for baseline in range(2):
                 counts = [
-                    [sum(part) for part in zip(*((answers[case, answer], baselines[case, baseline], 1) for case in mine if of[case] == text), strict=True)]
+                    [
+                        sum(part)
+                        for part in zip(
+                            *(
+                                (answers[case, answer], baselines[case, baseline], 1)
+                                for case in mine
+                                if of[case] == text
+                            ),
+                            strict=True,
+                        )
+                    ]
                     for text in {int(of[case]) for case in mine}
-                ]  # fmt: skip
+                ]
                 alone = Shares.of(*np.array(counts).T)
                 assert alone.interval(0) == pytest.approx(shares.interval(answer))
-                assert alone.baseline_interval(0) == pytest.approx(shares.baseline_interval(baseline))
+                assert alone.baseline_interval(0) == pytest.approx(
+                    shares.baseline_interval(baseline)
+                )
                 assert alone.difference(0, 0) == pytest.approx(shares.difference(answer, baseline))
                 gap, low, high = shares.difference(answer, baseline)
-                assert gap == pytest.approx(answers[mine, answer].mean() - baselines[mine, baseline].mean())
+                assert gap == pytest.approx(
+                    answers[mine, answer].mean() - baselines[mine, baseline].mean()
+                )
                 assert low <= gap <= high
     pieces = Tally(width(3, 2))
     for text in np.unique(of):
@@ -988,8 +1175,9 @@ def corpora(kind, count=400, texts=120):
     else:
         sizes = np.arange(3, 25)
         truth = tuple(
-            float(np.sum(np.where(sizes > 14, low, high) * sizes) / sizes.sum()) for low, high in ((0.15, 0.9), (0.3, 0.6))
-        )  # fmt: skip
+            float(np.sum(np.where(sizes > 14, low, high) * sizes) / sizes.sum())
+            for low, high in ((0.15, 0.9), (0.3, 0.6))
+        )
     return h, b, n, truth
 
 
@@ -1038,7 +1226,9 @@ def test_all_right_and_all_wrong_stay_within_0_and_1():
         assert high_other > 0 == pytest.approx(low_other)
         outside += [(count, low, high)] if high > 1 else []
         outside += [(count, low_other, high_other)] if low_other < 0 else []
-    assert not outside, f"{len(outside)} intervals reach out of [0, 1], such as (n, low, high) = {outside[0]}"
+    assert not outside, (
+        f"{len(outside)} intervals reach out of [0, 1], such as (n, low, high) = {outside[0]}"
+    )
 
 
 def test_one_text_and_one_case_have_intervals():
@@ -1066,7 +1256,9 @@ def most_slowly(head, of, count):
     tokens = [[token for token, word in enumerate(of) if word == one] for one in range(count)]
 
     def between(source, target):
-        return sum(head[query][key] for query in tokens[source] for key in tokens[target]) / len(tokens[source])
+        return sum(head[query][key] for query in tokens[source] for key in tokens[target]) / len(
+            tokens[source]
+        )
 
     attended, attending = [-1] * count, [-1] * count
     there = [word for word in range(count) if tokens[word]]
@@ -1075,7 +1267,9 @@ def most_slowly(head, of, count):
         got = {other: between(other, word) for other in there if other != word}
         for found, weights in ((attended, given), (attending, got)):
             if any(weights.values()):
-                found[word] = max(weights, key=lambda other, weights=weights: (weights[other], -other))
+                found[word] = max(
+                    weights, key=lambda other, weights=weights: (weights[other], -other)
+                )
     return attended, attending
 
 
@@ -1094,7 +1288,9 @@ def test_most_attended_is_its_twin(random, n, ties):
         weights = random.random((2, n, n)).astype(np.float32)
     found = probe_kernels.most_attended(weights, of, count)
     for head in range(2):
-        attended, attending = most_slowly(weights[head].astype(np.float64).tolist(), of.tolist(), count)
+        attended, attending = most_slowly(
+            weights[head].astype(np.float64).tolist(), of.tolist(), count
+        )
         assert found[0][head].tolist() == attended
         assert found[1][head].tolist() == attending
 
@@ -1138,7 +1334,10 @@ def sentences(seed, count=11, longest=9):
         for place in range(1, n):
             if random.random() < 0.25:
                 words[place] = str(random.choice(["'s", "'S", "s'", "’s"]))
-        heads = [int(random.choice([other for other in range(-1, n) if other != word])) for word in range(n)]
+        heads = [
+            int(random.choice([other for other in range(-1, n) if other != word]))
+            for word in range(n)
+        ]
         heads[int(random.integers(n))] = ROOT
         relations = ["root" if head == ROOT else str(random.choice(RELATIONS)) for head in heads]
         out.append(sentence(str(number), words, heads, relations))
@@ -1158,7 +1357,11 @@ def arcs_slowly(model, batches, convention):
             if tree is None:
                 counted["without_tree"] += 1
                 continue
-            pieces = [word for word, string in enumerate(text.words) for _ in model.tokenizer.tokenize(string)]
+            pieces = [
+                word
+                for word, string in enumerate(text.words)
+                for _ in model.tokenizer.tokenize(string)
+            ]
             begins = int(model.tokenizer.cls_token is not None)
             pieces = pieces[: batch.n_tokens - 2 * begins]
             of = [-1] * begins + pieces + [-1] * begins
@@ -1167,7 +1370,9 @@ def arcs_slowly(model, batches, convention):
             answers = {}
             for layer in layers:
                 for head, weights in enumerate(layer.dense().weights[place].double().tolist()):
-                    for direction, most in zip(DIRECTIONS, most_slowly(weights, of, max(pieces) + 1), strict=True):
+                    for direction, most in zip(
+                        DIRECTIONS, most_slowly(weights, of, max(pieces) + 1), strict=True
+                    ):
                         answers[direction, layer.index, head] = most
             for word, (own, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
                 if not published and (own == ROOT or relation.split(":")[0] in ("root", "punct")):
@@ -1211,7 +1416,13 @@ def compare_arcs(tables, expected, offsets):
 
 @pytest.mark.parametrize(
     ("family", "convention"),
-    [("bert", "sound"), ("bert", "published"), ("gpt2", "sound"), ("longformer", "sound"), ("longformer", "published")],
+    [
+        ("bert", "sound"),
+        ("bert", "published"),
+        ("gpt2", "sound"),
+        ("longformer", "sound"),
+        ("longformer", "published"),
+    ],
 )
 def test_arcs_are_their_twin(family, convention):
     model, measure = tiny(family), ArcCounts(convention=convention)
@@ -1246,7 +1457,9 @@ def test_words_that_were_cut_off_are_unseen(family, convention):
     expected = arcs_slowly(model, batches, convention)
     assert expected[3]["unseen"] > 5
     compare_arcs(
-        run(ArcCounts(convention=convention), batches, model), expected, ArcCounts(convention=convention).offsets
+        run(ArcCounts(convention=convention), batches, model),
+        expected,
+        ArcCounts(convention=convention).offsets,
     )
     sums = shares_of(
         run(ArcCounts(convention=convention), batches, model)["arcs_sums"],
@@ -1267,21 +1480,36 @@ def test_arcs_of_a_study_are_those_of_a_fold(tmp_path):
     shares = shares_of(done.table("arcs_sums"), "relation", 24, len(OFFSETS))
     table = done.table("arcs")
     for relation, own in shares.items():
-        np.testing.assert_allclose(table.loc[table["relation"] == relation, "accuracy"], own.answers)
+        np.testing.assert_allclose(
+            table.loc[table["relation"] == relation, "accuracy"], own.answers
+        )
     with_cases = [
-        text for text in texts
+        text
+        for text in texts
         if DEPENDENCIES in text.annotations
-        and any(relation not in ("root", "punct") for relation in text.annotations[DEPENDENCIES].relations)
-    ]  # fmt: skip
+        and any(
+            relation not in ("root", "punct")
+            for relation in text.annotations[DEPENDENCIES].relations
+        )
+    ]
     assert shares["all"].texts == len(with_cases)
 
 
 def test_texts_without_trees_have_empty_tables():
     model = tiny("bert")
     tables = run(ArcCounts(), stream(model, ["a cat", "the dog"]), model)
-    assert tables["arcs_counts"].to_dict("records") == [{"texts": 2, "words": 0, "unseen": 0, "without_tree": 2}]
+    assert tables["arcs_counts"].to_dict("records") == [
+        {"texts": 2, "words": 0, "unseen": 0, "without_tree": 2}
+    ]
     assert len(tables["arcs"]) == len(tables["arcs_offsets"]) == len(tables["arcs_sums"]) == 0
-    assert list(tables["arcs"].columns) == ["layer", "head", "relation", "direction", "accuracy", "n"]
+    assert list(tables["arcs"].columns) == [
+        "layer",
+        "head",
+        "relation",
+        "direction",
+        "accuracy",
+        "n",
+    ]
     one = sentence("one", ["cat"], [ROOT], ["root"])
     for convention, words in (("sound", 0), ("published", 1)):
         tables = run(ArcCounts(convention=convention), stream(model, [one]), model)
@@ -1295,20 +1523,32 @@ def test_texts_without_trees_have_empty_tables():
 def test_cases_by_hand():
     words = ("The", "cat", "'s", "mat", "was", "good", ".")
     tree = Dependencies(
-        (1, 3, 1, 5, 5, ROOT, 5), ("det", "nmod:poss", "case", "nsubj", "cop", "root", "punct"), ("X",) * 7
+        (1, 3, 1, 5, 5, ROOT, 5),
+        ("det", "nmod:poss", "case", "nsubj", "cop", "root", "punct"),
+        ("X",) * 7,
     )
     everything = np.ones(7, dtype=bool)
     sound = cases_of(tree, words, everything, "sound", OFFSETS)
     assert sound.asking.tolist() == [0, 1, 2, 3, 4]
     assert sound.right.tolist() == [1, 3, 1, 5, 5]
     assert sound.relations == ("det", "nmod:poss", "case", "nsubj", "cop")
-    assert [[OFFSETS[one] for one in np.flatnonzero(row)] for row in sound.offsets] == [[1], [2], [-1], [2], [1]]
+    assert [[OFFSETS[one] for one in np.flatnonzero(row)] for row in sound.offsets] == [
+        [1],
+        [2],
+        [-1],
+        [2],
+        [1],
+    ]
     assert sound.unseen == 0
     published = cases_of(tree, words, everything, "published", PUBLISHED_OFFSETS)
     assert published.asking.tolist() == [0, 2, 2, 3, 4, 5, 6]  # the possessor by its 's
     assert published.right[[0, 1, 2, 3, 4, 6]].tolist() == [1, 3, 1, 5, 5, 5]
-    assert published.right[5] not in range(-1, 7)  # no answer, and not the answer of a word without one
-    assert [[PUBLISHED_OFFSETS[one] for one in np.flatnonzero(row)] for row in published.offsets] == [
+    assert published.right[5] not in range(
+        -1, 7
+    )  # no answer, and not the answer of a word without one
+    assert [
+        [PUBLISHED_OFFSETS[one] for one in np.flatnonzero(row)] for row in published.offsets
+    ] == [
         [1],
         [1],
         [-1],
@@ -1346,4 +1586,6 @@ def test_a_word_that_sees_no_other_word_finds_nothing():
     table = tables["arcs"]
     for relation, direction in (("det", "dependent->head"), ("obj", "head->dependent")):
         mine = table[(table["relation"] == relation) & (table["direction"] == direction)]
-        assert mine["accuracy"].tolist() == [0.0] * 12, f"{relation} {direction}: found with a weight of 0"
+        assert mine["accuracy"].tolist() == [0.0] * 12, (
+            f"{relation} {direction}: found with a weight of 0"
+        )

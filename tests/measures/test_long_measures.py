@@ -64,7 +64,10 @@ def sees(model: Model, layer: int, n: int, places: Iterable[int] = (0,)) -> list
         return [[key <= query or not causal for key in range(n)] for query in range(n)]
     reach = model.network.config.attention_window[layer] // 2
     places = set(places)
-    return [[abs(key - query) <= reach or bool({key, query} & places) for key in range(n)] for query in range(n)]
+    return [
+        [abs(key - query) <= reach or bool({key, query} & places) for key in range(n)]
+        for query in range(n)
+    ]
 
 
 def plainly(model: Model, batches: Sequence[Sequence[Any]], keep: str = "keywords") -> list[Seen]:
@@ -73,9 +76,11 @@ def plainly(model: Model, batches: Sequence[Sequence[Any]], keep: str = "keyword
         batch = layers[0].batch
         for text in range(batch.n_texts):
             n = batch.n_tokens
-            places = [0] if "global_attention_mask" not in batch.inputs else (
-                batch.inputs["global_attention_mask"][text].nonzero()[:, 0].tolist()
-            )  # fmt: skip
+            places = (
+                [0]
+                if "global_attention_mask" not in batch.inputs
+                else (batch.inputs["global_attention_mask"][text].nonzero()[:, 0].tolist())
+            )
             out.append(
                 Seen(
                     batch.texts[text].id,
@@ -115,41 +120,62 @@ def lists(text: Seen, layer: int, head: int, direction: str, k: int) -> list[lis
     out = []
     for token in range(n):
         cells = [
-            (weights[token][other], other) if direction == "attended" else (weights[other][token], other)
+            (weights[token][other], other)
+            if direction == "attended"
+            else (weights[other][token], other)
             for other in range(n)
-            if text.keep[other] and (visible[token][other] if direction == "attended" else visible[other][token])
+            if text.keep[other]
+            and (visible[token][other] if direction == "attended" else visible[other][token])
         ]
         out.append([other for _, other in sorted(cells, key=lambda cell: (-cell[0], cell[1]))[:k]])
     return out
 
 
-def counts(text: Seen, direction: str, by: str, layers: Sequence[int], heads: Sequence[int], k: int) -> Counter[Any]:
+def counts(
+    text: Seen, direction: str, by: str, layers: Sequence[int], heads: Sequence[int], k: int
+) -> Counter[Any]:
     """Algorithms 1 to 3: a token's lists over heads and layers are one set; a member counts once for each such set."""
     found: Counter[Any] = Counter()
     all_lists = [lists(text, layer, head, direction, k) for layer in layers for head in heads]
     for token in range(len(text.tokens)):
         positions = {position for some in all_lists for position in some[token]}
-        found.update({type_string(text.tokens[position]) for position in positions} if by == "type" else positions)
+        found.update(
+            {type_string(text.tokens[position]) for position in positions}
+            if by == "type"
+            else positions
+        )
     return found
 
 
-def topk_twin(text: Seen, k: int, shown: int, layers: Sequence[int], heads: Sequence[int]) -> dict[Any, list[Any]]:
+def topk_twin(
+    text: Seen, k: int, shown: int, layers: Sequence[int], heads: Sequence[int]
+) -> dict[Any, list[Any]]:
     """(direction, by, layers) -> its rows: (string, token, count)."""
     out: dict[Any, list[Any]] = {}
-    first = {type_string(token): place for place, token in reversed(list(enumerate(text.tokens))) if text.keep[place]}
+    first = {
+        type_string(token): place
+        for place, token in reversed(list(enumerate(text.tokens)))
+        if text.keep[place]
+    }
     for direction in ("attended", "attending"):
         for by in ("type", "position"):
             for name, chosen in [("all", layers), *((f"L{layer}", [layer]) for layer in layers)]:
                 found = counts(text, direction, by, chosen, heads, k)
-                order = sorted(found, key=lambda one: (-found[one], first[one] if by == "type" else one))[:shown]
+                order = sorted(
+                    found, key=lambda one: (-found[one], first[one] if by == "type" else one)
+                )[:shown]
                 out[direction, by, name] = [
-                    (one, -1, found[one]) if by == "type" else (type_string(text.tokens[one]), one, found[one])
+                    (one, -1, found[one])
+                    if by == "type"
+                    else (type_string(text.tokens[one]), one, found[one])
                     for one in order
                 ]
     return out
 
 
-def assert_topk(table: pd.DataFrame, texts: Sequence[Seen], k: int, shown: int, layers: Any, heads: Any) -> None:
+def assert_topk(
+    table: pd.DataFrame, texts: Sequence[Seen], k: int, shown: int, layers: Any, heads: Any
+) -> None:
     assert table["text"].unique().tolist() == [text.id for text in texts if any(text.keep)]
     for text in texts:
         own = table[table["text"] == text.id]
@@ -160,7 +186,9 @@ def assert_topk(table: pd.DataFrame, texts: Sequence[Seen], k: int, shown: int, 
             if not rows:
                 continue
             group = groups[key]
-            assert list(zip(group["string"], group["token"], group["count"], strict=True)) == rows, (text.id, key)
+            assert (
+                list(zip(group["string"], group["token"], group["count"], strict=True)) == rows
+            ), (text.id, key)
             assert group["rank"].tolist() == list(range(len(rows)))
             assert set(group["tokens"]) == {len(text.tokens)}
             other = {"attended": "attending", "attending": "attended"}[key[0]]
@@ -169,10 +197,16 @@ def assert_topk(table: pd.DataFrame, texts: Sequence[Seen], k: int, shown: int, 
 
 
 @pytest.mark.parametrize("family", ["bert", "longformer", "gpt2"])
-@pytest.mark.parametrize("options", [
-    {}, {"k": 1, "shown": 3}, {"k": 2, "shown": 100, "keep": "all"}, {"k": 3, "layers": (2, 0), "heads": (3,), "keep": "ordinary"},
-    {"k": 2, "heads": (1, 0, 1), "layers": (1,), "keep": "words", "shown": 4},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"k": 1, "shown": 3},
+        {"k": 2, "shown": 100, "keep": "all"},
+        {"k": 3, "layers": (2, 0), "heads": (3,), "keep": "ordinary"},
+        {"k": 2, "heads": (1, 0, 1), "layers": (1,), "keep": "words", "shown": 4},
+    ],
+)
 def test_topk_is_its_twin(family: str, options: dict[str, Any]) -> None:
     model = tiny(family)
     measure = TopK(**options)
@@ -192,7 +226,12 @@ def test_topk_is_its_twin(family: str, options: dict[str, Any]) -> None:
                 group = total.setdefault((direction, name), Counter())
                 group.update(counts(text, direction, "type", chosen, heads, measure.k))
     kept = [
-        [type_string(token) for token, is_kept in zip(text.tokens, text.keep, strict=True) if is_kept] for text in texts
+        [
+            type_string(token)
+            for token, is_kept in zip(text.tokens, text.keep, strict=True)
+            if is_kept
+        ]
+        for text in texts
     ]
     table = found["topk_types"]
     assert table.groupby(["direction", "layers"], sort=False).ngroups == len(total)
@@ -202,7 +241,9 @@ def test_topk_is_its_twin(family: str, options: dict[str, Any]) -> None:
         assert group["string"].tolist() == order
         assert group["count"].tolist() == [expected[string] for string in order]
         assert group["rank"].tolist() == list(range(len(order)))
-        assert group["occurrences"].tolist() == [sum(text.count(string) for text in kept) for string in order]
+        assert group["occurrences"].tolist() == [
+            sum(text.count(string) for text in kept) for string in order
+        ]
         assert group["texts"].tolist() == [sum(string in text for text in kept) for string in order]
 
 
@@ -240,7 +281,8 @@ def candidates(text: Seen, layer: int, direction: str, token: int) -> list[int]:
     return [
         other
         for other in range(n)
-        if text.keep[other] and (visible[token][other] if direction == "attended" else visible[other][token])
+        if text.keep[other]
+        and (visible[token][other] if direction == "attended" else visible[other][token])
     ]
 
 
@@ -266,13 +308,18 @@ def exact_chance(
 
 
 @pytest.mark.parametrize("family", ["bert", "longformer", "gpt2"])
-@pytest.mark.parametrize(("options", "text"), [
-    ({"k": 1, "layers": (0,), "heads": (0,)}, "a cat saw a dog , cat on mat"),
-    ({"k": 2, "layers": (0,), "heads": (0, 2)}, "cat dog saw cat"),
-    ({"k": 2, "layers": (0, 1), "heads": (1,)}, "a cat saw a dog , cat on mat dog"),
-    ({"k": 10, "layers": (2,), "heads": (1, 3)}, "cat dog saw a cat"),
-])  # fmt: skip
-def test_chance_is_the_mean_over_every_draw(family: str, options: dict[str, Any], text: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"k": 1, "layers": (0,), "heads": (0,)}, "a cat saw a dog , cat on mat"),
+        ({"k": 2, "layers": (0,), "heads": (0, 2)}, "cat dog saw cat"),
+        ({"k": 2, "layers": (0, 1), "heads": (1,)}, "a cat saw a dog , cat on mat dog"),
+        ({"k": 10, "layers": (2,), "heads": (1, 3)}, "cat dog saw a cat"),
+    ],
+)
+def test_chance_is_the_mean_over_every_draw(
+    family: str, options: dict[str, Any], text: str
+) -> None:
     model = tiny(family)
     batches = stream(model, [text])
     (plain,) = plainly(model, batches)
@@ -281,13 +328,19 @@ def test_chance_is_the_mean_over_every_draw(family: str, options: dict[str, Any]
     table, layers = found["topk"], options["layers"]
     for name, chosen in [("all", layers), *((f"L{layer}", (layer,)) for layer in layers)]:
         for direction in ("attended", "attending"):
-            types, positions = exact_chance(plain, direction, chosen, len(options["heads"]), options["k"])
+            types, positions = exact_chance(
+                plain, direction, chosen, len(options["heads"]), options["k"]
+            )
             own = table[(table["direction"] == direction) & (table["layers"] == name)]
             by_type, by_position = own[own["by"] == "type"], own[own["by"] == "position"]
             assert len(by_type) > 1
-            np.testing.assert_allclose(by_type["chance"], [float(types[one]) for one in by_type["string"]], rtol=1e-12)
             np.testing.assert_allclose(
-                by_position["chance"], [float(positions[one]) for one in by_position["token"]], rtol=1e-12
+                by_type["chance"], [float(types[one]) for one in by_type["string"]], rtol=1e-12
+            )
+            np.testing.assert_allclose(
+                by_position["chance"],
+                [float(positions[one]) for one in by_position["token"]],
+                rtol=1e-12,
             )
             corpus = found["topk_types"]
             corpus = corpus[(corpus["direction"] == direction) & (corpus["layers"] == name)]
@@ -306,7 +359,10 @@ def test_chance_is_what_random_lists_give(family: str) -> None:
     table = measure.result(fold(measure, batches, model))["topk"]
     draw = random.Random(0)
     for direction in ("attended", "attending"):
-        able = [[candidates(text, layer, direction, token) for token in range(len(text.tokens))] for layer in range(3)]
+        able = [
+            [candidates(text, layer, direction, token) for token in range(len(text.tokens))]
+            for layer in range(3)
+        ]
         each: dict[Any, list[int]] = {}
         for number in range(rounds):
             for token in range(len(text.tokens)):
@@ -315,20 +371,31 @@ def test_chance_is_what_random_lists_give(family: str) -> None:
                     some = able[layer][token]
                     for _ in range(HEADS):
                         members.update(draw.sample(some, min(k, len(some))))
-                for member in {*members, *(type_string(text.tokens[position]) for position in members)}:
+                for member in {
+                    *members,
+                    *(type_string(text.tokens[position]) for position in members),
+                }:
                     each.setdefault(member, [0] * rounds)[number] += 1
         own = table[(table["direction"] == direction) & (table["layers"] == "all")]
         assert len(own) > 10
         for row in own.itertuples():
             values = np.array(each[row.token if row.by == "position" else row.string])
-            assert abs(values.mean() - row.chance) <= 4.5 * values.std() / math.sqrt(rounds) + 1e-9, row
+            assert (
+                abs(values.mean() - row.chance) <= 4.5 * values.std() / math.sqrt(rounds) + 1e-9
+            ), row
 
 
 def test_lists_of_one_member_count_every_token_once() -> None:
     model = tiny("longformer")
-    table = result(TopK(k=1, shown=1000, layers=(1,), heads=(2,), keep="all"), model, [TEXTS[2]])["topk"]
+    table = result(TopK(k=1, shown=1000, layers=(1,), heads=(2,), keep="all"), model, [TEXTS[2]])[
+        "topk"
+    ]
     for direction in ("attended", "attending"):
-        own = table[(table["direction"] == direction) & (table["by"] == "position") & (table["layers"] == "all")]
+        own = table[
+            (table["direction"] == direction)
+            & (table["by"] == "position")
+            & (table["layers"] == "all")
+        ]
         assert own["count"].sum() == own["tokens"].iloc[0]
 
 
@@ -349,7 +416,11 @@ def test_a_type_is_the_tokenizers_own_string(minilm: attlas.Model) -> None:
     assert type_of("âĢĿ", "”") == "”"
     table = result(TopK(), minilm, ["Café culture loves a café and the Cafe"])["topk_types"]
     chosen = table[(table["direction"] == "attended") & (table["layers"] == "all")]
-    assert dict(zip(chosen["string"], chosen["occurrences"], strict=True)) == {"cafe": 3, "culture": 1, "loves": 1}
+    assert dict(zip(chosen["string"], chosen["occurrences"], strict=True)) == {
+        "cafe": 3,
+        "culture": 1,
+        "loves": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -377,7 +448,11 @@ def test_a_tally_adds_up_by_string() -> None:
     other.add(['ü"\n', "a"], values * 10)
     values[:] = -1  # what was given may be used again
     assert Tally(2).merge(Tally(2)).table()[1].shape == (0, 2)
-    for both in (one.merge(other), Tally(2).merge(one).merge(other), one.merge(other).merge(Tally(2))):
+    for both in (
+        one.merge(other),
+        Tally(2).merge(one).merge(other),
+        one.merge(other).merge(Tally(2)),
+    ):
         strings, totals = both.table()
         assert strings == ["a", "b", 'ü"\n']
         assert totals.tolist() == [[33, 44], [4, 6], [10, 20]]
@@ -412,7 +487,9 @@ def cells_of(table: pd.DataFrame, size: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("family", ["bert", "longformer"])
-@pytest.mark.parametrize(("size", "span"), [(4, None), (1, None), (7, None), (3, 9), (5, 14), (4, 40), (2, 2)])
+@pytest.mark.parametrize(
+    ("size", "span"), [(4, None), (1, None), (7, None), (3, 9), (5, 14), (4, 40), (2, 2)]
+)
 def test_heatmap_is_its_twin(family: str, size: int, span: int | None) -> None:
     model = tiny(family)
     batches = stream(model, TEXTS)
@@ -422,11 +499,17 @@ def test_heatmap_is_its_twin(family: str, size: int, span: int | None) -> None:
         check_measure(measure, batches, model, 1e-6)
     found = measure.result(fold(measure, batches, model))
     grids = np.array(
-        [[[grid_twin(np.array(head), size, span) for head in heads] for heads in text.weights] for text in texts]
+        [
+            [[grid_twin(np.array(head), size, span) for head in heads] for heads in text.weights]
+            for text in texts
+        ]
     )
     uniform = np.array(
         [
-            [grid_twin(np.array(seen) / np.array(seen).sum(-1, keepdims=True), size, span) for seen in text.visible]
+            [
+                grid_twin(np.array(seen) / np.array(seen).sum(-1, keepdims=True), size, span)
+                for seen in text.visible
+            ]
             for text in texts
         ]
     )
@@ -437,7 +520,9 @@ def test_heatmap_is_its_twin(family: str, size: int, span: int | None) -> None:
         cells_of(found["heatmap"], size), (np.nansum(grids, 0) / share).reshape(-1, size), atol=2e-6
     )
     np.testing.assert_allclose(
-        cells_of(found["heatmap_uniform"], size), (np.nansum(uniform, 0) / share).reshape(-1, size), atol=2e-6
+        cells_of(found["heatmap_uniform"], size),
+        (np.nansum(uniform, 0) / share).reshape(-1, size),
+        atol=2e-6,
     )
     keys = found["heatmap"][["layer", "head", "row"]].to_numpy().tolist()
     assert keys == [list(key) for key in itertools.product(range(3), range(HEADS), range(size))]
@@ -454,7 +539,9 @@ def test_heatmap_is_its_twin(family: str, size: int, span: int | None) -> None:
     assert examples[["text", "layer", "head", "row"]].to_numpy().tolist() == [
         list(key) for key in itertools.product(["0", "1"], range(3), range(HEADS), range(size))
     ]
-    np.testing.assert_allclose(cells_of(examples, size), np.nan_to_num(grids[:2]).reshape(-1, size), atol=2e-6)
+    np.testing.assert_allclose(
+        cells_of(examples, size), np.nan_to_num(grids[:2]).reshape(-1, size), atol=2e-6
+    )
 
 
 def test_heatmap_of_several_global_tokens_is_its_twin() -> None:
@@ -463,8 +550,15 @@ def test_heatmap_of_several_global_tokens_is_its_twin() -> None:
     batches = stream(model, [TEXTS[2], TEXTS[2].replace("cat", "dog")])
     texts = plainly(model, batches)
     found = result(Heatmap(size=5), model, [TEXTS[2], TEXTS[2].replace("cat", "dog")])
-    grids = np.array([[[grid_twin(np.array(head), 5) for head in heads] for heads in text.weights] for text in texts])
-    np.testing.assert_allclose(cells_of(found["heatmap"], 5), grids.mean(0).reshape(-1, 5), atol=2e-6)
+    grids = np.array(
+        [
+            [[grid_twin(np.array(head), 5) for head in heads] for heads in text.weights]
+            for text in texts
+        ]
+    )
+    np.testing.assert_allclose(
+        cells_of(found["heatmap"], 5), grids.mean(0).reshape(-1, 5), atol=2e-6
+    )
 
 
 @pytest.mark.parametrize("family", ["bert", "longformer"])
@@ -472,7 +566,9 @@ def test_a_heatmap_of_even_attention_is_its_control(family: str) -> None:
     found = result(Heatmap(size=6), even(tiny(family)), TEXTS)
     heads = cells_of(found["heatmap"], 6).reshape(3, HEADS, 6, 6)
     np.testing.assert_allclose(
-        heads, np.repeat(cells_of(found["heatmap_uniform"], 6).reshape(3, 1, 6, 6), HEADS, 1), atol=1e-6
+        heads,
+        np.repeat(cells_of(found["heatmap_uniform"], 6).reshape(3, 1, 6, 6), HEADS, 1),
+        atol=1e-6,
     )
     assert len(result(Heatmap(size=6, examples=0), tiny(family), TEXTS)["heatmap_texts"]) == 0
 
@@ -517,7 +613,11 @@ def test_position_bias_is_its_twin(family: str, span: int, period: int | None) -
                 ]
     frame = pd.DataFrame(cells, columns=["layer", "head", "position", "received", "uniform"])
     period = period or model.position_period
-    assert list(found) == ["position_bias", *(["position_bias_period"] if period else []), "position_bias_heads"]
+    assert list(found) == [
+        "position_bias",
+        *(["position_bias_period"] if period else []),
+        "position_bias_heads",
+    ]
     for name, number in (("position", None), ("residue", period)):
         if name == "residue" and not period:
             continue
@@ -529,7 +629,9 @@ def test_position_bias_is_its_twin(family: str, span: int, period: int | None) -
         for layer in range(3):
             np.testing.assert_allclose(table[f"L{layer}"], means.loc[layer]["received"], rtol=1e-5)
         np.testing.assert_allclose(table["all"], means["received"].groupby(name).mean(), rtol=1e-5)
-        np.testing.assert_allclose(table["uniform"], means["uniform"].groupby(name).mean(), rtol=1e-5)
+        np.testing.assert_allclose(
+            table["uniform"], means["uniform"].groupby(name).mean(), rtol=1e-5
+        )
     heads_table = found["position_bias_heads"]
     for row in heads_table.itertuples():
         own = frame[(frame["layer"] == row.layer) & (frame["head"] == row.head)]
@@ -539,7 +641,9 @@ def test_position_bias_is_its_twin(family: str, span: int, period: int | None) -
         ):
             value = getattr(row, column)
             if period and len(chosen):
-                assert value == pytest.approx(chosen["received"].sum() / chosen["uniform"].sum(), rel=1e-5)
+                assert value == pytest.approx(
+                    chosen["received"].sum() / chosen["uniform"].sum(), rel=1e-5
+                )
             else:
                 assert np.isnan(value)
 
@@ -591,7 +695,9 @@ def own_labels(model: Model, texts: Sequence[Text]) -> list[int]:
 def inputs_of(model: Model, text: Text) -> tuple[Tensor, dict[str, Tensor]]:
     batch = batch_of(model, text)
     return batch.ids, {
-        name: value for name, value in batch.inputs.items() if name in ("token_type_ids", "global_attention_mask")
+        name: value
+        for name, value in batch.inputs.items()
+        if name in ("token_type_ids", "global_attention_mask")
     }
 
 
@@ -617,7 +723,9 @@ def head_products(model: Model, text: Text, label: int, whole: bool = True) -> l
             parts = []
             own = layer.attention.self
             names = ["query", "key", "value"]
-            names += [f"{name}_global" for name in names if whole and hasattr(own, f"{name}_global")]
+            names += [
+                f"{name}_global" for name in names if whole and hasattr(own, f"{name}_global")
+            ]
             for projection in (getattr(own, name) for name in names):
                 parts += [
                     (projection.weight.grad * projection.weight)[rows],
@@ -640,7 +748,9 @@ def test_taylor_is_what_the_gradients_of_each_text_give(classifier: Model) -> No
         head_products(classifier, text, label)
         for text, label in zip(LABELLED, own_labels(classifier, LABELLED), strict=True)
     ]
-    each = np.array([[[float(head.square().sum()) for head in heads] for heads in text] for text in products])
+    each = np.array(
+        [[[float(head.square().sum()) for head in heads] for heads in text] for text in products]
+    )
     found = result(Importance(), classifier, LABELLED)["importance"]
     assert "taylor_grad" not in found
     np.testing.assert_allclose(importance_of(found, "taylor"), each.mean(0), rtol=2e-3)
@@ -648,7 +758,9 @@ def test_taylor_is_what_the_gradients_of_each_text_give(classifier: Model) -> No
         importance_of(found, "taylor_error"), each.std(0, ddof=1) / math.sqrt(len(each)), rtol=5e-3
     )
     mean = each.mean(0)
-    np.testing.assert_allclose(importance_of(found), (mean - mean.min()) / (mean.max() - mean.min()), atol=2e-3)
+    np.testing.assert_allclose(
+        importance_of(found), (mean - mean.min()) / (mean.max() - mean.min()), atol=2e-3
+    )
     assert found["importance"].min() == 0
     assert found["importance"].max() == 1
 
@@ -657,20 +769,24 @@ def test_taylor_is_what_the_gradients_of_each_text_give(classifier: Model) -> No
         for text, label in zip(LABELLED, own_labels(classifier, LABELLED), strict=True)
     ]
     summed = [
-        [torch.stack([text[layer][head] for text in published]).mean(0) for head in range(HEADS)] for layer in range(3)
+        [torch.stack([text[layer][head] for text in published]).mean(0) for head in range(HEADS)]
+        for layer in range(3)
     ]
     expected = np.array([[float(head.square().sum()) for head in heads] for heads in summed])
     found = result(Importance(accumulate="grad"), classifier, LABELLED)["importance"]
     np.testing.assert_allclose(importance_of(found, "taylor_grad"), expected, rtol=5e-3)
     np.testing.assert_allclose(importance_of(found, "taylor"), each.mean(0), rtol=2e-3)
     np.testing.assert_allclose(
-        importance_of(found), (expected - expected.min()) / (expected.max() - expected.min()), atol=5e-3
+        importance_of(found),
+        (expected - expected.min()) / (expected.max() - expected.min()),
+        atol=5e-3,
     )
 
 
 def test_what_one_text_teaches_does_not_depend_on_its_batch(classifier: Model) -> None:
     texts = [
-        Text(str(number), f"the cat was {word} film", label="0") for number, word in enumerate(("bad", "good", "very"))
+        Text(str(number), f"the cat was {word} film", label="0")
+        for number, word in enumerate(("bad", "good", "very"))
     ]
     together = differentiate(classifier, batch_of(classifier, *texts))
     assert together.taylor is not None
@@ -683,7 +799,9 @@ def test_what_one_text_teaches_does_not_depend_on_its_batch(classifier: Model) -
 
 
 def test_a_gate_is_the_slope_of_the_loss(classifier: Model) -> None:
-    exact = attlas.load((copy.deepcopy(classifier.network).double(), classifier.tokenizer), task="classify")
+    exact = attlas.load(
+        (copy.deepcopy(classifier.network).double(), classifier.tokenizer), task="classify"
+    )
     texts, step = LABELLED[:2], 5e-3
     wanted = own_labels(classifier, texts)
     slopes = np.zeros((len(texts), 3, HEADS))
@@ -696,11 +814,17 @@ def test_a_gate_is_the_slope_of_the_loss(classifier: Model) -> None:
                     gates = torch.ones(3, HEADS, dtype=torch.float64)
                     gates[layer, head] = gate
                     logits = exact.forward(batch, gates=gates, whole=True).logits
-                    loss.append(float(nn.functional.cross_entropy(logits, torch.tensor([wanted[number]]))))
+                    loss.append(
+                        float(nn.functional.cross_entropy(logits, torch.tensor([wanted[number]])))
+                    )
                 slopes[number, layer, head] = (loss[0] - loss[1]) / (2 * step)
     found = result(Importance(), classifier, texts)["importance"]
-    np.testing.assert_allclose(importance_of(found, "gate"), abs(slopes).mean(0), rtol=2e-3, atol=2e-4)
-    np.testing.assert_allclose(importance_of(found, "gate_signed"), slopes.mean(0), rtol=2e-3, atol=2e-4)
+    np.testing.assert_allclose(
+        importance_of(found, "gate"), abs(slopes).mean(0), rtol=2e-3, atol=2e-4
+    )
+    np.testing.assert_allclose(
+        importance_of(found, "gate_signed"), slopes.mean(0), rtol=2e-3, atol=2e-4
+    )
 
 
 def test_ablation_is_a_head_cut_out_of_the_output_projection(classifier: Model) -> None:
@@ -710,7 +834,9 @@ def test_ablation_is_a_head_cut_out_of_the_output_projection(classifier: Model) 
     def loss(text: Text, label: int) -> float:
         ids, inputs = inputs_of(classifier, text)
         with torch.no_grad():
-            return float(nn.functional.cross_entropy(network(ids, **inputs).logits, torch.tensor([label])))
+            return float(
+                nn.functional.cross_entropy(network(ids, **inputs).logits, torch.tensor([label]))
+            )
 
     known = list(zip(texts[:2], own_labels(classifier, texts[:2]), strict=True))
     grown = np.array([[[-loss(*one)] * HEADS] * 3 for one in known])
@@ -724,7 +850,9 @@ def test_ablation_is_a_head_cut_out_of_the_output_projection(classifier: Model) 
                 weight.copy_(whole)
     found = result(Importance(ablation=2), classifier, texts)["importance"]
     np.testing.assert_allclose(importance_of(found, "ablation"), grown.mean(0), atol=1e-4)
-    np.testing.assert_allclose(importance_of(found, "ablation_error"), grown.std(0, ddof=1) / math.sqrt(2), atol=1e-4)
+    np.testing.assert_allclose(
+        importance_of(found, "ablation_error"), grown.std(0, ddof=1) / math.sqrt(2), atol=1e-4
+    )
     without = result(Importance(), classifier, texts)["importance"]
     assert without["ablation"].isna().all()
 
@@ -745,7 +873,9 @@ def test_ablation_of_a_text_without_label_asks_for_the_whole_models_answer() -> 
 def test_base_models_have_no_importance(family: str) -> None:
     model = tiny(family)
     for asked in ("importance", ["totals", "importance"], Importance(ablation=1)):
-        with pytest.raises(ModelError, match=r"is loaded without a head .* so it has no loss to learn from") as caught:
+        with pytest.raises(
+            ModelError, match=r"is loaded without a head .* so it has no loss to learn from"
+        ) as caught:
             attlas.study(model, ["a cat"], asked)
         assert "\n" not in str(caught.value)
     if family == "bert":
@@ -766,14 +896,24 @@ def named(**labels: int) -> Model:
 
 @pytest.mark.parametrize(
     ("labels", "given"),
-    [({"bad": 0, "good": 1}, "so"), ({"bad": 0, "good": 1}, "2"), ({"bad": 0, "good": 1}, "-1"), ({"1": 0, "2": 1}, "0"), ({"2": 0, "3": 1}, "1")],
-)  # fmt: skip
+    [
+        ({"bad": 0, "good": 1}, "so"),
+        ({"bad": 0, "good": 1}, "2"),
+        ({"bad": 0, "good": 1}, "-1"),
+        ({"1": 0, "2": 1}, "0"),
+        ({"2": 0, "3": 1}, "1"),
+    ],
+)
 def test_a_label_that_the_model_does_not_know(labels: dict[str, int], given: str) -> None:
     model = named(**labels)
     known = ", ".join(labels)
-    with pytest.raises(ModelError, match=f"some texts have the label '{given}', but the model knows {known}"):
+    with pytest.raises(
+        ModelError, match=f"some texts have the label '{given}', but the model knows {known}"
+    ):
         attlas.study(model, [Text("x", "a cat", label=given)], "importance")
-    with pytest.raises(ModelError, match=f"text 'x' has the label '{given}', but the model knows {known}"):
+    with pytest.raises(
+        ModelError, match=f"text 'x' has the label '{given}', but the model knows {known}"
+    ):
         differentiate(model, batch_of(model, Text("x", "a cat", label=given)))
 
 
@@ -788,12 +928,21 @@ def test_labels_are_names_or_numbers() -> None:
     assert losses[None] == min(losses.values())
     turned = named(**{"1": 0, "0": 1})
     for name, number in (("1", "bad"), ("0", "good")):
-        assert float(differentiate(turned, batch_of(turned, Text("x", text, label=name))).loss[0]) == losses[number]
+        assert (
+            float(differentiate(turned, batch_of(turned, Text("x", text, label=name))).loss[0])
+            == losses[number]
+        )
 
 
 @pytest.mark.parametrize(
     ("family", "task"),
-    [("bert", "mlm"), ("gpt2", "lm"), ("llama", "lm"), ("distilbert", "classify"), ("bart", "classify")],
+    [
+        ("bert", "mlm"),
+        ("gpt2", "lm"),
+        ("llama", "lm"),
+        ("distilbert", "classify"),
+        ("bart", "classify"),
+    ],
 )
 def test_other_heads_have_importance(family: str, task: str) -> None:
     model = tiny(family, task)
@@ -812,7 +961,9 @@ def test_the_loss_of_language_models_is_transformers_own() -> None:
         wanted[torch.from_numpy(batch.special)] = -100
         with torch.no_grad():
             expected = model.network(batch.ids, labels=wanted).loss
-        torch.testing.assert_close(differentiate(model, batch).loss[0], expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(
+            differentiate(model, batch).loss[0], expected, atol=1e-5, rtol=1e-5
+        )
 
 
 def test_parameters_that_are_frozen_have_importance_too() -> None:
@@ -824,11 +975,17 @@ def test_parameters_that_are_frozen_have_importance_too() -> None:
 
 def test_nothing_is_written_on_the_model() -> None:
     model = tiny("longformer", "classify")
-    before = {name: (dict(module.__dict__), module.forward) for name, module in model.network.named_modules()}
+    before = {
+        name: (dict(module.__dict__), module.forward)
+        for name, module in model.network.named_modules()
+    }
     digest = model.weights_sha256()
     attlas.study(model, LABELLED, ["importance", "totals"], workers=2)
     assert all(parameter.grad is None for parameter in model.network.parameters())
-    assert {name: (dict(module.__dict__), module.forward) for name, module in model.network.named_modules()} == before
+    assert {
+        name: (dict(module.__dict__), module.forward)
+        for name, module in model.network.named_modules()
+    } == before
     assert model.weights_sha256() == digest
     with pytest.raises(ModelError, match="have the label"):
         attlas.study(model, [Text("x", "a cat", label="so")], "importance")
@@ -836,7 +993,9 @@ def test_nothing_is_written_on_the_model() -> None:
 
 
 def test_importance_weighs_heads() -> None:
-    table = pd.DataFrame({"layer": [1, 0, 0, 1], "head": [0, 1, 0, 1], "importance": [3.0, 2.0, 1.0, 0.0]})
+    table = pd.DataFrame(
+        {"layer": [1, 0, 0, 1], "head": [0, 1, 0, 1], "importance": [3.0, 2.0, 1.0, 0.0]}
+    )
     assert importance_of(table).tolist() == [[1, 2], [3, 0]]
     values = np.arange(12.0).reshape(2, 2, 3)
     assert scaled(values, importance_of(table)).tolist() == pytest.approx(
@@ -874,7 +1033,11 @@ def sentences(count: int) -> list[Text]:
         ",",
     ]
     return [
-        Text(f"t{number}", " ".join(draw.choice(strings, draw.integers(1, 30))), label=str(number % 2))
+        Text(
+            f"t{number}",
+            " ".join(draw.choice(strings, draw.integers(1, 30))),
+            label=str(number % 2),
+        )
         for number in range(count)
     ]
 
@@ -895,8 +1058,17 @@ def test_one_worker_and_two_write_the_same_bytes(family: str, tmp_path: Path) ->
     ]
     for workers in (1, 2):
         done = attlas.study(model, texts, measures, tmp_path / str(workers), workers=workers)
-    assert {"topk", "topk_types", "heatmap", "heatmap_uniform", "heatmap_texts", "position_bias", "position_bias_period",
-            "position_bias_heads", "importance"} <= set(done.tables)  # fmt: skip
+    assert {
+        "topk",
+        "topk_types",
+        "heatmap",
+        "heatmap_uniform",
+        "heatmap_texts",
+        "position_bias",
+        "position_bias_period",
+        "position_bias_heads",
+        "importance",
+    } <= set(done.tables)
     assert table_bytes(tmp_path / "1") == table_bytes(tmp_path / "2")
     assert all(parameter.grad is None for parameter in model.network.parameters())
     batches = stream(model, texts)
@@ -910,14 +1082,23 @@ def test_a_study_of_a_long_classifier_has_all_tables(tmp_path: Path) -> None:
     model = tiny("longformer", "classify")
     done = attlas.study(model, sentences(6), "all", tmp_path)
     assert {"topk", "heatmap", "position_bias"} <= set(done.tables)
-    costly = {"head_distance", "special_gradient", "importance", "explanations"}  # they must be named
+    costly = {
+        "head_distance",
+        "special_gradient",
+        "importance",
+        "explanations",
+    }  # they must be named
     assert set(done.manifest["measures"]) == set(MEASURES) - costly
     again = attlas.study(model, sentences(6), "all", tmp_path)
     assert again.table("topk_types").equals(done.table("topk_types"))
 
 
 def test_long_measures_on_the_embedded_model(minilm: attlas.Model) -> None:
-    texts = [Text("a", "A caption of an image was generated by the model; the image shows training data.")]
+    texts = [
+        Text(
+            "a", "A caption of an image was generated by the model; the image shows training data."
+        )
+    ]
     batches = stream(minilm, texts)
     (text,) = plainly(minilm, batches)
     found = TopK(k=2, shown=5)
@@ -929,4 +1110,6 @@ def test_long_measures_on_the_embedded_model(minilm: attlas.Model) -> None:
     grid = Heatmap(size=4)
     cells = cells_of(grid.result(fold(grid, batches, minilm))["heatmap"], 4).reshape(6, 12, 4, 4)
     for layer, head in ((0, 0), (3, 7), (5, 11)):
-        np.testing.assert_allclose(cells[layer, head], grid_twin(np.array(text.weights[layer][head]), 4), atol=1e-6)
+        np.testing.assert_allclose(
+            cells[layer, head], grid_twin(np.array(text.weights[layer][head]), 4), atol=1e-6
+        )

@@ -60,20 +60,34 @@ def seen(family):
                 if family == "longformer"
                 else model.network(input_ids=ids, output_attentions=True).attentions
             )
-        visible = np.array([pattern(family, model.network.config, layer, ids.shape[1]) for layer in range(3)])
+        visible = np.array(
+            [pattern(family, model.network.config, layer, ids.shape[1]) for layer in range(3)]
+        )
         raw.append(
-            Raw(torch.cat(list(own)).double().numpy(), visible, model.tokenizer.convert_ids_to_tokens(ids[0].tolist()))
+            Raw(
+                torch.cat(list(own)).double().numpy(),
+                visible,
+                model.tokenizer.convert_ids_to_tokens(ids[0].tolist()),
+            )
         )
     return model, batches, raw
 
 
-READING = [name for name in MEASURES if not issubclass(MEASURES[name], LearningMeasure | ActingMeasure)]
+READING = [
+    name for name in MEASURES if not issubclass(MEASURES[name], LearningMeasure | ActingMeasure)
+]
 
 
 def made(name):
     """The measure; one that runs the model many times does so no more than the contract needs."""
-    light = {"methods": ("integrated_gradients", "attention_last"), "tolerance": 0.2, "permutations": 2}
-    return MEASURES[name](**light) if issubclass(MEASURES[name], ActingMeasure) else MEASURES[name]()
+    light = {
+        "methods": ("integrated_gradients", "attention_last"),
+        "tolerance": 0.2,
+        "permutations": 2,
+    }
+    return (
+        MEASURES[name](**light) if issubclass(MEASURES[name], ActingMeasure) else MEASURES[name]()
+    )
 
 
 def model_for(name, family):
@@ -95,7 +109,10 @@ def together(family):
 def in_batches(model, batches):
     out = []
     for batch in model.batches(
-        [model.encode([(place, layers[0].batch.texts[0])])[0] for place, layers in enumerate(batches)]
+        [
+            model.encode([(place, layers[0].batch.texts[0])])[0]
+            for place, layers in enumerate(batches)
+        ]
     ):
         out.append([])
         model.forward(batch, out[-1].append)
@@ -140,7 +157,9 @@ def compare(table, columns, values):
     assert table["layer"].tolist() == [layer for layer in range(3) for _ in range(4)]
     assert table["head"].tolist() == [0, 1, 2, 3] * 3
     for number, name in enumerate(columns):
-        np.testing.assert_allclose(table[name], values[:, number], rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            table[name], values[:, number], rtol=1e-5, atol=1e-6, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -150,7 +169,10 @@ def test_captured_weights_are_transformers_own(family):
         for layer, weights, visible in zip(layers, one.weights, one.visible, strict=True):
             np.testing.assert_allclose(layer.dense().weights[0], weights, rtol=0, atol=1e-7)
             assert np.array_equal(
-                np.ones_like(visible) if layer.dense().visible is None else layer.dense().visible[0, 0], visible
+                np.ones_like(visible)
+                if layer.dense().visible is None
+                else layer.dense().visible[0, 0],
+                visible,
             )
             assert not weights[:, ~visible].any()
 
@@ -159,7 +181,9 @@ def test_captured_weights_are_transformers_own(family):
 @pytest.mark.parametrize("family", ["bert", "gpt2", "longformer"])
 def test_every_measure_keeps_the_contract(name, family):
     model, batches = model_for(name, family)
-    check_measure(made(name), batches if name in READING else batches[:5], model)  # others run the model for each cut
+    check_measure(
+        made(name), batches if name in READING else batches[:5], model
+    )  # others run the model for each cut
 
 
 @pytest.mark.parametrize("name", READING)
@@ -168,7 +192,11 @@ def test_a_band_turned_dense_gives_the_same_tables(name):
     measure = MEASURES[name]()
     dense = [[layer.dense() for layer in layers] for layers in batches]
     check_measure(measure, dense, model)
-    assert_same(measure.result(fold(measure, dense, model)), measure.result(fold(measure, batches, model)), 1e-6)
+    assert_same(
+        measure.result(fold(measure, dense, model)),
+        measure.result(fold(measure, batches, model)),
+        1e-6,
+    )
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -177,7 +205,11 @@ def test_texts_in_one_batch_give_the_same_as_texts_alone(name, family):
     model, batches = model_for(name, family)
     measure = made(name)
     joined = together(family) if name in READING else in_batches(model, batches)
-    assert_same(measure.result(fold(measure, joined, model)), measure.result(fold(measure, batches, model)), 1e-5)
+    assert_same(
+        measure.result(fold(measure, joined, model)),
+        measure.result(fold(measure, batches, model)),
+        1e-5,
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -185,7 +217,8 @@ def test_surface_is_its_twin(family):
     model, batches, raw = seen(family)
     table = Surface().result(fold(Surface(), batches, model))["surface"]
     marks = [
-        lambda one, mark=mark: [token in mark for token in one.tokens] for mark in (("[CLS]",), ("[SEP]",), (".", ","))
+        lambda one, mark=mark: [token in mark for token in one.tokens]
+        for mark in (("[CLS]",), ("[SEP]",), (".", ","))
     ]
     real, even = by_head(twins.surface, raw, *marks)
     mean, error = heads_of(real)
@@ -203,7 +236,9 @@ def test_surface_is_its_twin(family):
 
 def test_surface_counts_the_punctuation_it_is_given():
     model, batches, raw = seen("bert")
-    table = Surface(punctuation="!").result(fold(Surface(punctuation="!"), batches, model))["surface"]
+    table = Surface(punctuation="!").result(fold(Surface(punctuation="!"), batches, model))[
+        "surface"
+    ]
     real, _ = by_head(twins.mass_to, raw, lambda one: [token == "!" for token in one.tokens])
     expected = [[[np.mean(head) for head in heads] for heads in layers] for layers in real]
     np.testing.assert_allclose(table["punctuation"], heads_of(expected)[0], rtol=1e-5, atol=1e-6)
@@ -214,7 +249,9 @@ def test_surface_counts_the_punctuation_it_is_given():
 def test_positions_are_their_twin(family):
     model, batches, raw = seen(family)
     for reach in (2, 8):
-        table = Positions(reach=reach).result(fold(Positions(reach=reach), batches, model))["positions"]
+        table = Positions(reach=reach).result(fold(Positions(reach=reach), batches, model))[
+            "positions"
+        ]
         real, even = by_head(twins.by_offset, raw, lambda one, reach=reach: reach)
         compare(table, offset_names(reach), heads_of(real)[0])
         compare(table, [f"{name}_uniform" for name in offset_names(reach)], heads_of(even)[0])
@@ -229,7 +266,12 @@ def test_entropy_is_its_twin(family):
 
     def of_cls(entropies, one):
         return np.mean(
-            [entropy for entropy, token in zip(entropies, one.tokens, strict=True) if token == "[CLS]"] or [np.nan]
+            [
+                entropy
+                for entropy, token in zip(entropies, one.tokens, strict=True)
+                if token == "[CLS]"
+            ]
+            or [np.nan]
         )
 
     def summed(values):
@@ -250,21 +292,37 @@ def test_entropy_is_its_twin(family):
             for head in range(4):
                 below[layer, head, text] = np.mean(tops[layer][head]) - np.mean(layers[layer][head])
                 shares[layer][head] += [
-                    row / top for row, top in zip(layers[layer][head], tops[layer][head], strict=True) if top > 0
+                    row / top
+                    for row, top in zip(layers[layer][head], tops[layer][head], strict=True)
+                    if top > 0
                 ]
-    counts = [np.histogram(np.clip(head, 0, 1), BINS, (0, 1))[0] for heads in shares for head in heads]
+    counts = [
+        np.histogram(np.clip(head, 0, 1), BINS, (0, 1))[0] for heads in shares for head in heads
+    ]
     assert tables["entropy_histogram"]["rows"].tolist() == np.concatenate(counts).tolist()
     examples = tables["entropy_examples"]
-    assert examples["place"].tolist() == np.argsort(-below, kind="stable")[..., :EXAMPLES].reshape(-1).tolist()
-    longest, expected = max(len(one.tokens) for one in raw), -np.sort(-below)[..., :EXAMPLES].reshape(-1)
-    close(examples["below_uniform"], expected, longest, magnitude=np.log(longest))  # a difference of entropies
+    assert (
+        examples["place"].tolist()
+        == np.argsort(-below, kind="stable")[..., :EXAMPLES].reshape(-1).tolist()
+    )
+    longest, expected = (
+        max(len(one.tokens) for one in raw),
+        -np.sort(-below)[..., :EXAMPLES].reshape(-1),
+    )
+    close(
+        examples["below_uniform"], expected, longest, magnitude=np.log(longest)
+    )  # a difference of entropies
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_totals_are_their_twin(family):
     model, batches, raw = seen(family)
-    table = Totals().result(fold(Totals(), batches[::-1], model))["totals"]  # whatever the order of batches
-    expected = np.concatenate([twins.totals(one.weights.tolist(), one.visible.tolist()) for one in raw])
+    table = Totals().result(fold(Totals(), batches[::-1], model))[
+        "totals"
+    ]  # whatever the order of batches
+    expected = np.concatenate(
+        [twins.totals(one.weights.tolist(), one.visible.tolist()) for one in raw]
+    )
     numbers = [
         "all",
         "uniform",
@@ -273,11 +331,15 @@ def test_totals_are_their_twin(family):
         *(f"L{layer}_per_query" for layer in range(3)),
     ]
     np.testing.assert_allclose(table[numbers], expected, rtol=1e-5, atol=1e-6)
-    assert table["text"].tolist() == [str(place) for place, one in enumerate(raw) for _ in one.tokens]
+    assert table["text"].tolist() == [
+        str(place) for place, one in enumerate(raw) for _ in one.tokens
+    ]
     assert table["token"].tolist() == [token for one in raw for token in range(len(one.tokens))]
     for row in table.itertuples():
         assert row.string == (
-            TEXTS[int(row.text)][row.start : row.stop] if row.start >= 0 else raw[int(row.text)].tokens[row.token]
+            TEXTS[int(row.text)][row.start : row.stop]
+            if row.start >= 0
+            else raw[int(row.text)].tokens[row.token]
         )
 
 
@@ -313,7 +375,9 @@ def test_measures_are_asked_for_by_name_or_made():
         [measure.name for measure in measures_of("all")]
         == [name for name in MEASURES if not MEASURES[name].costly]
         == [
-            name for name in MEASURES if name not in ("head_distance", "special_gradient", "importance", "explanations")
+            name
+            for name in MEASURES
+            if name not in ("head_distance", "special_gradient", "importance", "explanations")
         ]
     )
     assert measures_of("entropy, positions") == [Entropy(), Positions()]

@@ -28,7 +28,11 @@ OWN_CODE = ("mpnet", "deberta_v2", "big_bird", "longformer")
 
 def batch_of(model: attlas.Model, *texts: str) -> Batch:
     return next(
-        iter(model.batches(model.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)])))
+        iter(
+            model.batches(
+                model.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)])
+            )
+        )
     )
 
 
@@ -59,10 +63,18 @@ def eager(model: attlas.Model, batch: Batch) -> Any:
 def traces(model: attlas.Model) -> list[Any]:
     """Everything that capture could leave on a network."""
     return [
-        (name, id(module), sorted(module.__dict__), len(module._forward_hooks), len(module._forward_pre_hooks),
-         getattr(getattr(module, "config", None), "_attn_implementation", None), getattr(module, "attention_type", None))
-        for name, module in model.network.named_modules() if not name.endswith("attention.self")
-    ]  # fmt: skip
+        (
+            name,
+            id(module),
+            sorted(module.__dict__),
+            len(module._forward_hooks),
+            len(module._forward_pre_hooks),
+            getattr(getattr(module, "config", None), "_attn_implementation", None),
+            getattr(module, "attention_type", None),
+        )
+        for name, module in model.network.named_modules()
+        if not name.endswith("attention.self")
+    ]
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "longformer"])
@@ -80,7 +92,8 @@ def test_weights_and_hidden_states_are_bit_for_bit_those_of_eager(family: str) -
     assert torch.equal(output.last_hidden_state, reference.last_hidden_state)
     assert len(output.hidden_states) == 4
     assert all(
-        torch.equal(left, right) for left, right in zip(output.hidden_states, reference.hidden_states, strict=True)
+        torch.equal(left, right)
+        for left, right in zip(output.hidden_states, reference.hidden_states, strict=True)
     )
 
 
@@ -95,7 +108,9 @@ def test_big_bird_is_read_up_to_where_it_turns_to_blocks() -> None:
 
 @pytest.mark.parametrize("n", [3, 9, 21, 40, 300])
 @pytest.mark.parametrize("places", [(0,), (0, 2), (1,), ()])
-def test_longformer_band_is_the_librarys_band_read_by_plain_loops(n: int, places: tuple[int, ...]) -> None:
+def test_longformer_band_is_the_librarys_band_read_by_plain_loops(
+    n: int, places: tuple[int, ...]
+) -> None:
     model = tiny("longformer")
     batch = batch_of(model, "a " * (n - 2))
     assert batch.n_tokens == n
@@ -117,7 +132,9 @@ def test_longformer_band_is_the_librarys_band_read_by_plain_loops(n: int, places
                     expected[:, place] = local[0, :, query, number]
                 for offset in range(-window // 2, window // 2 + 1):
                     if 0 <= query + offset < n and query + offset not in places:
-                        expected[:, query + offset] = local[0, :, query, count + window // 2 + offset]
+                        expected[:, query + offset] = local[
+                            0, :, query, count + window // 2 + offset
+                        ]
             close(square[0, :, query], expected, terms, magnitude=1)
         close(square.sum(-1), 1, n)
 
@@ -129,7 +146,12 @@ def test_every_text_of_a_batch_is_as_it_is_alone(minilm: attlas.Model) -> None:
     for place, text in enumerate(texts):
         alone, _ = layers_of(minilm, batch_of(minilm, text))
         for left, right in zip(together, alone, strict=True):
-            close(left.dense().weights[place], right.dense().weights[0], terms_of(minilm.network), magnitude=1)
+            close(
+                left.dense().weights[place],
+                right.dense().weights[0],
+                terms_of(minilm.network),
+                magnitude=1,
+            )
 
 
 def test_embedded_model_matches_eager(minilm: attlas.Model) -> None:
@@ -137,7 +159,8 @@ def test_embedded_model_matches_eager(minilm: attlas.Model) -> None:
     layers, output = layers_of(minilm, batch)
     reference = eager(minilm, batch)
     assert all(
-        torch.equal(layer.dense().weights, weights) for layer, weights in zip(layers, reference.attentions, strict=True)
+        torch.equal(layer.dense().weights, weights)
+        for layer, weights in zip(layers, reference.attentions, strict=True)
     )
     assert torch.equal(output.last_hidden_state, reference.last_hidden_state)
     assert minilm.network.config._attn_implementation == "sdpa"
@@ -162,7 +185,9 @@ def test_nothing_is_left_on_the_model(family: str) -> None:
         for name, module in model.part.named_modules()
         if ("norm" in name.lower() or "ln_" in name) and not list(module.children())
     )
-    hook = broken.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(RuntimeError("module")))
+    hook = broken.register_forward_pre_hook(
+        lambda *_: (_ for _ in ()).throw(RuntimeError("module"))
+    )
     with pytest.raises(RuntimeError, match="module"):
         model.forward(batch)
     hook.remove()
@@ -200,7 +225,10 @@ def test_nested_observers_see_the_same(family: str) -> None:
 
 def test_threads_observe_one_model_side_by_side(minilm: attlas.Model) -> None:
     texts = ["The cat sat on the mat.", "Nobody knows why the committee has not met since Monday."]
-    expected = [[layer.dense().weights for layer in layers_of(minilm, batch_of(minilm, text))[0]] for text in texts]
+    expected = [
+        [layer.dense().weights for layer in layers_of(minilm, batch_of(minilm, text))[0]]
+        for text in texts
+    ]
     wrong: list[str] = []
     each = torch.get_num_threads()
 
@@ -208,10 +236,15 @@ def test_threads_observe_one_model_side_by_side(minilm: attlas.Model) -> None:
         torch.set_num_threads(each)  # which a new thread does not inherit
         for _ in range(8):
             layers, _ = layers_of(minilm, batch_of(minilm, text))
-            if not all(torch.equal(layer.dense().weights, one) for layer, one in zip(layers, weights, strict=True)):
+            if not all(
+                torch.equal(layer.dense().weights, one)
+                for layer, one in zip(layers, weights, strict=True)
+            ):
                 wrong.append(text)
 
-    threads = [threading.Thread(target=work, args=pair) for pair in zip(texts, expected, strict=True)]
+    threads = [
+        threading.Thread(target=work, args=pair) for pair in zip(texts, expected, strict=True)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -245,7 +278,9 @@ def test_only_one_layer_is_in_memory_at_a_time(minilm: attlas.Model) -> None:
         ("llama", "self_attn.o_proj"),
     ],
 )
-def test_a_closed_gate_is_a_head_cut_out_of_the_output_projection(family: str, projection: str) -> None:
+def test_a_closed_gate_is_a_head_cut_out_of_the_output_projection(
+    family: str, projection: str
+) -> None:
     model = tiny(family)
     batch = batch_of(model, TEXT)
     gates = torch.ones(3, 4)
@@ -259,11 +294,14 @@ def test_a_closed_gate_is_a_head_cut_out_of_the_output_projection(family: str, p
     close(gated, expected, terms_of(model.network))
     assert not torch.allclose(gated, model.forward(batch).last_hidden_state, atol=1e-3)
     assert torch.equal(
-        model.forward(batch, gates=torch.ones(3, 4)).last_hidden_state, model.forward(batch).last_hidden_state
+        model.forward(batch, gates=torch.ones(3, 4)).last_hidden_state,
+        model.forward(batch).last_hidden_state,
     )
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "gemma2", "t5", "bart", "modernbert", *OWN_CODE])
+@pytest.mark.parametrize(
+    "family", ["bert", "gpt2", "llama", "gemma2", "t5", "bart", "modernbert", *OWN_CODE]
+)
 def test_gradients_of_weights_and_gates_agree(family: str) -> None:
     """A head's output is linear in its weights, so d loss / d gate is the sum of weight times d loss / d weight."""
     model = tiny(family)
@@ -275,7 +313,10 @@ def test_gradients_of_weights_and_gates_agree(family: str) -> None:
     for layer in layers:
         gradient = layer.gradient().dense().weights
         torch.testing.assert_close(
-            (layer.dense().weights * gradient).sum((0, 2, 3)), gates.grad[layer.index], atol=1e-6, rtol=1e-3
+            (layer.dense().weights * gradient).sum((0, 2, 3)),
+            gates.grad[layer.index],
+            atol=1e-6,
+            rtol=1e-3,
         )
     assert float(gates.grad.abs().min()) > 0
     model.network.zero_grad()
@@ -300,7 +341,11 @@ def test_causal_rows_see_only_what_is_before() -> None:
             assert float(square.weights.triu(1).abs().max()) == 0
         if family == "gemma2":  # every other layer looks through a window of 4
             windowed = [min(query + 1, 4) for query in range(n)]
-            assert [windowed == layer.keys_seen[0, 0].tolist() for layer in layers] == [True, False, True]
+            assert [windowed == layer.keys_seen[0, 0].tolist() for layer in layers] == [
+                True,
+                False,
+                True,
+            ]
 
 
 def test_windows_of_modernbert_are_seen() -> None:
@@ -345,20 +390,40 @@ def decoder(config: str, model: str, **options: Any) -> attlas.Model:
     tokenizer = tiny_tokenizer(marks=False)
     sizes = {"vocab_size": len(tokenizer), "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
     return attlas.load(
-        (getattr(transformers, model)(getattr(transformers, config)(**sizes, **options)).eval(), tokenizer)
+        (
+            getattr(transformers, model)(getattr(transformers, config)(**sizes, **options)).eval(),
+            tokenizer,
+        )
     )
 
 
 @pytest.mark.parametrize(
     "model",
     [
-        decoder("FalconConfig", "FalconModel", hidden_size=32, num_hidden_layers=2, num_attention_heads=4, new_decoder_architecture=False, multi_query=False, alibi=False),
+        decoder(
+            "FalconConfig",
+            "FalconModel",
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            new_decoder_architecture=False,
+            multi_query=False,
+            alibi=False,
+        ),
         decoder("GPTJConfig", "GPTJModel", n_embd=32, n_layer=2, n_head=4, rotary_dim=8),
-        decoder("GPTNeoConfig", "GPTNeoModel", hidden_size=32, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]], window_size=4),
+        decoder(
+            "GPTNeoConfig",
+            "GPTNeoModel",
+            hidden_size=32,
+            num_layers=2,
+            num_heads=4,
+            attention_types=[[["global", "local"], 1]],
+            window_size=4,
+        ),
         decoder("BloomConfig", "BloomModel", hidden_size=32, n_layer=2, n_head=4),
     ],
     ids=["falcon", "gptj", "gpt_neo", "bloom"],
-)  # fmt: skip
+)
 def test_decoders_with_code_of_their_own_are_causal(model: attlas.Model) -> None:
     batch = batch_of(model, TEXT)
     layers, output = layers_of(model, batch)
@@ -395,7 +460,10 @@ def test_rows_that_do_not_sum_to_one_are_refused() -> None:
 
 def test_a_pass_with_gradients_does_not_disturb_another_thread() -> None:
     model = tiny("longformer")
-    batch, other = batch_of(model, TEXT), batch_of(model, "a dog saw it and the cat was not very good in it .")
+    batch, other = (
+        batch_of(model, TEXT),
+        batch_of(model, "a dog saw it and the cat was not very good in it ."),
+    )
     expected = [layer.dense().weights for layer in layers_of(model, batch)[0]]
     stop, wrong = threading.Event(), []
 
@@ -427,5 +495,6 @@ def test_weights_asked_for_in_the_librarys_way_come_while_observed(family: str) 
         output = model.part(batch.ids, output_attentions=True)
     assert len(output.attentions) == len(layers) == 3
     assert all(
-        torch.equal(weights, layer.dense().weights) for weights, layer in zip(output.attentions, layers, strict=True)
+        torch.equal(weights, layer.dense().weights)
+        for weights, layer in zip(output.attentions, layers, strict=True)
     )

@@ -51,7 +51,9 @@ def test_every_measure_reads_half_precision(name: str, dtype: torch.dtype) -> No
         assert list(frame) == list(expected)
         if list(frame)[:2] == ["layer", "head"] and len(frame) == len(expected):
             numbers = frame.select_dtypes("number")
-            assert np.isfinite(numbers).sum().sum() == np.isfinite(expected[list(numbers)]).sum().sum()
+            assert (
+                np.isfinite(numbers).sum().sum() == np.isfinite(expected[list(numbers)]).sum().sum()
+            )
 
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
@@ -72,7 +74,8 @@ def test_every_explanation_reads_half_precision(method: str, dtype: torch.dtype)
     importance = np.ones((3, 4))
     options = {"importance": importance} if "scaled" in method else {}
     found, exact = (
-        attlas.explain.explain(model(kind), TEXTS[:1], method, **options)[0].scores for kind in (dtype, torch.float32)
+        attlas.explain.explain(model(kind), TEXTS[:1], method, **options)[0].scores
+        for kind in (dtype, torch.float32)
     )
     assert np.isfinite(found).all()
     assert float(np.abs(found - exact).max()) < 0.25 * float(np.abs(exact).max()) + 1e-3

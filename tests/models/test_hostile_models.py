@@ -75,7 +75,9 @@ def test_a_head_that_the_weights_lack_is_not_made_up(task: str, tmp_path: Path) 
     family, architecture = HEADLESS[task]
     tiny(family).save(tmp_path)
     claiming(tmp_path, architectures=[architecture])
-    with pytest.warns(UserWarning, match=f"without a head: config.json says {architecture}") as heard:
+    with pytest.warns(
+        UserWarning, match=f"without a head: config.json says {architecture}"
+    ) as heard:
         model = attlas.load(tmp_path, task="auto")
     assert len(heard) == 1
     assert model.task == "base"
@@ -84,7 +86,9 @@ def test_a_head_that_the_weights_lack_is_not_made_up(task: str, tmp_path: Path) 
     assert f"has no head for the task {task!r}" in refusal(tmp_path, task=task)
 
 
-@pytest.mark.parametrize(("family", "task"), [("bert", "classify"), ("bert", "mlm"), ("gpt2", "lm"), ("llama", "lm")])
+@pytest.mark.parametrize(
+    ("family", "task"), [("bert", "classify"), ("bert", "mlm"), ("gpt2", "lm"), ("llama", "lm")]
+)
 def test_a_head_that_is_there_is_read(family: str, task: str, tmp_path: Path) -> None:
     tiny(family, task).save(tmp_path)
     with warnings.catch_warnings():
@@ -107,9 +111,14 @@ def test_the_manifest_says_that_there_was_no_head(tmp_path: Path) -> None:
     tiny("bert").save(tmp_path / "model")
     claiming(tmp_path / "model", architectures=["BertForMaskedLM"])
     with pytest.warns(UserWarning, match="without a head"):
-        done = attlas.study(tmp_path / "model", [TEXT], "entropy", tmp_path / "out", workers=1, progress=False)
+        done = attlas.study(
+            tmp_path / "model", [TEXT], "entropy", tmp_path / "out", workers=1, progress=False
+        )
     assert "without a head" in done.manifest["model"]["note"]
-    with pytest.warns(UserWarning, match="without a head"), pytest.raises(AttlasError, match="gives no answer"):
+    with (
+        pytest.warns(UserWarning, match="without a head"),
+        pytest.raises(AttlasError, match="gives no answer"),
+    ):
         attlas.explain.integrated_gradients(tmp_path / "model", [TEXT])
 
 
@@ -160,7 +169,9 @@ def test_a_tokenizer_that_is_larger_than_the_table_serves_while_its_ids_do() -> 
     known = tokenizer.convert_tokens_to_ids("cat")
     model = tiny("bert", vocab_size=known + 1)
     assert attlas.attention(model, "the cat").weights.shape[-1] == 4
-    with pytest.raises(ModelError, match=rf"'text' has the token 'mat' .*embeddings for {known + 1} tokens") as error:
+    with pytest.raises(
+        ModelError, match=rf"'text' has the token 'mat' .*embeddings for {known + 1} tokens"
+    ) as error:
         attlas.attention(model, "the cat mat")
     assert "\n" not in str(error.value)
     assert tiny("bert").encoder.embedded is None
@@ -173,7 +184,9 @@ def test_ids_far_beyond_the_others_are_noticed() -> None:
         attlas.attention(attlas.load((model.network, model.tokenizer)), "a zebra")
 
 
-@pytest.mark.parametrize("left", [[], ["tokenizer_config.json"], ["special_tokens_map.json", "added_tokens.json"]])
+@pytest.mark.parametrize(
+    "left", [[], ["tokenizer_config.json"], ["special_tokens_map.json", "added_tokens.json"]]
+)
 def test_a_folder_without_a_vocabulary_is_refused(folder: Path, left: list[str]) -> None:
     for path in folder.iterdir():
         if "token" in path.name:
@@ -201,8 +214,12 @@ def indexed(folder: Path, name: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["decoy.bin", "decoy.pt", "", ".safetensors/../x.bin", "../model.bin"])
-def test_an_index_that_names_no_safetensors_is_refused(folder: Path, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["decoy.bin", "decoy.pt", "", ".safetensors/../x.bin", "../model.bin"]
+)
+def test_an_index_that_names_no_safetensors_is_refused(
+    folder: Path, name: str, tmp_path: Path
+) -> None:
     mark = tmp_path / "ran"
     for place in (folder / "decoy.bin", folder / "decoy.pt", tmp_path / "model.bin"):
         place.write_bytes(pickle.dumps(Planted(mark)))
@@ -211,13 +228,17 @@ def test_an_index_that_names_no_safetensors_is_refused(folder: Path, name: str, 
 
 
 @pytest.mark.parametrize("kind", ["above", "absolute", "below", "missing", "link", "folder link"])
-def test_an_index_that_names_a_file_elsewhere_is_refused(folder: Path, kind: str, tmp_path: Path) -> None:
+def test_an_index_that_names_a_file_elsewhere_is_refused(
+    folder: Path, kind: str, tmp_path: Path
+) -> None:
     other = tmp_path / "other" / "w.safetensors"
     other.parent.mkdir()
     other.write_bytes((folder / "model.safetensors").read_bytes())
-    name = {"above": "../other/w.safetensors", "absolute": str(other), "below": "inner/w.safetensors"}.get(
-        kind, "w.safetensors"
-    )
+    name = {
+        "above": "../other/w.safetensors",
+        "absolute": str(other),
+        "below": "inner/w.safetensors",
+    }.get(kind, "w.safetensors")
     if kind == "link":
         (folder / name).symlink_to(other)
     if kind == "below":
@@ -252,7 +273,13 @@ def test_weights_that_link_elsewhere_are_refused(folder: Path, tmp_path: Path) -
 
 
 def test_pickles_next_to_safetensors_are_not_opened(folder: Path, tmp_path: Path) -> None:
-    for name in ("pytorch_model.bin", "training_args.bin", "adapter_model.bin", ".metadata", "optimizer.pt"):
+    for name in (
+        "pytorch_model.bin",
+        "training_args.bin",
+        "adapter_model.bin",
+        ".metadata",
+        "optimizer.pt",
+    ):
         (folder / name).write_bytes(pickle.dumps(Planted(tmp_path / "ran")))
     attlas.load(folder)
     assert not (tmp_path / "ran").exists()
@@ -271,7 +298,9 @@ def kernels() -> list[str]:
 @pytest.mark.parametrize(
     "value", ["someone/kernel", "someone/kernel@main:attend", {"": "someone/kernel"}, "paged|eager"]
 )
-def test_a_configuration_does_not_choose_code(tmp_path: Path, field: str, form: str, where: str, value: Any) -> None:
+def test_a_configuration_does_not_choose_code(
+    tmp_path: Path, field: str, form: str, where: str, value: Any
+) -> None:
     """It is ignored or refused in a line that knows nothing of kernels, in a part of a configuration too."""
     name = form.format(field)
     config = (
@@ -281,7 +310,9 @@ def test_a_configuration_does_not_choose_code(tmp_path: Path, field: str, form: 
     )
     (config["text_config"] if where == "below" else config)[name] = value
     (tmp_path / "config.json").write_text(json.dumps(config))
-    opened = claims.without_code(transformers.AutoConfig.from_pretrained(tmp_path, local_files_only=True))
+    opened = claims.without_code(
+        transformers.AutoConfig.from_pretrained(tmp_path, local_files_only=True)
+    )
     for part in (opened, opened.get_text_config()):
         assert (part._attn_implementation, part._experts_implementation) == (None, None)
     if where == "top":
@@ -309,7 +340,12 @@ PLANTED_CODE = "from pathlib import Path\nPath({mark!r}).touch()\nclass Own:\n  
 def test_code_in_a_folder_is_not_run(folder: Path, file: str, form: str, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     (folder / "modeling_own.py").write_text(PLANTED_CODE.format(mark=str(mark)))
-    names = ("AutoConfig", "AutoModel", "AutoModelForMaskedLM", "AutoModelForSequenceClassification")
+    names = (
+        "AutoConfig",
+        "AutoModel",
+        "AutoModelForMaskedLM",
+        "AutoModelForSequenceClassification",
+    )
     own = {"auto_map": {**dict.fromkeys(names, form), "AutoTokenizer": [form, form]}}
     claiming(folder, file, **own)
     attlas.load(folder)  # transformers has these classes itself
@@ -323,7 +359,12 @@ def test_a_generation_of_its_own_is_not_run(tmp_path: Path) -> None:
     mark, place = tmp_path / "ran", tmp_path / "model" / "custom_generate"
     place.mkdir()
     (place / "generate.py").write_text(PLANTED_CODE.format(mark=str(mark)))
-    claiming(tmp_path / "model", "generation_config.json", custom_generate="someone/generate", trust_remote_code=True)
+    claiming(
+        tmp_path / "model",
+        "generation_config.json",
+        custom_generate="someone/generate",
+        trust_remote_code=True,
+    )
     assert attlas.load(tmp_path / "model", task="lm").task == "lm"
     assert not mark.exists()
 
@@ -337,8 +378,12 @@ def test_a_label_may_be_called_like_a_field(tmp_path: Path, name: str) -> None:
 
 def test_another_configuration_is_not_followed(folder: Path) -> None:
     other = json.loads((folder / "config.json").read_text())
-    (folder / "config.4.0.0.json").write_text(json.dumps({**other, "quantization_config": {"quant_method": "mxfp4"}}))
-    assert "configuration_files" in refusal(claiming(folder, configuration_files=["config.4.0.0.json"]))
+    (folder / "config.4.0.0.json").write_text(
+        json.dumps({**other, "quantization_config": {"quant_method": "mxfp4"}})
+    )
+    assert "configuration_files" in refusal(
+        claiming(folder, configuration_files=["config.4.0.0.json"])
+    )
 
 
 @pytest.mark.parametrize("base", ["someone/base", "other"])
@@ -352,9 +397,13 @@ def test_a_distributed_checkpoint_is_refused(folder: Path) -> None:
     assert "distributed checkpoint" in refusal(folder)
 
 
-@pytest.mark.parametrize("kind", ["AutoModel", "Trainer", "pipeline", "AutoTokenizer", "BertModel", "logging"])
+@pytest.mark.parametrize(
+    "kind", ["AutoModel", "Trainer", "pipeline", "AutoTokenizer", "BertModel", "logging"]
+)
 def test_a_tokenizer_class_that_is_none_is_refused(folder: Path, kind: str) -> None:
-    assert "is not a tokenizer" in refusal(claiming(folder, "tokenizer_config.json", tokenizer_class=kind))
+    assert "is not a tokenizer" in refusal(
+        claiming(folder, "tokenizer_config.json", tokenizer_class=kind)
+    )
     claiming(folder, "tokenizer_config.json", tokenizer_class=None)
     assert "is not a tokenizer" in refusal(claiming(folder, tokenizer_class=kind))
 
@@ -371,13 +420,21 @@ def test_a_tokenizer_class_that_transformers_does_not_have_is_no_code(folder: Pa
         {"init_inputs": ["/etc/hostname"]},
     ],
 )
-def test_a_tokenizer_that_names_files_elsewhere_is_refused(folder: Path, fields: dict[str, Any]) -> None:
+def test_a_tokenizer_that_names_files_elsewhere_is_refused(
+    folder: Path, fields: dict[str, Any]
+) -> None:
     refusal(claiming(folder, "tokenizer_config.json", **fields))
 
 
-@pytest.mark.parametrize("name", ["tokenizer_file", "vocab_file", "merges_file", "special_tokens_map_file"])
-@pytest.mark.parametrize("path", ["/home/someone/.cache/1a2b", "C:\\Users\\me\\vocab.txt", "../vocab.txt"])
-def test_a_path_that_an_old_tokenizer_was_saved_with_is_not_followed(folder: Path, name: str, path: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["tokenizer_file", "vocab_file", "merges_file", "special_tokens_map_file"]
+)
+@pytest.mark.parametrize(
+    "path", ["/home/someone/.cache/1a2b", "C:\\Users\\me\\vocab.txt", "../vocab.txt"]
+)
+def test_a_path_that_an_old_tokenizer_was_saved_with_is_not_followed(
+    folder: Path, name: str, path: str
+) -> None:
     (folder.parent / "vocab.txt").write_text("[UNK]\nnothing\n")
     claiming(folder, "tokenizer_config.json", **{name: path})
     assert attlas.attention(attlas.load(folder), TEXT).tokens[1] == "a"
@@ -400,7 +457,13 @@ def test_a_large_embedding_that_is_tied_to_the_head_is_read(task: str, tmp_path:
 
 
 SIZES = {
-    "bert": ("num_hidden_layers", "vocab_size", "hidden_size", "max_position_embeddings", "intermediate_size"),
+    "bert": (
+        "num_hidden_layers",
+        "vocab_size",
+        "hidden_size",
+        "max_position_embeddings",
+        "intermediate_size",
+    ),
     "gpt2": ("n_layer", "n_positions"),
     "distilbert": ("n_layers",),
     "bart": ("encoder_layers", "decoder_layers"),
@@ -410,7 +473,9 @@ SIZES = {
 
 
 @pytest.mark.parametrize("pickled", [False, True], ids=["safetensors", "pickle"])
-@pytest.mark.parametrize(("family", "name"), [(family, name) for family, names in SIZES.items() for name in names])
+@pytest.mark.parametrize(
+    ("family", "name"), [(family, name) for family, names in SIZES.items() for name in names]
+)
 def test_a_network_of_absurd_size_is_not_built(
     family: str, name: str, pickled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -434,8 +499,12 @@ def test_a_network_of_absurd_size_is_not_built(
     assert time.process_time() - started < 5
 
 
-@pytest.mark.parametrize("name", ["num_hidden_layers", "num_labels", "num_local_experts", "num_attention_heads"])
-def test_a_count_beyond_all_bounds_is_refused_before_the_configuration_is_made(folder: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["num_hidden_layers", "num_labels", "num_local_experts", "num_attention_heads"]
+)
+def test_a_count_beyond_all_bounds_is_refused_before_the_configuration_is_made(
+    folder: Path, name: str
+) -> None:
     assert f"config.json says {name} = {10**12}" in refusal(claiming(folder, **{name: 10**12}))
     assert f"config.json says {name} = {10**12}" in refusal(
         claiming(folder, **{name: 1, "text_config": {name: 10**12}})
@@ -458,7 +527,9 @@ print(time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru
 @pytest.mark.slow
 def test_twenty_thousand_layers_cost_seconds_and_no_gigabyte(folder: Path) -> None:
     claiming(folder, num_hidden_layers=20_000)
-    done = subprocess.run([sys.executable, "-c", ABSURD, str(folder)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", ABSURD, str(folder)], capture_output=True, text=True, timeout=120
+    )
     line, numbers = done.stdout.strip().splitlines()
     assert "check its layers and sizes" in line
     seconds, megabytes = map(float, numbers.split())
@@ -480,7 +551,9 @@ HEADERS: dict[str, bytes] = {
     "a list": header([]),
     "deep": header(b"[" * 100_000),
     "no shape": header({"a": {"dtype": "F32", "data_offsets": [0, 4]}}, b"1234"),
-    "shape": header({"a": {"dtype": "F32", "shape": [10**9, 10**9], "data_offsets": [0, 4]}}, b"1234"),
+    "shape": header(
+        {"a": {"dtype": "F32", "shape": [10**9, 10**9], "data_offsets": [0, 4]}}, b"1234"
+    ),
     "negative": header({"a": {"dtype": "F32", "shape": [-1, -1], "data_offsets": [0, 4]}}, b"1234"),
     "text": header({"a": {"dtype": "F32", "shape": ["1"], "data_offsets": [0, 4]}}, b"1234"),
     "offsets": header({"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}, b"1234"),
@@ -500,7 +573,9 @@ def test_weights_that_were_cut_are_refused(folder: Path) -> None:
     assert "not a whole safetensors file" in refusal(folder)
 
 
-@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "model.safetensors.index.json"])
+@pytest.mark.parametrize(
+    "file", ["config.json", "tokenizer_config.json", "model.safetensors.index.json"]
+)
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"null", b"[" * 200_000, b"\xff\xfe"])
 def test_json_that_is_none_is_refused(folder: Path, file: str, content: bytes) -> None:
     if "index" in file:
@@ -520,7 +595,11 @@ def test_the_bound_is_of_this_thread_alone(folder: Path) -> None:
 
 
 def test_a_large_embedding_next_to_few_weights_is_refused(folder: Path) -> None:
-    save_file({"embeddings.word_embeddings.weight": torch.zeros(2, 2)}, folder / "model.safetensors", {"format": "pt"})
+    save_file(
+        {"embeddings.word_embeddings.weight": torch.zeros(2, 2)},
+        folder / "model.safetensors",
+        {"format": "pt"},
+    )
     claiming(folder, vocab_size=10**9)
     assert "check its layers and sizes" in refusal(folder)
 
@@ -542,12 +621,16 @@ def at_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], N
     return set_address
 
 
-def test_an_unknown_name_is_tried_once(at_hub: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_name_is_tried_once(
+    at_hub: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody listens at this address; the client used to wait between tries, 40 seconds and more."""
     at_hub("http://127.0.0.1:9")
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)
-    assert "neither a folder here nor a model that could be fetched" in refusal("no-such-org/no-such-model")
+    assert "neither a folder here nor a model that could be fetched" in refusal(
+        "no-such-org/no-such-model"
+    )
     assert sum(waits) < 1
 
 
@@ -574,13 +657,24 @@ def hub_of(folder: Path) -> type[BaseHTTPRequestHandler]:
             path = self.path.partition("?")[0]
             if path.startswith("/api/models/someone/small/tree"):
                 entries = [
-                    {"type": "file", "path": one.name, "size": one.stat().st_size, "oid": f"{number:040x}"}
+                    {
+                        "type": "file",
+                        "path": one.name,
+                        "size": one.stat().st_size,
+                        "oid": f"{number:040x}",
+                    }
                     for number, one in enumerate(sorted(folder.iterdir()))
                 ]
                 return self.send(json.dumps(entries).encode(), whole)
             if path.startswith("/api/models/someone/small"):
                 names = [{"rfilename": one.name} for one in sorted(folder.iterdir())]
-                about = {"_id": "1", "id": "someone/small", "sha": COMMIT, "private": False, "siblings": names}
+                about = {
+                    "_id": "1",
+                    "id": "someone/small",
+                    "sha": COMMIT,
+                    "private": False,
+                    "siblings": names,
+                }
                 return self.send(json.dumps(about).encode(), whole)
             name = path.rpartition("/")[2]
             if path.startswith("/someone/small/resolve/") and (folder / name).is_file():
@@ -600,7 +694,9 @@ def hub_of(folder: Path) -> type[BaseHTTPRequestHandler]:
     return Hub
 
 
-def test_a_model_of_the_hub_is_fetched_and_checked_like_a_folder(folder: Path, at_hub: Callable[[str], None]) -> None:
+def test_a_model_of_the_hub_is_fetched_and_checked_like_a_folder(
+    folder: Path, at_hub: Callable[[str], None]
+) -> None:
     expected = attlas.load(folder).weights_sha256()
     (folder / "pytorch_model.bin").write_bytes(b"never asked for")
     hub = hub_of(folder)

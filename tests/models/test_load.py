@@ -20,7 +20,12 @@ from tests.close import close, terms_of
 
 
 def test_embedded_default(minilm: attlas.Model) -> None:
-    assert (minilm.n_layers, minilm.n_heads, minilm.max_length, minilm.file_sha256) == (6, 12, 512, EMBEDDED_SHA256)
+    assert (minilm.n_layers, minilm.n_heads, minilm.max_length, minilm.file_sha256) == (
+        6,
+        12,
+        512,
+        EMBEDDED_SHA256,
+    )
     assert "6 layers x 12 heads" in repr(minilm)
     assert attlas.load(minilm) is minilm
 
@@ -28,7 +33,9 @@ def test_embedded_default(minilm: attlas.Model) -> None:
 def test_a_folder_gives_the_same_model_as_the_pair(tiny_folder: Path) -> None:
     folder, pair = load(tiny_folder), tiny("bert")
     assert folder.weights_sha256() == load((pair.network, pair.tokenizer)).weights_sha256()
-    assert torch.equal(attlas.attention(folder, "a cat sat").weights, attlas.attention(pair, "a cat sat").weights)
+    assert torch.equal(
+        attlas.attention(folder, "a cat sat").weights, attlas.attention(pair, "a cat sat").weights
+    )
     assert folder.file_sha256 is not None
 
 
@@ -36,9 +43,22 @@ def test_a_folder_gives_the_same_model_as_the_pair(tiny_folder: Path) -> None:
 def test_randomized_is_the_same_shape_with_other_weights(family: str) -> None:
     model = tiny(family)
     fresh = model.randomized(seed=1)
-    assert (fresh.n_layers, fresh.n_heads, fresh.tokenizer) == (model.n_layers, model.n_heads, model.tokenizer)
+    assert (fresh.n_layers, fresh.n_heads, fresh.tokenizer) == (
+        model.n_layers,
+        model.n_heads,
+        model.tokenizer,
+    )
     assert fresh.weights_sha256() == model.randomized(seed=1).weights_sha256()
-    assert len({fresh.weights_sha256(), model.weights_sha256(), model.randomized(seed=2).weights_sha256()}) == 3
+    assert (
+        len(
+            {
+                fresh.weights_sha256(),
+                model.weights_sha256(),
+                model.randomized(seed=2).weights_sha256(),
+            }
+        )
+        == 3
+    )
     assert not fresh.network.training
     state = torch.random.get_rng_state()
     model.randomized(seed=3)
@@ -46,17 +66,22 @@ def test_randomized_is_the_same_shape_with_other_weights(family: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "longest"), [("bert", 30), ("roberta", 29), ("longformer", 29), ("mpnet", 28), ("gpt2", 30), ("t5", 24)]
+    ("family", "longest"),
+    [("bert", 30), ("roberta", 29), ("longformer", 29), ("mpnet", 28), ("gpt2", 30), ("t5", 24)],
 )
 def test_max_length_is_the_longest_text_that_runs(family: str, longest: int) -> None:
     model = tiny(family, **({} if family == "t5" else {"max_position_embeddings": 30}))
-    model.tokenizer.model_max_length = 24 if family == "t5" else 10**30  # T5 has no limit of its own
+    model.tokenizer.model_max_length = (
+        24 if family == "t5" else 10**30
+    )  # T5 has no limit of its own
     assert model.max_length == longest
     assert attlas.attention(model, "a " * 100).weights.shape[-1] == longest
 
 
 def test_a_shorter_max_length_can_be_asked_for(tiny_folder: Path) -> None:
-    assert attlas.attention(load(tiny_folder, max_length=7), "a cat sat on the mat and saw").weights.shape == (
+    assert attlas.attention(
+        load(tiny_folder, max_length=7), "a cat sat on the mat and saw"
+    ).weights.shape == (
         3,
         4,
         7,
@@ -70,7 +95,8 @@ def test_tasks_read_the_same_attention(tmp_path: Path, task: str) -> None:
     model = load(tmp_path, task=task)
     assert model.task == task
     assert torch.equal(
-        attlas.attention(model, "a cat sat").weights, attlas.attention(load(tmp_path), "a cat sat").weights
+        attlas.attention(model, "a cat sat").weights,
+        attlas.attention(load(tmp_path), "a cat sat").weights,
     )
     batch = next(iter(model.batches(model.encode([(0, attlas.Text("0", "a cat"))]))))
     assert hasattr(model.forward(batch, whole=True), "logits")
@@ -92,9 +118,15 @@ def _pickled(folder: Path) -> None:
     ("content", "message"),
     [
         (lambda folder: None, "no config.json"),
-        (lambda folder: (folder / "config.json").write_text('{"model_type": "bert"}'), "has no weights"),
         (
-            lambda folder: ((folder / "config.json").write_text('{"model_type": "bert"}'), _pickled(folder)),
+            lambda folder: (folder / "config.json").write_text('{"model_type": "bert"}'),
+            "has no weights",
+        ),
+        (
+            lambda folder: (
+                (folder / "config.json").write_text('{"model_type": "bert"}'),
+                _pickled(folder),
+            ),
             "only pickled weights.*pytorch_model.bin.*--allow-pickle",
         ),
         (
@@ -105,7 +137,10 @@ def _pickled(folder: Path) -> None:
             "not a transformer",
         ),
         (
-            lambda folder: ((folder / "config.json").write_text("{"), (folder / "model.safetensors").write_bytes(b"")),
+            lambda folder: (
+                (folder / "config.json").write_text("{"),
+                (folder / "model.safetensors").write_bytes(b""),
+            ),
             "cannot be loaded|not a",
         ),
         (
@@ -184,7 +219,9 @@ def test_what_a_file_does_not_hold_is_the_same_at_every_load(tmp_path: Path) -> 
     model.network.save_pretrained(tmp_path)
     model.tokenizer.save_pretrained(tmp_path)
     assert load(tmp_path).weights_sha256() == load(tmp_path).weights_sha256()
-    one, two = (load(tmp_path, task="classify", labels=["a", "b", "c"]).weights_sha256() for _ in range(2))
+    one, two = (
+        load(tmp_path, task="classify", labels=["a", "b", "c"]).weights_sha256() for _ in range(2)
+    )
     assert one == two
 
 
@@ -193,7 +230,10 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path, tiny_folder: Path) 
     model.network.config.save_pretrained(tmp_path)
     model.tokenizer.save_pretrained(tmp_path)
     save_file(
-        {f"module.{name}": tensor for name, tensor in load_file(tiny_folder / "model.safetensors").items()},
+        {
+            f"module.{name}": tensor
+            for name, tensor in load_file(tiny_folder / "model.safetensors").items()
+        },
         tmp_path / "model.safetensors",
         {"format": "pt"},
     )
@@ -203,11 +243,16 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path, tiny_folder: Path) 
 
 def test_threads_may_share_a_tokenizer() -> None:
     model = attlas.load((tiny("bert").network, tiny("bert").tokenizer), max_length=6)
-    short, long = [(0, attlas.Text("0", "a cat"))], [(0, attlas.Text("0", "a cat sat on the mat and saw"))]
+    short, long = (
+        [(0, attlas.Text("0", "a cat"))],
+        [(0, attlas.Text("0", "a cat sat on the mat and saw"))],
+    )
     with ThreadPoolExecutor(2) as pool:
         found = list(
             pool.map(
-                lambda number: [(len(text), text.cut) for text in model.encode(short if number % 2 else long)],
+                lambda number: [
+                    (len(text), text.cut) for text in model.encode(short if number % 2 else long)
+                ],
                 range(400),
             )
         )

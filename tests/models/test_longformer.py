@@ -75,7 +75,9 @@ def assert_equal(ours: Any, theirs: Any, terms: int) -> None:
     for left, right in zip(ours.attentions, theirs.attentions, strict=True):
         close(left, right, terms, magnitude=1)
     assert (ours.global_attentions is None) == (theirs.global_attentions is None)
-    for left, right in zip(ours.global_attentions or (), theirs.global_attentions or (), strict=True):
+    for left, right in zip(
+        ours.global_attentions or (), theirs.global_attentions or (), strict=True
+    ):
         close(left, right[:, :, : left.shape[2]], terms, magnitude=1)
         assert not right[:, :, left.shape[2] :].any()
 
@@ -101,7 +103,10 @@ def square(local: Tensor, rows: Tensor | None, places: Sequence[int], n: int) ->
 def batch_of(model: Model, *texts: Text | str) -> Batch:
     """The texts, which must have one length, as one batch."""
     encoded = model.encode(
-        [(place, text if isinstance(text, Text) else Text(str(place), text)) for place, text in enumerate(texts)]
+        [
+            (place, text if isinstance(text, Text) else Text(str(place), text))
+            for place, text in enumerate(texts)
+        ]
     )
     (batch,) = model.batches(encoded)
     return batch
@@ -126,14 +131,20 @@ def test_every_layer_has_its_own_window(windows: list[int], n: int) -> None:
     assert_equal(*both_ways(model, **inputs), terms_of(model.network))
 
 
-@pytest.mark.parametrize("places", [[(0,), (2,), (6,)], [(), (), ()], [(0, 1, 8), (3, 4, 6), (0, 2, 3)]])
+@pytest.mark.parametrize(
+    "places", [[(0,), (2,), (6,)], [(), (), ()], [(0, 1, 8), (3, 4, 6), (0, 2, 3)]]
+)
 def test_a_padded_batch_is_transformers_own(places: list[tuple[int, ...]]) -> None:
     ids, mask = some_ids(3, 21), torch.ones(3, 21, dtype=torch.long)
     for text, length in enumerate((21, 14, 7)):
         mask[text, length:] = 0
         ids[text, length:] = 0
     model = shared()
-    inputs = {"input_ids": ids, "attention_mask": mask, "global_attention_mask": mask_of(3, 21, places)}
+    inputs = {
+        "input_ids": ids,
+        "attention_mask": mask,
+        "global_attention_mask": mask_of(3, 21, places),
+    }
     assert_equal(*both_ways(model, **inputs), terms_of(model.network))
 
 
@@ -142,7 +153,11 @@ def test_texts_of_a_padded_batch_may_have_different_numbers_of_global_tokens() -
     ids[1, 14:], mask[1, 14:] = 0, 0
     places: list[tuple[int, ...]] = [(0, 5), (3,), ()]
     model = shared()
-    inputs = {"input_ids": ids, "attention_mask": mask, "global_attention_mask": mask_of(3, 21, places)}
+    inputs = {
+        "input_ids": ids,
+        "attention_mask": mask,
+        "global_attention_mask": mask_of(3, 21, places),
+    }
     ours, theirs = both_ways(model, **inputs)
     terms = terms_of(model.network)
     for left, right in zip(ours.hidden_states, theirs.hidden_states, strict=True):
@@ -159,17 +174,24 @@ def test_a_text_is_the_same_alone_and_in_a_padded_batch() -> None:
     ids, mask = some_ids(2, 40), torch.ones(2, 40, dtype=torch.long)
     ids[1, 23:], mask[1, 23:] = 0, 0
     with torch.no_grad(), model.in_blocks():
-        together = model.network(ids, attention_mask=mask, global_attention_mask=mask_of(2, 40, [(0,), (0, 9)]))
+        together = model.network(
+            ids, attention_mask=mask, global_attention_mask=mask_of(2, 40, [(0,), (0, 9)])
+        )
         alone = model.network(ids[1:, :23], global_attention_mask=mask_of(1, 23, [(0, 9)]))
     close(together.last_hidden_state[1:, :23], alone.last_hidden_state, terms_of(model.network))
 
 
 @pytest.mark.parametrize(("block", "cells"), [(1, 1), (7, 1), (7, 10_000), (128, 1), (1000, 2**22)])
-def test_how_work_is_cut_changes_nothing(monkeypatch: pytest.MonkeyPatch, block: int, cells: int) -> None:
+def test_how_work_is_cut_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, block: int, cells: int
+) -> None:
     monkeypatch.setattr(longformer, "BLOCK", block)
     monkeypatch.setattr(longformer, "CELLS", cells)
     model = shared()
-    inputs = {"input_ids": some_ids(2, 45), "global_attention_mask": mask_of(2, 45, [(0, 30), (2, 3)])}
+    inputs = {
+        "input_ids": some_ids(2, 45),
+        "global_attention_mask": mask_of(2, 45, [(0, 30), (2, 3)]),
+    }
     assert_equal(*both_ways(model, **inputs), terms_of(model.network))
 
 
@@ -193,7 +215,11 @@ def test_every_gradient_is_transformers_own(
     model = tiny_long("classify")
     ids, mask = some_ids(2, 30), torch.ones(2, 30, dtype=torch.long)
     ids[1, 17:], mask[1, 17:] = 0, 0
-    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "labels": torch.tensor([0, 1])}
+    inputs: dict[str, Any] = {
+        "input_ids": ids,
+        "attention_mask": mask,
+        "labels": torch.tensor([0, 1]),
+    }
     if places is not None:
         inputs["global_attention_mask"] = mask_of(2, 30, places)
     own = copy.deepcopy(model.network)
@@ -207,8 +233,14 @@ def test_every_gradient_is_transformers_own(
         if found is not None and expected is not None:
             scale = float(expected.abs().max())
             atol = rounding + 1e-4 * scale
-            torch.testing.assert_close(found, expected, atol=atol, rtol=1e-3, msg=f"{name} ({scale})")
-    used = [name for name, grad in ours.items() if "_global.weight" in name and grad is not None and grad.any()]
+            torch.testing.assert_close(
+                found, expected, atol=atol, rtol=1e-3, msg=f"{name} ({scale})"
+            )
+    used = [
+        name
+        for name, grad in ours.items()
+        if "_global.weight" in name and grad is not None and grad.any()
+    ]
     assert len(used) == (0 if places == [(), ()] else 9)
 
 
@@ -222,14 +254,20 @@ def test_gradients_of_the_weights_are_those_of_a_plain_layer() -> None:
         observer.watch(batch)
         output = model.network(batch.ids, **batch.inputs, output_hidden_states=True)
         output.last_hidden_state.pow(2).sum().backward()
-    layer, module, before = layers[2], model.network.encoder.layer[2], output.hidden_states[2].detach()
+    layer, module, before = (
+        layers[2],
+        model.network.encoder.layer[2],
+        output.hidden_states[2].detach(),
+    )
     weights = layer.dense().weights.clone().requires_grad_()
     of_global = batch.inputs["global_attention_mask"].bool()[:, None, :, None]
     values = [
         projection(before).unflatten(-1, (4, 8)).transpose(1, 2)
         for projection in (module.attention.self.value_global, module.attention.self.value)
     ]
-    heads = torch.where(of_global, *(weights @ value for value in values)).transpose(1, 2).flatten(2)
+    heads = (
+        torch.where(of_global, *(weights @ value for value in values)).transpose(1, 2).flatten(2)
+    )
     state = module.attention.output(heads, before)
     state = module.output(module.intermediate(state), state)
     close(state, output.last_hidden_state, terms_of(model.network))
@@ -243,12 +281,18 @@ def test_gradients_of_the_weights_are_those_of_a_plain_layer() -> None:
 
 def test_half_precision_is_as_near_as_transformers_own() -> None:
     model = tiny_long()
-    inputs = {"input_ids": some_ids(2, 150), "global_attention_mask": mask_of(2, 150, [(0, 40), (0, 149)])}
+    inputs = {
+        "input_ids": some_ids(2, 150),
+        "global_attention_mask": mask_of(2, 150, [(0, 40), (0, 149)]),
+    }
     _, exact = both_ways(model, **inputs)
     half = attlas.load((copy.deepcopy(model.network).to(torch.bfloat16), model.tokenizer))
     ours, theirs = both_ways(half, **inputs)
     assert ours.last_hidden_state.dtype == torch.bfloat16
-    off = [float((one.last_hidden_state.float() - exact.last_hidden_state).abs().mean()) for one in (ours, theirs)]
+    off = [
+        float((one.last_hidden_state.float() - exact.last_hidden_state).abs().mean())
+        for one in (ours, theirs)
+    ]
     assert 0 < off[0] < 1.5 * off[1] < 0.3
     layers: list[Attention] = []
     half.forward(batch_of(half, words(150)), layers.append)
@@ -288,7 +332,11 @@ def test_what_is_observed_is_transformers_output_as_a_square(places: tuple[int, 
         assert [layer.index for layer in layers] == [0, 1, 2]
         for layer in layers:
             assert isinstance(layer, BandedAttention)
-            rows = None if theirs.global_attentions is None else theirs.global_attentions[layer.index][0]
+            rows = (
+                None
+                if theirs.global_attentions is None
+                else theirs.global_attentions[layer.index][0]
+            )
             expected = square(theirs.attentions[layer.index][0], rows, few, n)
             close(layer.dense().weights[0], expected, terms_of(own), magnitude=1)
             close(expected.sum(-1), 1, n)
@@ -317,10 +365,15 @@ def test_two_observers_see_the_same_and_go_one_by_one() -> None:
 
 def traces(network: nn.Module) -> dict[str, Any]:
     return {
-        name: (dict(module.__dict__), module.forward, len(module._forward_hooks), len(module._forward_pre_hooks),
-               getattr(getattr(module, "config", None), "_attn_implementation", None))
+        name: (
+            dict(module.__dict__),
+            module.forward,
+            len(module._forward_hooks),
+            len(module._forward_pre_hooks),
+            getattr(getattr(module, "config", None), "_attn_implementation", None),
+        )
         for name, module in network.named_modules()
-    }  # fmt: skip
+    }
 
 
 def test_nothing_is_left_on_the_model() -> None:
@@ -430,10 +483,27 @@ def test_global_tokens_are_those_that_were_chosen(given: Any, expected: tuple[in
 
 
 @pytest.mark.parametrize(
-    "given", ["", "last", "first,special", "-1", "0,-5", "1.5", (-1,), ("first",), 5, (None,), (0, "x"), (0.5,), (float("inf"),)]
-)  # fmt: skip
+    "given",
+    [
+        "",
+        "last",
+        "first,special",
+        "-1",
+        "0,-5",
+        "1.5",
+        (-1,),
+        ("first",),
+        5,
+        (None,),
+        (0, "x"),
+        (0.5,),
+        (float("inf"),),
+    ],
+)
 def test_a_choice_that_is_none_is_one_clear_line(given: Any) -> None:
-    with pytest.raises(ModelError, match=r"global_tokens is .*; it must be first, special, none, or places") as caught:
+    with pytest.raises(
+        ModelError, match=r"global_tokens is .*; it must be first, special, none, or places"
+    ) as caught:
         attlas.load((shared().network, tiny_tokenizer()), global_tokens=given)
     assert "\n" not in str(caught.value)
 
@@ -453,7 +523,9 @@ def test_a_choice_that_is_none_is_one_clear_line(given: Any) -> None:
         ([(500, 600)], [0]),
     ],
 )
-def test_spans_of_a_text_are_global_beside_the_others(spans: list[tuple[int, int]], expected: list[int]) -> None:
+def test_spans_of_a_text_are_global_beside_the_others(
+    spans: list[tuple[int, int]], expected: list[int]
+) -> None:
     model = shared()
     text = "the cat saw, a dogged film"
     for form in (spans, [list(span) for span in spans], tuple(spans)):
@@ -481,7 +553,12 @@ def test_batches_never_mix_different_numbers_of_global_tokens() -> None:
         Text("f", "the cat sat on it", annotations={"global": [(0, 3), (4, 7)]}),
     ]
     batches = list(model.batches(model.encode(list(enumerate(texts)))))
-    assert [[text.id for text in batch.texts] for batch in batches] == [["e"], ["a", "c"], ["b", "d"], ["f"]]
+    assert [[text.id for text in batch.texts] for batch in batches] == [
+        ["e"],
+        ["a", "c"],
+        ["b", "d"],
+        ["f"],
+    ]
     for batch in batches:
         together: list[Attention] = []
         model.forward(batch, together.append)
@@ -492,19 +569,29 @@ def test_batches_never_mix_different_numbers_of_global_tokens() -> None:
                 assert isinstance(left, BandedAttention)
                 assert isinstance(right, BandedAttention)
                 assert left.places[number].tolist() == right.places[0].tolist()
-                close(left.dense().weights[number], right.dense().weights[0], terms_of(model.network), magnitude=1)
+                close(
+                    left.dense().weights[number],
+                    right.dense().weights[0],
+                    terms_of(model.network),
+                    magnitude=1,
+                )
 
 
 def test_a_study_belongs_to_its_choice_of_global_tokens(tmp_path: Path) -> None:
     network, tokenizer = tiny_long().network, tiny_tokenizer()
     texts = [words(15), words(22)]
     models = {
-        name: attlas.load((network, tokenizer), global_tokens=name) for name in ("first", "special", "none", "0,5")
+        name: attlas.load((network, tokenizer), global_tokens=name)
+        for name in ("first", "special", "none", "0,5")
     }
     assert len({str(model.identity()) for model in models.values()}) == 4
-    assert models["0,5"].identity() == attlas.load((network, tokenizer), global_tokens=[5, 0]).identity()
+    assert (
+        models["0,5"].identity()
+        == attlas.load((network, tokenizer), global_tokens=[5, 0]).identity()
+    )
     tables = {
-        name: attlas.study(model, texts, ["totals"], tmp_path / name).table("totals") for name, model in models.items()
+        name: attlas.study(model, texts, ["totals"], tmp_path / name).table("totals")
+        for name, model in models.items()
     }
     assert not tables["first"].equals(tables["none"])
     with pytest.raises(StudyError, match="global_tokens"):
@@ -515,7 +602,9 @@ def test_a_study_belongs_to_the_global_spans_of_its_texts(tmp_path: Path) -> Non
     model, text = tiny_long(), words(30)
     attlas.study(model, [Text("a", text)], ["totals"], tmp_path)
     with pytest.raises(StudyError):
-        attlas.study(model, [Text("a", text, annotations={"global": [(4, 7)]})], ["totals"], tmp_path)
+        attlas.study(
+            model, [Text("a", text, annotations={"global": [(4, 7)]})], ["totals"], tmp_path
+        )
 
 
 def test_other_models_have_no_global_tokens() -> None:
@@ -536,9 +625,17 @@ def short_model(kind: str, task: str, **options: Any) -> Model:
     name = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert"}[kind]
     head = {"base": "Model", "classify": "ForSequenceClassification", "mlm": "ForMaskedLM"}[task]
     given = {
-        "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37, "type_vocab_size": 1,
-        "max_position_embeddings": 66, "pad_token_id": 1, "vocab_size": len(tiny_tokenizer()), "bos_token_id": 2, "eos_token_id": 3,
-    }  # fmt: skip
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 37,
+        "type_vocab_size": 1,
+        "max_position_embeddings": 66,
+        "pad_token_id": 1,
+        "vocab_size": len(tiny_tokenizer()),
+        "bos_token_id": 2,
+        "eos_token_id": 3,
+    }
     config = getattr(transformers, f"{name}Config")(**{**given, **options})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
@@ -568,7 +665,10 @@ def test_short_texts_go_through_a_lengthened_model_as_before(kind: str, task: st
         terms = terms_of(long.network)
         close(long.forward(same).last_hidden_state, short.forward(batch).last_hidden_state, terms)
         if task != "base":
-            left, right = (model.forward(one, whole=True).logits for model, one in ((long, same), (short, batch)))
+            left, right = (
+                model.forward(one, whole=True).logits
+                for model, one in ((long, same), (short, batch))
+            )
             close(left, right, terms)
     beyond = words(12)
     assert not torch.allclose(states(long, beyond), states(short, beyond), atol=1e-3)
@@ -581,7 +681,9 @@ def test_short_texts_go_through_a_lengthened_model_as_before(kind: str, task: st
 def test_logits_of_an_unusual_masked_language_model_stay(options: dict[str, Any]) -> None:
     short = short_model("bert", "mlm", **options)
     long = lengthen(short, 600, 16)
-    left, right = (model.forward(batch_of(model, words(6)), whole=True).logits for model in (long, short))
+    left, right = (
+        model.forward(batch_of(model, words(6)), whole=True).logits for model in (long, short)
+    )
     close(left, right, terms_of(long.network))
 
 
@@ -615,10 +717,13 @@ def test_the_embedded_model_lengthened_reads_short_texts_as_before(minilm: attla
 
 
 @pytest.mark.parametrize(
-    ("kind", "padding"), [("bert", 0), ("bert", 4), ("roberta", 1), ("roberta", 0), ("camembert", 1)]
+    ("kind", "padding"),
+    [("bert", 0), ("bert", 4), ("roberta", 1), ("roberta", 0), ("camembert", 1)],
 )
 @pytest.mark.parametrize("length", [64, 65, 100, 128, 333])
-def test_positions_are_repeated_after_the_padding_rows(kind: str, padding: int, length: int) -> None:
+def test_positions_are_repeated_after_the_padding_rows(
+    kind: str, padding: int, length: int
+) -> None:
     rows = 64 if kind == "bert" else 64 + padding + 1
     short = short_model(kind, "base", max_position_embeddings=rows, pad_token_id=padding)
     long = lengthen(short, length, 8)
@@ -647,7 +752,10 @@ def test_projections_of_global_tokens_are_copies() -> None:
 
 def test_a_lengthened_model_keeps_labels_and_precision() -> None:
     short = short_model(
-        "bert", "classify", id2label={0: "bad", 1: "good", 2: "so"}, label2id={"bad": 0, "good": 1, "so": 2}
+        "bert",
+        "classify",
+        id2label={0: "bad", 1: "good", 2: "so"},
+        label2id={"bad": 0, "good": 1, "so": 2},
     )
     short.network.to(torch.bfloat16)
     long = lengthen(short, 600, 8)
@@ -676,9 +784,13 @@ def test_a_saved_model_is_read_back_as_it_was(kind: str, task: str, tmp_path: Pa
     assert batch_of(again, text).tokens == batch_of(long, text).tokens
     assert again.weights_sha256() == long.weights_sha256()
     terms = terms_of(long.network)
-    close(states(again, text), states(long, text), terms)  # where weights lie in memory changes last bits
+    close(
+        states(again, text), states(long, text), terms
+    )  # where weights lie in memory changes last bits
     if task == "classify":
-        logits = [model.forward(batch_of(model, text), whole=True).logits for model in (again, long)]
+        logits = [
+            model.forward(batch_of(model, text), whole=True).logits for model in (again, long)
+        ]
         close(*logits, terms)
         assert attlas.load(tmp_path / "long").task == "base"
     close(states(attlas.load(tmp_path / "long"), text), states(long, text), terms)
@@ -689,9 +801,19 @@ def test_saving_leaves_nothing_on_the_network(family: str, tmp_path: Path) -> No
     chosen = {"global_tokens": "special"} if family == "longformer" else {}
     model = attlas.load((tiny(family).network, tiny_tokenizer()), max_length=20, **chosen)
     config, held = model.network.config, vars(model.network).copy()
-    before = fingerprint(model), config.to_json_string(), copy.deepcopy(vars(config)), str(model.tokenizer)
+    before = (
+        fingerprint(model),
+        config.to_json_string(),
+        copy.deepcopy(vars(config)),
+        str(model.tokenizer),
+    )
     model.save(tmp_path / "model")
-    assert (fingerprint(model), config.to_json_string(), vars(config), str(model.tokenizer)) == before
+    assert (
+        fingerprint(model),
+        config.to_json_string(),
+        vars(config),
+        str(model.tokenizer),
+    ) == before
     assert vars(model.network) == held
     assert model.network.config is config
     saved = json.loads((tmp_path / "model/config.json").read_text())
@@ -701,11 +823,17 @@ def test_saving_leaves_nothing_on_the_network(family: str, tmp_path: Path) -> No
 
 def test_a_model_is_saved_over_a_model_and_over_nothing_else(tmp_path: Path) -> None:
     model = tiny("bert")
-    for name, content in (("notes.txt", "mine"), ("config.json", '{"port": 80}'), ("tokenizer.json", "{}")):
+    for name, content in (
+        ("notes.txt", "mine"),
+        ("config.json", '{"port": 80}'),
+        ("tokenizer.json", "{}"),
+    ):
         place = tmp_path / Path(name).stem
         place.mkdir()
         (place / name).write_text(content)
-        with pytest.raises(ModelError, match=rf"is not empty \(it has {name}\) and holds no model; choose another"):
+        with pytest.raises(
+            ModelError, match=rf"is not empty \(it has {name}\) and holds no model; choose another"
+        ):
             model.save(place)
         assert [(path.name, path.read_text()) for path in place.iterdir()] == [(name, content)]
     (tmp_path / "file").write_text("mine")
@@ -759,10 +887,21 @@ def test_the_embedded_model_lengthened_is_read_back(minilm: attlas.Model, tmp_pa
 
 def test_the_embedded_long_model() -> None:
     model = attlas.load("embedded:long")
-    assert (model.name, model.task, model.max_length, model.position_period) == ("embedded:long", "base", 4096, 512)
+    assert (model.name, model.task, model.max_length, model.position_period) == (
+        "embedded:long",
+        "base",
+        4096,
+        512,
+    )
     assert set(model.network.config.attention_window) == {512}
     assert model.banded
-    cut = attlas.load("embedded:long", max_length=100, global_tokens="special", task="classify", labels=["a", "b", "c"])
+    cut = attlas.load(
+        "embedded:long",
+        max_length=100,
+        global_tokens="special",
+        task="classify",
+        labels=["a", "b", "c"],
+    )
     assert (cut.max_length, cut.global_tokens, cut.task, cut.network.config.num_labels) == (
         100,
         "special",
@@ -793,7 +932,12 @@ def test_the_choice_of_global_tokens_stays_with_a_saved_model(tmp_path: Path) ->
 
 
 def test_auto_is_the_task_the_weights_were_saved_for(tmp_path: Path) -> None:
-    for family, task in (("bert", "mlm"), ("longformer", "classify"), ("gpt2", "lm"), ("roberta", "base")):
+    for family, task in (
+        ("bert", "mlm"),
+        ("longformer", "classify"),
+        ("gpt2", "lm"),
+        ("roberta", "base"),
+    ):
         model = tiny(family, task)
         assert attlas.load((model.network, model.tokenizer), task="auto").task == task
         model.save(tmp_path / family)
@@ -803,7 +947,11 @@ def test_auto_is_the_task_the_weights_were_saved_for(tmp_path: Path) -> None:
 
 def labelled_texts() -> list[Text]:
     return [
-        Text(str(number), f"it was {'good' if number % 2 else 'bad'} , {words(5 + number)}", label="ab"[number % 2])
+        Text(
+            str(number),
+            f"it was {'good' if number % 2 else 'bad'} , {words(5 + number)}",
+            label="ab"[number % 2],
+        )
         for number in range(14)
     ]
 
@@ -831,7 +979,9 @@ def test_a_lengthened_model_can_be_fine_tuned(tmp_path: Path) -> None:
     np.testing.assert_allclose(logits_of(model, texts), theirs, atol=1e-5)
 
 
-def test_training_and_scoring_use_the_same_global_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_and_scoring_use_the_same_global_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A model that is told to make the first and last token global is trained so, too."""
     met: dict[bool, set[int]] = {True: set(), False: set()}
     forward = transformers.LongformerModel.forward
@@ -843,7 +993,11 @@ def test_training_and_scoring_use_the_same_global_tokens(tmp_path: Path, monkeyp
     base = tiny_long("classify")
     model = attlas.load((base.network, base.tokenizer), task="classify", global_tokens="special")
     monkeypatch.setattr(transformers.LongformerModel, "forward", spy)
-    attlas.run(attlas.Finetune(texts=labelled_texts(), model=model, epochs=1), tmp_path / "out", progress=False)
+    attlas.run(
+        attlas.Finetune(texts=labelled_texts(), model=model, epochs=1),
+        tmp_path / "out",
+        progress=False,
+    )
     assert met[True] == {2}
     assert met[False] == {2}
 
@@ -862,12 +1016,18 @@ def test_what_a_model_cannot_be_made_to(options: dict[str, int], message: str) -
         lengthen(tiny("bert"), **{"length": 1000, "window": 8, **options})
 
 
-@pytest.mark.parametrize("family", ["gpt2", "longformer", "distilbert", "albert", "t5", "modernbert"])
+@pytest.mark.parametrize(
+    "family", ["gpt2", "longformer", "distilbert", "albert", "t5", "modernbert"]
+)
 def test_what_cannot_be_lengthened(family: str) -> None:
     with pytest.raises(ModelError, match="cannot be lengthened; give a BERT or RoBERTa"):
         lengthen(tiny(family), 1000, 8)
     config = transformers.BertConfig(
-        hidden_size=32, num_attention_heads=4, intermediate_size=37, num_hidden_layers=1, vocab_size=300
+        hidden_size=32,
+        num_attention_heads=4,
+        intermediate_size=37,
+        num_hidden_layers=1,
+        vocab_size=300,
     )
     with pytest.raises(ModelError, match="BertForTokenClassification cannot be lengthened"):
         lengthen((transformers.BertForTokenClassification(config), tiny_tokenizer()), 1000, 8)

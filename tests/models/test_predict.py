@@ -14,7 +14,13 @@ from attlas.models.predict import head_inputs, last_layer, logits_of, run_batche
 from attlas.support.errors import CorpusError
 from attlas.testing import tiny
 
-WORDS = ("the cat sat", "a dog saw it", "a good film", "not very bad", "the cat sat on the mat , and it was good .")
+WORDS = (
+    "the cat sat",
+    "a dog saw it",
+    "a good film",
+    "not very bad",
+    "the cat sat on the mat , and it was good .",
+)
 TEXTS = [attlas.Text(str(number), text) for number, text in enumerate(WORDS)]
 
 
@@ -31,7 +37,9 @@ def test_logits_are_those_of_one_text_at_a_time(family: str) -> None:
     expected = np.concatenate([alone(model, one).logits for one in TEXTS])
     np.testing.assert_allclose(logits_of(model, TEXTS), expected, atol=1e-5)
     layer = last_layer(model.network)
-    again = torch.nn.functional.linear(torch.from_numpy(head_inputs(model, TEXTS)).float(), layer.weight, layer.bias)
+    again = torch.nn.functional.linear(
+        torch.from_numpy(head_inputs(model, TEXTS)).float(), layer.weight, layer.bias
+    )
     np.testing.assert_allclose(again.detach(), expected, atol=1e-5)
 
 

@@ -32,22 +32,63 @@ TEXTS = [" ".join(WORDS[:8]), " ".join((WORDS * 3)[:54])]
 OTHERS = [" ".join(WORDS[5:13]), " ".join((WORDS[::-1] * 3)[:54])]
 
 LATENT = {
-    "hidden_size": 64, "intermediate_size": 64, "moe_intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "kv_lora_rank": 16,
-    "q_lora_rank": 32, "qk_rope_head_dim": 8, "v_head_dim": 16, "qk_nope_head_dim": 8, "head_dim": 8, "index_topk": 8,
-    "index_head_dim": 16, "index_n_heads": 2, "first_k_dense_replace": 1, "max_position_embeddings": 128,
-}  # fmt: skip
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "moe_intermediate_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "n_group": 1,
+    "topk_group": 1,
+    "kv_lora_rank": 16,
+    "q_lora_rank": 32,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 16,
+    "qk_nope_head_dim": 8,
+    "head_dim": 8,
+    "index_topk": 8,
+    "index_head_dim": 16,
+    "index_n_heads": 2,
+    "first_k_dense_replace": 1,
+    "max_position_embeddings": 128,
+}
 BLOCKS = {
-    "hidden_size": 64, "intermediate_size": 32, "dense_intermediate_size": 64, "shared_intermediate_size": 32,
-    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "rotary_dim": 8,
-    "num_local_experts": 4, "num_experts_per_tok": 2, "index_n_heads": 2, "index_head_dim": 16, "index_block_size": 4,
-    "index_topk_blocks": 2, "layer_types": ["full_attention", "minimax_m3_sparse"], "max_position_embeddings": 128,
-}  # fmt: skip
+    "hidden_size": 64,
+    "intermediate_size": 32,
+    "dense_intermediate_size": 64,
+    "shared_intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "rotary_dim": 8,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "index_n_heads": 2,
+    "index_head_dim": 16,
+    "index_block_size": 4,
+    "index_topk_blocks": 2,
+    "layer_types": ["full_attention", "minimax_m3_sparse"],
+    "max_position_embeddings": 128,
+}
 DOGE = {
-    "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "keep_window_size": 8, "max_position_embeddings": 128,
-}  # fmt: skip
-UPCAST = {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "reorder_and_upcast_attn": True}
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "keep_window_size": 8,
+    "max_position_embeddings": 128,
+}
+UPCAST = {
+    "n_embd": 64,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 128,
+    "reorder_and_upcast_attn": True,
+}
 FAMILIES: dict[str, tuple[str, str, dict[str, Any], torch.dtype]] = {
     "deepseek_v32": ("DeepseekV32Config", "DeepseekV32Model", LATENT, torch.float32),
     "glm_moe_dsa": ("GlmMoeDsaConfig", "GlmMoeDsaModel", LATENT, torch.float32),
@@ -63,7 +104,12 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any], torch.dtype]] = {
 def networks(family: str) -> tuple[Any, Any]:
     """A network with the library's default attention, and a copy of it built with eager attention."""
     config, kind, options, dtype = FAMILIES[family]
-    ids = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0, "vocab_size": len(tiny_tokenizer(marks=False))}
+    ids = {
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+        "pad_token_id": 0,
+        "vocab_size": len(tiny_tokenizer(marks=False)),
+    }
 
     def build(**more: Any) -> Any:
         made = getattr(transformers, config)(**{**options, **ids})
@@ -126,7 +172,11 @@ def by_head(layers: list[Attention], head: int) -> list[DenseAttention]:
         visible = layer.visible
         if visible is not None and visible.shape[1] > 1:
             visible = visible[:, head : head + 1]
-        out.append(DenseAttention(layer.weights[:, head : head + 1].contiguous(), layer.batch, layer.index, visible))
+        out.append(
+            DenseAttention(
+                layer.weights[:, head : head + 1].contiguous(), layer.batch, layer.index, visible
+            )
+        )
     return out
 
 
@@ -143,13 +193,18 @@ CONTROLLED = ("surface", "positions", "entropy", "betti", "barcode", "templates"
 def test_a_head_has_the_control_of_what_it_sees_itself(name: str) -> None:
     """Whatever is measured of all heads is what is measured of each alone."""
     model = opened("minimax_m3")
-    measure, batches = MEASURES[name](), [list(layers) for layers in stream(model, [TEXTS[1], OTHERS[1]])]
+    measure, batches = (
+        MEASURES[name](),
+        [list(layers) for layers in stream(model, [TEXTS[1], OTHERS[1]])],
+    )
     table = f"{name}_heads" if name in ("betti", "barcode", "templates", "digraph") else name
     together = measure.result(fold(measure, batches, model))[table]
     controls = [column for column in together if column.endswith("_uniform")]
     assert controls
     for head in range(4):
-        alone = measure.result(fold(measure, [by_head(layers, head) for layers in batches], One()))[table]
+        alone = measure.result(fold(measure, [by_head(layers, head) for layers in batches], One()))[
+            table
+        ]
         mine = together[together["head"] == head]
         np.testing.assert_allclose(mine[controls], alone[controls], rtol=1e-6, err_msg=name)
     if name == "surface":  # blocks of one size in different places
@@ -163,14 +218,20 @@ def test_lists_and_divergences_of_heads_that_see_different_keys() -> None:
         chosen = MEASURES["topk"](heads=(head,), k=3, keep="all")
         alone = MEASURES["topk"](k=3, keep="all")
         left = chosen.result(fold(chosen, batches, model))["topk"]
-        right = alone.result(fold(alone, [by_head(layers, head) for layers in batches], One()))["topk"]
+        right = alone.result(fold(alone, [by_head(layers, head) for layers in batches], One()))[
+            "topk"
+        ]
         assert left.equals(right)
     measure = MEASURES["head_distance"]()
     together = measure.result(fold(measure, batches, model))["head_distance"]
     for head in range(4):
-        alone = measure.result(fold(measure, [by_head(layers, head) for layers in batches], One()))["head_distance"]
+        alone = measure.result(fold(measure, [by_head(layers, head) for layers in batches], One()))[
+            "head_distance"
+        ]
         for layer in range(2):
-            mine = together[(together["layer"] == layer) & (together["head"] == head)]["mean_uniform"]
+            mine = together[(together["layer"] == layer) & (together["head"] == head)][
+                "mean_uniform"
+            ]
             theirs = alone[alone["layer"] == layer]["mean_uniform"]
             np.testing.assert_allclose(mine.iloc[0], theirs.iloc[0], rtol=1e-5)
 
@@ -180,7 +241,9 @@ def test_chance_knows_which_keys_an_indexer_hides() -> None:
     model = opened("deepseek_v32")
     measure = MEASURES["topk"](k=8, keep="all", shown=54)
     found = measure.result(fold(measure, stream(model, [TEXTS[1]]), model))["topk"]
-    rows = found[(found["by"] == "position") & (found["layers"] == "L1") & (found["direction"] == "attended")]
+    rows = found[
+        (found["by"] == "position") & (found["layers"] == "L1") & (found["direction"] == "attended")
+    ]
     assert len(rows)
     np.testing.assert_allclose(rows["chance"], rows["count"], rtol=1e-9)
 
@@ -188,7 +251,12 @@ def test_chance_knows_which_keys_an_indexer_hides() -> None:
 def test_sinks_stay_refused() -> None:
     torch.manual_seed(0)
     config = transformers.HYV4Config(
-        **LATENT, vocab_size=len(tiny_tokenizer(marks=False)), bos_token_id=0, eos_token_id=0, pad_token_id=0, hc_mult=2
+        **LATENT,
+        vocab_size=len(tiny_tokenizer(marks=False)),
+        bos_token_id=0,
+        eos_token_id=0,
+        pad_token_id=0,
+        hc_mult=2,
     )
     model = attlas.load((transformers.HYV4Model(config).eval(), tiny_tokenizer(marks=False)))
     with pytest.raises(CaptureError, match="do not sum to one"):
@@ -222,7 +290,9 @@ def test_nothing_is_left_in_the_registries() -> None:
     assert registries() == before
 
 
-def own_attention(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **_: Any) -> Any:
+def own_attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **_: Any
+) -> Any:
     """Attention of a user's own: each query copies itself."""
     weights = torch.eye(query.shape[-2]).expand(*query.shape[:2], -1, -1)
     return value.transpose(1, 2), weights
@@ -231,7 +301,11 @@ def own_attention(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: 
 def eager_bert(seed: int) -> Any:
     torch.manual_seed(seed)
     config = transformers.BertConfig(
-        vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32
+        vocab_size=99,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=32,
     )
     return transformers.BertModel._from_config(config, attn_implementation="eager").eval()
 
@@ -277,7 +351,9 @@ def test_other_networks_that_run_eager_attention_are_not_touched() -> None:
     assert not seen
     for found in (here, *there):
         assert torch.equal(found.last_hidden_state, expected.last_hidden_state)
-        assert all(torch.equal(*pair) for pair in zip(found.attentions, expected.attentions, strict=True))
+        assert all(
+            torch.equal(*pair) for pair in zip(found.attentions, expected.attentions, strict=True)
+        )
 
 
 def test_attention_that_a_user_registered_as_eager_is_what_is_seen() -> None:
@@ -289,7 +365,9 @@ def test_attention_that_a_user_registered_as_eager_is_what_is_seen() -> None:
     finally:
         AttentionInterface._global_mapping.pop("eager")
     n = seen[0].n_tokens
-    assert all(torch.equal(layer.dense().weights, torch.eye(n).expand(1, 4, n, n)) for layer in seen)
+    assert all(
+        torch.equal(layer.dense().weights, torch.eye(n).expand(1, 4, n, n)) for layer in seen
+    )
 
 
 def test_a_network_says_eager_while_it_is_observed() -> None:

@@ -14,12 +14,28 @@ import pytest
 
 from attlas.corpora.synthetic import synthetic
 from attlas.papers import dynamics
-from attlas.papers.dynamics import MODELS, PARTS, PUBLISHED, accuracy_lines, own_words, reproduce, texts_of
+from attlas.papers.dynamics import (
+    MODELS,
+    PARTS,
+    PUBLISHED,
+    accuracy_lines,
+    own_words,
+    reproduce,
+    texts_of,
+)
 from attlas.studies import Study
 from attlas.support.errors import AttlasError
 
-RUN = [name for name in PARTS if name not in ("news1", "imdb")]  # which go the same way as the other two
-GROUPS = ("rec.motorcycles", "rec.sport.baseball", "rec.sport.hockey", "sci.med", "talk.politics.guns")
+RUN = [
+    name for name in PARTS if name not in ("news1", "imdb")
+]  # which go the same way as the other two
+GROUPS = (
+    "rec.motorcycles",
+    "rec.sport.baseball",
+    "rec.sport.hockey",
+    "sci.med",
+    "talk.politics.guns",
+)
 
 
 def packed(path: Path, lines: list[str]) -> None:
@@ -34,26 +50,56 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     for name, count, seed in (("train", 80, 1), ("dev", 30, 2)):
         texts = synthetic(count, class_words=5, neutral_words=30, neutral=4, seed=seed)
-        packed(folder / "sst" / f"{name}_binary.tsv.gz", [f"{int(text.label == 'positive')}\t{text.text}" for text in texts])  # fmt: skip
+        packed(
+            folder / "sst" / f"{name}_binary.tsv.gz",
+            [f"{int(text.label == 'positive')}\t{text.text}" for text in texts],
+        )
     texts = synthetic(80, class_words=5, neutral_words=30, neutral=4, seed=3)
-    rows = [{"id": str(number), "label": int(text.label == "positive"), "text": f"{text.text}<br />{'long ' * (400 * (number == 0))}"} for number, text in enumerate(texts)]  # fmt: skip
+    rows = [
+        {
+            "id": str(number),
+            "label": int(text.label == "positive"),
+            "text": f"{text.text}<br />{'long ' * (400 * (number == 0))}",
+        }
+        for number, text in enumerate(texts)
+    ]
     packed(folder / "imdb" / "train_full.jsonl.gz", [json.dumps(row) for row in rows])
     texts = synthetic(150, classes=5, class_words=5, neutral_words=30, neutral=6, seed=4)
-    posts = [{"id": str(number), "group": GROUPS[int(str(text.label)[-1])], "body": f"A B writes:\n> quoted words\n{text.text}\n--\nsigned"} for number, text in enumerate(texts)]  # fmt: skip
+    posts = [
+        {
+            "id": str(number),
+            "group": GROUPS[int(str(text.label)[-1])],
+            "body": f"A B writes:\n> quoted words\n{text.text}\n--\nsigned",
+        }
+        for number, text in enumerate(texts)
+    ]
     packed(folder / "newsgroups5" / "train.jsonl.gz", [json.dumps(post) for post in posts])
     draw = np.random.default_rng(0)
-    words = [f"{letter}{number}" for letter, count in (("p", 5), ("g", 5), ("n", 30)) for number in range(count)]
-    packed(folder / "glove50" / "glove.6B.50d.top20k.txt.gz", [f"{word} {' '.join(f'{value:.3f}' for value in draw.normal(size=4))}" for word in words])  # fmt: skip
+    words = [
+        f"{letter}{number}"
+        for letter, count in (("p", 5), ("g", 5), ("n", 30))
+        for number in range(count)
+    ]
+    packed(
+        folder / "glove50" / "glove.6B.50d.top20k.txt.gz",
+        [f"{word} {' '.join(f'{value:.3f}' for value in draw.normal(size=4))}" for word in words],
+    )
     return folder
 
 
 @pytest.mark.slow
-def test_every_part_is_run_and_all_cells_stand_beside_the_published(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_every_part_is_run_and_all_cells_stand_beside_the_published(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for settings in (dynamics.TRAINED, dynamics.LARGE):
         monkeypatch.setitem(settings, "epochs", 2)
         monkeypatch.setitem(settings, "by_encoder", {"lstm": {"epochs": 1}})
-    monkeypatch.setattr(dynamics, "synthetic", partial(synthetic, 60, class_words=5, neutral_words=30, neutral=4))
-    monkeypatch.setattr(dynamics, "write_charts", lambda *given: [])  # the views have tests of their own
+    monkeypatch.setattr(
+        dynamics, "synthetic", partial(synthetic, 60, class_words=5, neutral_words=30, neutral=4)
+    )
+    monkeypatch.setattr(
+        dynamics, "write_charts", lambda *given: []
+    )  # the views have tests of their own
     monkeypatch.setattr(Study, "report", lambda study, path: path)
     said: list[str] = []
     done = reproduce(root, tmp_path, parts=RUN, seeds=1, workers=1, progress=False, say=said.append)
@@ -62,7 +108,9 @@ def test_every_part_is_run_and_all_cells_stand_beside_the_published(root: Path, 
     for name in ("sst", "news2"):
         cells = done.to_dict()["ours"][name]["cells"]
         assert len(cells) == 28
-        known = {(cell["attention"], cell["encoder"], cell["scale"]): cell["published"] for cell in cells}
+        known = {
+            (cell["attention"], cell["encoder"], cell["scale"]): cell["published"] for cell in cells
+        }
         assert known == dynamics.published_of(name)
         grid = Study.open(tmp_path / "parts" / name)
         assert "published" not in grid.table("dynamics_summary")
@@ -73,9 +121,23 @@ def test_every_part_is_run_and_all_cells_stand_beside_the_published(root: Path, 
             assert all(f"({one:.1f})" in text for one in known)
     assert text.count("Mean absolute difference from published") == 3  # of each, and of both
     assert "points over 40 cells" in text
-    assert done.to_dict()["ours"]["news2"]["classes"] == ["rec.motorcycles", "sci.med", "talk.politics.guns"]
-    assert all(done.to_dict()["ours"][f"flow-{scale}"]["difference"] < 1e-8 for scale in (1, 10, 100))
-    assert [path.name for path in done.pictures if path.name.endswith("scores.png")] == [f"{one}-scores.png" for one in ("sst-dot-none-10", "sst-dot-none-100", "sst-additive-none-10", "news2-dot-none-10")]  # fmt: skip
+    assert done.to_dict()["ours"]["news2"]["classes"] == [
+        "rec.motorcycles",
+        "sci.med",
+        "talk.politics.guns",
+    ]
+    assert all(
+        done.to_dict()["ours"][f"flow-{scale}"]["difference"] < 1e-8 for scale in (1, 10, 100)
+    )
+    assert [path.name for path in done.pictures if path.name.endswith("scores.png")] == [
+        f"{one}-scores.png"
+        for one in (
+            "sst-dot-none-10",
+            "sst-dot-none-100",
+            "sst-additive-none-10",
+            "news2-dot-none-10",
+        )
+    ]
     assert all(path.is_file() for path in done.pictures)
     again = reproduce(root, tmp_path, parts=["sst"], seeds=1, workers=1, progress=False)
     assert again.markdown() == text
@@ -110,8 +172,13 @@ def test_texts_are_cut_as_the_paper_cuts_them(root: Path) -> None:
     assert sum(found) == 79  # the long one is left out
     assert found[2] == round(79 * 4363 / 25879)
     posts = texts_of(root, "news1")
-    assert {text.label for part in posts for text in part} == {"rec.sport.baseball", "rec.sport.hockey"}
-    assert not any("quoted" in text.text or "signed" in text.text for part in posts for text in part)
+    assert {text.label for part in posts for text in part} == {
+        "rec.sport.baseball",
+        "rec.sport.hockey",
+    }
+    assert not any(
+        "quoted" in text.text or "signed" in text.text for part in posts for text in part
+    )
 
 
 def test_a_post_is_left_with_its_own_words() -> None:
@@ -121,9 +188,17 @@ def test_a_post_is_left_with_its_own_words() -> None:
 
 def test_the_difference_is_of_scales_of_ten_and_more() -> None:
     rows = [
-        {"attention": attention, "encoder": encoder, "scale": scale, "accuracy": (known[place] + (1 if scale >= 10 else 50)) / 100, "accuracy_sd": float("nan"), "majority": 0.5}
-        for scale, known in PUBLISHED["sst"].items() for place, (attention, encoder) in enumerate(MODELS)
-    ]  # fmt: skip
+        {
+            "attention": attention,
+            "encoder": encoder,
+            "scale": scale,
+            "accuracy": (known[place] + (1 if scale >= 10 else 50)) / 100,
+            "accuracy_sd": float("nan"),
+            "majority": 0.5,
+        }
+        for scale, known in PUBLISHED["sst"].items()
+        for place, (attention, encoder) in enumerate(MODELS)
+    ]
     told = accuracy_lines("sst", pd.DataFrame(rows))[-1]
     assert "1.00 points over 20 cells (largest 1.0)" in told
 

@@ -121,7 +121,9 @@ def run(
 
 def shown(folder: Path) -> tuple[set[str], str]:
     """The parts in the JSON file, and the Markdown."""
-    return set(json.loads((folder / "toy.json").read_text())["parts"]), (folder / "toy.md").read_text()
+    return set(json.loads((folder / "toy.json").read_text())["parts"]), (
+        folder / "toy.md"
+    ).read_text()
 
 
 def test_parts_are_added_to_what_is_there(tmp_path: Path) -> None:
@@ -193,7 +195,10 @@ def test_options_and_code_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     run(root, out)
     run(root, out, ["one"], seeds=1, said=said)
     assert shown(out)[0] == {"one", "three"}
-    assert "part two of an earlier run is excluded: it was made with other inputs (options)" in said[-1]
+    assert (
+        "part two of an earlier run is excluded: it was made with other inputs (options)"
+        in said[-1]
+    )
     monkeypatch.setattr(module, "_recipe_digest", lambda: "another")
     run(root, out, ["two"], said=said)
     assert shown(out)[0] == {"two"}
@@ -223,7 +228,9 @@ def test_a_recipe_stopped_at_every_write_resumes_to_the_same_bytes(
     assert steps > 20
 
 
-def test_an_interrupted_recipe_keeps_its_parts_and_experiments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_recipe_keeps_its_parts_and_experiments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, out, runs = data(tmp_path / "data"), tmp_path / "out", []
 
     def stop(_: Toy) -> None:
@@ -282,7 +289,9 @@ def test_a_record_that_does_not_match_is_not_used(tmp_path: Path) -> None:
     assert "part two of an earlier run is excluded: it was not finished, or has changed" in said[-1]
 
 
-def test_fresh_clears_what_is_listed_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fresh_clears_what_is_listed_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old, new = data(tmp_path / "old"), data(tmp_path / "new", "2026", "2026")
     check_fresh(
         lambda out, fresh: run(old, out, fresh=fresh),

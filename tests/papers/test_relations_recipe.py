@@ -32,13 +32,22 @@ def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every data set that the recipe takes, small."""
     root = tmp_path_factory.mktemp("data")
     rows = [json.loads(line) for line in embedded_file("relations").read_text().splitlines()]
-    kept = [row for row in rows if row["triples"][0]["relation"] in sorted({r["triples"][0]["relation"] for r in rows})[:5]]  # fmt: skip
+    kept = [
+        row
+        for row in rows
+        if row["triples"][0]["relation"] in sorted({r["triples"][0]["relation"] for r in rows})[:5]
+    ]
     write(root / "trex95" / "train.jsonl.gz", kept[:110])
     write(root / "trex95" / "dev.jsonl.gz", kept[110:150])
     names = sorted({triple["relation"] for row in kept for triple in row["triples"]})
-    write(root / "trex95" / "relations.jsonl.gz", ({"relation": name, "title": f"to be {name}"} for name in names))
+    write(
+        root / "trex95" / "relations.jsonl.gz",
+        ({"relation": name, "title": f"to be {name}"} for name in names),
+    )
     write(root / "fewrel" / "train_relations_subset.jsonl.gz", islice(_fewrel(names), 60))
-    (root / "fewrel" / "pid2name.json").write_text(json.dumps({"P1": ["taught", "was the teacher of"], "P2": ["hired", ""]}))  # fmt: skip
+    (root / "fewrel" / "pid2name.json").write_text(
+        json.dumps({"P1": ["taught", "was the teacher of"], "P2": ["hired", ""]})
+    )
     write(root / "semeval2010_task8" / "train.jsonl.gz", islice(_semeval(), 60))
     write(root / "redocred" / "dev_revised.jsonl.gz", islice(_documents(names), 4))
     return root
@@ -48,27 +57,65 @@ def _fewrel(names: list[str]) -> Iterable[dict[str, Any]]:
     for number in range(60):
         one, other = NAMES[number % 8], NAMES[(number + 1 + number // 8) % 8] + "son"
         verb, relation = (("taught", "P1"), ("hired", "P2"))[number % 2]
-        tokens = ["Later", "on", one, verb, "the", "young", other, "in", "the", "town", "of", f"Dale{number}", "."]
-        yield {"relation": relation, "tokens": tokens, "h": [one, "Q1", [[2]]], "t": [other, "Q2", [[6]]]}
+        tokens = [
+            "Later",
+            "on",
+            one,
+            verb,
+            "the",
+            "young",
+            other,
+            "in",
+            "the",
+            "town",
+            "of",
+            f"Dale{number}",
+            ".",
+        ]
+        yield {
+            "relation": relation,
+            "tokens": tokens,
+            "h": [one, "Q1", [[2]]],
+            "t": [other, "Q2", [[6]]],
+        }
 
 
 def _semeval() -> Iterable[dict[str, Any]]:
     for number in range(60):
         one, other = NAMES[number % 8], NAMES[(number + 1 + number // 8) % 8] + "son"
         verb, relation = (("burnt", "Cause-Effect(e1,e2)"), ("left", "Other"))[number % 2]
-        yield {"id": number, "sentence": f"Near river {number} the <e1>{one}</e1> {verb} the old <e2>{other}</e2> of the mill.", "relation": relation}  # fmt: skip
+        yield {
+            "id": number,
+            "sentence": f"Near river {number} the <e1>{one}</e1> {verb} the old <e2>{other}</e2> of the mill.",
+            "relation": relation,
+        }
 
 
 def _documents(names: list[str]) -> Iterable[dict[str, Any]]:
     for number in range(4):
-        sents = [["Ann", "Hill", "was", "born", "in", "Dover", "."], ["She", "works", "for", "Acme", "."]]
-        vertices = [[{"sent_id": 0, "pos": [0, 2], "name": "Ann Hill"}, {"sent_id": 1, "pos": [0, 1], "name": "She"}], [{"sent_id": 0, "pos": [5, 6], "name": "Dover"}], [{"sent_id": 1, "pos": [3, 4], "name": "Acme"}]]  # fmt: skip
-        labels = [{"h": 0, "t": 1, "r": names[0], "evidence": [0]}, {"h": 0, "t": 2, "r": names[1], "evidence": [1]}]
+        sents = [
+            ["Ann", "Hill", "was", "born", "in", "Dover", "."],
+            ["She", "works", "for", "Acme", "."],
+        ]
+        vertices = [
+            [
+                {"sent_id": 0, "pos": [0, 2], "name": "Ann Hill"},
+                {"sent_id": 1, "pos": [0, 1], "name": "She"},
+            ],
+            [{"sent_id": 0, "pos": [5, 6], "name": "Dover"}],
+            [{"sent_id": 1, "pos": [3, 4], "name": "Acme"}],
+        ]
+        labels = [
+            {"h": 0, "t": 1, "r": names[0], "evidence": [0]},
+            {"h": 0, "t": 2, "r": names[1], "evidence": [1]},
+        ]
         yield {"title": f"Ann {number}", "sents": sents, "vertexSet": vertices, "labels": labels}
 
 
 @pytest.mark.slow
-def test_all_parts_run_and_are_found_again(data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_parts_run_and_are_found_again(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn: list[str] = []
 
     def draw(chart: object, path: Path, **options: object) -> Path:
@@ -78,28 +125,58 @@ def test_all_parts_run_and_are_found_again(data_root: Path, tmp_path: Path, monk
         return path
 
     monkeypatch.setattr("attlas.views.report.charts.export", draw)
-    monkeypatch.setattr("attlas.views.report.write_picture", lambda picture, path, kind: [draw(picture, path.with_name(f"{path.name}.{kind}"))])  # fmt: skip
+    monkeypatch.setattr(
+        "attlas.views.report.write_picture",
+        lambda picture, path, kind: [draw(picture, path.with_name(f"{path.name}.{kind}"))],
+    )
     model = tiny("bert")
     said: list[str] = []
-    done = reproduce(data_root, tmp_path / "out", model=model, workers=1, progress=False, say=said.append)
+    done = reproduce(
+        data_root, tmp_path / "out", model=model, workers=1, progress=False, say=said.append
+    )
     assert set(done.parts) == set(PARTS)
     told = json.loads((tmp_path / "out" / "relations.json").read_text())
     assert told["published"]["f1"] == PUBLISHED["f1"]
     scored = told["ours"]["trex"]["scored"]
-    assert set(scored["controls"]) >= {"random_model", "relation_words", "head_tail", "distance", "part_of_speech", "word_embeddings", "unseen_phrases"}  # fmt: skip
+    assert set(scored["controls"]) >= {
+        "random_model",
+        "relation_words",
+        "head_tail",
+        "distance",
+        "part_of_speech",
+        "word_embeddings",
+        "unseen_phrases",
+    }
     assert told["ours"]["redocred"]["exact spans"]["gold"] == 8
     assert told["ours"]["redocred"]["exact spans"]["within"] == 8
-    assert "head_tail" not in told["ours"]["fewrel"]["scored"]["controls"]  # there is nothing else to read
+    assert (
+        "head_tail" not in told["ours"]["fewrel"]["scored"]["controls"]
+    )  # there is nothing else to read
     text = done.markdown()
     assert "0.902, 0.863" in text
     assert "| the same of random weights |" in text
     assert f"{scored['f1']:.3f}" in text
     assert f"{scored['binary_accuracy']:.3f}" in text
     assert all(path.is_file() for path in done.pictures)
-    assert {name.split("-")[0] for name in drawn} == {"relation_texts", "relations", "relations_directions", "relations_layers", "relations_path", "relations_tree"}  # fmt: skip
+    assert {name.split("-")[0] for name in drawn} == {
+        "relation_texts",
+        "relations",
+        "relations_directions",
+        "relations_layers",
+        "relations_path",
+        "relations_tree",
+    }
     assert done.pictures
     said.clear()
-    again = reproduce(data_root, tmp_path / "out", model=model, parts=("trex",), workers=1, progress=False, say=said.append)  # fmt: skip
+    again = reproduce(
+        data_root,
+        tmp_path / "out",
+        model=model,
+        parts=("trex",),
+        workers=1,
+        progress=False,
+        say=said.append,
+    )
     assert said == ["part trex"]  # nothing was fitted again
     assert again.markdown() == text
     check_other_data(data_root, tmp_path, model)

@@ -56,7 +56,9 @@ CASE = Case(
 )
 
 
-@pytest.mark.parametrize("check", [pytest.param(check, id=law) for law, check in experiment_checks(CASE)])
+@pytest.mark.parametrize(
+    "check", [pytest.param(check, id=law) for law, check in experiment_checks(CASE)]
+)
 def test_its_experiment_keeps_the_laws(check: Callable[[], None]) -> None:
     check()
 
@@ -107,7 +109,9 @@ def test_its_part_of_the_tour_runs_and_one_that_fails_is_left_out(tmp_path: Path
     assert done is not None
     assert done.folder == tmp_path / "parts" / "repetition"
     broken = replace(SUBJECT, tour={"Repetition": {"train": "no such file"}})
-    with pytest.warns(UserWarning, match="the part Repetition of the tour is left out: there is no file"):
+    with pytest.warns(
+        UserWarning, match="the part Repetition of the tour is left out: there is no file"
+    ):
         assert run_part(broken, "Repetition", tiny("bert"), tmp_path / "other", how) is None
 
 
@@ -124,9 +128,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def command(installed: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     paths = [str(installed), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "COLUMNS": "200"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "COLUMNS": "200",
+    }
     return subprocess.run(
-        [sys.executable, "-m", "attlas", *arguments], capture_output=True, text=True, cwd=cwd, env=environment
+        [sys.executable, "-m", "attlas", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment,
     )
 
 
@@ -138,17 +150,46 @@ def test_installed_its_verb_measure_and_section_are_there(installed: Path, tmp_p
     tiny("bert").save(tmp_path / "m")
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS * 3))
     done = command(
-        installed, "repetition", "--train", "texts.txt", "--model", "m", "--out", "out", "--json", cwd=tmp_path
+        installed,
+        "repetition",
+        "--train",
+        "texts.txt",
+        "--model",
+        "m",
+        "--out",
+        "out",
+        "--json",
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["heads"]) == 3
     assert '<section id="repetition"' in (tmp_path / "out" / "report.html").read_text()
-    again = command(installed, "repetition", "--train", "texts.txt", "--model", "m", "--out", "out", cwd=tmp_path)
+    again = command(
+        installed,
+        "repetition",
+        "--train",
+        "texts.txt",
+        "--model",
+        "m",
+        "--out",
+        "out",
+        cwd=tmp_path,
+    )
     assert "attends most to other occurrences of a token" in again.stdout
     studied = command(
-        installed, "study", "--data", "texts.txt", "--model", "m", "--measures", "repetition", "--out", "study",
-        "--json", cwd=tmp_path,
-    )  # fmt: skip
+        installed,
+        "study",
+        "--data",
+        "texts.txt",
+        "--model",
+        "m",
+        "--measures",
+        "repetition",
+        "--out",
+        "study",
+        "--json",
+        cwd=tmp_path,
+    )
     assert "repetition" in json.loads(studied.stdout)["tables"]
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
@@ -192,26 +233,37 @@ BROKEN = {
         "'probe syntax' already exists",
     ),
     "has a verb of the command line's own": (
-        SUBJECT.format('name="strange", package="attlas.syntax", experiments={"Syntax": "experiment"}, verb="report"'),
+        SUBJECT.format(
+            'name="strange", package="attlas.syntax", experiments={"Syntax": "experiment"}, verb="report"'
+        ),
         "'report' already exists",
     ),
     "has a verb without an experiment": (
         SUBJECT.format('name="strange", package="attlas.syntax", verb={"Nothing": "strange"}'),
         "KeyError: 'Nothing'",
     ),
-    "has a subject of ours": (SUBJECT.format('name="syntax", package=__name__'), "'syntax' already exists"),
+    "has a subject of ours": (
+        SUBJECT.format('name="syntax", package=__name__'),
+        "'syntax' already exists",
+    ),
     "has no such experiment": (
-        SUBJECT.format('name="strange", package="attlas.syntax", experiments={"Nothing": "experiment"}'),
+        SUBJECT.format(
+            'name="strange", package="attlas.syntax", experiments={"Nothing": "experiment"}'
+        ),
         "has no attribute 'Nothing'",
     ),
 }
 
 
 @pytest.mark.parametrize(("code", "reason"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_plug_in_is_left_out_with_one_warning(entry: Callable[..., None], code: str, reason: str) -> None:
+def test_a_broken_plug_in_is_left_out_with_one_warning(
+    entry: Callable[..., None], code: str, reason: str
+) -> None:
     ours = [subject.name for subject in catalogue.subjects()]
     entry(code)
-    with pytest.warns(UserWarning, match="the plug-in strange .strange_plugin. is left out") as said:
+    with pytest.warns(
+        UserWarning, match="the plug-in strange .strange_plugin. is left out"
+    ) as said:
         assert [subject.name for subject in catalogue.subjects()] == ours
     assert len(said) == 1
     assert reason in str(said[0].message)
@@ -219,14 +271,18 @@ def test_a_broken_plug_in_is_left_out_with_one_warning(entry: Callable[..., None
 
 
 def test_a_single_measure_is_added_by_an_entry_point(entry: Callable[..., None]) -> None:
-    code = "from attlas.measures.entropy import Entropy\nclass Strange(Entropy):\n    name = 'strange'"
+    code = (
+        "from attlas.measures.entropy import Entropy\nclass Strange(Entropy):\n    name = 'strange'"
+    )
     entry(code, "attlas.measures", "strange_plugin:Strange")
     assert catalogue.measures_of("strange")[0].name == "strange"
     assert "a measure of strange_plugin" in catalogue.measures().question("strange")
 
 
 def subjects_of_the_contract() -> set[str]:
-    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ][0]
     line = next(layer for layer in contract["layers"] if "attlas.syntax" in layer)
     return set(line.replace(" ", "").split("|"))
 
@@ -247,13 +303,18 @@ def test_the_lists_of_subjects_are_one_list() -> None:
 
 @pytest.mark.slow
 def test_as_a_folder_of_attlas_it_needs_three_lines(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.nb?"))
+    shutil.copytree(
+        ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.nb?")
+    )
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     shutil.copytree(EXAMPLE / "attlas_repetition", tmp_path / "src" / "attlas" / "repetition")
     for path in (tmp_path / "src" / "attlas" / "repetition").glob("*.py"):
         path.write_text(path.read_text().replace("attlas_repetition", "attlas.repetition"))
     lines = {
-        "src/attlas/catalogue.py": ('    "attlas.syntax",\n', '    "attlas.syntax",\n    "attlas.repetition",\n'),
+        "src/attlas/catalogue.py": (
+            '    "attlas.syntax",\n',
+            '    "attlas.syntax",\n    "attlas.repetition",\n',
+        ),
         "pyproject.toml": ("attlas.syntax |", "attlas.syntax | attlas.repetition |"),
         "src/attlas/__init__.pyi": (
             "from .syntax.experiment",
@@ -271,13 +332,22 @@ def test_as_a_folder_of_attlas_it_needs_three_lines(tmp_path: Path) -> None:
         "done = attlas.run(attlas.Repetition(train=['a b a', 'b a b', 'a a'] * 3, model=tiny('bert')), progress=False);"
         "assert len(done.result['heads']) == 3; assert 'repetition' in attlas.MEASURES"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env=environment, cwd=tmp_path)
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], check=True, env=environment, cwd=tmp_path
+    )
     helped = subprocess.run(
-        [sys.executable, "-m", "attlas", "repetition", "--help"], capture_output=True, text=True, env=environment
+        [sys.executable, "-m", "attlas", "repetition", "--help"],
+        capture_output=True,
+        text=True,
+        env=environment,
     )
     assert "--top" in helped.stdout, helped.stderr
     linter = "from importlinter.cli import lint_imports; sys = __import__('sys'); sys.exit(lint_imports())"
     linted = subprocess.run(
-        [sys.executable, "-c", linter], capture_output=True, text=True, env=environment, cwd=tmp_path
+        [sys.executable, "-c", linter],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
     )
     assert linted.returncode == 0, linted.stdout

@@ -62,7 +62,12 @@ from attlas.relations.candidates import (
     unit_pools,
 )
 from attlas.relations.experiment import extractor_folder
-from attlas.relations.extraction import best_triples, candidate_features, candidates, sentences_of as sentences_in
+from attlas.relations.extraction import (
+    best_triples,
+    candidate_features,
+    candidates,
+    sentences_of as sentences_in,
+)
 from attlas.relations.extractor import RelationExtractor
 from attlas.relations.features import ATTENTION, BAG, BOTH, HEAD_TAIL, KINDS, RANDOM, kinds
 from attlas.relations.fitting import Readers, fitted
@@ -112,7 +117,9 @@ def rows(count: int, seed: int = 0, worded: bool = True) -> list[dict[str, objec
     for number in range(count):
         head, tail, other = rng.permutation(NAMES)[:3].tolist()
         words, relation = STATED[number % 3]
-        triple = {"head": head, "tail": tail, "relation": relation} | ({"relation_words": words} if worded else {})
+        triple = {"head": head, "tail": tail, "relation": relation} | (
+            {"relation_words": words} if worded else {}
+        )
         text = f"In the old town {head} {words} {tail} before {other} left the house."
         out.append({"id": f"{seed}-{number}", "text": text, "triples": [triple]})
     return out
@@ -124,7 +131,10 @@ def fewrel_rows(count: int, seed: int = 0) -> list[dict[str, object]]:
         tokens = [*str(row["text"]).rstrip(".").split(), "."]
         triple = row["triples"][0]  # type: ignore[index]
         places = [tokens.index(triple[part]) for part in ("head", "tail")]
-        pair = {key: [triple[part], "Q", [[place]]] for key, part, place in zip("ht", ("head", "tail"), places, strict=True)}  # fmt: skip
+        pair = {
+            key: [triple[part], "Q", [[place]]]
+            for key, part, place in zip("ht", ("head", "tail"), places, strict=True)
+        }
         out.append({"relation": triple["relation"], "tokens": tokens, **pair})
     return out
 
@@ -135,7 +145,10 @@ def text_of(string: str, *triples: tuple[str, str, str | None, str], id: str = "
     def span(part: str | None) -> tuple[int, int] | None:
         return None if part is None else (string.index(part), string.index(part) + len(part))
 
-    made = tuple(Triple(span(head), span(tail), relation, span(words)) for head, tail, words, relation in triples)  # type: ignore[arg-type]
+    made = tuple(
+        Triple(span(head), span(tail), relation, span(words))
+        for head, tail, words, relation in triples
+    )  # type: ignore[arg-type]
     return Text(id, string, annotations={RELATIONS: Relations(made)})
 
 
@@ -148,7 +161,11 @@ def model() -> attlas.Model:
 def known(minilm: attlas.Model) -> SimpleNamespace:
     """Embedded sentences of a few relations, and an extractor that learnt from some of them."""
     wanted = ("born_in", "works_for", "married_to", "capital_of")
-    texts = [text for text in read("embedded:relations") if {t.relation for t in noted(text).triples} <= {*wanted}]
+    texts = [
+        text
+        for text in read("embedded:relations")
+        if {t.relation for t in noted(text).triples} <= {*wanted}
+    ]
     train, test = texts[:90], texts[90:]
     made = RelationExtractor(minilm, negatives=2, grid=(0.03, 0.3), workers=1, progress=False)
     return SimpleNamespace(train=train, test=test, extractor=made.fit(train))
@@ -157,7 +174,9 @@ def known(minilm: attlas.Model) -> SimpleNamespace:
 @pytest.fixture(scope="module")
 def small(model: attlas.Model) -> RelationExtractor:
     """An extractor of a model that knows nothing: for whatever only needs its shape."""
-    return RelationExtractor(model, negatives=2, grid=(0.1, 1.0), workers=1, progress=False).fit(rows(36), rows(12, 1))
+    return RelationExtractor(model, negatives=2, grid=(0.1, 1.0), workers=1, progress=False).fit(
+        rows(36), rows(12, 1)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +199,9 @@ def sample_of(extractor: RelationExtractor, texts: list[Text]) -> Sample:
     """Triples of texts, and one negative for each, as an extractor reads them."""
     cases = cases_of(texts, extractor.setup_, 1)
     with scratch(workers=1, progress=False) as work:
-        return read_sample(work, extractor.model_, texts, cases, published=extractor.setup_.published)[0]
+        return read_sample(
+            work, extractor.model_, texts, cases, published=extractor.setup_.published
+        )[0]
 
 
 class Passes:
@@ -219,7 +240,12 @@ def units_slowly(head, members, mean):
     return out
 
 
-@given(st.one_of(strategies.dense_layers(), strategies.banded_layers()), strategies.generators, st.integers(1, 4), st.booleans())  # fmt: skip
+@given(
+    st.one_of(strategies.dense_layers(), strategies.banded_layers()),
+    strategies.generators,
+    st.integers(1, 4),
+    st.booleans(),
+)
 @settings(max_examples=60, deadline=None)
 def test_between_units_is_its_slow_twin(made, rng, units, mean):
     texts, n = len(made.weights), made.weights.shape[-1]
@@ -243,21 +269,32 @@ class Slow:
     def vector(self, text: str, case: Case, mean: bool) -> list[float] | None:
         """The triple's vector; None if a phrase has no token, or was cut."""
         whole = self.tokenizer(text, return_offsets_mapping=True)
-        row = self.tokenizer(text, return_offsets_mapping=True, truncation=True, max_length=self.limit)
+        row = self.tokenizer(
+            text, return_offsets_mapping=True, truncation=True, max_length=self.limit
+        )
         marks = {self.tokenizer.cls_token_id, self.tokenizer.sep_token_id}
 
         def tokens(encoded, span):
             found = []
-            for token, (number, (start, stop)) in enumerate(zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)):  # fmt: skip
-                if number not in marks and any(span[0] <= character < span[1] for character in range(start, stop)):
+            for token, (number, (start, stop)) in enumerate(
+                zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
+            ):
+                if number not in marks and any(
+                    span[0] <= character < span[1] for character in range(start, stop)
+                ):
                     found.append(token)
             return found
 
         parts = {name: tokens(row, span) for name, span in zip("htr", case.spans, strict=False)}
-        if any(len(found) != len(tokens(whole, span)) or not found for found, span in zip(parts.values(), case.spans, strict=True)):  # fmt: skip
+        if any(
+            len(found) != len(tokens(whole, span)) or not found
+            for found, span in zip(parts.values(), case.spans, strict=True)
+        ):
             return None
         with torch.no_grad():
-            layers = self.network(torch.tensor([row["input_ids"]]), output_attentions=True).attentions
+            layers = self.network(
+                torch.tensor([row["input_ids"]]), output_attentions=True
+            ).attentions
         out = []
         for name in ("h-r", "r-t", "h-t", "r-h", "t-r", "t-h") if "r" in parts else ("h-t", "t-h"):
             givers, takers = parts[name[0]], parts[name[2]]
@@ -268,7 +305,22 @@ class Slow:
         return out
 
 
-PIECES = ("the", "cat", "unbelievable", "Ann", "Ann", "naïve", "e\u0301clair", "世界", "👍🏽", "x_y", "Zürich's", "don't", "—", "[SEP]")  # fmt: skip
+PIECES = (
+    "the",
+    "cat",
+    "unbelievable",
+    "Ann",
+    "Ann",
+    "naïve",
+    "e\u0301clair",
+    "世界",
+    "👍🏽",
+    "x_y",
+    "Zürich's",
+    "don't",
+    "—",
+    "[SEP]",
+)
 
 
 @st.composite
@@ -293,7 +345,9 @@ def texts_with_cases(draw: st.DrawFn) -> tuple[str, list[Case]]:
 
 
 @given(texts_with_cases(), st.booleans(), st.sampled_from([None, 9]))
-@example(("Ann Ann Ann 👍🏽 the", [Case(0, (12, 15), (0, 3), None)]), False, 9)  # ends in the space before the cut
+@example(
+    ("Ann Ann Ann 👍🏽 the", [Case(0, (12, 15), (0, 3), None)]), False, 9
+)  # ends in the space before the cut
 @settings(max_examples=40, deadline=None)
 def test_gather_is_one_slow_pass_for_each_triple(made, mean, limit):
     model = replace(SLOW_MODEL, limit=limit) if limit else SLOW_MODEL
@@ -305,7 +359,9 @@ def test_gather_is_one_slow_pass_for_each_triple(made, mean, limit):
     for number, case in enumerate(cases):
         expected = slow.vector(string, case, mean)
         assert found.seen[number] == (expected is not None)
-        np.testing.assert_allclose(found.attention[number].ravel(), 0 if expected is None else expected, atol=1e-5)
+        np.testing.assert_allclose(
+            found.attention[number].ravel(), 0 if expected is None else expected, atol=1e-5
+        )
 
 
 SLOW_MODEL = tiny("bert")
@@ -325,7 +381,17 @@ def test_case_vectors_take_every_direction():
 
 @pytest.fixture(scope="module")
 def drawn() -> SimpleNamespace:
-    texts = related_texts([*rows(9), {"text": "Ann knew 世界 and hired a cat there.", "triples": [{"head": "Ann", "tail": "a cat", "relation": "boss", "relation_words": "hired"}]}])  # fmt: skip
+    texts = related_texts(
+        [
+            *rows(9),
+            {
+                "text": "Ann knew 世界 and hired a cat there.",
+                "triples": [
+                    {"head": "Ann", "tail": "a cat", "relation": "boss", "relation_words": "hired"}
+                ],
+            },
+        ]
+    )
     gold = gold_cases(texts, True)
     return SimpleNamespace(texts=texts, cases=gold + negatives(texts, gold, 3, 0))
 
@@ -334,13 +400,19 @@ def test_vectors_do_not_depend_on_neighbours_order_or_workers(monkeypatch, model
     whole = gather(model, drawn.texts, drawn.cases, workers=1, progress=False)
     assert whole.seen.all()
     assert whole.attention.shape == (len(drawn.cases), 6, 12)
-    alone = [gather(model, drawn.texts, [case], workers=1, progress=False).attention[0] for case in drawn.cases[::4]]
+    alone = [
+        gather(model, drawn.texts, [case], workers=1, progress=False).attention[0]
+        for case in drawn.cases[::4]
+    ]
     rounding = {"terms": terms_of(model.network), "magnitude": 1}
     close(whole.attention[::4], alone, **rounding)
     turned = gather(model, drawn.texts, drawn.cases[::-1], workers=1, progress=False)
     close(turned.attention[::-1], whole.attention, **rounding)
     monkeypatch.setattr(vectors_module, "SHARD", 3)
-    one, three = (gather(model, drawn.texts, drawn.cases, workers=n, progress=False, states=True) for n in (1, 3))
+    one, three = (
+        gather(model, drawn.texts, drawn.cases, workers=n, progress=False, states=True)
+        for n in (1, 3)
+    )
     assert (one.attention == three.attention).all()
     assert (one.states == three.states).all()
     assert one.states is not None
@@ -349,19 +421,29 @@ def test_vectors_do_not_depend_on_neighbours_order_or_workers(monkeypatch, model
 
 
 def test_states_are_the_mean_over_the_tokens_of_a_phrase(model, drawn):
-    found = gather(model, drawn.texts, drawn.cases[:2], states=True, workers=1, progress=False).states
+    found = gather(
+        model, drawn.texts, drawn.cases[:2], states=True, workers=1, progress=False
+    ).states
     case = drawn.cases[1]
     row = model.tokenizer(drawn.texts[case.text].text, return_offsets_mapping=True)
     with torch.no_grad():
-        layers = model.network(torch.tensor([row["input_ids"]]), output_hidden_states=True).hidden_states
-    mine = [n for n, (start, stop) in enumerate(row["offset_mapping"]) if start < case.words[1] and stop > case.words[0]]  # fmt: skip
+        layers = model.network(
+            torch.tensor([row["input_ids"]]), output_hidden_states=True
+        ).hidden_states
+    mine = [
+        n
+        for n, (start, stop) in enumerate(row["offset_mapping"])
+        if start < case.words[1] and stop > case.words[0]
+    ]
     for layer, states in enumerate(layers):
         np.testing.assert_allclose(found[1, 2, layer], states[0, mine].mean(0).numpy(), atol=2e-3)
 
 
 def test_one_pass_of_a_text_however_many_cases(model, drawn):
     nominal, relational = pools(drawn.texts[0].text, ())
-    many = [Case(0, a, b, c) for a, b in permutations(nominal, 2) for c in relational if apart(a, b, c)]
+    many = [
+        Case(0, a, b, c) for a, b in permutations(nominal, 2) for c in relational if apart(a, b, c)
+    ]
     assert len(many) > 20
     with Passes(model) as passes:
         found = gather(model, drawn.texts, [*many, *drawn.cases], workers=1, progress=False)
@@ -480,7 +562,9 @@ def test_a_cache_is_shared_and_nothing_else_in_it_is_touched(tmp_path, model, dr
 def test_the_model_is_digested_once_for_all_shards(monkeypatch, tmp_path, model, drawn):
     monkeypatch.setattr(vectors_module, "SHARD", 3)
     calls, plain = [], attlas.Model.identity
-    monkeypatch.setattr(attlas.Model, "identity", lambda one, *known: (calls.append(1), plain(one, *known))[1])
+    monkeypatch.setattr(
+        attlas.Model, "identity", lambda one, *known: (calls.append(1), plain(one, *known))[1]
+    )
     gather(model, drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False)
     assert len(calls) == 1
 
@@ -507,7 +591,11 @@ def test_a_failing_pass_is_no_shard(monkeypatch, tmp_path, model, drawn):
 
 def test_phrases_that_were_cut_off_are_left_out_and_counted(model, work):
     short = replace(model, limit=8)
-    text = text_of("Ann hired Ben , and much later Kim hired Sam .", ("Ann", "Ben", "hired", "boss"), ("Kim", "Sam", "hired", "boss"))  # fmt: skip
+    text = text_of(
+        "Ann hired Ben , and much later Kim hired Sam .",
+        ("Ann", "Ben", "hired", "boss"),
+        ("Kim", "Sam", "hired", "boss"),
+    )
     cases = gold_cases([text], True)
     found = gather(short, [text], cases, workers=1, progress=False)
     assert found.seen.tolist() == [False, False]
@@ -530,8 +618,12 @@ def test_a_phrase_that_is_cut_in_the_middle_is_not_seen(model):
     case = Case(0, (0, 3), (8, 20), (4, 7))
     pieces = len(model.tokenizer(text.text)["input_ids"])
     assert gather(model, [text], [case], workers=1, progress=False).seen.all()
-    assert gather(replace(model, limit=pieces), [text], [case], workers=1, progress=False).seen.all()
-    assert not gather(replace(model, limit=pieces - 1), [text], [case], workers=1, progress=False).seen.any()
+    assert gather(
+        replace(model, limit=pieces), [text], [case], workers=1, progress=False
+    ).seen.all()
+    assert not gather(
+        replace(model, limit=pieces - 1), [text], [case], workers=1, progress=False
+    ).seen.any()
 
 
 def test_texts_of_which_the_tokenizer_leaves_nothing_and_no_cases_at_all(model):
@@ -548,11 +640,17 @@ def test_texts_of_which_the_tokenizer_leaves_nothing_and_no_cases_at_all(model):
 def test_counts_are_those_of_a_study(model, work):
     """A text without a token is excluded, one without a triple is read all the same."""
     long = "Ann hired Ben and " * 9
-    texts = [Text("0", "\u200d"), text_of("Ann hired Ben", ("Ann", "Ben", "hired", "boss")), Text("2", long)]
+    texts = [
+        Text("0", "\u200d"),
+        text_of("Ann hired Ben", ("Ann", "Ben", "hired", "boss")),
+        Text("2", long),
+    ]
     short = replace(model, limit=12)
     _, lengths = read_sample(work, short, texts, gold_cases(texts, True))
     assert lengths.excluded == [0]
-    assert lengths.counts == attlas.study(short, texts, "entropy", progress=False).manifest["counts"]
+    assert (
+        lengths.counts == attlas.study(short, texts, "entropy", progress=False).manifest["counts"]
+    )
     assert lengths.counts["quarantined"] == lengths.counts["truncated"] == 1
 
 
@@ -564,10 +662,24 @@ def test_a_longformer_gives_the_same_from_its_band():
     layers = attlas.testing.stream(banded, [text])[0]
     batch = layers[0].batch
     for number, case in enumerate(cases):
-        tokens = {name: [n for n in range(batch.n_tokens) if not batch.special[0, n] and batch.offsets[0, n, 0] < span[1] and batch.offsets[0, n, 1] > span[0]] for name, span in zip("htr", case.spans, strict=True)}  # fmt: skip
+        tokens = {
+            name: [
+                n
+                for n in range(batch.n_tokens)
+                if not batch.special[0, n]
+                and batch.offsets[0, n, 0] < span[1]
+                and batch.offsets[0, n, 1] > span[0]
+            ]
+            for name, span in zip("htr", case.spans, strict=True)
+        }
         for direction, name in enumerate(DIRECTIONS):
-            cells = [layer.dense().weights[0][:, tokens[name[0]]][:, :, tokens[name[2]]].sum(-1).mean(-1) for layer in layers]  # fmt: skip
-            np.testing.assert_allclose(found.attention[number, direction], torch.cat(cells).numpy(), atol=1e-5)
+            cells = [
+                layer.dense().weights[0][:, tokens[name[0]]][:, :, tokens[name[2]]].sum(-1).mean(-1)
+                for layer in layers
+            ]
+            np.testing.assert_allclose(
+                found.attention[number, direction], torch.cat(cells).numpy(), atol=1e-5
+            )
 
 
 # cases
@@ -577,7 +689,10 @@ def test_negatives_are_no_triples_and_depend_on_text_and_seed_alone():
     texts = related_texts("embedded:relations")[:60]
     gold = gold_cases(texts, True)
     found = negatives(texts, gold, 3, 0)
-    triples = {case.text: {other[1:4] for other in map(tuple_of, gold) if other[0] == case.text} for case in gold}
+    triples = {
+        case.text: {other[1:4] for other in map(tuple_of, gold) if other[0] == case.text}
+        for case in gold
+    }
     assert len(found) > 2.5 * len(gold)
     for case in found:
         assert not case.related
@@ -585,7 +700,10 @@ def test_negatives_are_no_triples_and_depend_on_text_and_seed_alone():
         assert apart(*case.spans)
         for other in gold:  # nor one whose phrases are cut otherwise
             if other.text == case.text:
-                assert any(apart(mine, theirs) for mine, theirs in zip(case.spans, other.spans, strict=True))
+                assert any(
+                    apart(mine, theirs)
+                    for mine, theirs in zip(case.spans, other.spans, strict=True)
+                )
         text = texts[case.text].text
         assert all(0 <= start < stop <= len(text) for start, stop in case.spans)
         nominal, relational = pools(text, noted(texts[case.text]).triples)
@@ -598,9 +716,13 @@ def test_negatives_are_no_triples_and_depend_on_text_and_seed_alone():
     order = np.random.default_rng(1).permutation(len(texts)).tolist()
     turned = [texts[place] for place in order]
     moved = negatives(turned, gold_cases(turned, True), 3, 0)
-    assert {(order[case.text], *case.spans) for case in moved} == {(case.text, *case.spans) for case in found}
+    assert {(order[case.text], *case.spans) for case in moved} == {
+        (case.text, *case.spans) for case in found
+    }
     assert negatives(texts, gold, 3, 1) != found
-    assert negatives(texts[:5], gold_cases(texts[:5], True), 3, 0) == [case for case in found if case.text < 5]
+    assert negatives(texts[:5], gold_cases(texts[:5], True), 3, 0) == [
+        case for case in found if case.text < 5
+    ]
 
 
 def tuple_of(case: Case) -> tuple[object, ...]:
@@ -619,7 +741,10 @@ def test_negatives_of_pairs_have_no_words_and_are_no_pairs():
 def test_no_triple_of_another_row_of_the_same_text_is_a_negative():
     """FewRel and SemEval have a row for each triple: a text of several triples stands several times."""
     string = "Ann met Ben."
-    texts = [text_of(string, ("Ann", "Ben", None, "a"), id="0"), text_of(string, ("Ben", "Ann", None, "b"), id="1")]
+    texts = [
+        text_of(string, ("Ann", "Ben", None, "a"), id="0"),
+        text_of(string, ("Ben", "Ann", None, "b"), id="1"),
+    ]
     found = negatives(texts, gold_cases(texts, False), 5, 0)
     gold = {(case.head, case.tail) for case in gold_cases(texts, False)}
     assert not [case for case in found if (case.head, case.tail) in gold]
@@ -636,7 +761,10 @@ def test_published_negatives_may_repeat_and_be_triples():
 
 
 def test_units_of_the_paper_are_words_and_glued_phrases():
-    text = text_of("Maria Lund moved to New York City with Tom", ("Maria Lund", "New York City", "moved to", "home"))
+    text = text_of(
+        "Maria Lund moved to New York City with Tom",
+        ("Maria Lund", "New York City", "moved to", "home"),
+    )
     nominal, relational = unit_pools(tagged(text.text), gold_cases([text], True))
     assert [text.text[slice(*span)] for span in nominal] == ["Maria Lund", "New York City", "Tom"]
     assert [text.text[slice(*span)] for span in relational] == ["moved to", "Tom"]
@@ -667,7 +795,14 @@ def test_related_texts_need_triples_and_good_rows():
         related_texts([*rows(2), {"text": "", "triples": []}])
     absent = {"head": "Ann", "tail": "Zoe", "relation": "boss"}
     over = {"head": "Ann hired", "tail": "hired Ben", "relation": "boss"}
-    given_ = related_texts([{"text": "Ann hired Ben", "triples": [absent, over, {"head": "Ann", "tail": "Ben", "relation": "boss"}]}])  # fmt: skip
+    given_ = related_texts(
+        [
+            {
+                "text": "Ann hired Ben",
+                "triples": [absent, over, {"head": "Ann", "tail": "Ben", "relation": "boss"}],
+            }
+        ]
+    )
     assert lost(given_) == {"not in the text": 1, "overlap": 1}
     assert len(gold_cases(given_, False)) == 1
     assert not has_words(given_)
@@ -676,9 +811,16 @@ def test_related_texts_need_triples_and_good_rows():
 # linear readers
 
 
-def blobs(rng: np.random.Generator, cases: int, features: int, classes: int) -> tuple[np.ndarray, list[str]]:
+def blobs(
+    rng: np.random.Generator, cases: int, features: int, classes: int
+) -> tuple[np.ndarray, list[str]]:
     """Cases of classes that overlap, uneven, with correlated features of uneven scale."""
-    of = np.concatenate([np.arange(classes), rng.choice(classes, cases - classes, p=(p := np.arange(1, classes + 1)) / p.sum())])  # fmt: skip
+    of = np.concatenate(
+        [
+            np.arange(classes),
+            rng.choice(classes, cases - classes, p=(p := np.arange(1, classes + 1)) / p.sum()),
+        ]
+    )
     mix = rng.normal(size=(features, features)) / 2
     x = (rng.normal(size=(cases, features)) + np.eye(classes, features)[of] * 1.5) @ mix + 3
     return x.astype(np.float32), [f"c{number}" for number in of]
@@ -689,13 +831,19 @@ def blobs(rng: np.random.Generator, cases: int, features: int, classes: int) -> 
 def test_multinomial_is_scikit_learns(penalty, even):
     x, names = blobs(np.random.default_rng(3), 150, 6, 4)
     classes = np.array([int(name[1:]) for name in names])
-    theirs = LogisticRegression(C=penalty, class_weight="balanced" if even else None, tol=1e-8, max_iter=5000)
+    theirs = LogisticRegression(
+        C=penalty, class_weight="balanced" if even else None, tol=1e-8, max_iter=5000
+    )
     theirs.fit(x.astype(np.float64), classes)
     weights = balanced(classes) if even else np.full(len(x), 1 / len(x))
     found = multinomial(x, classes, penalty, weights, tolerance=1e-7)
     assert found.converged
     scores = x @ found.weights[:-1] + found.weights[-1]
-    np.testing.assert_allclose(scores - scores.mean(1, keepdims=True), (s := theirs.decision_function(x)) - s.mean(1, keepdims=True), atol=5e-4)  # fmt: skip
+    np.testing.assert_allclose(
+        scores - scores.mean(1, keepdims=True),
+        (s := theirs.decision_function(x)) - s.mean(1, keepdims=True),
+        atol=5e-4,
+    )
     coef = found.weights[:-1].T
     np.testing.assert_allclose(coef - coef.mean(0), theirs.coef_ - theirs.coef_.mean(0), atol=5e-4)
 
@@ -708,7 +856,9 @@ def test_fit_reader_is_scikit_learns_before_it_is_calibrated():
         theirs = LogisticRegression(C=0.3, class_weight="balanced", tol=1e-8, max_iter=5000)
         theirs.fit(((x - mean) / scale) @ axes, names)
         plain = replace(reader, temperature=1.0)
-        np.testing.assert_allclose(plain.probabilities(x), theirs.predict_proba(((x - mean) / scale) @ axes), atol=5e-3)
+        np.testing.assert_allclose(
+            plain.probabilities(x), theirs.predict_proba(((x - mean) / scale) @ axes), atol=5e-3
+        )
         assert reader.classes == ("c0", "c1", "c2")
         assert reader.converged
         assert reader.steps > 3
@@ -717,7 +867,9 @@ def test_fit_reader_is_scikit_learns_before_it_is_calibrated():
 def test_whitening_folds_into_the_coefficients():
     rng = np.random.default_rng(5)
     x, names = blobs(rng, 120, 6, 3)
-    x = np.concatenate([x, np.full((120, 1), 7, np.float32), x[:, :1] * 1000], 1)  # constant, and the same twice
+    x = np.concatenate(
+        [x, np.full((120, 1), 7, np.float32), x[:, :1] * 1000], 1
+    )  # constant, and the same twice
     mean, scale, axes = whitening(x)
     inner = (((x - mean) / scale) @ axes).astype(np.float32)
     spread = np.cov(inner.T, bias=True)
@@ -726,11 +878,17 @@ def test_whitening_folds_into_the_coefficients():
     reader = fit_reader(x, names, (x, names), by_macro_f1, (1.0,))
     classes = np.unique(names, return_inverse=True)[1].astype(np.int64)
     solved = multinomial(inner, classes, 1.0, balanced(classes))
-    np.testing.assert_allclose(reader.decision(x), inner @ solved.weights[:-1] + solved.weights[-1], atol=5e-3)
+    np.testing.assert_allclose(
+        reader.decision(x), inner @ solved.weights[:-1] + solved.weights[-1], atol=5e-3
+    )
 
 
-def log_loss(reader: LinearReader, x: np.ndarray, names: list[str], weights: np.ndarray | float = 1.0) -> float:
-    chances = reader.probabilities(x)[np.arange(len(x)), [reader.classes.index(name) for name in names]]
+def log_loss(
+    reader: LinearReader, x: np.ndarray, names: list[str], weights: np.ndarray | float = 1.0
+) -> float:
+    chances = reader.probabilities(x)[
+        np.arange(len(x)), [reader.classes.index(name) for name in names]
+    ]
     return float(-(np.log(np.maximum(chances, 1e-12)) * weights).sum())
 
 
@@ -746,7 +904,9 @@ def test_calibration_improves_dev_log_loss(classes):
     weights = balanced(number) if classes == 2 else 1 / len(told)
     mine = log_loss(found, y, told, weights)
     assert mine <= log_loss(plain, y, told, weights)
-    best = minimize_scalar(lambda t: log_loss(replace(found, temperature=float(np.exp(t))), y, told, weights), (-3, 3))
+    best = minimize_scalar(
+        lambda t: log_loss(replace(found, temperature=float(np.exp(t))), y, told, weights), (-3, 3)
+    )
     assert mine <= best.fun + 1e-4
     if classes > 2:
         assert (found.predict(y) == plain.predict(y)).all()
@@ -758,7 +918,9 @@ def test_calibration_improves_dev_log_loss(classes):
 def test_the_best_penalty_on_dev_is_kept_the_stronger_of_equals():
     x, names = blobs(np.random.default_rng(7), 80, 4, 3)
     values = {0.01: 1.0, 0.1: 2.0, 1.0: 2.0, 10.0: 0.0}
-    reader = fit_reader(x, names, (x, names), lambda reader, *_: values[reader.penalty], (10.0, 0.1, 1.0, 0.01))
+    reader = fit_reader(
+        x, names, (x, names), lambda reader, *_: values[reader.penalty], (10.0, 0.1, 1.0, 0.01)
+    )
     assert reader.penalty == 0.1
     with pytest.raises(CorpusError, match="no penalty"):
         fit_reader(x, names, (x, names), by_balanced_accuracy, ())
@@ -780,8 +942,14 @@ def test_judges_weigh_classes_the_same():
 def test_the_published_reader_is_saga_on_what_is_there(classes):
     x, names = blobs(np.random.default_rng(8), 90, 4, classes)
     reader = fit_published(x, names, True)
-    with pytest.warns(Warning, match=r"max_iter|converge") if reader.steps == 100 else pytest.MonkeyPatch.context():
-        theirs = LogisticRegression(solver="saga", max_iter=100, class_weight="balanced", random_state=0).fit(x, names)
+    with (
+        pytest.warns(Warning, match=r"max_iter|converge")
+        if reader.steps == 100
+        else pytest.MonkeyPatch.context()
+    ):
+        theirs = LogisticRegression(
+            solver="saga", max_iter=100, class_weight="balanced", random_state=0
+        ).fit(x, names)
     np.testing.assert_allclose(reader.probabilities(x), theirs.predict_proba(x), atol=1e-5)
     assert reader.temperature == 1
     assert reader.offset == 0
@@ -800,8 +968,12 @@ def test_scores_are_scikit_learns(rng, size):
     right, text = rng.random(size) < 0.7, rng.integers(0, 5, size)
     told = Answers(text, related, right, gold, named)
     found = told.scores()
-    expected = precision_recall_fscore_support(gold, named, labels=np.unique(gold), average="macro", zero_division=0)
-    np.testing.assert_allclose([found["precision"], found["recall"], found["f1"]], expected[:3], atol=1e-9)
+    expected = precision_recall_fscore_support(
+        gold, named, labels=np.unique(gold), average="macro", zero_division=0
+    )
+    np.testing.assert_allclose(
+        [found["precision"], found["recall"], found["f1"]], expected[:3], atol=1e-9
+    )
     yes = np.where(right, related, ~related)
     assert found["binary_accuracy"] == pytest.approx(balanced_accuracy_score(related, yes))
 
@@ -810,7 +982,9 @@ def told_of(rng: np.random.Generator, texts: int, skill: float) -> Answers:
     gold = np.tile(list("abc"), texts)[:texts]  # readers are compared on the same cases
     named = np.where(rng.random(texts) < skill, gold, rng.choice(list("abc"), texts))
     related = np.tile([True, False], texts)
-    return Answers(np.repeat(np.arange(texts), 2), related, rng.random(2 * texts) < skill, gold, named)
+    return Answers(
+        np.repeat(np.arange(texts), 2), related, rng.random(2 * texts) < skill, gold, named
+    )
 
 
 def test_intervals_hold_the_point_shrink_and_compare_the_same_texts():
@@ -823,9 +997,16 @@ def test_intervals_hold_the_point_shrink_and_compare_the_same_texts():
             for score in ("binary_accuracy", "f1"):
                 row = rows_[name]
                 assert row[f"{score}_low"] <= row[score] <= row[f"{score}_high"]
-                assert row[f"{score}_ahead_low"] <= row[f"{score}_ahead"] <= row[f"{score}_ahead_high"]
+                assert (
+                    row[f"{score}_ahead_low"] <= row[f"{score}_ahead"] <= row[f"{score}_ahead_high"]
+                )
         assert rows_["poor"]["f1_ahead"] == pytest.approx(good.scores()["f1"] - poor.scores()["f1"])
-        assert rows_["good"]["f1_ahead"] == rows_["good"]["f1_ahead_low"] == rows_["good"]["f1_ahead_high"] == 0
+        assert (
+            rows_["good"]["f1_ahead"]
+            == rows_["good"]["f1_ahead_low"]
+            == rows_["good"]["f1_ahead_high"]
+            == 0
+        )
         assert rows_["poor"]["f1_ahead_low"] > 0
         widths.append(rows_["good"]["f1_high"] - rows_["good"]["f1_low"])
         assert intervals({"good": good, "poor": poor}, texts, "good") == rows_
@@ -852,7 +1033,11 @@ def test_precision_recall_and_f1_by_hand():
     text = "a b c d e f"
     a, b, c, d = (0, 1), (2, 3), (4, 5), (6, 7)
     gold = [Triple(a, b, "x"), Triple(c, d, "x"), Triple(b, c, "y")]
-    found = [found_of(a, b, relation="x"), found_of(c, d, relation="y"), found_of(a, d, relation="x")]
+    found = [
+        found_of(a, b, relation="x"),
+        found_of(c, d, relation="y"),
+        found_of(a, d, relation="x"),
+    ]
     row = extraction_scores([text], [found], [gold], exact)
     assert row["precision"] == row["recall"] == row["f1"] == pytest.approx(1 / 3)
     assert (row["predicted"], row["gold"]) == (3, 3)
@@ -864,7 +1049,12 @@ def test_precision_recall_and_f1_by_hand():
     assert extraction_scores([text], [twice], [gold], exact)["precision"] == 0.5
     assert extraction_scores([text], [twice], [gold], lenient)["precision"] == 1
     nothing = extraction_scores([text], [[]], [gold], exact)
-    assert (nothing["precision"], nothing["recall"], nothing["f1"], nothing["macro_f1"]) == (0, 0, 0, 0)
+    assert (nothing["precision"], nothing["recall"], nothing["f1"], nothing["macro_f1"]) == (
+        0,
+        0,
+        0,
+        0,
+    )
     assert extraction_scores([text], [found], [[]], exact)["f1"] == 0
     assert extraction_scores([], [], [], exact)["f1"] == 0
 
@@ -888,7 +1078,10 @@ def scores_slowly(text, found, gold, strict, relation):
             if strict:
                 same = all(left == right_ for left, right_ in pairs) and number not in taken
             else:
-                same = all(jaccard_slowly(text[slice(*left)], text[slice(*right_)]) for left, right_ in pairs)
+                same = all(
+                    jaccard_slowly(text[slice(*left)], text[slice(*right_)])
+                    for left, right_ in pairs
+                )
             if same and (not relation or one.relation == triple.relation):
                 ok = True
                 hits.add(number)
@@ -908,12 +1101,42 @@ def test_matching_is_its_slow_twin(rng, strict, relation):
         start = int(rng.integers(0, len(text) - 4))
         return start, start + int(rng.integers(1, 4))
 
-    found = [[Found(span(t), span(t), span(t) if rng.random() < 0.5 else None, str(rng.choice(["r", "s"])), 1.0, 1.0) for _ in range(rng.integers(0, 5))] for t in texts]  # fmt: skip
-    gold = [[Triple(span(t), span(t), str(rng.choice(["r", "s"])), span(t) if rng.random() < 0.5 else None) for _ in range(rng.integers(0, 4))] for t in texts]  # fmt: skip
+    found = [
+        [
+            Found(
+                span(t),
+                span(t),
+                span(t) if rng.random() < 0.5 else None,
+                str(rng.choice(["r", "s"])),
+                1.0,
+                1.0,
+            )
+            for _ in range(rng.integers(0, 5))
+        ]
+        for t in texts
+    ]
+    gold = [
+        [
+            Triple(
+                span(t),
+                span(t),
+                str(rng.choice(["r", "s"])),
+                span(t) if rng.random() < 0.5 else None,
+            )
+            for _ in range(rng.integers(0, 4))
+        ]
+        for t in texts
+    ]
     for mine, theirs in zip(found, gold, strict=True):  # some that are right
-        mine += [Found(t.head, t.tail, t.words, t.relation, 1.0, 1.0) for t in theirs if rng.random() < 0.5]
+        mine += [
+            Found(t.head, t.tail, t.words, t.relation, 1.0, 1.0)
+            for t in theirs
+            if rng.random() < 0.5
+        ]
     row = extraction_scores(texts, found, gold, exact if strict else lenient, relation)
-    counts = np.sum([scores_slowly(*one, strict, relation) for one in zip(texts, found, gold, strict=True)], 0)
+    counts = np.sum(
+        [scores_slowly(*one, strict, relation) for one in zip(texts, found, gold, strict=True)], 0
+    )
     predicted, all_gold = sum(map(len, found)), sum(map(len, gold))
     assert row["precision"] == pytest.approx(counts[0] / predicted if predicted else 0)
     missed = all_gold - counts[1]
@@ -944,7 +1167,10 @@ def candidates_slowly(extractor, sentence, units, reach):
             if not all(units.seen[part] for part in parts):
                 continue
             if not all(
-                spans[a][1] <= spans[b][0] or spans[b][1] <= spans[a][0] for a in parts for b in parts if a != b
+                spans[a][1] <= spans[b][0] or spans[b][1] <= spans[a][0]
+                for a in parts
+                for b in parts
+                if a != b
             ):
                 continue
             if any(abs(place[a] - place[b]) > reach for a in parts for b in parts):
@@ -953,7 +1179,9 @@ def candidates_slowly(extractor, sentence, units, reach):
             names = extractor.directions or (DIRECTIONS if extractor.worded_ else ("h-t", "t-h"))
             vector = np.concatenate([units.weights[at[name[0]], at[name[2]]] for name in names])
             keys.append((head, tail, words))
-            vectors.append(vector if extractor.convention == "published" else np.log(vector + FLOOR))
+            vectors.append(
+                vector if extractor.convention == "published" else np.log(vector + FLOOR)
+            )
     chances = extractor.readers_.related.probabilities(np.array(vectors))[:, 1] if vectors else []
     for (head, tail, words), chance in zip(keys, chances, strict=True):
         found.setdefault((head, tail), {})[words] = float(chance)
@@ -965,7 +1193,9 @@ def sentences_of(extractor, strings):
     made = [next(iter(sentences_in(0, string, extractor.setup_))) for string in strings]
     inputs = [(number, Text(str(number), one.text)) for number, one in enumerate(made)]
     mean = extractor.convention != "published"
-    for units in read_units(extractor.model_, inputs, {n: one.spans for n, one in enumerate(made)}, mean=mean):
+    for units in read_units(
+        extractor.model_, inputs, {n: one.spans for n, one in enumerate(made)}, mean=mean
+    ):
         yield made[units.place], units
 
 
@@ -984,7 +1214,9 @@ def check_candidates(extractor, strings, monkeypatch, reach=40):
         for triple, chance in zip(triples, chances, strict=True):
             mine = slow[triple[:2]]
             assert chance == pytest.approx(max(mine.values()), abs=1e-4)
-            assert mine[triple[2] if extractor.worded_ else None] == pytest.approx(max(mine.values()), abs=1e-4)
+            assert mine[triple[2] if extractor.worded_ else None] == pytest.approx(
+                max(mine.values()), abs=1e-4
+            )
         some, likely = candidates(sentence, units, *how, 0.5)
         assert [*zip(some, likely, strict=True)] == [
             pair for pair in zip(triples, chances, strict=True) if pair[1] >= 0.5
@@ -998,7 +1230,9 @@ def test_candidates_are_those_of_all_vectors(known, monkeypatch, reach):
     check_candidates(known.extractor, [text.text for text in known.test[:8]], monkeypatch, reach)
 
 
-@pytest.mark.parametrize("options", [{"directions": ("r-t", "h-t")}, {"convention": "published"}, {"worded": False}])
+@pytest.mark.parametrize(
+    "options", [{"directions": ("r-t", "h-t")}, {"convention": "published"}, {"worded": False}]
+)
 def test_candidates_of_other_readers(model, monkeypatch, options):
     worded = options.get("worded", True)
     others = {name: value for name, value in options.items() if name != "worded"}
@@ -1009,7 +1243,9 @@ def test_candidates_of_other_readers(model, monkeypatch, options):
 
 
 def test_a_direction_given_twice_is_read_twice_or_refused(model, monkeypatch):
-    made = RelationExtractor(model, directions=("h-t", "h-t", "h-r"), negatives=1, grid=(0.1,), workers=1, progress=False)  # fmt: skip
+    made = RelationExtractor(
+        model, directions=("h-t", "h-t", "h-r"), negatives=1, grid=(0.1,), workers=1, progress=False
+    )
     try:
         made.fit(rows(24), rows(9, 1))
     except MeasureError:
@@ -1026,7 +1262,9 @@ def test_of_candidates_that_join_the_same_the_likeliest_stays(known):
             head, tail = (units.spans[part] for part in triples[number][:2])
             for other in kept:
                 one, two = (units.spans[part] for part in triples[other][:2])
-                if (not apart(head, one) and not apart(tail, two)) or (not apart(head, two) and not apart(tail, one)):
+                if (not apart(head, one) and not apart(tail, two)) or (
+                    not apart(head, two) and not apart(tail, one)
+                ):
                     break
             else:
                 kept.append(number)
@@ -1037,7 +1275,9 @@ def test_of_candidates_that_join_the_same_the_likeliest_stays(known):
         features = candidate_features(units, np.array([triples[number] for number in kept]), how[1])
         named = known.extractor.readers_.named.probabilities(features)
         assert [one.named for one in found] == pytest.approx(named.max(1).tolist())
-        assert [one.relation for one in found] == np.array(known.extractor.classes_)[named.argmax(1)].tolist()
+        assert [one.relation for one in found] == np.array(known.extractor.classes_)[
+            named.argmax(1)
+        ].tolist()
 
 
 # controls
@@ -1055,7 +1295,15 @@ def test_distances_by_hand():
         head, row = row[1:5], row[5:]
         tail_gap, words_gap, row = row[:width], row[width : 2 * width], row[2 * width :]
         tail, row = row[:4], row[4:]
-        return head, tail_gap, words_gap, tail, row[:width], row[width : width + 4], row[width + 4 :]
+        return (
+            head,
+            tail_gap,
+            words_gap,
+            tail,
+            row[:width],
+            row[width : width + 4],
+            row[width + 4 :],
+        )
 
     head, to_tail, to_words, tail, tail_to_words, words, order = parts(found[0])
     assert found[0, 0] == pytest.approx(np.log1p(6))
@@ -1105,7 +1353,11 @@ def test_word_vectors_are_means_over_the_words_of_a_phrase(model):
     texts = [Text("0", "the cat sat with Ann"), Text("1", "Ann saw the cat")]
     cases = [Case(0, (0, 7), (17, 20), (8, 11)), Case(1, (8, 15), (0, 3), (4, 7))]
     found = Surface(texts).embeddings(cases, model).reshape(2, 3, -1)
-    table = dict(zip(words := ["the", "cat", "sat", "Ann", "saw"], ModelVectors(model).of(words), strict=True))
+    table = dict(
+        zip(
+            words := ["the", "cat", "sat", "Ann", "saw"], ModelVectors(model).of(words), strict=True
+        )
+    )
     np.testing.assert_allclose(found[0, 0], (table["the"] + table["cat"]) / 2, atol=1e-6)
     np.testing.assert_allclose(found[0, 0], found[1, 0], atol=1e-6)  # whatever the text around it
     np.testing.assert_allclose(found[0, 2], table["sat"], atol=1e-6)
@@ -1116,14 +1368,30 @@ def phrased(*counts: tuple[str, str, int]) -> Sample:
     for relation, words, count in counts:
         for _ in range(count):
             texts.append(Text(str(len(texts)), f"Ann {words} Ben"))
-            cases.append(Case(len(cases), (0, 3), (5 + len(words), 8 + len(words)), (4, 4 + len(words)), relation))
+            cases.append(
+                Case(
+                    len(cases),
+                    (0, 3),
+                    (5 + len(words), 8 + len(words)),
+                    (4, 4 + len(words)),
+                    relation,
+                )
+            )
     blank = np.zeros((len(cases), 6, 1), np.float32)
     return Sample(texts, tuple(cases), CaseVectors(blank, np.ones(len(cases), bool)), 0)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_held_out_phrases_leave_the_most_frequent_one(seed):
-    of = phrased(("boss", "hired", 6), ("boss", "paid", 3), ("boss", "led", 2), ("spouse", "wed", 2), ("spouse", "married", 2), ("pupil", "taught", 4), ("pupil", "paid", 1))  # fmt: skip
+    of = phrased(
+        ("boss", "hired", 6),
+        ("boss", "paid", 3),
+        ("boss", "led", 2),
+        ("spouse", "wed", 2),
+        ("spouse", "married", 2),
+        ("pupil", "taught", 4),
+        ("pupil", "paid", 1),
+    )
     found = held_out_phrases(of, seed)
     assert not {"hired", "taught"} & found
     assert len(found & {"wed", "married"}) < 2
@@ -1133,7 +1401,10 @@ def test_held_out_phrases_leave_the_most_frequent_one(seed):
 
 
 def answers_of(part: Part, readers: dict[str, Readers]) -> dict[str, Answers]:
-    return {name: Answers.by(one, part.features[name].features, part.evidence.own) for name, one in readers.items()}
+    return {
+        name: Answers.by(one, part.features[name].features, part.evidence.own)
+        for name, one in readers.items()
+    }
 
 
 def test_kinds_of_features_and_their_controls(evidence, work):
@@ -1143,7 +1414,9 @@ def test_kinds_of_features_and_their_controls(evidence, work):
     assert [*train.features] == [*tune.features] == [*kinds(True)] == [*KINDS]
     made = work_module.fit_all(work, train, tune).readers
     assert {*made} == {*KINDS}
-    assert (made[ATTENTION].named.coef == evidence.readers.named.coef).all()  # as the estimator's own
+    assert (
+        made[ATTENTION].named.coef == evidence.readers.named.coef
+    ).all()  # as the estimator's own
     answers = answers_of(tune, made)
     assert answers[BAG].scores()["f1"] == 1  # the words say it
     shape = {name: train.features[name].features.shape[1] for name in (ATTENTION, BAG, BOTH)}
@@ -1157,8 +1430,12 @@ def test_kinds_of_features_and_their_controls(evidence, work):
     assert table["n"].tolist() == [5, 5, 5]
     assert table["name"].tolist() == ["employer", "", ""]
     own = answers[ATTENTION]
-    labels = precision_recall_fscore_support(own.gold, own.named, labels=["boss", "spouse", "teacher"], zero_division=0)
-    np.testing.assert_allclose(table[["precision", "recall", "f1"]].to_numpy(), np.array(labels[:3]).T, atol=1e-9)
+    labels = precision_recall_fscore_support(
+        own.gold, own.named, labels=["boss", "spouse", "teacher"], zero_division=0
+    )
+    np.testing.assert_allclose(
+        table[["precision", "recall", "f1"]].to_numpy(), np.array(labels[:3]).T, atol=1e-9
+    )
 
 
 def test_phrases_not_learnt_from_are_scored_apart(evidence):
@@ -1168,12 +1445,16 @@ def test_phrases_not_learnt_from_are_scored_apart(evidence):
     words = len(train.evidence.vocabulary)
 
     def readers(*phrases: str) -> dict[str, LinearReader]:
-        jobs = unseen_jobs(samples, train.features, tune.features, frozenset(phrases), whole, setup, words)
+        jobs = unseen_jobs(
+            samples, train.features, tune.features, frozenset(phrases), whole, setup, words
+        )
         return {name: fitted(job) for name, job in jobs.items()}
 
     few = readers("nothing of this")
     assert {*few} == {*KINDS}
-    assert all(reader.penalty == evidence.readers.named.penalty for reader in few.values())  # nothing to tune on
+    assert all(
+        reader.penalty == evidence.readers.named.penalty for reader in few.values()
+    )  # nothing to tune on
     scores = unseen_scores(samples[1], tune.features, few, frozenset({"nothing of this"}))
     assert scores == {"cases": 0, "phrases": 0, "relations": 0}
     assert all(reader.classes == ("spouse", "teacher") for reader in readers("hired").values())
@@ -1196,7 +1477,9 @@ def test_a_planted_head_enters_first():
     groups = np.tile(np.arange(6), 3)  # three directions of six heads
     names = rng.choice(list("abc"), 150)
     x = rng.normal(size=(150, 18)).astype(np.float32)
-    x[:, groups == 4] += np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2]])[np.array(["abc".index(n) for n in names])]  # fmt: skip
+    x[:, groups == 4] += np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2]])[
+        np.array(["abc".index(n) for n in names])
+    ]
     x[:, 2] += (names == "a") * 0.8  # and a weaker one
     x[:, groups == 1] *= 1000
     order = heads_order(x, names.tolist(), groups)
@@ -1210,7 +1493,9 @@ def test_merges_are_scipys(small):
     vectors = vectors - vectors.mean(0)
     np.testing.assert_allclose(merges(reader, "ward"), linkage(vectors, "ward"), rtol=1e-4)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    assert merges(reader)[0, 2] == pytest.approx(min(1 - unit[a] @ unit[b] for a in range(3) for b in range(a)), rel=1e-4)  # fmt: skip
+    assert merges(reader)[0, 2] == pytest.approx(
+        min(1 - unit[a] @ unit[b] for a in range(3) for b in range(a)), rel=1e-4
+    )
     with pytest.raises(MeasureError, match="cosine or ward"):
         merges(reader, "single")
     frame = merges_frame(reader, {"boss": "employer"})
@@ -1225,21 +1510,31 @@ def test_tables_of_interpretation(evidence, model, work, monkeypatch):
     own, random = (Sides(train.features[name], tune.features[name]) for name in (ATTENTION, RANDOM))
     directions = directions_table(work, own, random, readers, DIRECTIONS)
     assert directions["direction"].tolist() == [*DIRECTIONS]
-    scores = [f"{score}_{way}" for way in ("alone", "without", "alone_random") for score in ("binary_accuracy", "f1")]
+    scores = [
+        f"{score}_{way}"
+        for way in ("alone", "without", "alone_random")
+        for score in ("binary_accuracy", "f1")
+    ]
     assert directions.columns.tolist() == ["direction", "weight_related", "weight_named", *scores]
-    weights = np.abs((readers.related.coef[1] - readers.related.coef[0]) * readers.related.scale).reshape(6, -1)
+    weights = np.abs(
+        (readers.related.coef[1] - readers.related.coef[0]) * readers.related.scale
+    ).reshape(6, -1)
     np.testing.assert_allclose(directions["weight_related"], weights.mean(1), rtol=1e-5)
     assert directions[scores].to_numpy().min() >= 0
     assert directions[scores].to_numpy().max() <= 1
     inner = [Inner.of(part.evidence.own, part.features) for part in (train, tune)]
     layers = layers_table(work, *inner, (3, 4))
     assert layers.columns.tolist() == ["layer", "reader", "relation", "f1"]
-    assert layers.groupby("reader").size().to_dict() == dict.fromkeys((ATTENTION, RANDOM, "hidden_states", "hidden_states_few"), 9)  # fmt: skip
+    assert layers.groupby("reader").size().to_dict() == dict.fromkeys(
+        (ATTENTION, RANDOM, "hidden_states", "hidden_states_few"), 9
+    )
     path, entered = path_table(work, own, (3, 4))
     assert path["heads"].tolist() == [1, 2, 4, 8, 12]
     assert (path["f1_random_low"] <= path["f1_random_high"]).all()
     assert path["f1"].iloc[-1] == path["f1_random"].iloc[-1]
-    assert sorted(zip(entered["layer"], entered["head"], strict=True)) == [(n // 4, n % 4) for n in range(12)]
+    assert sorted(zip(entered["layer"], entered["head"], strict=True)) == [
+        (n // 4, n % 4) for n in range(12)
+    ]
     merged = merged_table(work, own, readers.named)
     assert merged["classes"].tolist() == [3, 2]
     heads, shared = heads_table(readers.named, (3, 4), {})
@@ -1248,12 +1543,16 @@ def test_tables_of_interpretation(evidence, model, work, monkeypatch):
     assert (heads["share_uniform"] == 1 / 12).all()
     assert len(shared) == 3
     assert shared["p"].between(0, 1).all()
-    assert likeness(model, train.evidence.own, {ATTENTION: readers.named}).empty  # too few relations
+    assert likeness(
+        model, train.evidence.own, {ATTENTION: readers.named}
+    ).empty  # too few relations
 
 
 def test_relations_of_like_words_have_like_coefficients_or_not(known):
     sample = sample_of(known.extractor, known.train)
-    table = likeness(known.extractor.model_, sample, {ATTENTION: known.extractor.readers_.named}, draws=50)
+    table = likeness(
+        known.extractor.model_, sample, {ATTENTION: known.extractor.readers_.named}, draws=50
+    )
     assert table.columns.tolist() == ["reader", "correlation", "p", "relations"]
     assert table["relations"].tolist() == [4]
     assert table["correlation"].between(-1, 1).all()
@@ -1308,10 +1607,15 @@ def test_a_document_has_the_triples_of_its_sentences(known):
     expected = set()
     for start, mine in zip(starts[:-1].tolist(), alone, strict=True):
         for one in mine:
-            moved = [None if span is None else (span[0] + start, span[1] + start) for span in (one.head, one.tail, one.words)]  # fmt: skip
+            moved = [
+                None if span is None else (span[0] + start, span[1] + start)
+                for span in (one.head, one.tail, one.words)
+            ]
             expected.add((*moved, one.relation, round(one.related, 4)))
     found = known.extractor.extract(document)
-    assert {(one.head, one.tail, one.words, one.relation, round(one.related, 4)) for one in found} == expected
+    assert {
+        (one.head, one.tail, one.words, one.relation, round(one.related, 4)) for one in found
+    } == expected
     assert expected
 
 
@@ -1322,9 +1626,15 @@ def test_texts_come_in_order_and_alone_as_together(known, monkeypatch):
     made.workers = 3
     pairs = list(made.predict_iter(iter(texts)))
     assert [text.id for text, _ in pairs] == [text.id for text in texts]
-    for (_, mine), theirs in zip(pairs, [known.extractor.predict([text])[0] for text in texts], strict=True):
-        assert [(one.head, one.tail, one.words, one.relation) for one in mine] == [(one.head, one.tail, one.words, one.relation) for one in theirs]  # fmt: skip
-        assert [one.related for one in mine] == pytest.approx([one.related for one in theirs], abs=1e-5)
+    for (_, mine), theirs in zip(
+        pairs, [known.extractor.predict([text])[0] for text in texts], strict=True
+    ):
+        assert [(one.head, one.tail, one.words, one.relation) for one in mine] == [
+            (one.head, one.tail, one.words, one.relation) for one in theirs
+        ]
+        assert [one.related for one in mine] == pytest.approx(
+            [one.related for one in theirs], abs=1e-5
+        )
 
 
 def test_texts_are_read_as_they_are_wanted(known, monkeypatch):
@@ -1346,7 +1656,17 @@ def test_texts_are_read_as_they_are_wanted(known, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "string", ["👍 ❤️ 👩‍👩‍👧", "and of the", "run", "...", "Ann", "\u200d \u200d", "世界 カタカナ", "Ann hired " * 3]
+    "string",
+    [
+        "👍 ❤️ 👩‍👩‍👧",
+        "and of the",
+        "run",
+        "...",
+        "Ann",
+        "\u200d \u200d",
+        "世界 カタカナ",
+        "Ann hired " * 3,
+    ],
 )
 def test_odd_texts_have_few_triples_or_none(known, string):
     for one in known.extractor.extract(string):
@@ -1396,11 +1716,27 @@ def test_sentences_of_bad_arguments(model):
         RelationExtractor(model, workers=1, grid=(1.0,)).fit(rows(30)[::3], rows(30, 1)[::3])
     with pytest.raises(CorpusError, match="at least two relations"):
         RelationExtractor(model, workers=1).fit(rows(2))
-    bare = [{"text": f"{a} {b}", "triples": [{"head": a, "tail": b, "relation": "ab"[n % 2]}]} for n, (a, b) in enumerate(permutations(NAMES[:4], 2))]  # fmt: skip
+    bare = [
+        {"text": f"{a} {b}", "triples": [{"head": a, "tail": b, "relation": "ab"[n % 2]}]}
+        for n, (a, b) in enumerate(permutations(NAMES[:4], 2))
+    ]
     with pytest.raises(AttlasError):
         RelationExtractor(model, workers=1).fit(
-            [dict(row, triples=row["triples"] + [{**row["triples"][0], "head": row["triples"][0]["tail"], "tail": row["triples"][0]["head"]}]) for row in bare]
-        )  # fmt: skip
+            [
+                dict(
+                    row,
+                    triples=row["triples"]
+                    + [
+                        {
+                            **row["triples"][0],
+                            "head": row["triples"][0]["tail"],
+                            "tail": row["triples"][0]["head"],
+                        }
+                    ],
+                )
+                for row in bare
+            ]
+        )
     with pytest.raises(MeasureError, match="not been fitted"):
         RelationExtractor(model).predict(["Ann hired Ben"])
 
@@ -1409,13 +1745,21 @@ def test_a_split_without_triples_says_so(model):
     """The dev part of texts of which few have triples may have none; nothing lies behind the model's tokens."""
     plain = [{"text": f"the dog number {n} sat", "triples": []} for n in range(30)]
     with pytest.raises(CorpusError) as error:
-        RelationExtractor(model, workers=1, progress=False).fit([row | {"id": str(n)} for n, row in enumerate(rows(3) + plain)])  # fmt: skip
+        RelationExtractor(model, workers=1, progress=False).fit(
+            [row | {"id": str(n)} for n, row in enumerate(rows(3) + plain)]
+        )
     assert "lie behind" not in str(error.value)
 
 
 def test_thresholds_are_cautious_where_nothing_can_be_found(model):
     """No candidate is a triple of dev, so every threshold gives F1 0; the loosest would flood the reader with triples."""
-    odd = [[{**row, "triples": [{**row["triples"][0], "head": "In the", "tail": "left the"}]} for row in rows(count, seed)] for count, seed in ((24, 0), (9, 1))]  # fmt: skip
+    odd = [
+        [
+            {**row, "triples": [{**row["triples"][0], "head": "In the", "tail": "left the"}]}
+            for row in rows(count, seed)
+        ]
+        for count, seed in ((24, 0), (9, 1))
+    ]
     made = RelationExtractor(model, negatives=2, grid=(0.1,), workers=1, progress=False).fit(*odd)
     assert made.thresholds_[0] >= 0.5
 
@@ -1431,7 +1775,9 @@ def test_thresholds_are_the_best_of_all_on_dev(small):
 
     mine = f1(*small.thresholds_)
     assert all(
-        f1(related, named) <= mine + 1e-9 for related in (0.05, 0.3, 0.5, 0.7, 0.95) for named in (0.0, 0.4, 0.7)
+        f1(related, named) <= mine + 1e-9
+        for related in (0.05, 0.3, 0.5, 0.7, 0.95)
+        for named in (0.0, 0.4, 0.7)
     )
 
 
@@ -1475,7 +1821,9 @@ def test_an_extractor_is_an_estimator(small, model):
 
 
 def test_fitting_again_gives_the_same(small, model):
-    other = RelationExtractor(model, negatives=2, grid=(0.1, 1.0), workers=3, progress=False).fit(rows(36), rows(12, 1))
+    other = RelationExtractor(model, negatives=2, grid=(0.1, 1.0), workers=3, progress=False).fit(
+        rows(36), rows(12, 1)
+    )
     assert (other.readers_.named.coef == small.readers_.named.coef).all()
     assert other.thresholds_ == small.thresholds_
 
@@ -1487,7 +1835,9 @@ def test_fitting_again_gives_the_same(small, model):
 def test_saved_and_loaded_bit_for_bit(tmp_path, model, small, convention):
     made = small
     if convention == "published":
-        made = RelationExtractor(model, convention=convention, workers=1, progress=False).fit(rows(24), rows(9, 1))
+        made = RelationExtractor(model, convention=convention, workers=1, progress=False).fit(
+            rows(24), rows(9, 1)
+        )
         assert made.thresholds_ == (0.7, 0.2)
     made.save(tmp_path / "kept")
     again = RelationExtractor.load(tmp_path / "kept", model, workers=1)
@@ -1499,10 +1849,18 @@ def test_saved_and_loaded_bit_for_bit(tmp_path, model, small, convention):
     assert again.thresholds_ == made.thresholds_
     assert again.classes_.tolist() == made.classes_.tolist()
     mine, theirs = made.get_params(deep=False), again.get_params(deep=False)
-    assert [mine[name] for name in ("convention", "negatives", "parser", "seed")] == [theirs[name] for name in ("convention", "negatives", "parser", "seed")]  # fmt: skip
+    assert [mine[name] for name in ("convention", "negatives", "parser", "seed")] == [
+        theirs[name] for name in ("convention", "negatives", "parser", "seed")
+    ]
     assert [*theirs["grid"]] == [*mine["grid"]]
-    assert sorted(path.suffix for path in (tmp_path / "kept").iterdir()) == [".json", ".safetensors"]
-    assert not any(b"pickle" in path.read_bytes() or path.read_bytes()[:2] == b"\x80\x04" for path in (tmp_path / "kept").iterdir())  # fmt: skip
+    assert sorted(path.suffix for path in (tmp_path / "kept").iterdir()) == [
+        ".json",
+        ".safetensors",
+    ]
+    assert not any(
+        b"pickle" in path.read_bytes() or path.read_bytes()[:2] == b"\x80\x04"
+        for path in (tmp_path / "kept").iterdir()
+    )
 
 
 def test_the_embedded_model_is_found_by_its_name(tmp_path, known):
@@ -1551,7 +1909,9 @@ def test_an_extractor_is_saved_over_an_extractor_and_nothing_else(tmp_path, mode
         folder = tmp_path / name
         folder.mkdir()
         (folder / name).write_text(content)
-        with pytest.raises(StudyError, match=rf"is not empty \(it has {name}\) and holds no relation"):
+        with pytest.raises(
+            StudyError, match=rf"is not empty \(it has {name}\) and holds no relation"
+        ):
             small.save(folder)
         assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(name, content)]
     folder = small.save(tmp_path / "kept")
@@ -1579,7 +1939,9 @@ def broken(path: Path, how: str) -> None:
     elif how == "list":
         about.write_text("[1, 2]")
     elif how == "old":
-        about.write_text(json.dumps(json.loads(about.read_text()) | {"kind": "attlas relation extractor 0"}))
+        about.write_text(
+            json.dumps(json.loads(about.read_text()) | {"kind": "attlas relation extractor 0"})
+        )
     elif how == "readers":
         about.write_text(json.dumps(json.loads(about.read_text()) | {"readers": []}))
     elif how == "parameter":
@@ -1593,7 +1955,8 @@ def broken(path: Path, how: str) -> None:
 
 
 MISSING = [
-    f"without {name}" for name in ("model", "identity", "parameters", "worded", "thresholds", "shape", "readers")
+    f"without {name}"
+    for name in ("model", "identity", "parameters", "worded", "thresholds", "shape", "readers")
 ]
 
 
@@ -1678,33 +2041,59 @@ def score_of(place: Path, **other: object) -> attlas.ScoreRelations:
 def test_results_say_what_others_rely_on(home):
     for done, part in ((home.fitted, "dev"), (home.scored, "test")):
         result = done.result
-        assert {"binary_accuracy", "precision", "recall", "f1", "controls", "extraction"} <= {*result}
-        assert {RANDOM, BAG, "head_tail", "distance", "part_of_speech", "word_embeddings", BOTH} <= {
-            *result["controls"]
+        assert {"binary_accuracy", "precision", "recall", "f1", "controls", "extraction"} <= {
+            *result
         }
+        assert {
+            RANDOM,
+            BAG,
+            "head_tail",
+            "distance",
+            "part_of_speech",
+            "word_embeddings",
+            BOTH,
+        } <= {*result["controls"]}
         for row in [result, *(result["controls"][name] for name in KINDS if name != ATTENTION)]:
             assert row["f1_low"] <= row["f1_high"]
             assert 0 <= row["binary_accuracy"] <= 1
-        assert result["controls"][BAG]["f1_ahead"] == pytest.approx(result["f1"] - result["controls"][BAG]["f1"])
+        assert result["controls"][BAG]["f1_ahead"] == pytest.approx(
+            result["f1"] - result["controls"][BAG]["f1"]
+        )
         assert {*result["extraction"]} == {"exact", "published", "published_any_relation"}
-        assert result["extraction"]["exact"]["recall"] <= result["extraction"]["published"]["recall"]
-        assert result["extraction"]["published"]["recall"] <= result["extraction"]["published_any_relation"]["recall"]
+        assert (
+            result["extraction"]["exact"]["recall"] <= result["extraction"]["published"]["recall"]
+        )
+        assert (
+            result["extraction"]["published"]["recall"]
+            <= result["extraction"]["published_any_relation"]["recall"]
+        )
         assert result["triples"][part] == 24
-        assert {"relations", "relations_each", "relations_extraction", "relation_texts"} <= {*done.tables}
+        assert {"relations", "relations_each", "relations_extraction", "relation_texts"} <= {
+            *done.tables
+        }
         json.dumps(result)
     both = {row["text"] for row in rows(30)} & {row["text"] for row in rows(24, 2)}
     assert home.scored.result["texts"] == {"test": 24, "in_both": len(both), "tuned_on": 0}
     assert home.scored.result["relations_never_learnt"] == []
     texts = related_texts(home.place / "test.jsonl")
     learnt = related_texts(home.place / "train.jsonl")
-    assert in_both([text.number for text in learnt], texts) == len(both)  # as version 0.1.0 saved them
+    assert in_both([text.number for text in learnt], texts) == len(
+        both
+    )  # as version 0.1.0 saved them
     assert in_both(sorted(text_digests(learnt)), texts * 2) == len(both)
-    assert home.fitted.result["f1"] == pytest.approx(RelationExtractor.load(home.place / "out").score(home.place / "dev.jsonl"))  # fmt: skip
-    assert home.scored.result["f1"] == pytest.approx(RelationExtractor.load(home.place / "out").score(home.place / "test.jsonl"))  # fmt: skip
+    assert home.fitted.result["f1"] == pytest.approx(
+        RelationExtractor.load(home.place / "out").score(home.place / "dev.jsonl")
+    )
+    assert home.scored.result["f1"] == pytest.approx(
+        RelationExtractor.load(home.place / "out").score(home.place / "test.jsonl")
+    )
 
 
 def test_triples_that_cannot_be_used_are_counted(home):
-    assert home.fitted.result["lost"] == {"train": {"not read by the model": 1, "not in the text": 1}, "dev": {}}
+    assert home.fitted.result["lost"] == {
+        "train": {"not read by the model": 1, "not in the text": 1},
+        "dev": {},
+    }
     assert home.fitted.result["triples"] == {"train": 31, "dev": 24}
     assert home.fitted.table("relations_each")["name"].tolist() == ["employer", "", ""]
 
@@ -1717,7 +2106,9 @@ def test_what_was_done_is_remembered(home):
     assert again.manifest == home.fitted.manifest
     assert scored.manifest == home.scored.manifest
     with pytest.raises(StudyError, match="another test set"):
-        attlas.run(score_of(home.place, test=home.place / "dev.jsonl"), home.place / "out/scored", **QUIET)
+        attlas.run(
+            score_of(home.place, test=home.place / "dev.jsonl"), home.place / "out/scored", **QUIET
+        )
     with pytest.raises(StudyError, match=r"fresh|folder"):
         attlas.run(fit_of(home.place, train=home.place / "dev.jsonl"), home.place / "out", **QUIET)
 
@@ -1742,7 +2133,9 @@ def test_an_interrupted_fit_loses_one_reader(home, tmp_path, monkeypatch):
     monkeypatch.setattr(fitting, "fitted", lambda job: (done.append(job), real(job))[1])
     with Passes(loaded) as passes:
         again = attlas.run(fit_of(home.place, model=loaded), tmp_path / "out", **QUIET)
-    assert passes.texts <= 24 * 2 + 1  # extraction and pictures only: no phrases of train and dev again
+    assert (
+        passes.texts <= 24 * 2 + 1
+    )  # extraction and pictures only: no phrases of train and dev again
     assert len(done) - count == 2 * len(KINDS) - count
     assert again.result == home.fitted.result
     saved = "files/extractor/readers.safetensors"
@@ -1752,7 +2145,9 @@ def test_an_interrupted_fit_loses_one_reader(home, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_weights_and_texts_are_hashed_once(home, tmp_path, monkeypatch):
     calls, plain = [], attlas.Model.weights_sha256
-    monkeypatch.setattr(attlas.Model, "weights_sha256", lambda one: (calls.append(1), plain(one))[1])
+    monkeypatch.setattr(
+        attlas.Model, "weights_sha256", lambda one: (calls.append(1), plain(one))[1]
+    )
     texts: Counter[str] = Counter()
     rule = feed.dispatch(Text)
     feed.register(Text, lambda text, put: (texts.update([text.id]), rule(text, put))[1])
@@ -1772,7 +2167,9 @@ def test_another_extractor_in_the_same_folder_is_scored_anew(home, tmp_path):
     saved = tmp_path / "out/files/extractor"
     arrays = load_file(saved / "readers.safetensors")
     for name in ("named/coef", "named/intercept"):
-        arrays[name] = -arrays[name]  # as other directions, penalties or a convention would change them
+        arrays[name] = -arrays[
+            name
+        ]  # as other directions, penalties or a convention would change them
     (saved / "readers.safetensors").write_bytes(save(arrays))
     with pytest.raises(StudyError, match=r"readers.safetensors has changed since it was written"):
         RelationExtractor.load(tmp_path / "out")
@@ -1782,7 +2179,9 @@ def test_another_extractor_in_the_same_folder_is_scored_anew(home, tmp_path):
     expected = RelationExtractor.load(tmp_path / "out").score(home.place / "test.jsonl")
     assert expected < home.scored.result["f1"]
     try:
-        done = attlas.run(score_of(home.place, extractor=tmp_path / "out"), tmp_path / "out/scored", **QUIET)
+        done = attlas.run(
+            score_of(home.place, extractor=tmp_path / "out"), tmp_path / "out/scored", **QUIET
+        )
     except StudyError:
         return  # refused as another study, with --fresh to go on: honest too
     assert done.result["f1"] == pytest.approx(expected)
@@ -1802,7 +2201,9 @@ def test_an_extractor_that_was_saved_alone_is_scored_or_refused(home, tmp_path):
 def test_a_shorter_model_is_found_again(home, tmp_path):
     """What was fitted with --max-length is loaded with it."""
     short = attlas.load(home.place / "model", max_length=100)
-    made = RelationExtractor(short, negatives=1, grid=(0.3,), workers=1, progress=False).fit(rows(24), rows(9, 1))
+    made = RelationExtractor(short, negatives=1, grid=(0.3,), workers=1, progress=False).fit(
+        rows(24), rows(9, 1)
+    )
     made.save(tmp_path / "short")
     again = RelationExtractor.load(tmp_path / "short", workers=1)
     assert again.model_.max_length == 100
@@ -1813,7 +2214,9 @@ def test_a_shorter_model_is_found_again(home, tmp_path):
 def test_an_extractor_that_is_gone_is_named_and_fitted_again_with_fresh(home, tmp_path):
     shutil.copytree(home.place / "out", tmp_path / "out")
     (tmp_path / "out/files/extractor/readers.safetensors").unlink()
-    with pytest.raises(StudyError, match=r"readers.safetensors is missing; run the command again with fresh=True"):
+    with pytest.raises(
+        StudyError, match=r"readers.safetensors is missing; run the command again with fresh=True"
+    ):
         attlas.run(fit_of(home.place), tmp_path / "out", **QUIET)
     attlas.run(fit_of(home.place), tmp_path / "out", **QUIET, fresh=True)
     RelationExtractor.load(tmp_path / "out")
@@ -1842,11 +2245,39 @@ def command(monkeypatch, capsys, tmp_path):
 
 def test_fit_score_and_extract_print_json(command, home, tmp_path):
     shutil.copytree(home.place / "out", tmp_path / "out")
-    done = command("fit", "--model", home.place / "model", "--train", home.place / "train.jsonl", "--dev", home.place / "dev.jsonl", "--out", "out", "--names", home.place / "names.json", "--no-report", "--json", "--workers", 1)  # fmt: skip
+    done = command(
+        "fit",
+        "--model",
+        home.place / "model",
+        "--train",
+        home.place / "train.jsonl",
+        "--dev",
+        home.place / "dev.jsonl",
+        "--out",
+        "out",
+        "--names",
+        home.place / "names.json",
+        "--no-report",
+        "--json",
+        "--workers",
+        1,
+    )
     assert done.code == 0, done.error
-    assert {"binary_accuracy", "precision", "recall", "f1", "controls", "study"} <= {*json.loads(done.out)}
+    assert {"binary_accuracy", "precision", "recall", "f1", "controls", "study"} <= {
+        *json.loads(done.out)
+    }
     assert json.loads(done.out)["f1"] == pytest.approx(home.fitted.result["f1"])
-    done = command("score", "--extractor", "out", "--test", home.place / "test.jsonl", "--no-report", "--json", "--workers", 1)  # fmt: skip
+    done = command(
+        "score",
+        "--extractor",
+        "out",
+        "--test",
+        home.place / "test.jsonl",
+        "--no-report",
+        "--json",
+        "--workers",
+        1,
+    )
     assert done.code == 0, done.error
     assert json.loads(done.out)["f1"] == pytest.approx(home.scored.result["f1"])
     assert json.loads(done.out)["study"] == "out/scored"
@@ -1860,7 +2291,9 @@ def test_fit_score_and_extract_print_json(command, home, tmp_path):
         assert 0 <= one["probability"] <= 1
     done = command("extract", "Ann hired Ben, and Ben taught Tom.", "--extractor", "out")
     assert len(done.out.splitlines()) == len(found)
-    (tmp_path / "texts.jsonl").write_text('{"text": "Ann hired Ben."}\n{"text": ""}\n{"text": "Ida taught Ole."}\n')
+    (tmp_path / "texts.jsonl").write_text(
+        '{"text": "Ann hired Ben."}\n{"text": ""}\n{"text": "Ida taught Ole."}\n'
+    )
     done = command("extract", "--data", "texts.jsonl", "--extractor", "out")
     assert done.code == 0, done.error
     lines = [json.loads(line) for line in done.out.splitlines()]
@@ -1877,7 +2310,9 @@ def lower(folder: Path) -> None:
 @pytest.mark.slow
 def test_mistakes_are_one_line_and_exit_code_two(command, home, tmp_path):
     (tmp_path / "plain.jsonl").write_text('{"text": "Ann hired Ben."}\n')
-    (tmp_path / "broken.jsonl").write_text('{"text": "Ann hired Ben.", "triples": [{"head": "Ann"}]}\n')
+    (tmp_path / "broken.jsonl").write_text(
+        '{"text": "Ann hired Ben.", "triples": [{"head": "Ann"}]}\n'
+    )
     one = [json.dumps(row) for row in rows(60)[::3]]
     (tmp_path / "one.jsonl").write_text("\n".join(one))
     model, train, out = home.place / "model", home.place / "train.jsonl", home.place / "out"
@@ -1892,14 +2327,27 @@ def test_mistakes_are_one_line_and_exit_code_two(command, home, tmp_path):
         "parser is 'none'": (*fit, "--train", train, "--parser", "none"),
         "names.tsv": (*fit, "--train", train, "--names", "names.tsv"),
         "there is no file 'nowhere'": ("score", "--extractor", "nowhere", "--test", train),
-        "holds no relation extractor (File": ("score", "--extractor", home.place / "model", "--test", train),
+        "holds no relation extractor (File": (
+            "score",
+            "--extractor",
+            home.place / "model",
+            "--test",
+            train,
+        ),
         "test.jsonl": ("score", "--extractor", out, "--test", "no-test.jsonl"),
         "--data": ("extract", "--extractor", out),
         "or a file": ("extract", "--extractor", out, "Ann hired Ben.", "--data", "plain.jsonl"),
         "the text is empty": ("extract", "--extractor", out, ""),
         "there is no folder nowhere": ("extract", "--extractor", "nowhere", "Ann hired Ben."),
         "--html": ("extract", "--extractor", out, "--data", "plain.jsonl", "--html", "page.html"),
-        "another model": ("extract", "--extractor", out, "--model", "embedded:long", "Ann hired Ben."),
+        "another model": (
+            "extract",
+            "--extractor",
+            out,
+            "--model",
+            "embedded:long",
+            "Ann hired Ben.",
+        ),
         "--test": ("score", "--extractor", out),
     }
     for said, arguments in mistakes.items():

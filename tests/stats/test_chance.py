@@ -45,7 +45,9 @@ def test_a_p_value_is_scipys() -> None:
     def gap(one: np.ndarray, two: np.ndarray, axis: int = -1) -> np.ndarray:
         return np.asarray(two.mean(axis) - one.mean(axis))
 
-    theirs = stats.permutation_test((left, right), gap, alternative="greater", n_resamples=9999, rng=1)
+    theirs = stats.permutation_test(
+        (left, right), gap, alternative="greater", n_resamples=9999, rng=1
+    )
     both = np.concatenate([left, right])
     drawn = [gap(both[order[:12]], both[order[12:]]) for order in permutations(24, 9999, 2)]
     assert p_value(float(gap(left, right)), drawn) == pytest.approx(theirs.pvalue, abs=0.01)

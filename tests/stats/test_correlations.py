@@ -27,11 +27,15 @@ def test_correlations_are_scipys(rng: np.random.Generator) -> None:
 
 def test_items_without_a_value_are_excluded_as_pandas_does() -> None:
     frame = pd.DataFrame({"a": [0.1, 0.5, math.nan, 0.2, 0.3], "b": [1.0, 2.0, 9.0, math.nan, 0.5]})
-    assert spearman(frame["a"], frame["b"]) == pytest.approx(frame["a"].corr(frame["b"], "spearman"))
+    assert spearman(frame["a"], frame["b"]) == pytest.approx(
+        frame["a"].corr(frame["b"], "spearman")
+    )
     assert pearson(frame["a"], frame["b"]) == pytest.approx(frame["a"].corr(frame["b"]))
 
 
-@pytest.mark.parametrize("flat", [[0.1] * 3, [math.nan] * 3, [0.5, math.nan, math.nan], [0.3, 0.3, math.nan]])
+@pytest.mark.parametrize(
+    "flat", [[0.1] * 3, [math.nan] * 3, [0.5, math.nan, math.nan], [0.3, 0.3, math.nan]]
+)
 def test_a_flat_map_correlates_with_nothing(flat: list[float]) -> None:
     for found in (pearson, spearman):
         assert math.isnan(found(flat, [1.0, 2.0, 3.0]))

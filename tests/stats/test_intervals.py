@@ -73,7 +73,9 @@ def test_twenty_right_of_twenty_are_not_certain() -> None:
     assert gap["low"] < 0 < gap["high"]
 
 
-def bootstrap_slowly(labels: np.ndarray, guesses: np.ndarray, text: np.ndarray, texts: int, classes: int) -> np.ndarray:
+def bootstrap_slowly(
+    labels: np.ndarray, guesses: np.ndarray, text: np.ndarray, texts: int, classes: int
+) -> np.ndarray:
     """Macro F1 of texts drawn one by one, the last of which is unknown; by scikit-learn."""
     rng, out = np.random.default_rng(5), []
     cases = [np.flatnonzero(text == number) for number in range(texts)]
@@ -90,7 +92,11 @@ def bootstrap_slowly(labels: np.ndarray, guesses: np.ndarray, text: np.ndarray, 
                 said += guesses[cases[number]].tolist()
                 weights += [1.0] * len(cases[number])
         names = np.unique(gold)
-        out.append(f1_score(gold, said, labels=names, average="macro", sample_weight=weights, zero_division=0))
+        out.append(
+            f1_score(
+                gold, said, labels=names, average="macro", sample_weight=weights, zero_division=0
+            )
+        )
     return np.array(out)
 
 

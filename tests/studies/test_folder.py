@@ -12,7 +12,13 @@ import pytest
 import attlas
 from attlas.studies.folder import Folder, States, read_manifest
 from attlas.support.errors import MeasureError, StudyError
-from attlas.support.files import atomic_write, locked, remove_leftovers, temporary_folder, write_bytes
+from attlas.support.files import (
+    atomic_write,
+    locked,
+    remove_leftovers,
+    temporary_folder,
+    write_bytes,
+)
 from attlas.testing import tiny
 from tests.folders import (
     Stopped,
@@ -35,11 +41,15 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write(folder: Path, fresh: bool) -> object:
-    return attlas.study(MODEL, sentences(9), ["entropy", "totals"], folder, fresh=fresh, workers=1, progress=False)
+    return attlas.study(
+        MODEL, sentences(9), ["entropy", "totals"], folder, fresh=fresh, workers=1, progress=False
+    )
 
 
 def other(folder: Path, fresh: bool) -> object:
-    return attlas.study(MODEL, sentences(6, seed=1), "surface", folder, fresh=fresh, workers=1, progress=False)
+    return attlas.study(
+        MODEL, sentences(6, seed=1), "surface", folder, fresh=fresh, workers=1, progress=False
+    )
 
 
 @pytest.mark.slow
@@ -65,7 +75,9 @@ def test_damaged_tables_are_never_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fresh_stopped_at_every_step_leaves_no_old_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fresh_stopped_at_every_step_leaves_no_old_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check_fresh(write, other, tmp_path, monkeypatch)
 
 
@@ -73,11 +85,14 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path: Path) -> None:
     check_foreign(write, tmp_path)
 
 
-def test_what_was_done_is_not_done_again_unless_it_is_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_done_is_not_done_again_unless_it_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, ran = tmp_path / "study", []
     finish = attlas.studies.shard_job.ShardJob.finish  # type: ignore[attr-defined]
     monkeypatch.setattr(
-        "attlas.studies.shard_job.ShardJob.finish", lambda job: (ran.append(job.shard.index), finish(job))
+        "attlas.studies.shard_job.ShardJob.finish",
+        lambda job: (ran.append(job.shard.index), finish(job)),
     )
 
     stopped_before_the_end(folder, monkeypatch)
@@ -136,7 +151,9 @@ def stopped_before_the_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             write(folder, False)
 
 
-def test_a_linked_folder_of_tables_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_linked_folder_of_tables_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, elsewhere = tmp_path / "study", tmp_path / "elsewhere"
     elsewhere.mkdir()
     stopped_before_the_end(folder, monkeypatch)
@@ -146,12 +163,16 @@ def test_a_linked_folder_of_tables_is_refused(tmp_path: Path, monkeypatch: pytes
     assert not list(elsewhere.iterdir())
 
 
-def test_a_users_file_at_the_place_of_a_result_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_file_at_the_place_of_a_result_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "study"
     stopped_before_the_end(folder, monkeypatch)
     (folder / "tables").mkdir()
     (folder / "tables" / "entropy.parquet").write_text("mine")
-    with pytest.raises(StudyError, match=r"entropy.parquet was not written by Attlas; move it away"):
+    with pytest.raises(
+        StudyError, match=r"entropy.parquet was not written by Attlas; move it away"
+    ):
         write(folder, False)
     assert (folder / "tables" / "entropy.parquet").read_text() == "mine"
     (folder / "tables" / "entropy.parquet").unlink()
@@ -165,12 +186,16 @@ def test_newer_and_older_formats(tmp_path: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps({**manifest, "attlas": 3}))
     with pytest.raises(StudyError, match="made by a newer Attlas; upgrade"):
         write(folder, False)
-    old = {name: value for name, value in manifest.items() if name not in ("attlas", "kind", "files")}
+    old = {
+        name: value for name, value in manifest.items() if name not in ("attlas", "kind", "files")
+    }
     (folder / "manifest.json").write_text(json.dumps(old))
     before = contents(folder)
     assert len(attlas.Study.open(folder).table("entropy"))
     for fresh in (False, True):
-        with pytest.raises(StudyError, match=r"made by an earlier Attlas.*can be opened and reported"):
+        with pytest.raises(
+            StudyError, match=r"made by an earlier Attlas.*can be opened and reported"
+        ):
             write(folder, fresh)
     assert contents(folder) == before
 
@@ -209,20 +234,42 @@ def test_a_run_that_ended_in_a_users_mistake_has_no_claim(tmp_path: Path) -> Non
 def test_a_refusal_names_what_changed(tmp_path: Path) -> None:
     place = Folder(tmp_path / "out", "study")
     with place.claim(
-        {"model": "1", "corpus": "2", "source": "3"}, details={"model": {"weights": "a", "tokenizer": "b"}}
+        {"model": "1", "corpus": "2", "source": "3"},
+        details={"model": {"weights": "a", "tokenizer": "b"}},
     ):
         pass
     for identity, details, said in (
-        ({"model": "0", "corpus": "2", "source": "3"}, {"weights": "a", "tokenizer": "c"}, r"another model \(tokenizer\);"),
-        ({"model": "0", "corpus": "1", "source": "0"}, {"weights": "b", "tokenizer": "b"}, r"another model \(weights\), corpus, source;"),
-        ({"model": "1", "corpus": "2", "source": "0"}, {"weights": "a", "tokenizer": "b"}, "made with another source: other code of Attlas"),
-        ({"model": "1", "corpus": "2", "source": "3", "seed": "1"}, {"weights": "a", "tokenizer": "b"}, "another seed;"),
-    ):  # fmt: skip
-        with pytest.raises(StudyError, match=said), place.claim(identity, details={"model": details}):
+        (
+            {"model": "0", "corpus": "2", "source": "3"},
+            {"weights": "a", "tokenizer": "c"},
+            r"another model \(tokenizer\);",
+        ),
+        (
+            {"model": "0", "corpus": "1", "source": "0"},
+            {"weights": "b", "tokenizer": "b"},
+            r"another model \(weights\), corpus, source;",
+        ),
+        (
+            {"model": "1", "corpus": "2", "source": "0"},
+            {"weights": "a", "tokenizer": "b"},
+            "made with another source: other code of Attlas",
+        ),
+        (
+            {"model": "1", "corpus": "2", "source": "3", "seed": "1"},
+            {"weights": "a", "tokenizer": "b"},
+            "another seed;",
+        ),
+    ):
+        with (
+            pytest.raises(StudyError, match=said),
+            place.claim(identity, details={"model": details}),
+        ):
             pass
 
 
-def test_a_folder_without_tables_is_not_a_study_and_a_broken_manifest_is_not_ours(tmp_path: Path) -> None:
+def test_a_folder_without_tables_is_not_a_study_and_a_broken_manifest_is_not_ours(
+    tmp_path: Path,
+) -> None:
     place = Folder(tmp_path / "out", "finetune")
     with place.claim({}), place.staging() as stage:
         write_bytes(stage / "model.bin", b"1")
@@ -241,7 +288,9 @@ def test_a_folder_at_the_place_of_a_listed_file_is_left_alone(tmp_path: Path) ->
     path.mkdir()
     (path / "mine.txt").write_text("mine")
     for fresh in (False, True):
-        with pytest.raises(StudyError, match=r"entropy.parquet (is missing|was not written by Attlas)"):
+        with pytest.raises(
+            StudyError, match=r"entropy.parquet (is missing|was not written by Attlas)"
+        ):
             write(tmp_path / "study", fresh)
     assert (path / "mine.txt").read_text() == "mine"
 
@@ -258,7 +307,9 @@ def test_a_result_that_grew_is_not_given_up_by_a_mistake(tmp_path: Path) -> None
     assert (tmp_path / "out" / "figure.png").is_file()
 
 
-def test_importance_is_measured_once_also_after_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_importance_is_measured_once_also_after_fresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran: list[list[str]] = []
     finish = attlas.studies.run._Run.finish  # type: ignore[attr-defined]
     monkeypatch.setattr(
@@ -271,7 +322,9 @@ def test_importance_is_measured_once_also_after_fresh(tmp_path: Path, monkeypatc
         [attlas.Text(str(n), one, str(n % 2)) for n, one in enumerate(sentences(4))],
     )
 
-    experiment = attlas.Explain(data=texts, model=model, methods=["attention_last", "attention_last_scaled"])
+    experiment = attlas.Explain(
+        data=texts, model=model, methods=["attention_last", "attention_last_scaled"]
+    )
 
     def explain(fresh: bool) -> None:
         attlas.run(experiment, tmp_path / "why", fresh=fresh, progress=False)
@@ -345,5 +398,6 @@ def test_a_manifest_lists_every_file(tmp_path: Path) -> None:
     assert manifest is not None
     assert contents(tmp_path / "study").keys() == {*manifest["files"], "manifest.json"}
     assert all(
-        table["sha256"] == manifest["files"][f"tables/{name}.parquet"] for name, table in manifest["tables"].items()
+        table["sha256"] == manifest["files"][f"tables/{name}.parquet"]
+        for name, table in manifest["tables"].items()
     )

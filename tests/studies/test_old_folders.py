@@ -40,7 +40,9 @@ TOUR = ("syntax", "coreference", "dynamics")
 def hashes(folder: Path) -> dict[str, str]:
     """Every file and folder under a folder, but for locks."""
     return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        if path.is_file()
+        else "folder"
         for path in sorted(folder.rglob("*"))
         if path.name != ".lock"
     }
@@ -64,9 +66,12 @@ def test_every_old_folder_is_opened_by_a_test() -> None:
     manifests = {str(path.parent.relative_to(OLD)) for path in OLD.rglob("manifest.json")}
     named = {name for name in manifests if not name.startswith("topology/features/")}
     assert named == {*STUDIES, "interrupted"}
-    assert {path.name for path in OLD.iterdir()} == {*STUDIES, "interrupted", *PREDICTIONS, "predictions.json"} - {
-        name for name in STUDIES if "/" in name
-    }
+    assert {path.name for path in OLD.iterdir()} == {
+        *STUDIES,
+        "interrupted",
+        *PREDICTIONS,
+        "predictions.json",
+    } - {name for name in STUDIES if "/" in name}
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -78,7 +83,9 @@ def test_an_old_study_opens_with_all_its_tables(name: str, old: Path) -> None:
     for table, about in manifest["tables"].items():
         frame = study.table(table)
         assert len(frame) == about["rows"]
-        pd.testing.assert_frame_equal(frame, pd.read_parquet(old / name / "tables" / f"{table}.parquet"))
+        pd.testing.assert_frame_equal(
+            frame, pd.read_parquet(old / name / "tables" / f"{table}.parquet")
+        )
     assert study.n_layers == manifest["model"]["n_layers"]
     if any(about["kind"] == "head" for about in manifest["tables"].values()):
         assert len(study.atlas()) == study.n_layers * study.n_heads
@@ -114,7 +121,9 @@ def test_what_was_saved_predicts_the_same(name: str, old: Path) -> None:
 def same(found: Any, expected: Any) -> bool:
     """Equal, floats but for rounding."""
     if isinstance(expected, dict):
-        return found.keys() == expected.keys() and all(same(found[name], expected[name]) for name in expected)
+        return found.keys() == expected.keys() and all(
+            same(found[name], expected[name]) for name in expected
+        )
     if isinstance(expected, list | tuple):
         return len(found) == len(expected) and all(map(same, found, expected))
     if isinstance(expected, float):

@@ -26,7 +26,24 @@ from attlas.support.errors import AttlasError, CaptureError, CorpusError, Measur
 from attlas.testing import fold, stream, tiny
 from tests.conftest import Start, Started
 
-WORDS = ["the", "a", "cat", "dog", "sat", "saw", "on", "mat", "and", "with", "it", "was", "not", "very", "good", "bad"]
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "sat",
+    "saw",
+    "on",
+    "mat",
+    "and",
+    "with",
+    "it",
+    "was",
+    "not",
+    "very",
+    "good",
+    "bad",
+]
 
 
 ROWS = 300  # of the corpus: seven small shards, and a smaller one
@@ -67,7 +84,9 @@ def test_one_worker_two_and_four_write_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_embedded_model_writes_the_same_bytes_with_one_worker_and_two(tmp_path: Path, minilm: attlas.Model) -> None:
+def test_the_embedded_model_writes_the_same_bytes_with_one_worker_and_two(
+    tmp_path: Path, minilm: attlas.Model
+) -> None:
     texts = [text for number, text in enumerate(attlas.read("embedded:all")) if number % 16 == 0]
     for workers in (1, 2):
         attlas.study(minilm, texts, out=tmp_path / str(workers), workers=workers)
@@ -98,9 +117,21 @@ def test_killed_at_several_moments_it_goes_on_to_the_same_bytes(
     states = broken / "states"
 
     def start(threads: int = 1) -> Started:
-        command = ["study", "--data", corpus_file, "--text", "review", "--label", "stars", "--model", tiny_folder]
+        command = [
+            "study",
+            "--data",
+            corpus_file,
+            "--text",
+            "review",
+            "--label",
+            "stars",
+            "--model",
+            tiny_folder,
+        ]
         code = f"import attlas.studies.run, attlas.cli; attlas.studies.run.SHARD_TEXTS = {SMALL}; attlas.cli.main()"
-        return attlas_start(*command, "--out", broken, "--no-report", code=code, OMP_NUM_THREADS=str(threads))
+        return attlas_start(
+            *command, "--out", broken, "--no-report", code=code, OMP_NUM_THREADS=str(threads)
+        )
 
     def finished() -> int:
         return len(list(states.glob("*/entry.json")))
@@ -109,7 +140,9 @@ def test_killed_at_several_moments_it_goes_on_to_the_same_bytes(
         lambda: (broken / "manifest.json").exists(),
         lambda: finished() >= 1,
         lambda: finished() >= 4,
-        lambda: any(states.glob(".attlas-*.tmp")),  # these two last some milliseconds, and may be missed
+        lambda: any(
+            states.glob(".attlas-*.tmp")
+        ),  # these two last some milliseconds, and may be missed
         lambda: any(broken.glob(".attlas-*.tmp/tables")),
     ]
     killed = [kill_when(start(1 + number % 2), moment) for number, moment in enumerate(moments)]
@@ -137,7 +170,10 @@ def test_finished_shards_are_not_run_again(tmp_path: Path, monkeypatch: pytest.M
             raise OSError("the machine goes down")
         return make(*arguments)  # type: ignore[arg-type]
 
-    needed = [len(list(model.encoder.groups(model.encode(shard.texts)))) for shard in shards(attlas.read(texts), SMALL)]
+    needed = [
+        len(list(model.encoder.groups(model.encode(shard.texts))))
+        for shard in shards(attlas.read(texts), SMALL)
+    ]
     assert len(needed) == 3
     assert model.n_layers == 3
     monkeypatch.setattr(type(model.encoder), "batch", counted)
@@ -152,7 +188,9 @@ def test_finished_shards_are_not_run_again(tmp_path: Path, monkeypatch: pytest.M
     attlas.study(model, texts, out=tmp_path / "whole", workers=1)
     assert table_bytes(study.folder) == table_bytes(tmp_path / "whole")
     batches, limit = 0, 1
-    assert attlas.study(model, texts, out=tmp_path / "study").has("surface")  # complete: opened, not run again
+    assert attlas.study(model, texts, out=tmp_path / "study").has(
+        "surface"
+    )  # complete: opened, not run again
     assert batches == 0
 
 
@@ -174,12 +212,20 @@ def test_tables_are_what_a_plain_fold_gives(tmp_path: Path) -> None:
 def test_atlas_has_one_row_a_head_and_every_head_level_number(tmp_path: Path) -> None:
     study = attlas.study(tiny("bert"), sentences(20), out=tmp_path / "study")
     atlas = study.atlas()
-    assert atlas[["layer", "head"]].to_numpy().tolist() == [[layer, head] for layer in range(3) for head in range(4)]
-    assert {"surface.previous", "surface.previous_uniform", "entropy", "entropy_uniform", "positions.offset_-1"} <= set(
-        atlas.columns
-    )
+    assert atlas[["layer", "head"]].to_numpy().tolist() == [
+        [layer, head] for layer in range(3) for head in range(4)
+    ]
+    assert {
+        "surface.previous",
+        "surface.previous_uniform",
+        "entropy",
+        "entropy_uniform",
+        "positions.offset_-1",
+    } <= set(atlas.columns)
     assert atlas["entropy"].equals(study.table("entropy")["entropy"])
-    with pytest.raises(StudyError, match=r"its tables are .*texts, topk, totals, totals_heads, surface"):
+    with pytest.raises(
+        StudyError, match=r"its tables are .*texts, topk, totals, totals_heads, surface"
+    ):
         study.table("nothing")
 
 
@@ -198,11 +244,16 @@ def test_manifest_says_what_was_run(tmp_path: Path, corpus_file: Path, tiny_fold
     assert manifest["model"]["file_sha256"] == model.file_sha256
     assert manifest["model"]["sha256"] == model.weights_sha256()
     assert manifest["model"]["state_sha256"] == model.weights_sha256()
-    assert manifest["corpus"]["fingerprint"] == survey(attlas.read(corpus_file, text="review", label="stars")).digest
+    assert (
+        manifest["corpus"]["fingerprint"]
+        == survey(attlas.read(corpus_file, text="review", label="stars")).digest
+    )
     assert manifest["measures"] == {"surface": "Surface(punctuation='.')"}
     assert manifest["seed"] == 3
     assert manifest["counts"]["read"] == manifest["counts"]["analysed"] == ROWS
-    assert {"attlas", "torch", "transformers", "tokenizers", "python", "numpy", "numba"} <= set(manifest["versions"])
+    assert {"attlas", "torch", "transformers", "tokenizers", "python", "numpy", "numba"} <= set(
+        manifest["versions"]
+    )
     assert (manifest["attlas"], manifest["kind"], manifest["status"]) == (2, "study", "complete")
     assert set(manifest["identity"]) == {"model", "corpus", "measures", "cut", "seed", "source"}
     assert study.table("texts")["label"].tolist()[:6] == ["0", "1", "2", "3", "4", "0"]
@@ -217,9 +268,16 @@ def test_bad_rows_are_left_out_counted_and_named(tmp_path: Path) -> None:
     counts = study.manifest["counts"]
     assert (counts["read"], counts["analysed"], counts["quarantined"]) == (7, 2, 5)
     rows = [json.loads(line) for line in study.quarantine.read_text().splitlines()]
-    assert [row["where"].split(", ")[1] for row in rows] == ["line 2", "line 3", "line 4", "line 5", "line 6"]
+    assert [row["where"].split(", ")[1] for row in rows] == [
+        "line 2",
+        "line 3",
+        "line 4",
+        "line 5",
+        "line 6",
+    ]
     assert [
-        next(word for word in ("empty", "JSON", "UTF-8", "NUL", "same id") if word in row["reason"]) for row in rows
+        next(word for word in ("empty", "JSON", "UTF-8", "NUL", "same id") if word in row["reason"])
+        for row in rows
     ] == ["empty", "JSON", "UTF-8", "NUL", "same id"]
     assert study.table("texts")[["text", "place"]].to_numpy().tolist() == [["a", 0], ["e", 6]]
     with pytest.raises(CorpusError, match=r"line 2.*empty"):
@@ -249,7 +307,15 @@ def test_a_folder_of_another_study_is_refused_unless_fresh(tmp_path: Path) -> No
         ({"seed": 1}, "seed"),
     ):
         with pytest.raises(StudyError, match=rf"was made with another {named}; .*--fresh"):
-            attlas.study(**{"model": model, "texts": sentences(5), "measures": "entropy", "out": folder, **change})  # type: ignore[arg-type]
+            attlas.study(
+                **{
+                    "model": model,
+                    "texts": sentences(5),
+                    "measures": "entropy",
+                    "out": folder,
+                    **change,
+                }
+            )  # type: ignore[arg-type]
     assert Study.open(folder).has("entropy")
     assert not attlas.study(model, sentences(5), "surface", out=folder, fresh=True).has("entropy")
 
@@ -259,7 +325,9 @@ def test_a_folder_that_is_no_study_is_never_cleared(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "chapter.tex").write_text("years of work")
     for fresh in (False, True):
-        with pytest.raises(StudyError, match=r"is not empty \(it has chapter.tex\) and holds no results of Attlas"):
+        with pytest.raises(
+            StudyError, match=r"is not empty \(it has chapter.tex\) and holds no results of Attlas"
+        ):
             attlas.study(tiny("bert"), sentences(3), out=folder, fresh=fresh)
     assert [path.name for path in folder.iterdir()] == ["chapter.tex"]
     (tmp_path / "file").write_text("")
@@ -295,7 +363,9 @@ def test_a_full_disk_is_one_clear_line_and_the_study_goes_on_later(tmp_path: Pat
 
 def test_attention_that_is_not_a_number_names_the_text(tmp_path: Path) -> None:
     model = tiny("bert")
-    model.network.embeddings.word_embeddings.weight.data[model.tokenizer.convert_tokens_to_ids("dog")] = float("nan")
+    model.network.embeddings.word_embeddings.weight.data[
+        model.tokenizer.convert_tokens_to_ids("dog")
+    ] = float("nan")
     with pytest.raises(CaptureError, match=r"layer 0 is not a number \(texts 2"):
         attlas.study(model, ["a cat", "the cat sat on it", "a dog sat"], out=tmp_path / "study")
     assert not (tmp_path / "study" / "tables").exists()
@@ -314,9 +384,13 @@ def test_attention_that_is_not_a_number_names_the_text(tmp_path: Path) -> None:
         ({"texts": ["", " "]}, CorpusError, "holds no text.*empty"),
     ],
 )
-def test_wrong_calls(tmp_path: Path, wrong: dict[str, object], error: type[AttlasError], message: str) -> None:
+def test_wrong_calls(
+    tmp_path: Path, wrong: dict[str, object], error: type[AttlasError], message: str
+) -> None:
     with pytest.raises(error, match=message):
-        attlas.study(**{"model": tiny("bert"), "texts": ["a cat"], "out": tmp_path / "study", **wrong})  # type: ignore[arg-type]
+        attlas.study(
+            **{"model": tiny("bert"), "texts": ["a cat"], "out": tmp_path / "study", **wrong}
+        )  # type: ignore[arg-type]
     assert not (tmp_path / "study").exists()
 
 
@@ -328,7 +402,9 @@ def test_without_a_folder_the_study_lives_as_long_as_its_result() -> None:
     assert not folder.exists()
 
 
-def test_the_computing_threads_are_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_computing_threads_are_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch
 
     def failing(stop: object) -> None:
@@ -356,7 +432,9 @@ def test_shards_do_not_depend_on_who_asks() -> None:
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, tiny_folder: Path, attlas_start: Start) -> None:
+def test_memory_does_not_grow_with_the_corpus(
+    tmp_path: Path, tiny_folder: Path, attlas_start: Start
+) -> None:
     """Thousands of texts more, less than 9 kB for each; the benchmark does the same with the embedded model.
 
     The smaller corpus has more shards than are read at a time: what two of them hold, some 20 MB, is no growth.
@@ -376,9 +454,16 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, tiny_folder: Path,
 def test_a_measure_of_ones_own_runs_in_a_study(tmp_path: Path) -> None:
     from examples.own_measure import Farthest
 
-    study = attlas.study(tiny("bert"), sentences(30), ["surface", Farthest()], out=tmp_path / "study")
+    study = attlas.study(
+        tiny("bert"), sentences(30), ["surface", Farthest()], out=tmp_path / "study"
+    )
     assert isinstance(Farthest(), Measure)
-    assert list(study.table("farthest").columns) == ["layer", "head", "farthest", "farthest_uniform"]
+    assert list(study.table("farthest").columns) == [
+        "layer",
+        "head",
+        "farthest",
+        "farthest_uniform",
+    ]
     assert "farthest" in study.atlas()
 
 
@@ -426,10 +511,13 @@ def test_a_model_in_double_precision_gives_nearly_the_same(tmp_path: Path) -> No
     single, double = tiny("bert"), tiny("bert")
     double.network.double()
     tables = [
-        attlas.study(model, sentences(40), out=tmp_path / str(number)) for number, model in enumerate((single, double))
+        attlas.study(model, sentences(40), out=tmp_path / str(number))
+        for number, model in enumerate((single, double))
     ]
     for name in ("surface", "entropy", "positions"):
-        pd.testing.assert_frame_equal(tables[0].table(name), tables[1].table(name), rtol=1e-3, atol=1e-4)
+        pd.testing.assert_frame_equal(
+            tables[0].table(name), tables[1].table(name), rtol=1e-3, atol=1e-4
+        )
 
 
 def test_texts_are_sampled_from_all_over_with_their_tokens(tmp_path: Path) -> None:
@@ -445,7 +533,9 @@ def test_texts_are_sampled_from_all_over_with_their_tokens(tmp_path: Path) -> No
     assert len(attlas.study(tiny("bert"), texts[:2], "totals", out=tmp_path / "two").sample(6)) == 2
 
 
-def test_a_study_that_fails_leaves_no_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_that_fails_leaves_no_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     model = tiny("bert")
     model.network.embeddings.word_embeddings.weight.data[:] = float("nan")

@@ -56,7 +56,10 @@ def canonical(thing: Any) -> Any:
     if isinstance(thing, list | tuple):
         return ("sequence", tuple(map(canonical, thing)))
     if isinstance(thing, dict):
-        return ("mapping", frozenset((canonical(key), canonical(value)) for key, value in thing.items()))
+        return (
+            "mapping",
+            frozenset((canonical(key), canonical(value)) for key, value in thing.items()),
+        )
     if isinstance(thing, frozenset):
         return ("set", frozenset(map(canonical, thing)))
     return (type(thing).__name__, float.hex(thing) if isinstance(thing, float) else thing)
@@ -92,13 +95,56 @@ class Twin:
 
 def test_kinds_of_values_differ() -> None:
     things = [
-        1, 1.0, True, "1", b"1", 1j, None, [], {}, set(), "", b"", (1,), {1}, {1: 1}, 0.0, -0.0, float("nan"), float("inf"),
-        date(2020, 1, 1), datetime(2020, 1, 1), Decimal("1.0"), Decimal("1.00"), Color.RED, Color.BLUE, Pair(1, 2), [1, 2], range(2),
-        Hidden(), Hidden(1), Hidden(0, 1), Twin(), np.zeros(2), np.zeros(2, dtype=np.float32), np.zeros((2, 1)), np.zeros((1, 2)),
-        np.array(["a", "b"]), np.array(["a", "b"], dtype=object), pd.Series([1, 2]), pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"b": [1, 2]}),
-        pd.DataFrame({"a": [1.0, 2]}), pd.DataFrame({"a": [1, 2]}, index=[1, 0]), pd.DataFrame({"a": ["x", None]}), pd.DataFrame({"a": ["x", "None"]}),
-        len, fingerprint, Text, Hidden,
-    ]  # fmt: skip
+        1,
+        1.0,
+        True,
+        "1",
+        b"1",
+        1j,
+        None,
+        [],
+        {},
+        set(),
+        "",
+        b"",
+        (1,),
+        {1},
+        {1: 1},
+        0.0,
+        -0.0,
+        float("nan"),
+        float("inf"),
+        date(2020, 1, 1),
+        datetime(2020, 1, 1),
+        Decimal("1.0"),
+        Decimal("1.00"),
+        Color.RED,
+        Color.BLUE,
+        Pair(1, 2),
+        [1, 2],
+        range(2),
+        Hidden(),
+        Hidden(1),
+        Hidden(0, 1),
+        Twin(),
+        np.zeros(2),
+        np.zeros(2, dtype=np.float32),
+        np.zeros((2, 1)),
+        np.zeros((1, 2)),
+        np.array(["a", "b"]),
+        np.array(["a", "b"], dtype=object),
+        pd.Series([1, 2]),
+        pd.DataFrame({"a": [1, 2]}),
+        pd.DataFrame({"b": [1, 2]}),
+        pd.DataFrame({"a": [1.0, 2]}),
+        pd.DataFrame({"a": [1, 2]}, index=[1, 0]),
+        pd.DataFrame({"a": ["x", None]}),
+        pd.DataFrame({"a": ["x", "None"]}),
+        len,
+        fingerprint,
+        Text,
+        Hidden,
+    ]
     prints = [fingerprint(thing) for thing in things]
     assert len(set(prints)) == len(prints)
     assert prints == [fingerprint(thing) for thing in things]
@@ -144,7 +190,9 @@ def test_files_are_known_by_their_bytes(tmp_path: Path) -> None:
     assert fingerprint(File(tmp_path)) != before
 
 
-TEXT = Text("1", words=("a", "cat"), label="x", annotations={"where": "f.csv, row 1", "global": [(0, 1)]})
+TEXT = Text(
+    "1", words=("a", "cat"), label="x", annotations={"where": "f.csv, row 1", "global": [(0, 1)]}
+)
 
 
 def changed_texts(text: Text) -> dict[str, Text]:
@@ -158,7 +206,9 @@ def changed_texts(text: Text) -> dict[str, Text]:
     }
     if text.words is None:
         out["text"] = replace(text, text=f"{text.text} .")
-        out["words"] = Text(text.id, words=tuple(text.text.split()), label=text.label, annotations=notes)
+        out["words"] = Text(
+            text.id, words=tuple(text.text.split()), label=text.label, annotations=notes
+        )
     else:
         out["text"] = Text(text.id, words=(*text.words, "."), label=text.label, annotations=notes)
         joined = (" ".join(text.words[:2]), *text.words[2:])
@@ -168,7 +218,9 @@ def changed_texts(text: Text) -> dict[str, Text]:
             rest = {key: value for key, value in notes.items() if key != name}
             out[f"without {name}"] = replace(text, annotations=rest)
             out[f"{name} renamed"] = replace(text, annotations={**rest, f"{name}x": notes[name]})
-    return {name: one for name, one in out.items() if one != text or one.annotations != text.annotations}
+    return {
+        name: one for name, one in out.items() if one != text or one.annotations != text.annotations
+    }
 
 
 def test_every_field_of_a_text_counts_but_where_it_was_read() -> None:
@@ -221,19 +273,37 @@ def _shifted(network: Any) -> None:
 CHANGES: dict[str, tuple[str, Callable[[attlas.Model], attlas.Model | None]]] = {
     "a weight": ("weights", lambda model: _scaled(model.network)),
     "a buffer": ("buffers", lambda model: _shifted(model.network)),
-    "the configuration": ("config", lambda model: setattr(model.network.config, "layer_norm_eps", 1e-3)),
-    "a module": ("config", lambda model: setattr(model.network.base_model.pooler, "activation", torch.nn.ReLU())),
-    "a hook": ("hooks", lambda model: model.network.register_forward_hook(lambda *_: None) and None),
+    "the configuration": (
+        "config",
+        lambda model: setattr(model.network.config, "layer_norm_eps", 1e-3),
+    ),
+    "a module": (
+        "config",
+        lambda model: setattr(model.network.base_model.pooler, "activation", torch.nn.ReLU()),
+    ),
+    "a hook": (
+        "hooks",
+        lambda model: model.network.register_forward_hook(lambda *_: None) and None,
+    ),
     "the vocabulary": ("tokenizer", lambda model: _longer(model.tokenizer)),
-    "the normalizer": ("tokenizer", lambda model: setattr(model.tokenizer.backend_tokenizer, "normalizer", None)),
+    "the normalizer": (
+        "tokenizer",
+        lambda model: setattr(model.tokenizer.backend_tokenizer, "normalizer", None),
+    ),
     "a special token": ("tokenizer", lambda model: setattr(model.tokenizer, "sep_token", ".")),
-    "truncation_side": ("tokenizer", lambda model: setattr(model.tokenizer, "truncation_side", "left")),
-    "split_special_tokens": ("tokenizer", lambda model: setattr(model.tokenizer, "split_special_tokens", True)),
+    "truncation_side": (
+        "tokenizer",
+        lambda model: setattr(model.tokenizer, "truncation_side", "left"),
+    ),
+    "split_special_tokens": (
+        "tokenizer",
+        lambda model: setattr(model.tokenizer, "split_special_tokens", True),
+    ),
     "the task": ("task", lambda model: replace(model, task="classify")),
     "max_length": ("max_length", lambda model: replace(model, limit=12)),
     "global tokens": ("global_tokens", lambda model: replace(model, global_tokens="special")),
     "dtype": ("dtype", lambda model: replace(model, network=model.network.double())),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", CHANGES)
@@ -276,10 +346,16 @@ def test_names_of_models_do_not_count(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path / "a")
     prints.add(fingerprint(attlas.load("../b")))
     prints.add(fingerprint(attlas.load((first.network, first.tokenizer))))
-    attlas.study(first, ["a cat", "the dog sat on it"], progress=False)  # what truncated and padded is as before
+    attlas.study(
+        first, ["a cat", "the dog sat on it"], progress=False
+    )  # what truncated and padded is as before
     prints.add(fingerprint(first))
     assert len(prints) == 1
-    assert fingerprint(first.randomized(1)) == fingerprint(attlas.load("../b").randomized(1)) not in prints
+    assert (
+        fingerprint(first.randomized(1))
+        == fingerprint(attlas.load("../b").randomized(1))
+        not in prints
+    )
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -300,7 +376,9 @@ def test_every_parameter_of_every_measure_counts(name: str) -> None:
 def test_code_counts_and_drawing_does_not(tmp_path: Path) -> None:
     """A changed byte in what computes is another source; in views, papers, command line or tests' helpers it is not."""
     package = tmp_path / "attlas"
-    shutil.copytree(Path(attlas.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(attlas.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
+    )
     code = "from attlas.support.fingerprint import source_digest; print(source_digest())"
 
     def digest() -> str:
@@ -316,7 +394,13 @@ def test_code_counts_and_drawing_does_not(tmp_path: Path) -> None:
 
     before = digest()
     assert before == source_digest()
-    for name in ("views/charts.py", "papers/bert.py", "cli/main.py", "testing/models.py", "__init__.py"):
+    for name in (
+        "views/charts.py",
+        "papers/bert.py",
+        "cli/main.py",
+        "testing/models.py",
+        "__init__.py",
+    ):
         with (package / name).open("a") as file:
             file.write("\n")
     (package / "views" / "new.py").write_text("")
@@ -337,16 +421,21 @@ def test_code_counts_and_drawing_does_not(tmp_path: Path) -> None:
     assert {"torch", "tokenizers", "scikit-learn", "scipy", "numba"} <= set(versions())
 
 
-def test_classes_of_other_packages_count_with_their_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_of_other_packages_count_with_their_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     prints = set()
     for number, name in ((1, "plug_one"), (2, "plug_one"), (2, "plug_two")):
         (tmp_path / f"{name}.py").write_text(f"class Mine:\n    number = {number}\n")
         code = f"import {name}; from attlas.support.fingerprint import fingerprint; print(fingerprint({name}.Mine))"
         done = subprocess.run(
-            [sys.executable, "-B", "-c", code], capture_output=True, text=True, cwd=tmp_path,
+            [sys.executable, "-B", "-c", code],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
             env={"PYTHONPATH": f"{tmp_path}:{Path(attlas.__file__).parents[1]}"},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, done.stderr
         prints.add(done.stdout)
     assert len(prints) == 3

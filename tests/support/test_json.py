@@ -24,6 +24,13 @@ def test_everything_can_be_written_and_comes_back(value: object) -> None:
 
 
 def test_numbers_of_numpy_are_plain_and_what_is_missing_is_none() -> None:
-    found = to_json({1: np.float64(0.5), "n": np.int64(3), "b": np.bool_(True), "x": (np.float32("nan"), float("inf"))})
+    found = to_json(
+        {
+            1: np.float64(0.5),
+            "n": np.int64(3),
+            "b": np.bool_(True),
+            "x": (np.float32("nan"), float("inf")),
+        }
+    )
     assert found == {"1": 0.5, "n": 3, "b": True, "x": [None, None]}
     assert [type(one) for one in found.values()] == [float, int, bool, list]

@@ -32,7 +32,9 @@ def computing_threads(count: int) -> Iterator[None]:
 
 def threads() -> set[int]:
     """How many threads torch and each BLAS compute with."""
-    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} | {torch.get_num_threads()}
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} | {
+        torch.get_num_threads()
+    }
 
 
 def test_all_compute_with_one_thread_and_then_as_before() -> None:
@@ -59,7 +61,9 @@ def test_kept_threads_give_results_in_order_and_are_made_once() -> None:
 
 
 def fitted_reader(features: Any, names: list[str]) -> list[Any]:
-    reader = linear.fit_reader(features, names, (features[:200], names[:200]), linear.by_balanced_accuracy, (0.01, 1.0))
+    reader = linear.fit_reader(
+        features, names, (features[:200], names[:200]), linear.by_balanced_accuracy, (0.01, 1.0)
+    )
     return [reader.coef, reader.intercept, reader.temperature]
 
 
@@ -77,7 +81,9 @@ def fitted_classifier(features: Any, names: list[str]) -> list[Any]:
 def test_fits_do_not_depend_on_the_number_of_cores(fit: Any) -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(3000, 120))
-    names = [("bad", "good")[int(one)] for one in features[:, :5].sum(1) + rng.normal(size=3000) > 0]
+    names = [
+        ("bad", "good")[int(one)] for one in features[:, :5].sum(1) + rng.normal(size=3000) > 0
+    ]
     made = []
     for count in (1, 2):
         with computing_threads(count):

@@ -22,8 +22,12 @@ MINE = "years of work"
 
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("name", ["look.csv", "look", "look.html.bak", ".html"])
-def test_an_ending_that_does_not_fit_is_refused_even_with_force(name: str, force: bool, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"name a file that ends in \.html or \.svg or \.png or \.pdf$"):
+def test_an_ending_that_does_not_fit_is_refused_even_with_force(
+    name: str, force: bool, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        StudyError, match=r"name a file that ends in \.html or \.svg or \.png or \.pdf$"
+    ):
         check_output(tmp_path / name, (PAGE, *PICTURES), force)
 
 
@@ -32,12 +36,16 @@ def test_a_file_that_exists_needs_force(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"mine{ending}"
     assert check_output(path, (PAGE, *PICTURES)) == path
     path.write_text(MINE)
-    with pytest.raises(StudyError, match=r"mine\.\w+ already exists; .* overwrite it with --force \(force=True\)$"):
+    with pytest.raises(
+        StudyError, match=r"mine\.\w+ already exists; .* overwrite it with --force \(force=True\)$"
+    ):
         check_output(path, (PAGE, *PICTURES))
     assert check_output(path, (PAGE, *PICTURES), True) == path
 
 
-def test_a_page_of_ours_is_replaced_but_no_link_to_one_and_no_other_file_with_its_mark(tmp_path: Path) -> None:
+def test_a_page_of_ours_is_replaced_but_no_link_to_one_and_no_other_file_with_its_mark(
+    tmp_path: Path,
+) -> None:
     ours = tmp_path / "report.html"
     ours.write_text(f"<!doctype html>{GENERATOR}")
     assert check_output(ours, [PAGE]) == ours
@@ -57,7 +65,9 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> attlas.Study:
     folder = tmp_path_factory.mktemp("study") / "out"
-    return attlas.study(tiny("bert"), ["a cat sat", "a dog"], "entropy", folder, progress=False, workers=1)
+    return attlas.study(
+        tiny("bert"), ["a cat sat", "a dog"], "entropy", folder, progress=False, workers=1
+    )
 
 
 CHART = alt.Chart(pd.DataFrame({"x": [1]})).mark_point().encode(x="x:Q")
@@ -109,7 +119,9 @@ def test_if_one_picture_exists_none_is_written(study: attlas.Study, tmp_path: Pa
     with pytest.raises(StudyError, match="already exists"):
         write_charts(study, some)
     assert [(path.name, path.read_text()) for path in some.iterdir()] == [(first.name, MINE)]
-    with pytest.raises(AttlasError, match="format is 'gif'; it must be svg or pdf or png or html or json"):
+    with pytest.raises(
+        AttlasError, match="format is 'gif'; it must be svg or pdf or png or html or json"
+    ):
         write_charts(study, tmp_path / "none", "gif")
     assert not (tmp_path / "none").exists()
 
@@ -117,19 +129,34 @@ def test_if_one_picture_exists_none_is_written(study: attlas.Study, tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("look", "a cat", "--html", "mine.csv"), "mine.csv ends in '.csv'; name a file that ends in .html"),
+        (
+            ("look", "a cat", "--html", "mine.csv"),
+            "mine.csv ends in '.csv'; name a file that ends in .html",
+        ),
         (("look", "a cat", "--html", "mine.html"), "mine.html already exists"),
         (("look", "a cat", "--heads", "mine.svg"), "mine.svg already exists"),
-        (("look", "a cat", "--html", "new.svg", "--heads", "new.svg"), "--html and --heads both name new.svg"),
+        (
+            ("look", "a cat", "--html", "new.svg", "--heads", "new.svg"),
+            "--html and --heads both name new.svg",
+        ),
         (("look", "a cat", "--file", "text.txt"), "give a text or --file, not both"),
         (("look", ""), "the text is empty; give a text to look at"),
         (("look", " \n"), "the text is empty; give a text to look at"),
         (("look",), "there is no text; give a text to look at"),
         (("look", "--file", "empty.txt"), "empty.txt is empty; give a text to look at"),
         (("report", "study", "--out", "mine.html"), "mine.html already exists"),
-        (("report", "study", "--charts", "c", "--format", "gif"), "format is 'gif'; it must be svg or"),
-        (("relations", "extract", "--extractor", "e", ""), "the text is empty; give a text to extract from"),
-        (("relations", "extract", "--extractor", "e", "a", "--html", "mine.html"), "mine.html already exists"),
+        (
+            ("report", "study", "--charts", "c", "--format", "gif"),
+            "format is 'gif'; it must be svg or",
+        ),
+        (
+            ("relations", "extract", "--extractor", "e", ""),
+            "the text is empty; give a text to extract from",
+        ),
+        (
+            ("relations", "extract", "--extractor", "e", "a", "--html", "mine.html"),
+            "mine.html already exists",
+        ),
     ],
 )
 def test_the_command_line_refuses_before_anything_is_loaded(

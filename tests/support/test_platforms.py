@@ -73,7 +73,14 @@ def run(code: str, folder: Path) -> str:
     script = folder / "script" / "started.py"
     script.write_text(code)
     variables = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    done = subprocess.run([sys.executable, script], cwd=folder / "work", env=variables, capture_output=True, text=True, timeout=500)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=folder / "work",
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -91,6 +98,9 @@ def test_a_study_and_a_grid_run_where_processes_are_spawned(tmp_path: Path) -> N
     for name in ("multiprocessing", "queue", "json", "numpy", "torch", "attlas"):
         (tmp_path / "work" / f"{name}.py").write_text("open('ran', 'w'); 1 / 0")
     assert run(SPAWNED, tmp_path) == "2 2 spawn\n"
-    one, two = ({path.name: path.read_bytes() for path in (tmp_path / "work" / name / "tables").iterdir()} for name in ("grid1", "grid2"))  # fmt: skip
+    one, two = (
+        {path.name: path.read_bytes() for path in (tmp_path / "work" / name / "tables").iterdir()}
+        for name in ("grid1", "grid2")
+    )
     assert one == two
     assert not (tmp_path / "work" / "ran").exists()

@@ -40,7 +40,9 @@ def _nothing_is_left() -> Iterator[None]:
     own = psutil.Process().children(recursive=True)
     assert [one for one in own if "spawn_main" in " ".join(one.cmdline())] == []
     assert [one for one in threading.enumerate() if "Executor" in type(one).__name__] == []
-    assert {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"} == {k: v for k, v in before.items() if k != "PYTEST_CURRENT_TEST"}  # fmt: skip
+    assert {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"} == {
+        k: v for k, v in before.items() if k != "PYTEST_CURRENT_TEST"
+    }
 
 
 def script(code: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -85,7 +87,9 @@ def test_what_a_worker_prints_is_not_output(capfd: pytest.CaptureFixture[str]) -
     assert (printed.out, printed.err) == ("", "aloud\n")
 
 
-@pytest.mark.parametrize("job", [{1, 2}, Path("a"), [object()], {"a": lambda: 0}, (1, [b"", {2: set()}])])
+@pytest.mark.parametrize(
+    "job", [{1, 2}, Path("a"), [object()], {"a": lambda: 0}, (1, [b"", {2: set()}])]
+)
 def test_only_plain_values_are_sent(job: object) -> None:
     with pytest.raises(StudyError, match="plain values"):
         next(run_in_processes(jobs.doubled, [1, job], 2))
@@ -113,7 +117,10 @@ def test_the_first_failure_stops_all_and_is_raised_as_it_is() -> None:
     assert time.monotonic() - began < 30
 
 
-@pytest.mark.parametrize(("job", "message"), [("two words", "TwoWordsError: no luck"), ("unsendable", "ValueError: .*function")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [("two words", "TwoWordsError: no luck"), ("unsendable", "ValueError: .*function")],
+)
 def test_an_error_that_cannot_be_sent_is_told_in_words(job: str, message: str) -> None:
     with pytest.raises(StudyError, match=message):
         list(run_in_processes(jobs.failing, [job], 1))
@@ -121,7 +128,9 @@ def test_an_error_that_cannot_be_sent_is_told_in_words(job: str, message: str) -
 
 def test_a_worker_that_ends_is_one_clear_error() -> None:
     began = time.monotonic()
-    with pytest.raises(StudyError, match=r"exit code 7\) while it ran .*exit.*run the same command again"):
+    with pytest.raises(
+        StudyError, match=r"exit code 7\) while it ran .*exit.*run the same command again"
+    ):
         list(run_in_processes(jobs.failing, ["sleep", "exit"], 2))
     assert time.monotonic() - began < 30
     with pytest.raises(SystemExit):
@@ -164,8 +173,8 @@ PLANTED = [
     "attlas",
     "sitecustomize",
 ]
-CALL = "from attlas.support.processes import run_in_processes; from tests.support import jobs; print(sorted(run_in_processes(jobs.doubled, [1, 2, 3], 2)))"  # fmt: skip
-LATER = "import pathlib, sys; from attlas.support import processes; from tests.support import jobs; [pathlib.Path(f'{name}.py').write_text(f'open(\"ran\", \"a\").write({name!r}); 1 / 0') for name in NAMES]; "  # fmt: skip
+CALL = "from attlas.support.processes import run_in_processes; from tests.support import jobs; print(sorted(run_in_processes(jobs.doubled, [1, 2, 3], 2)))"
+LATER = "import pathlib, sys; from attlas.support import processes; from tests.support import jobs; [pathlib.Path(f'{name}.py').write_text(f'open(\"ran\", \"a\").write({name!r}); 1 / 0') for name in NAMES]; "
 
 
 @pytest.mark.parametrize("how", ["-c", "script", "-m", "PYTHONPATH", "-I", "-E -P"])
@@ -175,14 +184,18 @@ def test_nothing_is_imported_from_the_working_folder(how: str) -> None:
     setup = f"import sys; sys.path[:0] = [{str(SOURCE)!r}, {str(ROOT)!r}]; "
     variables = environment()
     if how == "PYTHONPATH":
-        variables["PYTHONPATH"] = os.pathsep.join((".", "", str(Path.cwd()), variables["PYTHONPATH"]))
+        variables["PYTHONPATH"] = os.pathsep.join(
+            (".", "", str(Path.cwd()), variables["PYTHONPATH"])
+        )
     if how in ("script", "-m"):
         Path("started.py").write_text(code)
         command = ["started.py"] if how == "script" else ["-m", "started"]
     else:
         flags = how.split() if how in ("-I", "-E -P") else []
         command = [*flags, "-c", setup + code if flags else code]
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=120, env=variables)
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=120, env=variables
+    )
     assert done.stdout == "[(0, 2), (1, 4), (2, 6)]\n", done.stderr
     assert done.stderr == ""
     assert not Path("ran").exists()
@@ -190,7 +203,9 @@ def test_nothing_is_imported_from_the_working_folder(how: str) -> None:
 
 def test_where_the_working_folder_cannot_be_kept_out_workers_are_refused() -> None:
     code = f"import sys; sys.path[:0] = [{str(SOURCE)!r}, {str(ROOT)!r}]; {CALL}"
-    done = subprocess.run([sys.executable, "-E", "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-E", "-c", code], capture_output=True, text=True, timeout=120
+    )
     assert "start Python with -P or -I" in done.stderr
 
 
@@ -202,7 +217,13 @@ def test_a_script_without_a_guard_is_not_run_again() -> None:
     Path("package").mkdir()
     Path("package/__init__.py").touch()
     Path("package/started.py").write_text(code)
-    done = subprocess.run([sys.executable, "-m", "package.started"], capture_output=True, text=True, timeout=120, env=environment())  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "package.started"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment(),
+    )
     assert done.stdout == "[(0, 2), (1, 4), (2, 6)]\n", done.stderr
     assert Path("runs").read_text() == "once once "
 
@@ -216,7 +237,9 @@ def test_processes_of_others_that_start_meanwhile_are_as_ever() -> None:
     real = processes.spawn.get_preparation_data
     found: list[object] = []
     with processes._clean_preparation():
-        other = threading.Thread(target=lambda: found.append(processes.spawn.get_preparation_data("other")["sys_path"]))
+        other = threading.Thread(
+            target=lambda: found.append(processes.spawn.get_preparation_data("other")["sys_path"])
+        )
         other.start()
         other.join()
         own = processes.spawn.get_preparation_data("own")
@@ -239,7 +262,7 @@ def test_folders_to_import_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 # how workers end
 
 # a background job of a shell ignores interrupts, and what it starts does too
-SLEEP = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from attlas.support.processes import run_in_processes; from tests.support import jobs; import sys; list(run_in_processes(jobs.noted, [[sys.argv[1], 60]] * 2, 2))"  # fmt: skip
+SLEEP = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from attlas.support.processes import run_in_processes; from tests.support import jobs; import sys; list(run_in_processes(jobs.noted, [[sys.argv[1], 60]] * 2, 2))"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -114,7 +114,9 @@ def refused(folder: Path, name: str, model: Any = MODEL) -> str:
 
 @pytest.mark.parametrize("how", DAMAGE)
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_damaged_arrays_are_refused(saved: dict[str, Path], name: str, how: str, tmp_path: Path) -> None:
+def test_damaged_arrays_are_refused(
+    saved: dict[str, Path], name: str, how: str, tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(saved[name], tmp_path / "copy"))
     ESTIMATORS[name][1](folder, MODEL)
     DAMAGE[how](folder)
@@ -124,7 +126,9 @@ def test_damaged_arrays_are_refused(saved: dict[str, Path], name: str, how: str,
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"null", b"[" * 200_000, b"\xff"])
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_json_that_is_none_is_refused(saved: dict[str, Path], name: str, content: bytes, tmp_path: Path) -> None:
+def test_json_that_is_none_is_refused(
+    saved: dict[str, Path], name: str, content: bytes, tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(saved[name], tmp_path / "copy"))
     files_of(folder)[0].write_bytes(content)
     assert "holds no" in refused(folder, name)
@@ -136,7 +140,9 @@ def test_another_model_is_refused(saved: dict[str, Path], name: str) -> None:
         ESTIMATORS[name][1](saved[name], tiny("bert", seed=1))
 
 
-def test_numbers_of_a_reader_that_are_not_finite_are_refused(saved: dict[str, Path], tmp_path: Path) -> None:
+def test_numbers_of_a_reader_that_are_not_finite_are_refused(
+    saved: dict[str, Path], tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(saved["relations"], tmp_path / "copy"))
     about = files_of(folder)[0]
     content = json.loads(about.read_text())

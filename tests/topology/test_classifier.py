@@ -58,7 +58,9 @@ from tests.views.test_views import open_page
 browser = test_views.browser
 
 
-def data(seed: int = 0, n: int = 60, width: int = 6, classes: int = 2) -> tuple[np.ndarray, np.ndarray]:
+def data(
+    seed: int = 0, n: int = 60, width: int = 6, classes: int = 2
+) -> tuple[np.ndarray, np.ndarray]:
     """Whole numbers as Betti numbers are, some columns alike, one constant; labels that they tell in part."""
     draw = np.random.default_rng(seed)
     codes = np.arange(n) % classes
@@ -69,7 +71,9 @@ def data(seed: int = 0, n: int = 60, width: int = 6, classes: int = 2) -> tuple[
     return features, codes
 
 
-def plainly(features: np.ndarray, codes: np.ndarray, strength: float, iterations: int) -> LogisticRegression:
+def plainly(
+    features: np.ndarray, codes: np.ndarray, strength: float, iterations: int
+) -> LogisticRegression:
     """scikit-learn's own, stopped after so many iterations."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -86,7 +90,9 @@ def test_every_stop_on_the_path_is_scikit_learns(classes: int) -> None:
     for strength in STRENGTHS:
         stops: dict[int, np.ndarray] = {}
 
-        def visit(iterations: int, weights: np.ndarray, stops: dict[int, np.ndarray] = stops) -> bool:
+        def visit(
+            iterations: int, weights: np.ndarray, stops: dict[int, np.ndarray] = stops
+        ) -> bool:
             stops[iterations] = weights
             return False
 
@@ -94,7 +100,9 @@ def test_every_stop_on_the_path_is_scikit_learns(classes: int) -> None:
         assert list(stops) == list(ITERATIONS[: len(stops)])
         last = None
         for iterations in ITERATIONS:
-            last = stops.get(iterations, last)  # a stop that is missing is after convergence: as the one before
+            last = stops.get(
+                iterations, last
+            )  # a stop that is missing is after convergence: as the one before
             assert last is not None
             theirs = plainly(scaled, codes, strength, iterations)
             np.testing.assert_allclose(last[:-1].T, theirs.coef_, rtol=0, atol=1e-9)
@@ -106,9 +114,14 @@ def test_every_stop_on_the_path_is_scikit_learns(classes: int) -> None:
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_chosen_settings_are_the_best_of_the_whole_grid(classes: int, seed: int) -> None:
-    (features, codes), (others, wanted) = data(seed, 40, classes=classes), data(seed + 50, 25, classes=classes)
+    (features, codes), (others, wanted) = (
+        data(seed, 40, classes=classes),
+        data(seed + 50, 25, classes=classes),
+    )
     strengths, iterations = (1.0, 0.001, 0.05), (100, 1, 3, 10)  # in no order
-    ours = TopologyClassifier(C=strengths, max_iter=iterations, patience=None).fit(features, codes, (others, wanted))
+    ours = TopologyClassifier(C=strengths, max_iter=iterations, patience=None).fit(
+        features, codes, (others, wanted)
+    )
     scaler = StandardScaler().fit(features)
     best = None
     grid = {}
@@ -116,7 +129,10 @@ def test_the_chosen_settings_are_the_best_of_the_whole_grid(classes: int, seed: 
         for count in sorted(iterations):
             theirs = plainly(scaler.transform(features), codes, strength, count)
             guesses = theirs.predict(scaler.transform(others))
-            grid[strength, count] = matthews_corrcoef(wanted, guesses), accuracy_score(wanted, guesses)
+            grid[strength, count] = (
+                matthews_corrcoef(wanted, guesses),
+                accuracy_score(wanted, guesses),
+            )
             if best is None or grid[strength, count][0] > best[0]:
                 best = grid[strength, count][0], strength, count, theirs
     assert best is not None
@@ -124,10 +140,16 @@ def test_the_chosen_settings_are_the_best_of_the_whole_grid(classes: int, seed: 
     np.testing.assert_allclose(ours.coef_, best[3].coef_, rtol=0, atol=1e-9)
     np.testing.assert_allclose(ours.intercept_, best[3].intercept_, rtol=0, atol=1e-9)
     np.testing.assert_allclose(
-        ours.predict_proba(others), best[3].predict_proba(scaler.transform(others)), rtol=0, atol=1e-9
+        ours.predict_proba(others),
+        best[3].predict_proba(scaler.transform(others)),
+        rtol=0,
+        atol=1e-9,
     )
     np.testing.assert_allclose(
-        ours.decision_function(others), best[3].decision_function(scaler.transform(others)), rtol=0, atol=1e-9
+        ours.decision_function(others),
+        best[3].decision_function(scaler.transform(others)),
+        rtol=0,
+        atol=1e-9,
     )
     assert (ours.predict(others) == best[3].predict(scaler.transform(others))).all()
     for row in ours.dev_scores_.to_dict("records"):
@@ -165,12 +187,23 @@ def test_without_dev_the_chosen_classifier_is_fitted_on_all(classes: int) -> Non
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=0, atol=1e-9)
     again = TopologyClassifier(C=(0.01, 0.1), max_iter=(2, 10), seed=1).fit(features, codes)
     np.testing.assert_array_equal(again.coef_, ours.coef_)
-    assert (TopologyClassifier().fit(features[:3], ["a", "b", "b"]).predict(features[:3]) == ["a", "b", "b"]).all()
+    assert (
+        TopologyClassifier().fit(features[:3], ["a", "b", "b"]).predict(features[:3])
+        == ["a", "b", "b"]
+    ).all()
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(2, 12), st.integers(1, 4), st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(0, 2**32 - 1))
-def test_scaling_is_scikit_learns(rows: int, width: int, middle: float, spread: float, seed: int) -> None:
+@given(
+    st.integers(2, 12),
+    st.integers(1, 4),
+    st.floats(-1e6, 1e6),
+    st.floats(1e-3, 1e6),
+    st.integers(0, 2**32 - 1),
+)
+def test_scaling_is_scikit_learns(
+    rows: int, width: int, middle: float, spread: float, seed: int
+) -> None:
     assume(spread > 1e-6 * abs(middle))
     features = middle + spread * np.random.default_rng(seed).normal(size=(rows, width))
     features[:, 0] = middle  # constant
@@ -186,18 +219,26 @@ def test_scaling_is_scikit_learns(rows: int, width: int, middle: float, spread: 
 def test_small_features_are_scaled_too() -> None:
     features, codes = data()
     one = TopologyClassifier(C=(0.1,), max_iter=(10,)).fit(features, codes, (features, codes))
-    two = TopologyClassifier(C=(0.1,), max_iter=(10,)).fit(features * 1e-17, codes, (features * 1e-17, codes))
-    np.testing.assert_allclose(two.predict_proba(features * 1e-17), one.predict_proba(features), atol=1e-9)
+    two = TopologyClassifier(C=(0.1,), max_iter=(10,)).fit(
+        features * 1e-17, codes, (features * 1e-17, codes)
+    )
+    np.testing.assert_allclose(
+        two.predict_proba(features * 1e-17), one.predict_proba(features), atol=1e-9
+    )
 
 
 def test_constant_columns_are_harmless() -> None:
     features, codes = data(2)
     plain = TopologyClassifier().fit(features[:, :-1], codes, (features[:, :-1], codes))
-    with_constants = np.concatenate([features[:, :-1], np.full((len(features), 3), [0.1, 0.0, 1e9])], axis=1)
+    with_constants = np.concatenate(
+        [features[:, :-1], np.full((len(features), 3), [0.1, 0.0, 1e9])], axis=1
+    )
     ours = TopologyClassifier().fit(with_constants, codes, (with_constants, codes))
     np.testing.assert_allclose(ours.coef_[:, :5], plain.coef_, atol=1e-9)
     np.testing.assert_allclose(ours.coef_[:, 5:], 0, atol=1e-12)
-    np.testing.assert_allclose(ours.predict_proba(with_constants), plain.predict_proba(features[:, :-1]), atol=1e-9)
+    np.testing.assert_allclose(
+        ours.predict_proba(with_constants), plain.predict_proba(features[:, :-1]), atol=1e-9
+    )
     flat = TopologyClassifier().fit(np.ones((8, 2)), [0, 1] * 4)
     assert np.isfinite(flat.predict_proba(np.ones((2, 2)))).all()
 
@@ -208,14 +249,22 @@ def test_it_is_an_estimator_like_others() -> None:
     ours = TopologyClassifier(C=(0.01, 0.1), max_iter=(1, 10), patience=2, seed=4)
     copy = clone(ours)
     assert copy is not ours
-    assert copy.get_params() == ours.get_params() == {"C": (0.01, 0.1), "max_iter": (1, 10), "patience": 2, "seed": 4}
+    assert (
+        copy.get_params()
+        == ours.get_params()
+        == {"C": (0.01, 0.1), "max_iter": (1, 10), "patience": 2, "seed": 4}
+    )
     pipe = make_pipeline(StandardScaler(), ours).fit(features, names)
     assert set(pipe.predict(features)) <= {"ham", "spam"}
     assert list(pipe.classes_) == ["ham", "spam"]
     found = cross_val_score(pipe, features, names, cv=3, scoring="matthews_corrcoef")
     assert found.mean() > 0.3
-    by_hand = TopologyClassifier(C=(0.01, 0.1), max_iter=(1, 10), patience=2, seed=4).fit(features, names)
-    assert by_hand.score(features, names) == pytest.approx((by_hand.predict(features) == names).mean())
+    by_hand = TopologyClassifier(C=(0.01, 0.1), max_iter=(1, 10), patience=2, seed=4).fit(
+        features, names
+    )
+    assert by_hand.score(features, names) == pytest.approx(
+        (by_hand.predict(features) == names).mean()
+    )
     np.testing.assert_allclose(by_hand.predict_proba(features).sum(1), 1)
     ours.fit(features, codes)
     assert clone(ours).__dict__.keys() == copy.__dict__.keys()  # a clone is not fitted
@@ -262,14 +311,25 @@ def test_nothing_given_is_changed() -> None:
 
 def test_it_is_saved_without_a_pickle_and_predicts_the_same(tmp_path: Path) -> None:
     for number, (names, classes) in enumerate(
-        [(["ham", "spam"], 2), ([3, 1, 2], 3), ([True, False], 2), ([0.5, 1.5], 2), (["ä", "<b>", "名"], 3)]
+        [
+            (["ham", "spam"], 2),
+            ([3, 1, 2], 3),
+            ([True, False], 2),
+            ([0.5, 1.5], 2),
+            (["ä", "<b>", "名"], 3),
+        ]
     ):
         features, codes = data(number, classes=classes)
         labels = np.array(names)[codes]
         frame = pd.DataFrame(features, columns=[f"L0.H{head}.b0@0.1" for head in range(6)])
-        ours = TopologyClassifier(C=[0.01, 0.1], max_iter=(1, 10)).fit(frame, labels, (frame, labels))
+        ours = TopologyClassifier(C=[0.01, 0.1], max_iter=(1, 10)).fit(
+            frame, labels, (frame, labels)
+        )
         place = ours.save(tmp_path / str(number) / "deep")
-        assert {path.name for path in place.iterdir()} == {"classifier.json", "classifier.safetensors"}
+        assert {path.name for path in place.iterdir()} == {
+            "classifier.json",
+            "classifier.safetensors",
+        }
         assert not any(path.read_bytes().startswith((b"\x80", b"PK")) for path in place.iterdir())
         loaded = TopologyClassifier.load(place)
         np.testing.assert_array_equal(loaded.predict_proba(frame), ours.predict_proba(frame))
@@ -306,7 +366,9 @@ def test_what_is_no_classifier_is_refused(tmp_path: Path) -> None:
         "no JSON": lambda place: (place / "classifier.json").write_text("{oops"),
         "a list": lambda place: (place / "classifier.json").write_text("[1]"),
         "bytes": lambda place: (place / "classifier.json").write_bytes(b"\xff\xfe"),
-        "another kind": lambda place: (place / "classifier.json").write_text(json.dumps({**about, "format": "bread"})),
+        "another kind": lambda place: (place / "classifier.json").write_text(
+            json.dumps({**about, "format": "bread"})
+        ),
         "a key is missing": lambda place: (place / "classifier.json").write_text(
             json.dumps({key: value for key, value in about.items() if key != "classes"})
         ),
@@ -411,7 +473,9 @@ def test_it_is_saved_over_a_classifier_and_nothing_else(
         place = tmp_path / name
         place.mkdir()
         (place / name).write_text(content)
-        with pytest.raises(StudyError, match=rf"is not empty \(it has {name}\) and holds no topology"):
+        with pytest.raises(
+            StudyError, match=rf"is not empty \(it has {name}\) and holds no topology"
+        ):
             fitted.save(place)
         assert [(path.name, path.read_text()) for path in place.iterdir()] == [(name, content)]
     other = TopologyClassifier(C=(1.0,), max_iter=(50,)).fit(*data(3))
@@ -433,21 +497,42 @@ def refused() -> dict[str, tuple[Callable[[], Any], str]]:
     fitted = clone(one).fit(features, codes)
     return {
         "NaN": (lambda: clone(one).fit(hole, codes), "NaN or infinite values, first in column 2"),
-        "infinite": (lambda: clone(one).fit(endless, codes), "NaN or infinite values, first in column 1"),
+        "infinite": (
+            lambda: clone(one).fit(endless, codes),
+            "NaN or infinite values, first in column 1",
+        ),
         "NaN in a frame": (lambda: clone(one).fit(named, codes), "first in w"),
         "NaN in dev": (lambda: clone(one).fit(features, codes, (hole, codes)), "first in column 2"),
         "NaN to predict": (lambda: fitted.predict(hole), "first in column 2"),
-        "one class": (lambda: clone(one).fit(features, np.ones(60)), "all texts have the same label"),
-        "a missing label": (lambda: clone(one).fit(features, [np.nan, *codes[1:]]), "labels are missing"),
+        "one class": (
+            lambda: clone(one).fit(features, np.ones(60)),
+            "all texts have the same label",
+        ),
+        "a missing label": (
+            lambda: clone(one).fit(features, [np.nan, *codes[1:]]),
+            "labels are missing",
+        ),
         "fewer labels": (lambda: clone(one).fit(features, codes[:-1]), "60 texts but 59 labels"),
         "no labels": (lambda: clone(one).fit(features, []), "60 texts but 0 labels"),
         "no texts": (lambda: clone(one).fit(features[:0], []), "at least one text"),
         "one axis": (lambda: clone(one).fit(features[0], codes), r"shape \(6,\)"),
-        "fewer features": (lambda: fitted.predict(features[:, :5]), "5 features, but the classifier was fitted on 6"),
+        "fewer features": (
+            lambda: fitted.predict(features[:, :5]),
+            "5 features, but the classifier was fitted on 6",
+        ),
         "more features": (lambda: fitted.predict_proba(np.ones((2, 7))), "7 features"),
-        "other features in dev": (lambda: clone(one).fit(features, codes, (features[:, :5], codes)), "5 features"),
-        "other lengths in dev": (lambda: clone(one).fit(features, codes, (features, codes[:-1])), "60 .*59"),
-        "no dev texts": (lambda: clone(one).fit(features, codes, (features[:0], codes[:0])), "at least one text"),
+        "other features in dev": (
+            lambda: clone(one).fit(features, codes, (features[:, :5], codes)),
+            "5 features",
+        ),
+        "other lengths in dev": (
+            lambda: clone(one).fit(features, codes, (features, codes[:-1])),
+            "60 .*59",
+        ),
+        "no dev texts": (
+            lambda: clone(one).fit(features, codes, (features[:0], codes[:0])),
+            "at least one text",
+        ),
         "unknown labels in dev": (
             lambda: clone(one).fit(features, codes, (features, codes + 1)),
             "no training text has: 2",
@@ -455,15 +540,23 @@ def refused() -> dict[str, tuple[Callable[[], Any], str]]:
         "no C": (lambda: clone(one).set_params(C=()).fit(features, codes), "C"),
         "C of 0": (lambda: clone(one).set_params(C=(0.0,)).fit(features, codes), "C"),
         "a negative C": (lambda: clone(one).set_params(C=(-1.0,)).fit(features, codes), "C"),
-        "no max_iter": (lambda: clone(one).set_params(max_iter=()).fit(features, codes), "max_iter"),
-        "max_iter of 0": (lambda: clone(one).set_params(max_iter=(0,)).fit(features, codes), "max_iter"),
+        "no max_iter": (
+            lambda: clone(one).set_params(max_iter=()).fit(features, codes),
+            "max_iter",
+        ),
+        "max_iter of 0": (
+            lambda: clone(one).set_params(max_iter=(0,)).fit(features, codes),
+            "max_iter",
+        ),
     }
 
 
 @pytest.mark.parametrize("case", refused())
 def test_what_cannot_be_is_refused_in_a_line(case: str) -> None:
     call, message = refused()[case]
-    with pytest.raises(CorpusError if "unknown labels" in case else MeasureError, match=message) as caught:
+    with pytest.raises(
+        CorpusError if "unknown labels" in case else MeasureError, match=message
+    ) as caught:
         call()
     assert "\n" not in str(caught.value)
 
@@ -472,7 +565,9 @@ def test_a_column_of_labels_is_refused_or_taken_as_labels() -> None:
     features, codes = data()
     plain = TopologyClassifier(C=(0.1,), max_iter=(5,)).fit(features, codes, (features, codes))
     try:
-        column = TopologyClassifier(C=(0.1,), max_iter=(5,)).fit(features, codes[:, None], (features, codes))
+        column = TopologyClassifier(C=(0.1,), max_iter=(5,)).fit(
+            features, codes[:, None], (features, codes)
+        )
     except (AttlasError, ValueError):
         return
     np.testing.assert_array_equal(column.coef_, plain.coef_)
@@ -500,13 +595,17 @@ def test_nothing_is_predicted_before_it_is_fitted() -> None:
 @settings(deadline=None, max_examples=150)
 @given(
     st.integers(1, 4).flatmap(
-        lambda k: st.lists(st.lists(st.integers(0, 6), min_size=k, max_size=k), min_size=k, max_size=k)
+        lambda k: st.lists(
+            st.lists(st.integers(0, 6), min_size=k, max_size=k), min_size=k, max_size=k
+        )
     )
 )
 def test_mcc_is_scikit_learns(table: list[list[int]]) -> None:
     counts = np.array(table)
     assume(counts.sum())
-    labels, guesses = (np.repeat(index.reshape(-1), counts.reshape(-1)) for index in np.indices(counts.shape))
+    labels, guesses = (
+        np.repeat(index.reshape(-1), counts.reshape(-1)) for index in np.indices(counts.shape)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that only one label occurs
         theirs = matthews_corrcoef(labels, guesses)
@@ -526,7 +625,9 @@ def test_mcc_of_many_tables_at_once() -> None:
     assert mcc(tables)[2, 1] == mcc(tables[2, 1])
 
 
-def bootstrap_slowly(parts: list[np.ndarray], what: Callable[..., Any], spread: bool, draws: int = 1500) -> np.ndarray:
+def bootstrap_slowly(
+    parts: list[np.ndarray], what: Callable[..., Any], spread: bool, draws: int = 1500
+) -> np.ndarray:
     """The 95 % interval of what texts drawn with replacement give; with `spread`, one more text is any cell of the table."""
     rng, out = np.random.default_rng(1), []
     n, classes = len(parts[0]), max(part.max() for part in parts) + 1
@@ -534,7 +635,12 @@ def bootstrap_slowly(parts: list[np.ndarray], what: Callable[..., Any], spread: 
         chosen = rng.integers(0, n + spread, n)
         strange = rng.integers(0, classes, (len(parts), n))
         out.append(
-            what(*(np.where(chosen < n, part[chosen % n], any_) for part, any_ in zip(parts, strange, strict=True)))
+            what(
+                *(
+                    np.where(chosen < n, part[chosen % n], any_)
+                    for part, any_ in zip(parts, strange, strict=True)
+                )
+            )
         )
     return np.quantile(out, [0.025, 0.975], axis=0)
 
@@ -575,23 +681,33 @@ def test_the_difference_of_two_classifiers_is_paired() -> None:
     labels, one = drawn(200, 0.8, 3)
     _, two = drawn(200, 0.7, 3, seed=1)
     found = difference(labels, one, two)
-    assert found["mcc"] == pytest.approx(matthews_corrcoef(labels, one) - matthews_corrcoef(labels, two))
-    low, high = bootstrap_slowly([labels, one, two], lambda a, b, c: mcc_slowly(a, b) - mcc_slowly(a, c), spread=True)
+    assert found["mcc"] == pytest.approx(
+        matthews_corrcoef(labels, one) - matthews_corrcoef(labels, two)
+    )
+    low, high = bootstrap_slowly(
+        [labels, one, two], lambda a, b, c: mcc_slowly(a, b) - mcc_slowly(a, c), spread=True
+    )
     assert (found["low"], found["high"]) == pytest.approx((low, high), abs=0.1 * (high - low))
     turned = difference(labels, two, one)
     assert turned["mcc"] == -found["mcc"]
     same = difference(labels, one, one)
-    assert same["low"] < same["mcc"] == 0 < same["high"]  # that they agree on 200 texts is not that they always do
+    assert (
+        same["low"] < same["mcc"] == 0 < same["high"]
+    )  # that they agree on 200 texts is not that they always do
     assert same["high"] - same["low"] < 0.2 * (high - low)
     names = np.array(["x", "y", "z"])
     assert difference(names[labels], names[one], names[two]) == found
     near = one.copy()
     near[:3] = (near[:3] + 1) % 3
     close = difference(labels, one, near)
-    assert close["high"] - close["low"] < 0.5 * (score(labels, one).mcc_high - score(labels, one).mcc_low)
+    assert close["high"] - close["low"] < 0.5 * (
+        score(labels, one).mcc_high - score(labels, one).mcc_low
+    )
 
 
-@pytest.mark.parametrize("parts", [("ab", "abc", "abcd"), ("ab", "ab", "a"), ("abc", "ab", "a"), ("", "", "")])
+@pytest.mark.parametrize(
+    "parts", [("ab", "abc", "abcd"), ("ab", "ab", "a"), ("abc", "ab", "a"), ("", "", "")]
+)
 def test_differences_of_unlike_lengths_are_refused(parts: tuple[str, str, str]) -> None:
     with pytest.raises(AttlasError):
         difference(*map(list, parts))
@@ -600,12 +716,20 @@ def test_differences_of_unlike_lengths_are_refused(parts: tuple[str, str, str]) 
 def test_degenerate_scores() -> None:
     one = score(["a"] * 5, ["a"] * 5)
     assert one.to_dict() == {
-        "mcc": 0.0, "mcc_low": 0.0, "mcc_high": 0.0, "accuracy": 1.0, "accuracy_low": wilson(1.0, 5)[0], "accuracy_high": 1.0, "n": 5,
-    }  # fmt: skip
+        "mcc": 0.0,
+        "mcc_low": 0.0,
+        "mcc_high": 0.0,
+        "accuracy": 1.0,
+        "accuracy_low": wilson(1.0, 5)[0],
+        "accuracy_high": 1.0,
+        "n": 5,
+    }
     assert score(["a", "b"], ["c", "c"]).accuracy == 0  # a guess that is no label
     perfect = score(["a", "b"] * 50, ["a", "b"] * 50)
     assert (perfect.mcc, perfect.mcc_high, perfect.accuracy_high) == (1.0, 1.0, 1.0)
-    assert 0.9 < perfect.mcc_low < 1  # a hundred texts without an error do not prove that there never is one
+    assert (
+        0.9 < perfect.mcc_low < 1
+    )  # a hundred texts without an error do not prove that there never is one
 
 
 @pytest.mark.parametrize(("labels", "guesses"), [("abc", "abcde"), ("ab", "abc"), ("", "")])
@@ -645,7 +769,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return batches
 
 
-def row_slowly(model: Model, text: str, kinds: list[str], thresholds: tuple[float, ...]) -> dict[str, float]:
+def row_slowly(
+    model: Model, text: str, kinds: list[str], thresholds: tuple[float, ...]
+) -> dict[str, float]:
     """The features of one text from its attention and the pure functions."""
     seen = attlas.attention(model, text)
     weights = np.asarray(seen.weights)
@@ -686,7 +812,11 @@ def test_features_are_those_of_the_pure_functions_text_by_text(family: str) -> N
 def test_features_are_the_tables_of_a_study(bert: Model, tmp_path: Path) -> None:
     kinds = ["templates", "betti", "barcode", "digraph"]
     ours = TopologyFeatures(bert, features=kinds)
-    texts = [*TEXTS[:3], attlas.Text("same id", "a dog"), attlas.Text("same id", words=("a", "cat's", "mat"))]
+    texts = [
+        *TEXTS[:3],
+        attlas.Text("same id", "a dog"),
+        attlas.Text("same id", words=("a", "cat's", "mat")),
+    ]
     matrix = ours.fit_transform(texts)
     plain = [*TEXTS[:3], "a dog", attlas.Text("4", words=("a", "cat's", "mat"))]
     study = attlas.study(bert, plain, kinds, out=tmp_path / "study")
@@ -702,14 +832,18 @@ def test_templates_are_features_too(bert: Model) -> None:
     seen = attlas.attention(bert, "a cat , and a dog .")
     named = dict(zip(ours.get_feature_names_out(), row, strict=True))
     weights = np.asarray(seen.weights)[1, 2]
-    expected = np.linalg.norm(weights - np.eye(len(weights))) / np.sqrt(np.linalg.norm(weights) ** 2 + len(weights))
+    expected = np.linalg.norm(weights - np.eye(len(weights))) / np.sqrt(
+        np.linalg.norm(weights) ** 2 + len(weights)
+    )
     assert named["L1.H2.self"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_some_heads_and_some_kinds_are_the_right_columns(bert: Model) -> None:
     everything = TopologyFeatures(bert, features=("betti", "templates")).fit()
     matrix, names = everything.transform(TEXTS), list(everything.get_feature_names_out())
-    some = TopologyFeatures(bert, features=("betti", "templates"), heads=[(2, 1), (0, 3), (2, 1)]).fit()
+    some = TopologyFeatures(
+        bert, features=("betti", "templates"), heads=[(2, 1), (0, 3), (2, 1)]
+    ).fit()
     wanted = [place for place, name in enumerate(names) if name.startswith(("L0.H3.", "L2.H1."))]
     assert list(some.get_feature_names_out()) == [names[place] for place in wanted]
     np.testing.assert_array_equal(some.transform(TEXTS), matrix[:, wanted])
@@ -724,7 +858,9 @@ def test_some_heads_and_some_kinds_are_the_right_columns(bert: Model) -> None:
     np.testing.assert_array_equal(turned, matrix[::-1])
 
 
-def test_a_cache_is_found_again_by_content(bert: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_is_found_again_by_content(
+    bert: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options: dict[str, Any] = {"cache": tmp_path / "cache", "thresholds": (0.1,)}
     first = TopologyFeatures(bert, **options).fit().transform(TEXTS)
     batches = counted(monkeypatch)
@@ -815,7 +951,9 @@ def load_again(model: Model) -> Model:
     return attlas.load((model.network, model.tokenizer))
 
 
-def test_without_a_cache_the_same_object_remembers(bert: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cache_the_same_object_remembers(
+    bert: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ours = TopologyFeatures(bert).fit()
     first = ours.transform(TEXTS)
     first[:] = -1  # what was handed out is the caller's own
@@ -860,9 +998,13 @@ def test_texts_to_labels_in_one_pipeline(bert: Model) -> None:
     words = ["cat", "dog", "sat", "mat"]
     texts = [" ".join(draw.choice(words, 3 if number % 2 else 9)) for number in range(30)]
     labels = ["short" if number % 2 else "long" for number in range(30)]
-    pipe = make_pipeline(TopologyFeatures(bert, heads=[(0, 0), (1, 1)]), TopologyClassifier(C=(0.1,), max_iter=(10,)))
+    pipe = make_pipeline(
+        TopologyFeatures(bert, heads=[(0, 0), (1, 1)]), TopologyClassifier(C=(0.1,), max_iter=(10,))
+    )
     assert cross_val_score(pipe, texts, labels, cv=2).min() > 0.9
-    assert pipe.fit(texts, labels).predict(["cat", "dog sat mat cat dog sat mat cat dog"]).tolist() == ["short", "long"]
+    assert pipe.fit(texts, labels).predict(
+        ["cat", "dog sat mat cat dog sat mat cat dog"]
+    ).tolist() == ["short", "long"]
 
 
 UNREADABLE: dict[str, tuple[Callable[[], Any], str]] = {
@@ -933,8 +1075,17 @@ NAMES = [f"L{layer}.H{head}.{name}" for layer in range(2) for head in range(3) f
 def test_the_head_that_carries_the_label_is_found() -> None:
     told: list[tuple[int, int]] = []
     train, dev, test = (heads_data(seed) for seed in range(3))
-    scores = score_heads(NAMES, train, dev, test, tell=lambda done, total: told.append((done, total)))
-    assert scores[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+    scores = score_heads(
+        NAMES, train, dev, test, tell=lambda done, total: told.append((done, total))
+    )
+    assert scores[["layer", "head"]].to_numpy().tolist() == [
+        [0, 0],
+        [0, 1],
+        [0, 2],
+        [1, 0],
+        [1, 1],
+        [1, 2],
+    ]
     assert list(scores.columns) == ["layer", "head", "train", "dev", "test"]
     assert told == [(number, 6) for number in range(1, 7)]
     for part in ("train", "dev", "test"):
@@ -947,7 +1098,9 @@ def test_the_head_that_carries_the_label_is_found() -> None:
     assert alike["spearman"] == pytest.approx(scores[["train", "test"]].corr("spearman").iloc[0, 1])
     assert alike["pearson"] > 0.9
     by_hand = TopologyClassifier().fit(train[0][:, 10:], train[1], (dev[0][:, 10:], dev[1]))
-    assert scores.iloc[5]["test"] == pytest.approx(matthews_corrcoef(test[1], by_hand.predict(test[0][:, 10:])))
+    assert scores.iloc[5]["test"] == pytest.approx(
+        matthews_corrcoef(test[1], by_hand.predict(test[0][:, 10:]))
+    )
     few = score_heads(NAMES, train, dev, classifier=TopologyClassifier(C=(0.1,), max_iter=(1,)))
     assert list(few.columns) == ["layer", "head", "train", "dev"]
 
@@ -967,11 +1120,15 @@ def test_a_label_that_no_head_was_fitted_on_is_refused(label: str) -> None:
     train, dev, (features, labels) = (heads_data(seed) for seed in range(3))
     strange = np.where(np.arange(120) < 60, label, labels)
     with pytest.raises(CorpusError, match=f"test has labels that no training text has: {label}"):
-        score_heads(NAMES, train, dev, (features, strange), TopologyClassifier(C=(0.1,), max_iter=(3,)))
+        score_heads(
+            NAMES, train, dev, (features, strange), TopologyClassifier(C=(0.1,), max_iter=(3,))
+        )
 
 
 def test_among_equal_heads_the_lower_comes_first() -> None:
-    scores = pd.DataFrame({"layer": [1, 0, 0], "head": [0, 2, 1], "train": [0.5, 0.5, 0.5], "test": [1, 1, 1]})
+    scores = pd.DataFrame(
+        {"layer": [1, 0, 0], "head": [0, 2, 1], "train": [0.5, 0.5, 0.5], "test": [1, 1, 1]}
+    )
     assert best_heads(scores, 2) == [(0, 1), (0, 2)]
     assert best_heads(scores, 12) == [(0, 1), (0, 2), (1, 0)]
     assert np.isnan([*likeness(scores).values()]).all()  # the maps are flat
@@ -984,7 +1141,11 @@ def subset(name: str, start: int, count: int) -> list[attlas.Text]:
     by_label: dict[str, list[attlas.Text]] = {}
     for text in attlas.read(f"embedded:{name}"):
         by_label.setdefault(str(text.label), []).append(text)
-    return [text for group in by_label.values() for text in group[start : start + count // len(by_label)]]
+    return [
+        text
+        for group in by_label.values()
+        for text in group[start : start + count // len(by_label)]
+    ]
 
 
 PARTS: dict[str, Any] = {
@@ -995,7 +1156,9 @@ PARTS: dict[str, Any] = {
 KEYS = {"mcc", "mcc_low", "mcc_high", "accuracy", "accuracy_low", "accuracy_high", "n"}
 
 
-def go(model: Any, out: Path, *, fresh: bool = False, cache: Path | None = None, **options: Any) -> Study:
+def go(
+    model: Any, out: Path, *, fresh: bool = False, cache: Path | None = None, **options: Any
+) -> Study:
     fields = {**PARTS, "model": model, "thresholds": (0.05, 0.1, 0.25), **options}
     return attlas.run(attlas.Topology(**fields), out, fresh=fresh, cache=cache, progress=False)
 
@@ -1011,7 +1174,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     model = tiny("bert")
     model.network.save_pretrained(root / "base")
     model.tokenizer.save_pretrained(root / "base")
-    tuning = attlas.Finetune(texts=PARTS["train"], dev=PARTS["dev"], model=root / "base", epochs=1, learning_rate=1e-3)
+    tuning = attlas.Finetune(
+        texts=PARTS["train"], dev=PARTS["dev"], model=root / "base", epochs=1, learning_rate=1e-3
+    )
     attlas.run(tuning, root / "tuned", progress=False)
     return root / "base", root / "tuned"
 
@@ -1027,7 +1192,9 @@ def small(task: str = "base", seed: int = 0, **options: Any) -> Model:
 
 
 def tables_of(folder: Path) -> dict[str, pd.DataFrame]:
-    return {path.stem: pd.read_parquet(path) for path in sorted((folder / "tables").glob("*.parquet"))}
+    return {
+        path.stem: pd.read_parquet(path) for path in sorted((folder / "tables").glob("*.parquet"))
+    }
 
 
 def test_an_experiment_says_what_it_should(done: Any, folders: tuple[Path, Path]) -> None:
@@ -1042,7 +1209,12 @@ def test_an_experiment_says_what_it_should(done: Any, folders: tuple[Path, Path]
     assert [len(result["heads"][count]["chosen"]) for count in ("12", "3", "1")] == [12, 3, 1]
     assert result["heads"]["3"]["chosen"][0] == result["heads"]["1"]["chosen"][0]
     assert result["texts"] == {"train": 36, "dev": 16, "test": 20}
-    expected = {"kinds": ["betti"], "thresholds": [0.05, 0.1, 0.25], "columns": 3 * 4 * 6, "left_out": 0}
+    expected = {
+        "kinds": ["betti"],
+        "thresholds": [0.05, 0.1, 0.25],
+        "columns": 3 * 4 * 6,
+        "left_out": 0,
+    }
     assert result["features"] == expected
     assert result["truncated"] == {"train": 0, "dev": 0, "test": 0}
     assert result["test_texts_in_train"] == 0
@@ -1053,9 +1225,18 @@ def test_an_experiment_says_what_it_should(done: Any, folders: tuple[Path, Path]
     assert json.loads(json.dumps(result)) == result
     assert json.loads((done.folder / "result.json").read_text()) == result
     assert done.table("topology")["classifier"].tolist() == [
-        "model", "all", "12", "3", "1", "frozen_model", "random_model", "length_only",
-    ]  # fmt: skip
-    assert done.table("topology").set_index("classifier").loc["all", "mcc"] == pytest.approx(result["mcc"])
+        "model",
+        "all",
+        "12",
+        "3",
+        "1",
+        "frozen_model",
+        "random_model",
+        "length_only",
+    ]
+    assert done.table("topology").set_index("classifier").loc["all", "mcc"] == pytest.approx(
+        result["mcc"]
+    )
     assert len(done.table("topology_heads")) == 12
     assert done.manifest["tables"]["topology_heads"]["kind"] == "head"
     assert Study.open(done.folder).tables == ["topology", "topology_heads", "topology_grid"]
@@ -1067,8 +1248,12 @@ def test_an_experiment_is_what_its_parts_give(done: Any, folders: tuple[Path, Pa
 
     def by_hand(model: Any, heads: Any = None) -> tuple[float, TopologyClassifier]:
         features = TopologyFeatures(model, thresholds=(0.05, 0.1, 0.25), heads=heads).fit()
-        matrix = {name: features.transform([text.text for text in part]) for name, part in PARTS.items()}
-        fitted = TopologyClassifier().fit(matrix["train"], labels["train"], (matrix["dev"], labels["dev"]))
+        matrix = {
+            name: features.transform([text.text for text in part]) for name, part in PARTS.items()
+        }
+        fitted = TopologyClassifier().fit(
+            matrix["train"], labels["train"], (matrix["dev"], labels["dev"])
+        )
         return matthews_corrcoef(labels["test"], fitted.predict(matrix["test"])), fitted
 
     loaded = attlas.load(tuned, task="classify")
@@ -1077,30 +1262,42 @@ def test_an_experiment_is_what_its_parts_give(done: Any, folders: tuple[Path, Pa
     assert (done.result["C"], done.result["max_iter"]) == (fitted.C_, fitted.max_iter_)
     np.testing.assert_allclose(classifier_of(done).coef_, fitted.coef_, atol=1e-9)
     assert done.result["controls"]["frozen_model"]["mcc"] == pytest.approx(by_hand(base)[0])
-    assert done.result["controls"]["random_model"]["mcc"] == pytest.approx(by_hand(loaded.randomized(0))[0])
+    assert done.result["controls"]["random_model"]["mcc"] == pytest.approx(
+        by_hand(loaded.randomized(0))[0]
+    )
     chosen = [tuple(head) for head in done.result["heads"]["3"]["chosen"]]
     assert done.result["heads"]["3"]["mcc"] == pytest.approx(by_hand(loaded, chosen)[0])
     assert chosen == best_heads(done.table("topology_heads"), 3)
     tokens = {
-        name: np.array([[len(loaded.tokenizer(text.text)["input_ids"])] for text in part], dtype=float)
+        name: np.array(
+            [[len(loaded.tokenizer(text.text)["input_ids"])] for text in part], dtype=float
+        )
         for name, part in PARTS.items()
     }
     lengths = {name: np.concatenate([n, n**2, np.log(n)], axis=1) for name, n in tokens.items()}
-    only = TopologyClassifier().fit(lengths["train"], labels["train"], (lengths["dev"], labels["dev"]))
+    only = TopologyClassifier().fit(
+        lengths["train"], labels["train"], (lengths["dev"], labels["dev"])
+    )
     assert done.result["controls"]["length_only"]["mcc"] == pytest.approx(
         matthews_corrcoef(labels["test"], only.predict(lengths["test"]))
     )
     with torch.no_grad():
         guesses = [
             loaded.network.config.id2label[
-                int(loaded.network(**loaded.tokenizer(text.text, return_tensors="pt")).logits.argmax())
+                int(
+                    loaded.network(
+                        **loaded.tokenizer(text.text, return_tensors="pt")
+                    ).logits.argmax()
+                )
             ]
             for text in PARTS["test"]
         ]
     assert done.result["model"]["mcc"] == pytest.approx(matthews_corrcoef(labels["test"], guesses))
 
 
-def test_the_same_call_finds_the_result(done: Any, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_call_finds_the_result(
+    done: Any, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     batches = counted(monkeypatch)
 
     def refuse(*_: Any, **__: Any) -> None:
@@ -1111,7 +1308,9 @@ def test_the_same_call_finds_the_result(done: Any, folders: tuple[Path, Path], m
     again = go(folders[1], done.folder)
     assert again.result == done.result
     assert batches[0] == 0
-    assert {path: path.stat().st_mtime_ns for path in done.folder.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.stat().st_mtime_ns for path in done.folder.rglob("*") if path.is_file()
+    } == before
 
 
 def test_an_experiment_killed_before_its_end_resumes_with_the_features_it_has(
@@ -1135,7 +1334,11 @@ def test_an_experiment_killed_before_its_end_resumes_with_the_features_it_has(
     attlas.load(folders[1], task="classify").n_layers  # noqa: B018
     read: list[Any] = []
     make = Model.reading
-    monkeypatch.setattr(Model, "reading", lambda self, *a, **k: (read.append(k.get("layers")), make(self, *a, **k))[1])
+    monkeypatch.setattr(
+        Model,
+        "reading",
+        lambda self, *a, **k: (read.append(k.get("layers")), make(self, *a, **k))[1],
+    )
     again = go(folders[1], folder)
     assert set(read) <= {0, None}
     assert read.count(None) <= 2  # the model's own predictions; features are not read again
@@ -1145,7 +1348,9 @@ def test_an_experiment_killed_before_its_end_resumes_with_the_features_it_has(
         pd.testing.assert_frame_equal(tables_of(folder)[name], table, check_exact=True)
 
 
-def test_another_experiment_is_refused_unless_fresh(done: Any, folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_another_experiment_is_refused_unless_fresh(
+    done: Any, folders: tuple[Path, Path], tmp_path: Path
+) -> None:
     folder = shutil.copytree(done.folder, tmp_path / "out")
     before = (folder / "result.json").read_bytes()
     others: dict[str, dict[str, Any]] = {
@@ -1169,7 +1374,9 @@ def test_another_experiment_is_refused_unless_fresh(done: Any, folders: tuple[Pa
     assert go(folders[1], folder, thresholds=(0.1,), controls=False).result == fresh.result
 
 
-def test_experiments_may_share_their_features(done: Any, folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_experiments_may_share_their_features(
+    done: Any, folders: tuple[Path, Path], tmp_path: Path
+) -> None:
     cache, kept = tmp_path / "features", []
     for number, controls in enumerate((True, False)):
         again = go(folders[1], tmp_path / str(number), cache=cache, controls=controls, fresh=True)
@@ -1189,16 +1396,32 @@ def test_features_that_some_text_lacks_are_left_out(tmp_path: Path) -> None:
     def part(name: str, longest: int) -> list[attlas.Text]:
         lengths = [*draw.integers(4, 10, 23), longest]
         return [
-            attlas.Text(f"{name} {number}", " ".join(draw.choice(["cat", "dog", "mat"], length)), "ab"[number % 2])
+            attlas.Text(
+                f"{name} {number}",
+                " ".join(draw.choice(["cat", "dog", "mat"], length)),
+                "ab"[number % 2],
+            )
             for number, length in enumerate(lengths)
         ]
 
     for longest, left_out in ((9, 0), (20, 4 * 8)):  # eight numbers of holes a head
         parts = {"train": part("train", 9), "dev": part("dev", longest), "test": part("test", 9)}
-        found = go(small(), tmp_path / str(longest), **parts, features=[BarcodeMeasure(h1_tokens=12)], controls=False)
+        found = go(
+            small(),
+            tmp_path / str(longest),
+            **parts,
+            features=[BarcodeMeasure(h1_tokens=12)],
+            controls=False,
+        )
         assert found.result["features"]["left_out"] == left_out
-        assert found.result["features"]["columns"] == len(classifier_of(found).feature_names_in_) == 4 * 14 - left_out
-        assert any(".h1_" in name for name in classifier_of(found).feature_names_in_) == (left_out == 0)
+        assert (
+            found.result["features"]["columns"]
+            == len(classifier_of(found).feature_names_in_)
+            == 4 * 14 - left_out
+        )
+        assert any(".h1_" in name for name in classifier_of(found).feature_names_in_) == (
+            left_out == 0
+        )
 
 
 def test_another_frozen_model_is_another_experiment(tmp_path: Path) -> None:
@@ -1214,7 +1437,9 @@ def test_folders_of_others_are_refused(folders: tuple[Path, Path], tmp_path: Pat
     (tmp_path / "taken/notes.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
     for fresh in (False, True):
-        with pytest.raises(StudyError, match=r"is not empty \(it has notes.txt\) and holds no results of Attlas"):
+        with pytest.raises(
+            StudyError, match=r"is not empty \(it has notes.txt\) and holds no results of Attlas"
+        ):
             go(folders[1], tmp_path / "taken", fresh=fresh)
         with pytest.raises(StudyError, match="is a file"):
             go(folders[1], tmp_path / "file", fresh=fresh)
@@ -1231,7 +1456,9 @@ def test_an_experiment_without_dev_and_without_a_head(tmp_path: Path) -> None:
     assert found.result["texts"] == {"train": 32, "dev": 4, "test": 20}
     rows = found.table("topology")["classifier"].tolist()
     assert rows == ["all", "12", "3", "1", "frozen_model", "random_model", "length_only"]
-    assert found.result["controls"]["frozen_model"]["mcc"] == found.result["mcc"]  # it is the frozen one
+    assert (
+        found.result["controls"]["frozen_model"]["mcc"] == found.result["mcc"]
+    )  # it is the frozen one
     page = found.report(tmp_path / "report.html").read_text()
     assert "What the shape of attention tells" in page
     assert "the model itself" not in page
@@ -1280,9 +1507,16 @@ def test_every_model_is_loaded_once_and_everything_is_hashed_once(
 ) -> None:
     loading, loaded, weights = import_module("attlas.models.load"), [], []
     read, digest = loading._Source.load, Model.weights_sha256
-    monkeypatch.setattr(loading._Source, "load", lambda self, task: (loaded.append(self.name), read(self, task))[1])
-    monkeypatch.setattr(Model, "weights_sha256", lambda self: (weights.append(id(self.network)), digest(self))[1])
-    marked = {part: [replace(texts[0], annotations={"mark": Counted()}), *texts[1:]] for part, texts in PARTS.items()}
+    monkeypatch.setattr(
+        loading._Source, "load", lambda self, task: (loaded.append(self.name), read(self, task))[1]
+    )
+    monkeypatch.setattr(
+        Model, "weights_sha256", lambda self: (weights.append(id(self.network)), digest(self))[1]
+    )
+    marked = {
+        part: [replace(texts[0], annotations={"mark": Counted()}), *texts[1:]]
+        for part, texts in PARTS.items()
+    }
     go(folders[1], tmp_path / "out", thresholds=(0.1,), **marked)
     assert loaded == [str(folder) for folder in (folders[1], folders[0])]
     assert len(weights) == len(set(weights)) == 2  # random weights are known by their origin
@@ -1329,34 +1563,53 @@ def test_a_head_for_other_labels_is_left_out(tmp_path: Path) -> None:
     assert "the model itself" not in found.report(tmp_path / "report.html").read_text()
 
 
-def test_a_loaded_encoder_of_a_classifier_is_enough(folders: tuple[Path, Path], tmp_path: Path, done: Any) -> None:
+def test_a_loaded_encoder_of_a_classifier_is_enough(
+    folders: tuple[Path, Path], tmp_path: Path, done: Any
+) -> None:
     found = go(attlas.load(folders[1]), tmp_path / "out", controls=False)
     assert found.result["mcc"] == pytest.approx(done.result["mcc"])
 
 
 def test_what_was_fine_tuned_from_an_object_can_be_analysed(tmp_path: Path) -> None:
-    tuning = attlas.Finetune(texts=PARTS["train"], dev=PARTS["dev"], model=small("classify"), head_only=True)
+    tuning = attlas.Finetune(
+        texts=PARTS["train"], dev=PARTS["dev"], model=small("classify"), head_only=True
+    )
     attlas.run(tuning, tmp_path / "tuned", progress=False)
     found = go(tmp_path / "tuned", tmp_path / "out", thresholds=(0.1,))
     assert found.result["controls"]["random_model"] is not None
 
 
 def relabelled(part: str, **names: str) -> list[attlas.Text]:
-    return [attlas.Text(one.id, one.text, names.get(str(one.label), str(one.label))) for one in PARTS[part]]
+    return [
+        attlas.Text(one.id, one.text, names.get(str(one.label), str(one.label)))
+        for one in PARTS[part]
+    ]
 
 
 MISMATCHES: dict[str, tuple[dict[str, Any], str]] = {
-    "an unknown label in dev": ({"dev": relabelled("dev", ham="egg")}, "labels that no training text has: egg"),
-    "an unknown label in test": ({"test": relabelled("test", ham="egg")}, "labels that no training text has: egg"),
+    "an unknown label in dev": (
+        {"dev": relabelled("dev", ham="egg")},
+        "labels that no training text has: egg",
+    ),
+    "an unknown label in test": (
+        {"test": relabelled("test", ham="egg")},
+        "labels that no training text has: egg",
+    ),
     "one label in train": ({"train": relabelled("train", ham="spam"), "dev": None}, "label"),
     "no label": ({"train": [attlas.Text("0", "a cat")]}, "no label"),
-    "no column": ({"label": "stars", "test": [{"text": "a cat", "label": "ham"}]}, "no column 'stars'"),
+    "no column": (
+        {"label": "stars", "test": [{"text": "a cat", "label": "ham"}]},
+        "no column 'stars'",
+    ),
     "an empty train": ({"train": [], "dev": None}, "texts"),
     "an empty dev": ({"dev": []}, "text"),
     "an empty test": ({"test": []}, "text"),
     "an unknown kind": ({"features": ("betty",)}, "not betty"),
     "an object that is no measure": ({"features": (3,)}, "not 3"),
-    "one measure without a list": ({"features": BarcodeMeasure(h1_tokens=0)}, "features is .* must be a list$"),
+    "one measure without a list": (
+        {"features": BarcodeMeasure(h1_tokens=0)},
+        "features is .* must be a list$",
+    ),
     "a kind twice": ({"features": ("betti", Betti())}, "comes twice in betti, betti"),
     "a threshold twice": ({"thresholds": (0.1, 0.1)}, "a threshold comes twice in 0.1, 0.1"),
     "no thresholds": ({"thresholds": ()}, "give at least one number"),
@@ -1389,11 +1642,15 @@ def test_findings_name_every_control(done: Any) -> None:
     assert lines[0].startswith("The shape of attention alone reaches MCC ")
     assert "on 20 texts" in lines[0]
     assert re.search(
-        r"the model before fine-tuning \S+ \[\S+, \S+\], random weights .*, the length of the text alone", text
+        r"the model before fine-tuning \S+ \[\S+, \S+\], random weights .*, the length of the text alone",
+        text,
     )
     best = done.table("topology_heads").sort_values("train", ascending=False).iloc[0]
     first = done.result["heads"]["1"]["chosen"][0]
-    assert best["train"] == done.table("topology_heads").set_index(["layer", "head"]).loc[tuple(first), "train"]
+    assert (
+        best["train"]
+        == done.table("topology_heads").set_index(["layer", "head"]).loc[tuple(first), "train"]
+    )
     assert f"The best single head on train is L{first[0]}.H{first[1]} (" in text
 
 
@@ -1408,10 +1665,17 @@ def test_the_report_is_drawn_offline(done: Any, tmp_path: Path, browser: Any) ->
             color_scheme=scheme,
             viewport={"width": width, "height": 800},
         )
-        page.wait_for_function("document.querySelectorAll('#topology .chart svg.marks').length == 3")
+        page.wait_for_function(
+            "document.querySelectorAll('#topology .chart svg.marks').length == 3"
+        )
         assert page.locator("#topology svg .mark-symbol.role-mark path").count() >= 2 * 8
         shown = page.locator("#topology").inner_text()
-        for name in ("the model's own head", "topology, best head", "control: random weights", "MCC on train"):
+        for name in (
+            "the model's own head",
+            "topology, best head",
+            "control: random weights",
+            "MCC on train",
+        ):
             assert name in shown
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         assert wrong == []
@@ -1423,7 +1687,8 @@ def test_flat_scores_are_drawn_too(done: Any, tmp_path: Path, browser: Any) -> N
     grid = done.table("topology_grid").assign(mcc=0.0).head(1)
     tables = {"topology": done.table("topology"), "topology_heads": heads, "topology_grid": grid}
     manifest = {
-        key: done.manifest[key] for key in ("model", "corpus", "counts", "versions", "measures", "topology", "seconds")
+        key: done.manifest[key]
+        for key in ("model", "corpus", "counts", "versions", "measures", "topology", "seconds")
     }
     manifest["topology"] = {**manifest["topology"], "maps": {"pearson": None, "spearman": None}}
     manifest["corpus"] = {**manifest["corpus"], "name": "<b>texts</b>"}
@@ -1438,7 +1703,9 @@ def test_flat_scores_are_drawn_too(done: Any, tmp_path: Path, browser: Any) -> N
 
 
 def test_the_four_kinds_have_sections(bert: Model, tmp_path: Path, browser: Any) -> None:
-    study = attlas.study(bert, TEXTS, ["betti", "digraph", "barcode", "templates"], out=tmp_path / "study")
+    study = attlas.study(
+        bert, TEXTS, ["betti", "digraph", "barcode", "templates"], out=tmp_path / "study"
+    )
     page, wrong = open_page(browser, study.report(tmp_path / "report.html"))
     page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 4")
     for name in ("betti", "digraph", "barcode", "templates"):
@@ -1464,7 +1731,9 @@ def test_derived_tables_replace_older_ones_and_the_manifest_comes_last(
     with place.claim({"a": "1"}):
         pass
     manifest = {key: done.manifest[key] for key in ("model", "corpus", "counts")}
-    first = write_result(place, manifest, {"one": pd.DataFrame({"a": [1, 2]}), "two": pd.DataFrame({"b": ["x"]})})
+    first = write_result(
+        place, manifest, {"one": pd.DataFrame({"a": [1, 2]}), "two": pd.DataFrame({"b": ["x"]})}
+    )
     assert first.tables == ["one", "two"]
     written = file_sha256(folder / "tables" / "one.parquet")
     assert first.manifest["tables"]["one"] == {"rows": 2, "kind": "other", "sha256": written}

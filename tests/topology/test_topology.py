@@ -49,7 +49,13 @@ FUNCTIONS = (betti, digraph, barcode, rips_features)
 def arrays(function, *arguments, **options):
     """All that a function says of the shape of graphs, as a list of arrays."""
     found = function(*arguments, **options)
-    return [found] if function is rips_features else [found.h0, found.h1] if function is barcode else list(found)
+    return (
+        [found]
+        if function is rips_features
+        else [found.h0, found.h1]
+        if function is barcode
+        else list(found)
+    )
 
 
 def attention(seed, *shape):
@@ -124,7 +130,9 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_any_kind_of_numbers_gives_the_same(kind):
-    weights = np.random.default_rng(0).integers(0, 65, (2, 3, 9, 9)) / 64  # exact in every precision
+    weights = (
+        np.random.default_rng(0).integers(0, 65, (2, 3, 9, 9)) / 64
+    )  # exact in every precision
     thresholds = [0.5, 0.015625, 0.75, 0.9, 0.3]
     for loops in (True, False):
         is_betti(betti(kind(weights), thresholds, loops), weights, thresholds, loops)
@@ -145,8 +153,12 @@ def fortieths(kind):
     """Weights that are rounded thresholds, a graph of one token each, and the thresholds."""
     thresholds = [step / 40 for step in range(1, 41)]
     weights = np.array(thresholds).reshape(-1, 1, 1)
-    weights = torch.tensor(weights, dtype=kind) if isinstance(kind, torch.dtype) else weights.astype(kind)
-    assert all(weights[number] >= threshold for number, threshold in enumerate(thresholds))  # say numpy and torch
+    weights = (
+        torch.tensor(weights, dtype=kind) if isinstance(kind, torch.dtype) else weights.astype(kind)
+    )
+    assert all(
+        weights[number] >= threshold for number, threshold in enumerate(thresholds)
+    )  # say numpy and torch
     return weights, thresholds
 
 
@@ -175,7 +187,9 @@ def test_bars_of_half_precision_know_the_betti_numbers_at_their_own_weights(kind
 @pytest.mark.parametrize("threshold", [1e-30, 1e6, 1e39, 1e300])
 def test_tiny_and_huge_thresholds_are_thresholds_of_half_precision_too(kind, threshold):
     weights = np.array([[0.5, 0.0], [0.0, 1.0]])
-    weights = torch.tensor(weights, dtype=kind) if isinstance(kind, torch.dtype) else weights.astype(kind)
+    weights = (
+        torch.tensor(weights, dtype=kind) if isinstance(kind, torch.dtype) else weights.astype(kind)
+    )
     loops = 2 if threshold < 1 else 0
     assert [numbers.tolist() for numbers in betti(weights, [threshold])] == [[2], [loops]]
     assert [numbers.tolist() for numbers in barcode(weights).betti([threshold])] == [[2], [loops]]
@@ -184,7 +198,17 @@ def test_tiny_and_huge_thresholds_are_thresholds_of_half_precision_too(kind, thr
 
 @pytest.mark.parametrize(
     "shape",
-    [(1, 1), (3, 1, 1), (2, 3, 1, 1), (2, 2), (3, 2, 2), (2, 3, 2, 2), (512, 512), (2, 512, 512), (2, 1, 512, 512)],
+    [
+        (1, 1),
+        (3, 1, 1),
+        (2, 3, 1, 1),
+        (2, 2),
+        (3, 2, 2),
+        (2, 3, 2, 2),
+        (512, 512),
+        (2, 512, 512),
+        (2, 1, 512, 512),
+    ],
 )
 def test_the_smallest_and_a_large_graph(shape):
     weights = attention(0, *shape)
@@ -209,7 +233,9 @@ def test_no_graphs_have_no_numbers():
     none = np.zeros((2, 0, 5, 5))
     assert [numbers.shape for numbers in (*betti(none), *digraph(none))] == [(2, 0, 6)] * 7
     assert [bars.shape for bars in arrays(barcode, none)] == [(2, 0, 4), (2, 0, 11)]
-    assert [numbers.shape for numbers in barcode(none, loops=False).betti(THRESHOLDS)] == [(2, 0, 6)] * 2
+    assert [numbers.shape for numbers in barcode(none, loops=False).betti(THRESHOLDS)] == [
+        (2, 0, 6)
+    ] * 2
     assert rips_features(none).shape == (2, 0, 14)
 
 
@@ -284,9 +310,15 @@ def test_several_threads_give_what_one_does(monkeypatch, count, n):
     asked = []
 
     def run(cores, cells):
-        monkeypatch.setattr("os.sched_getaffinity", lambda _: asked.append(cores) or set(range(cores)))
+        monkeypatch.setattr(
+            "os.sched_getaffinity", lambda _: asked.append(cores) or set(range(cores))
+        )
         monkeypatch.setattr("attlas.topology.graphs.CELLS", cells)
-        found = [*betti(weights), *betti(weights, (0.01, 0.3), loops=False), *digraph(weights, cap=50)]
+        found = [
+            *betti(weights),
+            *betti(weights, (0.01, 0.3), loops=False),
+            *digraph(weights, cap=50),
+        ]
         return found + arrays(barcode, weights)
 
     one = run(1, 2**40)
@@ -303,7 +335,11 @@ def test_minus_zero_is_zero():
     assert np.signbit(minus).sum() == 10
     for kind in (np.float32, np.float64):
         for function in FUNCTIONS:
-            pairs = zip(arrays(function, minus.astype(kind)), arrays(function, weights.astype(kind)), strict=True)
+            pairs = zip(
+                arrays(function, minus.astype(kind)),
+                arrays(function, weights.astype(kind)),
+                strict=True,
+            )
             for one, two in pairs:
                 np.testing.assert_array_equal(one, two)
 
@@ -313,10 +349,22 @@ def test_tiny_and_huge_thresholds_are_thresholds():
     assert weights[0, 2] > 0
     for kind in (np.float32, np.float64):
         own = weights.astype(kind)
-        for threshold, edges, beta0 in ((1e-60, 4, 2), (1e-320, 4, 2), (1.5, 0, 3), (1e30, 0, 3), (1e300, 0, 3)):
+        for threshold, edges, beta0 in (
+            (1e-60, 4, 2),
+            (1e-320, 4, 2),
+            (1.5, 0, 3),
+            (1e30, 0, 3),
+            (1e300, 0, 3),
+        ):
             assert digraph(own, [threshold]).edges.tolist() == [edges]
-            assert [numbers.tolist() for numbers in betti(own, [threshold])] == [[beta0], [edges - 3 + beta0]]
-            assert [numbers.tolist() for numbers in barcode(own).betti([threshold])] == [[beta0], [edges - 3 + beta0]]
+            assert [numbers.tolist() for numbers in betti(own, [threshold])] == [
+                [beta0],
+                [edges - 3 + beta0],
+            ]
+            assert [numbers.tolist() for numbers in barcode(own).betti([threshold])] == [
+                [beta0],
+                [edges - 3 + beta0],
+            ]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -326,11 +374,15 @@ def test_weights_that_are_none_are_refused(function, wrong, kind):
     for place in ((0, 0), (4, 4), (2, 0), (0, 3)):
         weights = attention(0, 3, 5, 5).astype(kind)
         weights[(1, *place)] = wrong
-        with pytest.raises(MeasureError, match="graph 1 has a weight that is NaN, infinite or negative"):
+        with pytest.raises(
+            MeasureError, match="graph 1 has a weight that is NaN, infinite or negative"
+        ):
             function(weights)
     weights = attention(0, 70, 70).astype(kind)
     weights[69, 68] = wrong
-    with pytest.raises(MeasureError, match="graph 0 has a weight that is NaN, infinite or negative"):
+    with pytest.raises(
+        MeasureError, match="graph 0 has a weight that is NaN, infinite or negative"
+    ):
         function(weights)
 
 
@@ -351,7 +403,10 @@ WRONG = {
     "objects": (np.full((2, 2), None), "of type object; they must be numbers"),
     "none": (None, "of type object; they must be numbers"),
     "complex": (np.ones((2, 2), complex), "of type complex128; they must be numbers"),
-    "complex tensor": (torch.ones(2, 2, dtype=torch.complex64), "of type .*complex64; they must be numbers"),
+    "complex tensor": (
+        torch.ones(2, 2, dtype=torch.complex64),
+        "of type .*complex64; they must be numbers",
+    ),
     "ragged": ([[0.5, 0.5], [1.0]], "they must be"),
 }
 
@@ -432,7 +487,10 @@ def test_bars_of_a_small_and_a_large_graph(n):
 @given(strategies.graphs(), st.booleans())
 def test_bars_know_the_betti_numbers_at_any_threshold(graphs, loops):
     thresholds = [*graphs.thresholds, *np.random.default_rng(0).uniform(0.001, 1, 20).tolist()]
-    found, expected = barcode(graphs.weights, loops).betti(thresholds), betti(graphs.weights, thresholds, loops)
+    found, expected = (
+        barcode(graphs.weights, loops).betti(thresholds),
+        betti(graphs.weights, thresholds, loops),
+    )
     np.testing.assert_array_equal(found, expected)
 
 
@@ -442,7 +500,9 @@ def test_bars_of_real_attention_know_its_betti_numbers(real):
         bars = barcode(weights, loops)
         np.testing.assert_array_equal(bars.betti(thresholds), betti(weights, thresholds, loops))
         for layer, head in itertools.product(range(6), range(12)):
-            np.testing.assert_array_equal(bars.h0[layer, head], tree_weights(weights[layer, head].numpy()))
+            np.testing.assert_array_equal(
+                bars.h0[layer, head], tree_weights(weights[layer, head].numpy())
+            )
 
 
 @few
@@ -459,7 +519,9 @@ def test_curves_change_exactly_where_the_betti_numbers_do(graphs, loops):
         between = ((levels[:-1] + levels[1:]) / 2).tolist()
         before = np.concatenate([[[n, 0]], curve[["beta0", "beta1"]]])
         if between:
-            np.testing.assert_array_equal(np.stack(betti(one.astype(float), between, loops), -1), before[:-1])
+            np.testing.assert_array_equal(
+                np.stack(betti(one.astype(float), between, loops), -1), before[:-1]
+            )
         assert (np.diff(before, axis=0) != 0).any(1).all()
         positive = np.maximum(one, one.T)[np.triu_indices(n, 0 if loops else 1)] > 0
         assert before[-1, 1] - before[-1, 0] == positive.sum() - n
@@ -563,7 +625,8 @@ def test_cycles_are_counted_in_bounded_time():
 
 
 @pytest.mark.parametrize(
-    ("birth", "counted"), [(0.25, [1, 1, 1]), (0.125, [0, 1, 1]), (0.7, [1, 1, 1]), (0.95, [1, 1, 0])]
+    ("birth", "counted"),
+    [(0.25, [1, 1, 1]), (0.125, [0, 1, 1]), (0.7, [1, 1, 1]), (0.95, [1, 1, 0])],
 )
 def test_holes_by_hand(birth, counted):
     """Four tokens in a ring at a distance, all others at distance 1: one hole, born there and filled at 1."""
@@ -571,7 +634,16 @@ def test_holes_by_hand(birth, counted):
     assert 1 - weights[0, 1] == birth
     h0, h1 = np.split(rips_features(weights), [6])
     np.testing.assert_allclose(
-        h0, [3 * birth, math.log(3), birth, 3 * (birth >= 0.75), 3 * (birth >= 0.5), 3 * (birth <= 0.25)], **near
+        h0,
+        [
+            3 * birth,
+            math.log(3),
+            birth,
+            3 * (birth >= 0.75),
+            3 * (birth >= 0.5),
+            3 * (birth <= 0.25),
+        ],
+        **near,
     )
     np.testing.assert_allclose(h1, [birth, *counted, 1 - birth, 0, 0, 1], **near)
 
@@ -631,7 +703,8 @@ def test_a_missing_gudhi_says_how_to_get_it(monkeypatch):
     assert measure == BarcodeMeasure(h1_tokens=0)
     tables = measure.result(fold(measure, batches, model))
     h0, h1 = (
-        [name for name in tables["barcode"] if name.endswith(features)] for features in (H0_FEATURES, H1_FEATURES)
+        [name for name in tables["barcode"] if name.endswith(features)]
+        for features in (H0_FEATURES, H1_FEATURES)
     )
     pd.testing.assert_frame_equal(tables["barcode"][h0], full["barcode"][h0])
     assert tables["barcode"][h1].isna().all(None)
@@ -645,7 +718,9 @@ def test_a_missing_gudhi_says_how_to_get_it(monkeypatch):
 
 def marks(batch):
     """Which tokens are commas, full stops and separators: three lists [text][token]."""
-    kinds = [[[token == mark for token in tokens] for tokens in batch.tokens] for mark in (",", ".")]
+    kinds = [
+        [[token == mark for token in tokens] for tokens in batch.tokens] for mark in (",", ".")
+    ]
     return [*kinds, batch.sep.tolist()]
 
 
@@ -655,7 +730,9 @@ def test_template_distances_are_their_twin(layer):
     found = template_distances(layer.layer)
     assert found.shape == (*layer.weights.shape[:2], len(TEMPLATES))
     kinds = marks(layer.layer.batch)
-    np.testing.assert_allclose(found, twins.each_head(twins.templates, layer.weights, *kinds), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        found, twins.each_head(twins.templates, layer.weights, *kinds), rtol=1e-6, atol=1e-6
+    )
     uniform = np.array([twins.uniform(one) for one in layer.visible.tolist()])[:, None]
     expected = twins.each_head(twins.templates, uniform, *kinds)
     found = np.broadcast_to(template_distances(layer.layer.uniform), expected.shape)
@@ -699,18 +776,34 @@ def numbers(name, weights, batch):
 
 
 FEATURES = {
-    "betti": [f"{number}@{threshold}" for number in ("b0", "b1") for threshold in (0.025, 0.05, 0.1, 0.25, 0.5, 0.75)],
+    "betti": [
+        f"{number}@{threshold}"
+        for number in ("b0", "b1")
+        for threshold in (0.025, 0.05, 0.1, 0.25, 0.5, 0.75)
+    ],
     "digraph": [
         f"{number}@{threshold}"
         for number in ("components", "edges", "degree", "cycles", "pairs")
         for threshold in (0.025, 0.05, 0.1, 0.25, 0.5, 0.75)
     ],
     "barcode": [
-        "h0_sum", "h0_entropy", "h0_longest_death", "h0_deaths_from_0.75", "h0_deaths_from_0.5", "h0_deaths_to_0.25", "h1_longest_birth",
-        "h1_births_from_0.25", "h1_births_to_0.95", "h1_births_to_0.7", "h1_sum", "h1_entropy", "h1_std", "h1_count",
+        "h0_sum",
+        "h0_entropy",
+        "h0_longest_death",
+        "h0_deaths_from_0.75",
+        "h0_deaths_from_0.5",
+        "h0_deaths_to_0.25",
+        "h1_longest_birth",
+        "h1_births_from_0.25",
+        "h1_births_to_0.95",
+        "h1_births_to_0.7",
+        "h1_sum",
+        "h1_entropy",
+        "h1_std",
+        "h1_count",
     ],
     "templates": ["self", "first", "previous", "next", "comma", "full_stop", "separator"],
-}  # fmt: skip
+}
 
 
 @cache
@@ -732,7 +825,10 @@ def test_a_row_a_text_with_what_the_function_gives(name, family):
     model, batches = seen(family)
     table = tables_of(name, family)[name]
     heads = [f"L{layer}.H{head}" for layer in range(3) for head in range(4)]
-    assert list(table.columns) == ["text", *(f"{head}.{feature}" for head in heads for feature in FEATURES[name])]
+    assert list(table.columns) == [
+        "text",
+        *(f"{head}.{feature}" for head in heads for feature in FEATURES[name]),
+    ]
     assert table["text"].tolist() == [str(number) for number in range(len(TEXTS))]
     kinds = set(table.dtypes.iloc[1:])
     assert kinds == {np.dtype(np.int32 if name == "betti" else np.float32)}
@@ -753,7 +849,9 @@ def test_heads_have_means_over_texts_beside_what_uniform_attention_gives(name, f
     heads, texts = tables[f"{name}_heads"], tables[name].iloc[:, 1:].to_numpy().astype(float)
     texts = texts.reshape(len(TEXTS), 12, -1)
     extra = ["texts", "h1_texts"] if name == "barcode" else []
-    kinds = [f"{feature}{kind}" for feature in FEATURES[name] for kind in ("", "_uniform", "_error")]
+    kinds = [
+        f"{feature}{kind}" for feature in FEATURES[name] for kind in ("", "_uniform", "_error")
+    ]
     assert list(heads.columns) == ["layer", "head", *kinds, *extra]
     uniform = []
     for layers in batches:
@@ -768,7 +866,9 @@ def test_heads_have_means_over_texts_beside_what_uniform_attention_gives(name, f
         values = pd.DataFrame(texts[:, :, number])
         np.testing.assert_allclose(heads[feature], values.mean(), rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(heads[f"{feature}_error"], values.sem(), rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(heads[f"{feature}_uniform"], uniform[:, number], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            heads[f"{feature}_uniform"], uniform[:, number], rtol=1e-6, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("family", ["bert", "longformer"])
@@ -780,7 +880,9 @@ def test_uniform_attention_that_equals_a_threshold_reaches_it(family):
         assert batches[0][0].n_tokens == n
         measure = Betti(thresholds=(1 / n, 0.3))
         heads = measure.result(fold(measure, batches, model))["betti_heads"]
-        names = [f"{number}@{threshold}_uniform" for threshold in (1 / n, 0.3) for number in ("b0", "b1")]
+        names = [
+            f"{number}@{threshold}_uniform" for threshold in (1 / n, 0.3) for number in ("b0", "b1")
+        ]
         np.testing.assert_array_equal(heads[names], [[1, n * (n + 1) / 2 - n + 1, n, 0]] * 12)
 
 
@@ -789,7 +891,13 @@ def test_parameters_reach_the_numbers():
     measure = Betti(thresholds=[0.3, 0.07], loops=False)
     assert repr(measure) == "Betti(thresholds=(0.3, 0.07), loops=False)"
     table = measure.result(fold(measure, batches, model))["betti"]
-    assert list(table.columns[:5]) == ["text", "L0.H0.b0@0.3", "L0.H0.b0@0.07", "L0.H0.b1@0.3", "L0.H0.b1@0.07"]
+    assert list(table.columns[:5]) == [
+        "text",
+        "L0.H0.b0@0.3",
+        "L0.H0.b0@0.07",
+        "L0.H0.b1@0.3",
+        "L0.H0.b1@0.07",
+    ]
     directed = DigraphMeasure(thresholds=(0.07,), cap=3)
     cycles = directed.result(fold(directed, batches, model))["digraph"]
     for number, layers in enumerate(batches):
@@ -797,7 +905,9 @@ def test_parameters_reach_the_numbers():
         expected = np.concatenate(betti(weights, (0.3, 0.07), loops=False), -1).reshape(-1)
         np.testing.assert_array_equal(table.iloc[number, 1:].to_numpy(int), expected)
         expected = np.concatenate(digraph(weights, (0.07,), cap=3), -1).reshape(-1)
-        np.testing.assert_array_equal(cycles.iloc[number, 1:].to_numpy(float), expected.astype(np.float32))
+        np.testing.assert_array_equal(
+            cycles.iloc[number, 1:].to_numpy(float), expected.astype(np.float32)
+        )
     assert cycles.filter(like="cycles").max(None) == 3
     with pytest.raises(MeasureError, match="h1_tokens is -1; it must be a whole number at least 0"):
         BarcodeMeasure(h1_tokens=-1)
@@ -805,7 +915,10 @@ def test_parameters_reach_the_numbers():
 
 def test_thresholds_that_differ_have_columns_that_differ():
     model, batches = seen("bert")
-    for measure in (Betti(thresholds=(0.1, 0.1000001)), DigraphMeasure(thresholds=(0.1, 0.1000001))):
+    for measure in (
+        Betti(thresholds=(0.1, 0.1000001)),
+        DigraphMeasure(thresholds=(0.1, 0.1000001)),
+    ):
         for table in measure.result(fold(measure, batches[:1], model)).values():
             assert table.columns.is_unique
 
@@ -853,7 +966,13 @@ def never(self):
     raise AssertionError("the band was expanded")
 
 
-FROM_THE_BAND = (Betti(), Betti(thresholds=(0.01, 0.3), loops=False), DigraphMeasure(), BarcodeMeasure(h1_tokens=0), Templates())  # fmt: skip
+FROM_THE_BAND = (
+    Betti(),
+    Betti(thresholds=(0.01, 0.3), loops=False),
+    DigraphMeasure(),
+    BarcodeMeasure(h1_tokens=0),
+    Templates(),
+)
 
 
 def test_the_band_of_longformer_gives_what_the_square_gives_and_is_not_expanded(monkeypatch):
@@ -890,9 +1009,16 @@ def test_tables_of_longformer_are_made_from_the_band(monkeypatch, name):
 @few
 @given(strategies.banded_layers(max_tokens=14))
 def test_any_band_gives_what_its_square_gives(layer):
-    square = DenseAttention(torch.from_numpy(layer.weights), layer.layer.batch, 0, torch.from_numpy(layer.visible))
+    square = DenseAttention(
+        torch.from_numpy(layer.weights), layer.layer.batch, 0, torch.from_numpy(layer.visible)
+    )
     ties = tuple(np.unique(layer.weights[layer.weights > 0]).astype(float)[:3].tolist())
-    for measure in (*FROM_THE_BAND, BarcodeMeasure(), Betti(thresholds=ties), DigraphMeasure(thresholds=ties)):
+    for measure in (
+        *FROM_THE_BAND,
+        BarcodeMeasure(),
+        Betti(thresholds=ties),
+        DigraphMeasure(thresholds=ties),
+    ):
         agree(measure, layer.layer, square)
         agree(measure, layer.layer.uniform, square.uniform)
 
@@ -909,10 +1035,14 @@ def test_a_long_band_gives_what_its_square_gives(monkeypatch, n_global, kind):
     local = weights * torch.from_numpy(~is_global & ~is_global[:, None])
     band = torch.zeros(1, 3, n, 2 * reach + 1, dtype=kind)
     for offset in range(-reach, reach + 1):
-        band[:, :, max(0, -offset) : n - max(0, offset), offset + reach] = local.diagonal(offset, -2, -1)
+        band[:, :, max(0, -offset) : n - max(0, offset), offset + reach] = local.diagonal(
+            offset, -2, -1
+        )
     columns = weights[..., places] * torch.from_numpy(~is_global[:, None])
     batch = strategies.make_batch(rng, 1, n)
-    layer = BandedAttention(band, columns, weights[:, :, places], torch.from_numpy(places)[None], batch)
+    layer = BandedAttention(
+        band, columns, weights[:, :, places], torch.from_numpy(places)[None], batch
+    )
     assert torch.equal(layer.dense().weights, weights)
     square = DenseAttention(weights, batch, 0, torch.from_numpy(visible)[None])
     even = square.uniform
@@ -926,11 +1056,17 @@ def test_a_long_band_gives_what_its_square_gives(monkeypatch, n_global, kind):
 def test_weights_of_a_band_that_are_none_are_refused(wrong):
     batch = strategies.make_batch(np.random.default_rng(0), 1, 5)
     for part, place in ((0, (0, 1, 2, 1)), (1, (0, 1, 4, 0)), (2, (0, 1, 0, 0)), (2, (0, 1, 0, 4))):
-        parts = [torch.full((1, 2, 5, 3), 0.2), torch.full((1, 2, 5, 1), 0.2), torch.full((1, 2, 1, 5), 0.2)]
+        parts = [
+            torch.full((1, 2, 5, 3), 0.2),
+            torch.full((1, 2, 5, 1), 0.2),
+            torch.full((1, 2, 1, 5), 0.2),
+        ]
         parts[part][place] = wrong
         layer = BandedAttention(*parts, torch.tensor([[0]]), batch)
         for measure in (Betti(), DigraphMeasure()):
-            with pytest.raises(MeasureError, match="graph 1 has a weight that is NaN, infinite or negative"):
+            with pytest.raises(
+                MeasureError, match="graph 1 has a weight that is NaN, infinite or negative"
+            ):
                 measure.values(layer)
 
 
@@ -938,12 +1074,21 @@ def test_weights_of_a_band_that_are_none_are_refused(wrong):
 
 
 def test_a_study_has_the_tables_and_one_worker_and_two_write_the_same_bytes(tmp_path: Path) -> None:
-    draw, words = np.random.default_rng(0), ["the", "a", "cat", "dog", "sat", "saw", "mat", ",", "."]
+    draw, words = (
+        np.random.default_rng(0),
+        ["the", "a", "cat", "dog", "sat", "saw", "mat", ",", "."],
+    )
     texts = [" ".join(draw.choice(words, draw.integers(1, 14))) for _ in range(600)]  # two shards
     measures = ["betti", DigraphMeasure(cap=30), BarcodeMeasure(h1_tokens=6), "templates"]
     model = tiny("bert")
-    studies = [attlas.study(model, texts, measures, out=tmp_path / str(workers), workers=workers) for workers in (1, 2)]
-    files = [{path.name: path.read_bytes() for path in (study.folder / "tables").iterdir()} for study in studies]
+    studies = [
+        attlas.study(model, texts, measures, out=tmp_path / str(workers), workers=workers)
+        for workers in (1, 2)
+    ]
+    files = [
+        {path.name: path.read_bytes() for path in (study.folder / "tables").iterdir()}
+        for study in studies
+    ]
     assert files[0] == files[1]
     study = studies[0]
     assert set(study.tables) == {"texts", *NAMES, *(f"{name}_heads" for name in NAMES)}
@@ -953,20 +1098,30 @@ def test_a_study_has_the_tables_and_one_worker_and_two_write_the_same_bytes(tmp_
         assert list(table.columns[:2]) == ["text", f"L0.H0.{FEATURES[name][0]}"]
         assert set(table.dtypes.iloc[1:]) == {np.dtype(np.int32 if name == "betti" else np.float32)}
     for number in (0, 17, 599):
-        expected = np.concatenate(betti(attlas.attention(model, texts[number]).weights), -1).reshape(-1)
+        expected = np.concatenate(
+            betti(attlas.attention(model, texts[number]).weights), -1
+        ).reshape(-1)
         assert study.table("betti", text=str(number)).iloc[0, 1:].tolist() == expected.tolist()
     short = (study.table("texts")["tokens"] <= 6).sum()
     assert 0 < short < 600
     assert (study.table("barcode_heads")["h1_texts"] == short).all()
     assert study.table("barcode")["L2.H3.h1_count"].notna().sum() == short
     atlas = study.atlas()
-    assert atlas[["layer", "head"]].to_numpy().tolist() == [[layer, head] for layer in range(3) for head in range(4)]
+    assert atlas[["layer", "head"]].to_numpy().tolist() == [
+        [layer, head] for layer in range(3) for head in range(4)
+    ]
     heads = study.table("betti_heads")
     for feature in ("b0@0.1", "b0@0.1_uniform", "b1@0.75", "b1@0.75_error"):
-        own = [column for column in atlas if column.startswith("betti") and column.endswith(f".{feature}")]
+        own = [
+            column
+            for column in atlas
+            if column.startswith("betti") and column.endswith(f".{feature}")
+        ]
         assert len(own) == 1
         assert atlas[own[0]].equals(heads[feature])
-    np.testing.assert_allclose(heads["b0@0.1"], study.table("betti").filter(regex=r"\.b0@0\.1$").mean(), rtol=1e-12)
+    np.testing.assert_allclose(
+        heads["b0@0.1"], study.table("betti").filter(regex=r"\.b0@0\.1$").mean(), rtol=1e-12
+    )
 
 
 def test_measures_with_thresholds_of_ones_own_run_in_a_study(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ from attlas.testing import tiny
 from attlas.tree import word_attention, work
 from attlas.tree.work import PROBES
 
-FITS = sum(len(rates) for name, rates in PROBES.items() if "attention" in name or "distance" in name)
+FITS = sum(
+    len(rates) for name, rates in PROBES.items() if "attention" in name or "distance" in name
+)
 
 
 def trees(count: int, start: int = 0) -> list[Text]:
@@ -48,7 +50,9 @@ def hashed() -> Iterator[Counter[str]]:
 class Calls:
     """How often a function is called; from the call `dies_at` on it raises."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, owner: Any, name: str, dies_at: int = 10**9) -> None:
+    def __init__(
+        self, patch: pytest.MonkeyPatch, owner: Any, name: str, dies_at: int = 10**9
+    ) -> None:
         self.count, plain = 0, getattr(owner, name)
 
         def noted(*given: Any, **options: Any) -> Any:
@@ -90,15 +94,26 @@ def test_a_killed_run_loses_one_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not (tmp_path / "out" / "states").exists()
 
 
-def test_conventions_share_attention_in_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conventions_share_attention_in_a_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blocks = Calls(monkeypatch, word_attention, "word_block")
     for number, convention in enumerate(("sound", "published")):
-        attlas.run(tree(convention=convention), tmp_path / str(number), cache=tmp_path / "cache", progress=False)
+        attlas.run(
+            tree(convention=convention),
+            tmp_path / str(number),
+            cache=tmp_path / "cache",
+            progress=False,
+        )
         assert blocks.count == 2 * (6 + 4)
 
 
 def test_a_text_without_a_token_is_excluded_with_a_reason(tmp_path: Path) -> None:
-    empty = Text("empty", words=("\u200b",), annotations={DEPENDENCIES: Dependencies((ROOT,), ("root",), ("",))})
+    empty = Text(
+        "empty",
+        words=("\u200b",),
+        annotations={DEPENDENCIES: Dependencies((ROOT,), ("root",), ("",))},
+    )
     test = [*trees(3, 6), empty]
     done = attlas.run(tree(test=test), tmp_path / "tree", progress=False)
     syntax = attlas.Syntax(train=trees(6), test=test, model=tiny("bert"), min_cases=1)

@@ -42,10 +42,27 @@ from attlas.tree.scorers import (
 from attlas.tree.spanning import spanning_tree
 from attlas.tree.word_attention import WordAttention, gather as gather_in
 
-WORDS = ("the", "cat", "dog", "sat", "saw", "mat", "unseeing", "films", "he", ".", "was", "very", "good", "x1")
+WORDS = (
+    "the",
+    "cat",
+    "dog",
+    "sat",
+    "saw",
+    "mat",
+    "unseeing",
+    "films",
+    "he",
+    ".",
+    "was",
+    "very",
+    "good",
+    "x1",
+)
 
 
-def text(number: int, words: Sequence[str], heads: Sequence[int] | None = None, **more: Any) -> Text:
+def text(
+    number: int, words: Sequence[str], heads: Sequence[int] | None = None, **more: Any
+) -> Text:
     chain = heads or [*range(1, len(words)), ROOT]
     relations = tuple("punct" if word == "." else "dep:sub" for word in words)
     tree = Dependencies(tuple(chain), relations, ("",) * len(words))
@@ -54,7 +71,10 @@ def text(number: int, words: Sequence[str], heads: Sequence[int] | None = None, 
 
 def corpus(count: int, seed: int = 0) -> list[Text]:
     rng = np.random.default_rng(seed)
-    return [text(number, [str(word) for word in rng.choice(WORDS, rng.integers(1, 9))]) for number in range(count)]
+    return [
+        text(number, [str(word) for word in rng.choice(WORDS, rng.integers(1, 9))])
+        for number in range(count)
+    ]
 
 
 # spanning trees
@@ -85,8 +105,12 @@ def best_by_networkx(scores: np.ndarray) -> float:
     n, found = scores.shape[1], []
     for child in range(n):  # the one word on ROOT
         graph = nx.DiGraph([(ROOT, child, {"weight": scores[0, child]})])
-        pairs = [(head, word) for head, word in itertools.permutations(range(n), 2) if word != child]
-        graph.add_weighted_edges_from([(head, word, scores[head + 1, word]) for head, word in pairs])
+        pairs = [
+            (head, word) for head, word in itertools.permutations(range(n), 2) if word != child
+        ]
+        graph.add_weighted_edges_from(
+            [(head, word, scores[head + 1, word]) for head, word in pairs]
+        )
         tree = nx.maximum_spanning_arborescence(graph)
         found.append(sum(weight for *_, weight in tree.edges(data="weight")))
     return max(found)
@@ -94,7 +118,9 @@ def best_by_networkx(scores: np.ndarray) -> float:
 
 @given(st.integers(1, 5), st.integers(0, 10**6), st.booleans(), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_the_spanning_tree_is_the_best_of_all_trees(n: int, seed: int, ties: bool, forbidden: bool) -> None:
+def test_the_spanning_tree_is_the_best_of_all_trees(
+    n: int, seed: int, ties: bool, forbidden: bool
+) -> None:
     rng = np.random.default_rng(seed)
     scores = rng.integers(-2, 2, (n + 1, n)).astype(float) if ties else rng.normal(size=(n + 1, n))
     if forbidden:
@@ -135,12 +161,19 @@ def test_the_spanning_tree_is_at_least_as_good_as_a_greedy_one(n: int, seed: int
     scores = rng.normal(size=(n + 1, n))
     heads = spanning_tree(scores).tolist()
     assert is_tree(heads)
-    assert total(scores, heads) >= total(scores, greedy_tree(scores, rng.permutation(n).tolist())) - 1e-9
+    assert (
+        total(scores, heads)
+        >= total(scores, greedy_tree(scores, rng.permutation(n).tolist())) - 1e-9
+    )
 
 
 @pytest.mark.parametrize(
     ("scores", "match"),
-    [(np.zeros((3, 3)), r"shape \[3, 3\]"), (np.full((3, 2), np.nan), "NaN"), (np.full((3, 2), -np.inf), "no tree")],
+    [
+        (np.zeros((3, 3)), r"shape \[3, 3\]"),
+        (np.full((3, 2), np.nan), "NaN"),
+        (np.full((3, 2), -np.inf), "no tree"),
+    ],
 )
 def test_scores_of_no_tree_are_refused(scores: np.ndarray, match: str) -> None:
     with pytest.raises(MeasureError, match=match):
@@ -160,7 +193,10 @@ def test_model_vectors_are_means_of_standardised_embeddings() -> None:
     table = (table - table.mean(0)) / table.std(0)
     vectors = ModelVectors(model)
     found = vectors.of(["cat", "catx", "cat", "\u200b"])
-    ids = {word: model.tokenizer(word, add_special_tokens=False)["input_ids"] for word in ("cat", "catx")}
+    ids = {
+        word: model.tokenizer(word, add_special_tokens=False)["input_ids"]
+        for word in ("cat", "catx")
+    }
     assert len(ids["catx"]) > 1
     np.testing.assert_allclose(found[0], table[ids["cat"]].mean(0), atol=1e-5)
     np.testing.assert_allclose(found[1], table[ids["catx"]].mean(0), atol=1e-5)
@@ -179,7 +215,9 @@ def test_glove_vectors_are_read_and_standardised(tmp_path: Path, packed: bool) -
     table = np.array([[1, 5, 2], [3, 5, 2.5], [2, 5, 1]])
     wanted = (table - table.mean(0)) / np.where(table.std(0) > 0, table.std(0), 1)
     np.testing.assert_allclose(
-        vectors.of(["Cat", "the", "dog", ". . ."]), [*wanted[[1, 0]], [0, 0, 0], wanted[2]], atol=1e-6
+        vectors.of(["Cat", "the", "dog", ". . ."]),
+        [*wanted[[1, 0]], [0, 0, 0], wanted[2]],
+        atol=1e-6,
     )
     assert (vectors.size, vectors.name) == (3, path.name)
 
@@ -195,7 +233,9 @@ def test_glove_vectors_are_read_and_standardised(tmp_path: Path, packed: bool) -
         ("", "is empty"),
     ],
 )
-def test_malformed_vectors_are_refused_with_their_line(tmp_path: Path, lines: str, match: str) -> None:
+def test_malformed_vectors_are_refused_with_their_line(
+    tmp_path: Path, lines: str, match: str
+) -> None:
     (tmp_path / "glove.txt").write_text(lines)
     with pytest.raises(CorpusError, match=match):
         GloveVectors(tmp_path / "glove.txt").of(["the"])
@@ -209,7 +249,9 @@ def test_vectors_that_are_not_there_are_an_error(tmp_path: Path) -> None:
 # attention between words on disk
 
 
-def gather(model: Model, texts: list[Text], cache: Path, workers: int | None = None) -> WordAttention:
+def gather(
+    model: Model, texts: list[Text], cache: Path, workers: int | None = None
+) -> WordAttention:
     return gather_in(workspace_of(cache, workers, False), model, texts)
 
 
@@ -416,7 +458,11 @@ def test_an_entry_that_changes_while_it_is_read_is_one_clear_error(tmp_path: Pat
 def test_words_that_the_model_does_not_see_are_counted(tmp_path: Path) -> None:
     model = tiny("bert", max_position_embeddings=8)
     texts = [
-        text(0, ["the", "cat", "sat", "on", "the", "mat", ".", "good"], [1, 2, ROOT, 5, 5, 2, 2, 7 - 1]),
+        text(
+            0,
+            ["the", "cat", "sat", "on", "the", "mat", ".", "good"],
+            [1, 2, ROOT, 5, 5, 2, 2, 7 - 1],
+        ),
         text(1, ["the", "\u200b", "dog"], [2, 2, ROOT]),
         text(2, ["\u200b"], [ROOT]),
         text(3, ["he", "sat"], [1, ROOT]),
@@ -428,7 +474,9 @@ def test_words_that_the_model_does_not_see_are_counted(tmp_path: Path) -> None:
     study = attlas.study(model, texts, ["entropy"], tmp_path / "study", progress=False)
     assert kept.counts == study.manifest["counts"]
     assert (kept.counts["read"], kept.counts["analysed"], kept.counts["quarantined"]) == (4, 3, 1)
-    assert list(kept.quarantine) == [json.loads(line) for line in study.quarantine.read_text().splitlines()]
+    assert list(kept.quarantine) == [
+        json.loads(line) for line in study.quarantine.read_text().splitlines()
+    ]
     probe = TreeProbe(model, "attention", epochs=1, cache=tmp_path / "cache").fit(texts)
     assert probe.unseen_ == 4
     scores = probe.evaluate(texts)
@@ -454,9 +502,15 @@ def test_a_word_whose_head_was_not_seen_is_neither_learnt_nor_scored() -> None:
 HEADS, SIZE = 5, 3
 
 
-def random_given(n: int, rng: np.random.Generator) -> tuple[Given, np.ndarray, np.ndarray, np.ndarray]:
+def random_given(
+    n: int, rng: np.random.Generator
+) -> tuple[Given, np.ndarray, np.ndarray, np.ndarray]:
     """Random attention [head, word, word], ends [head, word, 4] and vectors [word, size] of one text, and the same as a batch."""
-    maps, ends, vectors = rng.random((HEADS, n, n)), rng.random((HEADS, n, 4)), rng.normal(size=(n, SIZE))
+    maps, ends, vectors = (
+        rng.random((HEADS, n, n)),
+        rng.random((HEADS, n, 4)),
+        rng.normal(size=(n, SIZE)),
+    )
     pairs = np.concatenate([maps, maps.transpose(0, 2, 1)]).transpose(1, 2, 0)
     batch = Given(*(torch.tensor(part[None]) for part in (pairs, ends.transpose(1, 2, 0), vectors)))
     return batch, maps, ends, vectors
@@ -482,7 +536,9 @@ def vectors_of(vectors: np.ndarray, candidate: int, word: int, published: bool) 
     return np.concatenate([vectors[candidate], vectors[word]])
 
 
-def attention_slowly(maps: Any, ends: Any, vectors: Any, own: Any, words: bool, published: bool) -> np.ndarray:
+def attention_slowly(
+    maps: Any, ends: Any, vectors: Any, own: Any, words: bool, published: bool
+) -> np.ndarray:
     """Scores [candidate, word] by loops over candidates, words and heads."""
     n = maps.shape[1]
     out = np.full((n + 1, n), -np.inf)
@@ -496,9 +552,17 @@ def attention_slowly(maps: Any, ends: Any, vectors: Any, own: Any, words: bool, 
                 for number in range(4):
                     for head in range(HEADS):
                         at = number * HEADS + head
-                        weight = own["root_bias"][at] + vectors[word] @ own["root"][:, at] if words else own["root"][at]
+                        weight = (
+                            own["root_bias"][at] + vectors[word] @ own["root"][:, at]
+                            if words
+                            else own["root"][at]
+                        )
                         score += weight * ends[head, word, number]
-                score += own["root_bias"][-1] + vectors[word] @ own["root"][:, -1] if words else own["bias"][0]
+                score += (
+                    own["root_bias"][-1] + vectors[word] @ own["root"][:, -1]
+                    if words
+                    else own["bias"][0]
+                )
                 out[0, word] = score
                 continue
             for direction in (0, 1):
@@ -527,7 +591,9 @@ def test_scores_from_attention_are_those_of_loops(n: int, words: bool, published
     scorer = (AttentionWordsScorer if words else AttentionScorer)(HEADS, SIZE, published)
     own = stirred(scorer, n)
     found = scorer(batch)[0].detach().numpy()
-    np.testing.assert_allclose(found, attention_slowly(maps, ends, vectors, own, words, published), atol=1e-10)
+    np.testing.assert_allclose(
+        found, attention_slowly(maps, ends, vectors, own, words, published), atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("published", [False, True])
@@ -542,12 +608,23 @@ def test_scores_from_distances_are_those_of_loops(published: bool) -> None:
             assert found[candidate, word] == -np.inf
             continue
         offset = candidate - 1 - word
-        far = [max(offset, 0) / n, max(-offset, 0) / n, *(offset == near for near in (0, -1, 1, -2, 2)), 0]
+        far = [
+            max(offset, 0) / n,
+            max(-offset, 0) / n,
+            *(offset == near for near in (0, -1, 1, -2, 2)),
+            0,
+        ]
         far = [0] * 7 + [1] if candidate == 0 else far
         both = vectors_of(vectors, candidate, word, published)
-        hidden = own["candidate.weight"] @ both[:SIZE] + own["word.weight"] @ both[SIZE:] + own["candidate.bias"]
+        hidden = (
+            own["candidate.weight"] @ both[:SIZE]
+            + own["word.weight"] @ both[SIZE:]
+            + own["candidate.bias"]
+        )
         hidden += own["distance.weight"] @ np.array(far, dtype=float)
-        assert found[candidate, word] == pytest.approx((own["out.weight"] @ np.tanh(hidden))[0], abs=1e-6)
+        assert found[candidate, word] == pytest.approx(
+            (own["out.weight"] @ np.tanh(hidden))[0], abs=1e-6
+        )
     assert distance_features(n).shape == (n + 1, n, 8)
 
 
@@ -565,8 +642,13 @@ def looking(model: Model, count: int, head: int) -> list[Text]:
     """Texts in which each word's head is the other word that it attends to most in one head."""
     out, rng = [], np.random.default_rng(5)
     for number in range(count):
-        words = [str(word) for word in rng.choice([word for word in WORDS if word != "."], rng.integers(2, 9))]
-        looks = block_slowly(model, Text("", words=tuple(words)))[:, : len(words), head] - 2 * np.eye(len(words))
+        words = [
+            str(word)
+            for word in rng.choice([word for word in WORDS if word != "."], rng.integers(2, 9))
+        ]
+        looks = block_slowly(model, Text("", words=tuple(words)))[
+            :, : len(words), head
+        ] - 2 * np.eye(len(words))
         out.append(text(number, words, looks.argmax(1).tolist()))
     return out
 
@@ -574,7 +656,9 @@ def looking(model: Model, count: int, head: int) -> list[Text]:
 def test_a_tree_that_one_head_holds_is_found(tmp_path: Path) -> None:
     model = tiny("bert", num_hidden_layers=1)
     texts = looking(model, 200, head=1)
-    probe = TreeProbe(model, "attention", epochs=40, learning_rate=0.5, cache=tmp_path).fit(texts[:150])
+    probe = TreeProbe(model, "attention", epochs=40, learning_rate=0.5, cache=tmp_path).fit(
+        texts[:150]
+    )
     assert probe.score(texts[150:]) > 0.95
     assert probe.scorer_.weights.argmax() == 4 + 1  # u of head 1: the word attends to its head
 
@@ -595,7 +679,9 @@ def uas_slowly(texts: Sequence[Text], predicted: Sequence[Sequence[int]]) -> tup
 def test_uas_is_that_of_loops(family: str, convention: str, tmp_path: Path) -> None:
     texts, model = corpus(30), tiny(family)
     for features in ("attention", "attention_words", "distance_words"):
-        probe = TreeProbe(model, features, convention=convention, epochs=2, cache=tmp_path).fit(texts)
+        probe = TreeProbe(model, features, convention=convention, epochs=2, cache=tmp_path).fit(
+            texts
+        )
         scores = probe.evaluate(texts)
         assert (scores.uas, scores.scored) == pytest.approx(uas_slowly(texts, probe.predict(texts)))
         trees = probe.predict(texts, "tree")
@@ -617,16 +703,28 @@ def test_baselines_learn_nothing() -> None:
     before = TreeProbe(tiny("bert"), "previous_word")
     assert before.predict(texts, "tree") == [(-1, 0, 1), (-1,), (-1, 0, 1)]
     assert before.evaluate(texts).to_dict() == {
-        "uas": 3 / 6, "tree_uas": 3 / 6, "texts": 3, "scored": 6, "punctuation": 1, "unseen": 0, "headless": 0,
-    }  # fmt: skip
+        "uas": 3 / 6,
+        "tree_uas": 3 / 6,
+        "texts": 3,
+        "scored": 6,
+        "punctuation": 1,
+        "unseen": 0,
+        "headless": 0,
+    }
 
 
 def test_the_same_seed_gives_the_same_probe(tmp_path: Path) -> None:
     texts, model = corpus(60), tiny("bert")
     for features in ("attention_words", "distance_words"):
         make = TreeProbe(model, features, epochs=3, cache=tmp_path)
-        one, two, other = clone(make).fit(texts), clone(make).fit(texts), clone(make).set_params(seed=1).fit(texts)
-        weights, again, third = (list(probe.scorer_.state_dict().values()) for probe in (one, two, other))
+        one, two, other = (
+            clone(make).fit(texts),
+            clone(make).fit(texts),
+            clone(make).set_params(seed=1).fit(texts),
+        )
+        weights, again, third = (
+            list(probe.scorer_.state_dict().values()) for probe in (one, two, other)
+        )
         assert all(torch.equal(left, right) for left, right in zip(weights, again, strict=True))
         assert not all(torch.equal(left, right) for left, right in zip(weights, third, strict=True))
         assert one.history_ == two.history_
@@ -636,12 +734,17 @@ def test_the_same_seed_gives_the_same_probe(tmp_path: Path) -> None:
 @pytest.mark.parametrize("convention", ["sound", "published"])
 def test_a_probe_is_saved_and_read_again(features: str, convention: str, tmp_path: Path) -> None:
     texts, model = corpus(30), tiny("bert")
-    probe = TreeProbe(model, features, convention=convention, epochs=2, seed=4, cache=tmp_path / "cache").fit(texts)
+    probe = TreeProbe(
+        model, features, convention=convention, epochs=2, seed=4, cache=tmp_path / "cache"
+    ).fit(texts)
     again = TreeProbe.load(probe.save(tmp_path / "probe"), model, cache=tmp_path / "cache")
     assert again.predict(texts) == probe.predict(texts)
     assert (again.features, again.convention, again.seed) == (features, convention, 4)
     assert (again.epoch_, again.history_) == (probe.epoch_, probe.history_)
-    assert {path.name for path in (tmp_path / "probe").iterdir()} == {"probe.json", "probe.safetensors"}
+    assert {path.name for path in (tmp_path / "probe").iterdir()} == {
+        "probe.json",
+        "probe.safetensors",
+    }
     with pytest.raises(ModelError, match="was fitted on the"):
         TreeProbe.load(tmp_path / "probe", tiny("bert", seed=1))
 
@@ -746,7 +849,9 @@ def test_a_probe_is_saved_over_a_probe_and_nothing_else(fitted: TreeProbe, tmp_p
         folder = tmp_path / name
         folder.mkdir()
         (folder / name).write_text(content)
-        with pytest.raises(StudyError, match=rf"is not empty \(it has {name}\) and holds no tree probe"):
+        with pytest.raises(
+            StudyError, match=rf"is not empty \(it has {name}\) and holds no tree probe"
+        ):
             fitted.save(folder)
         assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(name, content)]
     other = TreeProbe(fitted.model, "attention", epochs=1).fit(corpus(6))
@@ -796,7 +901,9 @@ def test_a_save_that_was_killed_is_refused_and_can_be_repeated(
 def test_the_random_control_keeps_the_vectors_of_the_trained_model(tmp_path: Path) -> None:
     model, texts = tiny("bert"), corpus(20)
     vectors = ModelVectors(model)
-    probe = TreeProbe(model.randomized(0), vectors=vectors, epochs=1, cache=tmp_path / "cache").fit(texts)
+    probe = TreeProbe(model.randomized(0), vectors=vectors, epochs=1, cache=tmp_path / "cache").fit(
+        texts
+    )
     assert probe._vectors() is vectors
     folder = probe.save(tmp_path / "probe")
     with pytest.raises(ModelError, match="was fitted on the vectors"):
@@ -855,10 +962,25 @@ def test_texts_that_cannot_be_learnt_from_are_refused(texts: list[Any], match: s
 def test_baselines_score_the_words_that_attention_sees() -> None:
     """Of a sentence that is cut, all probes score the same words."""
     texts = [
-        text(0, ["the", "cat", "sat", "on", "the", "mat", "and", "the", "dog"], [1, 2, ROOT, 5, 5, 2, 8, 8, 2])
+        text(
+            0,
+            ["the", "cat", "sat", "on", "the", "mat", "and", "the", "dog"],
+            [1, 2, ROOT, 5, 5, 2, 8, 8, 2],
+        )
     ] * 4
-    texts = [Text(str(n), words=one.words, annotations=one.annotations) for n, one in enumerate(texts)]
+    texts = [
+        Text(str(n), words=one.words, annotations=one.annotations) for n, one in enumerate(texts)
+    ]
     short = replace(tiny("bert"), limit=7)
-    found = {name: TreeProbe(short, name, epochs=1, progress=False).fit(texts).evaluate(texts) for name in ("attention", "attention_words", "distance_words", "right_branching", "previous_word")}  # fmt: skip
+    found = {
+        name: TreeProbe(short, name, epochs=1, progress=False).fit(texts).evaluate(texts)
+        for name in (
+            "attention",
+            "attention_words",
+            "distance_words",
+            "right_branching",
+            "previous_word",
+        )
+    }
     assert {tuple(one.counts.tolist()) for one in found.values()} == {(3, 3, 3, 3)}
     assert {(one.unseen, one.headless) for one in found.values()} == {(16, 8)}

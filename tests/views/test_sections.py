@@ -22,9 +22,22 @@ from attlas.views.section import Figure, Section, shown
 OLD = Path(__file__).parents[1] / "golden" / "old_folders"
 FOLDERS = ("relations", "dynamics", "topology", "syntax", "tree", "coreference", "explain")
 MEASURES = (
-    "surface", "entropy", "positions", "totals", "topk", "heatmap", "position_bias", "head_distance",
-    "special_gradient", "importance", "explanations", "betti", "digraph", "barcode", "templates",
-)  # fmt: skip
+    "surface",
+    "entropy",
+    "positions",
+    "totals",
+    "topk",
+    "heatmap",
+    "position_bias",
+    "head_distance",
+    "special_gradient",
+    "importance",
+    "explanations",
+    "betti",
+    "digraph",
+    "barcode",
+    "templates",
+)
 SECTIONS = catalogue.sections()
 
 
@@ -32,9 +45,13 @@ SECTIONS = catalogue.sections()
 def measured() -> Study:
     """Every measure of three short texts, with words that people marked."""
     texts = [
-        attlas.Text("one", "a good film , not bad .", label="good", annotations={"rationale": [(2, 6)]}),
+        attlas.Text(
+            "one", "a good film , not bad .", label="good", annotations={"rationale": [(2, 6)]}
+        ),
         attlas.Text("two", "the dog saw a cat .", label="bad", annotations={"rationale": [(4, 7)]}),
-        attlas.Text("three", "it was a very bad film", label="good", annotations={"rationale": [(9, 17)]}),
+        attlas.Text(
+            "three", "it was a very bad film", label="good", annotations={"rationale": [(9, 17)]}
+        ),
     ]
     names = {"id2label": {0: "good", 1: "bad"}, "label2id": {"good": 0, "bad": 1}}
     model = tiny("bert", "classify", **names)
@@ -43,9 +60,18 @@ def measured() -> Study:
 
 @cache
 def studies() -> tuple[Study, ...]:
-    texts = [attlas.Text(str(n), ("a good film", "a bad dog")[n % 2] + " very" * n, "ab"[n % 2]) for n in range(12)]
-    tuning = attlas.Finetune(texts=texts, dev=texts[:6], model=tiny("bert", "classify"), head_only=True)
-    return (measured(), attlas.run(tuning, progress=False), *(Study.open(OLD / name) for name in FOLDERS))
+    texts = [
+        attlas.Text(str(n), ("a good film", "a bad dog")[n % 2] + " very" * n, "ab"[n % 2])
+        for n in range(12)
+    ]
+    tuning = attlas.Finetune(
+        texts=texts, dev=texts[:6], model=tiny("bert", "classify"), head_only=True
+    )
+    return (
+        measured(),
+        attlas.run(tuning, progress=False),
+        *(Study.open(OLD / name) for name in FOLDERS),
+    )
 
 
 def study_with(section: Section) -> Study:
@@ -54,13 +80,17 @@ def study_with(section: Section) -> Study:
 
 
 LAWS = [name for name, _ in section_checks(next(iter(SECTIONS.values())), None)]  # type: ignore[arg-type]
-COSTLY = [pytest.param(law, marks=pytest.mark.attack) if law.startswith("each_") else law for law in LAWS]
+COSTLY = [
+    pytest.param(law, marks=pytest.mark.attack) if law.startswith("each_") else law for law in LAWS
+]
 
 
 @pytest.mark.parametrize("law", COSTLY)
 @pytest.mark.parametrize("name", SECTIONS)
 def test_every_section_keeps_the_laws(name: str, law: str) -> None:
-    check: Callable[[], None] = dict(section_checks(SECTIONS[name], study_with(SECTIONS[name])))[law]
+    check: Callable[[], None] = dict(section_checks(SECTIONS[name], study_with(SECTIONS[name])))[
+        law
+    ]
     check()
 
 
@@ -68,7 +98,9 @@ def test_every_section_keeps_the_laws(name: str, law: str) -> None:
 def test_sections_are_drawn_without_a_model_library(subject: Subject) -> None:
     if subject.section:
         wanted = subject.sections().values()
-        study = max(studies(), key=lambda one: sum(all(map(one.has, section.needs)) for section in wanted))
+        study = max(
+            studies(), key=lambda one: sum(all(map(one.has, section.needs)) for section in wanted)
+        )
         check_drawing_is_light(f"{subject.package}.{subject.section}", study)
 
 
@@ -78,14 +110,26 @@ def test_the_order_of_page_and_findings() -> None:
     assert order[:3] == ["syntax", "tree", "coreference"]
     assert order.index("dynamics") < order.index("head_distance") < order.index("special_gradient")
     assert (
-        order.index("special_gradient") < order.index("explanations") < order.index("topology") < order.index("surface")
+        order.index("special_gradient")
+        < order.index("explanations")
+        < order.index("topology")
+        < order.index("surface")
     )
     assert order[-4:] == ["betti", "digraph", "barcode", "templates"]
     together = Study(measured().folder, measured().manifest, studies()[1:])
     assert [name for name, _ in shown(together, SECTIONS)] == order
     told = findings(together, SECTIONS)
-    begins = ("No head gives|1 of", "The most focused", "At weight", "The shape of attention", "Integrated gradients")
-    places = [next(n for n, line in enumerate(told) if line.startswith(tuple(one.split("|")))) for one in begins]
+    begins = (
+        "No head gives|1 of",
+        "The most focused",
+        "At weight",
+        "The shape of attention",
+        "Integrated gradients",
+    )
+    places = [
+        next(n for n, line in enumerate(told) if line.startswith(tuple(one.split("|"))))
+        for one in begins
+    ]
     assert places == sorted(places)
     assert told[-1].startswith("The fine-tuned model")
     assert told[-2].startswith("Polarity scores")
@@ -128,7 +172,11 @@ def test_only_pages_with_heads_say_how_heads_are_named(tmp_path: Path) -> None:
 
 def own_section(title: str = "Own") -> Section:
     return Section(
-        title=title, question="What?", needs=("syntax",), about="Of one's own.", figures=lambda study: [Figure("One.")]
+        title=title,
+        question="What?",
+        needs=("syntax",),
+        about="Of one's own.",
+        figures=lambda study: [Figure("One.")],
     )
 
 
@@ -165,7 +213,10 @@ def test_a_plug_in_brings_its_sections(plug_in: Callable[[object], dict[str, Sec
 
 @pytest.mark.parametrize(
     ("broken", "reason"),
-    [(AttlasError("it is broken"), "it is broken"), ({"syntax": own_section()}, "'syntax' already exists")],
+    [
+        (AttlasError("it is broken"), "it is broken"),
+        ({"syntax": own_section()}, "'syntax' already exists"),
+    ],
 )
 def test_a_broken_plug_in_breaks_no_report(
     plug_in: Callable[[object], dict[str, Section]], broken: object, reason: str

@@ -40,19 +40,28 @@ HOSTILE = [
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory, minilm: attlas.Model) -> attlas.Study:
     """A study whose texts, ids and labels are all out to break a page."""
-    texts = [attlas.Text(f"<i>{number}</i>", text, label="<u>label</u>") for number, text in enumerate(HOSTILE)]
+    texts = [
+        attlas.Text(f"<i>{number}</i>", text, label="<u>label</u>")
+        for number, text in enumerate(HOSTILE)
+    ]
     return attlas.study(minilm, texts, out=tmp_path_factory.mktemp("hostile") / "study")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    chromium = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if chromium is None and not os.environ.get("CI"):
         pytest.skip("there is no Chromium on this machine; install Debian's chromium to run this")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        opened = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
         yield opened
         opened.close()
 
@@ -62,11 +71,20 @@ def open_page(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]
     page = browser.new_context(offline=True, **options).new_page()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "console",
+        lambda message: (
+            wrong.append(message.text) if message.type in ("error", "warning") else None
+        ),
+    )
     page.on("dialog", lambda dialog: (wrong.append("a script of a text ran"), dialog.dismiss()))
     page.on(
         "request",
-        lambda request: wrong.append(request.url) if not request.url.startswith(("file:", "data:", "blob:")) else None,
+        lambda request: (
+            wrong.append(request.url)
+            if not request.url.startswith(("file:", "data:", "blob:"))
+            else None
+        ),
     )
     page.goto(path.as_uri())
     return page, wrong
@@ -87,15 +105,27 @@ def words_of(study: attlas.Study, row: Any) -> Any:
     return overlay(row.content, tokens, layers, tokens["uniform"].to_numpy())
 
 
-def test_hostile_texts_come_through_the_report_escaped_and_whole(hostile: attlas.Study, tmp_path: Path) -> None:
+def test_hostile_texts_come_through_the_report_escaped_and_whole(
+    hostile: attlas.Study, tmp_path: Path
+) -> None:
     page = hostile.report(tmp_path / "report.html").read_text()
     tags = _Tags()
     tags.feed(page)
     assert not {"b", "u", "img", "i"} & set(tags.tags)
     assert tags.tags.count("script") == 2
     for row in hostile.table("texts").itertuples():
-        shown = re.sub(r"<[^>]*>", "", re.sub(r'<w class="t\d mark">[^<]*</w>', "", words_of(hostile, row).html))
-        for escaped, plain in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#x27;", "'"), ("&amp;", "&")):
+        shown = re.sub(
+            r"<[^>]*>",
+            "",
+            re.sub(r'<w class="t\d mark">[^<]*</w>', "", words_of(hostile, row).html),
+        )
+        for escaped, plain in (
+            ("&lt;", "<"),
+            ("&gt;", ">"),
+            ("&quot;", '"'),
+            ("&#x27;", "'"),
+            ("&amp;", "&"),
+        ):
             shown = shown.replace(escaped, plain)
         assert shown == row.content
 
@@ -109,11 +139,18 @@ def test_the_report_is_drawn_offline(hostile: attlas.Study, tmp_path: Path, brow
             viewport={"width": width, "height": 800},
         )
         page.wait_for_function("document.querySelectorAll('.chart svg.marks').length == 19")
-        assert page.locator("#surface [data-chart]").first.locator("svg .mark-symbol.role-mark path").count() == 72
+        assert (
+            page.locator("#surface [data-chart]")
+            .first.locator("svg .mark-symbol.role-mark path")
+            .count()
+            == 72
+        )
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         before = page.locator("#totals w").evaluate_all("all => all.map(one => one.className)")
         page.locator("#totals [data-choose=layer]").first.select_option("1")
-        assert page.locator("#totals w").evaluate_all("all => all.map(one => one.className)") != before
+        assert (
+            page.locator("#totals w").evaluate_all("all => all.map(one => one.className)") != before
+        )
         page.locator("#totals w").nth(3).click()
         assert "even attention would give" in page.locator("#totals .says").first.inner_text()
         page.select_option("#surface select", "previous")
@@ -144,7 +181,9 @@ def test_the_page_of_one_text(minilm: attlas.Model, tmp_path: Path, browser: Any
     assert (
         page.locator("#says")
         .inner_text()
-        .startswith(f"receive most: {seen.tokens[most]} {float(seen.received()[0, 2, most]):.2f} (even 1.00)")
+        .startswith(
+            f"receive most: {seen.tokens[most]} {float(seen.received()[0, 2, most]):.2f} (even 1.00)"
+        )
     )
     assert wrong == []
     assert "srcdoc=" in seen._repr_html_()
@@ -158,7 +197,12 @@ def test_even_attention_of_a_causal_text_is_not_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["svg", pytest.param("pdf", marks=pytest.mark.slow), pytest.param("png", marks=pytest.mark.slow)]
+    "kind",
+    [
+        "svg",
+        pytest.param("pdf", marks=pytest.mark.slow),
+        pytest.param("png", marks=pytest.mark.slow),
+    ],
 )
 def test_every_chart_is_exported(hostile: attlas.Study, tmp_path: Path, kind: str) -> None:
     paths = write_charts(hostile, tmp_path / "charts", kind)
@@ -168,16 +212,22 @@ def test_every_chart_is_exported(hostile: attlas.Study, tmp_path: Path, kind: st
 
 
 def test_unknown_formats_are_refused(hostile: attlas.Study, tmp_path: Path) -> None:
-    with pytest.raises(AttlasError, match="format is 'gif'; it must be svg or pdf or png or html or json"):
+    with pytest.raises(
+        AttlasError, match="format is 'gif'; it must be svg or pdf or png or html or json"
+    ):
         write_charts(hostile, tmp_path, "gif")
-    with pytest.raises(AttlasError, match=r"has no ending; name a file that ends in \.svg or \.pdf"):
+    with pytest.raises(
+        AttlasError, match=r"has no ending; name a file that ends in \.svg or \.pdf"
+    ):
         charts.export(charts.head_grid(hostile.table("entropy")), tmp_path / "chart")
 
 
 @pytest.mark.parametrize("kind", ["html", "json"])
 def test_words_do_not_end_the_script_of_a_chart(kind: str, tmp_path: Path) -> None:
     word = "</script><script>alert(1)</script>\u2028"
-    chart = alt.Chart(pd.DataFrame({"word": [word], "n": [1]})).mark_bar().encode(x="n:Q", y="word:N")
+    chart = (
+        alt.Chart(pd.DataFrame({"word": [word], "n": [1]})).mark_bar().encode(x="n:Q", y="word:N")
+    )
     content = charts.export(chart, tmp_path / f"chart.{kind}").read_text(encoding="utf-8")
     assert "<script>alert(1)" not in content
     assert "\u2028" not in content
@@ -201,7 +251,9 @@ def test_a_report_needs_no_labels_and_no_particular_measure(tmp_path: Path) -> N
     )
 
 
-def test_a_section_of_ones_own_is_drawn(hostile: attlas.Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_section_of_ones_own_is_drawn(
+    hostile: attlas.Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = Section(
         title="A section of one's own",
         question="What?",
@@ -221,7 +273,9 @@ def test_tints_are_scaled_by_ordinary_tokens() -> None:
     special = np.array([True, False, False, False])
     assert levels(values, special).tolist() == [[9, 5, 9, 0], [0, 0, 0, 0]]
     assert levels(values[:, :1], special[:1]).tolist() == [[9], [0]]
-    long = np.array([[100.0, *np.linspace(0, 1, 200)]])  # one word in a hundred may exceed the darkest tint
+    long = np.array(
+        [[100.0, *np.linspace(0, 1, 200)]]
+    )  # one word in a hundred may exceed the darkest tint
     tints = levels(long, np.zeros(201, dtype=bool))[0]
     assert tints[0] == 9
     assert tints[101] in (4, 5)
@@ -233,7 +287,10 @@ def test_packed_numbers_come_back_to_within_a_letter() -> None:
     codes = np.array([LETTERS.index(letter) for letter in packed]).reshape(3, 50)
     back = (codes / 63) ** 2 * np.array(tops)[:, None]
     assert (
-        np.abs(np.sqrt(back / values.max(1, keepdims=True)) - np.sqrt(values / values.max(1, keepdims=True))).max()
+        np.abs(
+            np.sqrt(back / values.max(1, keepdims=True))
+            - np.sqrt(values / values.max(1, keepdims=True))
+        ).max()
         < 0.01
     )
 
@@ -243,7 +300,9 @@ def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) 
     model = tiny("longformer", max_position_embeddings=4100)
     model.tokenizer.model_max_length = 4096
     text = "\n\n".join(" ".join(f"cat{number % 10}" for number in range(100)) for _ in range(20))
-    seen = attlas.attention(attlas.load((model.network, model.tokenizer)), text, importance=np.ones((3, 4)))
+    seen = attlas.attention(
+        attlas.load((model.network, model.tokenizer)), text, importance=np.ones((3, 4))
+    )
     assert len(seen.tokens) == 4002
     with (
         pytest.raises(AttlasError, match=r"would take .* GB and were not kept")
@@ -280,7 +339,9 @@ def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) 
 
 def test_words_that_go_with_a_word_are_those_of_the_mean_of_all_heads() -> None:
     model = tiny("longformer")
-    seen = attlas.attention(model, "the cat sat on a mat, and it was not very good in the film of a dog")
+    seen = attlas.attention(
+        model, "the cat sat on a mat, and it was not very good in the film of a dog"
+    )
     between = seen.to_words().mean((0, 1)).numpy()
     words, weights = seen.tops
     for side, matrix in enumerate((between, between.T)):
@@ -294,7 +355,10 @@ def test_what_truncation_left_out_is_struck_through() -> None:
     model = attlas.load((tiny("bert").network, tiny("bert").tokenizer), max_length=5)
     study = attlas.study(model, ["a cat sat on the mat"])
     (row,) = study.table("texts").itertuples()
-    assert '<span class="cut" title="not read by the model"> on the mat</span>' in words_of(study, row).html
+    assert (
+        '<span class="cut" title="not read by the model"> on the mat</span>'
+        in words_of(study, row).html
+    )
 
 
 def test_a_study_in_a_notebook_is_escaped(hostile: attlas.Study) -> None:

@@ -23,7 +23,9 @@ def repeated(layer: Attention) -> torch.Tensor:
     same &= ~torch.eye(layer.n_tokens, dtype=torch.bool)
     shares = (layer.dense().weights * same[:, None]).sum(-1)  # text head query
     rows = same.any(-1)  # text query
-    return (shares * rows[:, None]).sum(-1) / rows.sum(-1, keepdim=True).where(rows.any(-1, keepdim=True), torch.nan)
+    return (shares * rows[:, None]).sum(-1) / rows.sum(-1, keepdim=True).where(
+        rows.any(-1, keepdim=True), torch.nan
+    )
 
 
 @dataclass
@@ -41,7 +43,9 @@ class Repeats(Measure[RepeatsState]):
     name: ClassVar[str] = "repetition"
 
     def start(self, model: Shape) -> RepeatsState:
-        return RepeatsState(Moments.zeros(model.n_layers, model.n_heads), Moments.zeros(model.n_layers))
+        return RepeatsState(
+            Moments.zeros(model.n_layers, model.n_heads), Moments.zeros(model.n_layers)
+        )
 
     def update(self, state: RepeatsState, layer: Attention) -> None:
         state.mean.add(layer.index, repeated(layer))

@@ -36,7 +36,9 @@ def choose(table: pd.DataFrame, top: int) -> pd.DataFrame:
     return best[["layer", "head"]].reset_index(drop=True)
 
 
-def run(repetition: Repetition, work: Workspace, *, train: list[Text], test: list[Text], model: Model) -> Outcome:
+def run(
+    repetition: Repetition, work: Workspace, *, train: list[Text], test: list[Text], model: Model
+) -> Outcome:
     """Choose heads on `train` and score them on `test`, with both controls."""
     work.log("Repetition 1/2: reading attention")
     chosen = choose(work.study(model, train, [Repeats()]).table("repetition"), repetition.top)

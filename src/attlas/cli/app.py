@@ -47,17 +47,24 @@ EXCLUDED = {"quarantined": "rows were left out", "unexplained": "texts could not
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
 ModelOption = Annotated[
     str | None,
-    typer.Option("--model", help="A folder, a hub id, embedded:long, or nothing for the embedded model."),
+    typer.Option(
+        "--model", help="A folder, a hub id, embedded:long, or nothing for the embedded model."
+    ),
 ]
 GlobalTokens = Annotated[
     str | None,
     typer.Option(
-        "--global-tokens", help="Which tokens of a Longformer see all: first, special, none, or places such as 0,5."
+        "--global-tokens",
+        help="Which tokens of a Longformer see all: first, special, none, or places such as 0,5.",
     ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="The folder for the study.")]
 Pickle = Annotated[
-    bool, typer.Option("--allow-pickle", help="Also read pickled weights, which can run code: only if you trust them.")
+    bool,
+    typer.Option(
+        "--allow-pickle",
+        help="Also read pickled weights, which can run code: only if you trust them.",
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that already exist.")]
 Workers = Annotated[int | None, whole("--workers", WORKERS)]
@@ -65,8 +72,12 @@ TextColumn = Annotated[str | None, typer.Option("--text", help="The column of th
 AnyLabelColumn = Annotated[str | None, typer.Option("--label", help="The column of the label.")]
 LabelColumn = Annotated[str, typer.Option("--label", help="The column of the label.")]
 MaxLength = Annotated[int | None, whole("--max-length", MAX_LENGTH)]
-Report = Annotated[bool, typer.Option("--report/--no-report", help="Also write report.html into the folder.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Throw away what another run left in the folder.")]
+Report = Annotated[
+    bool, typer.Option("--report/--no-report", help="Also write report.html into the folder.")
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Throw away what another run left in the folder.")
+]
 
 
 def listed(names: str) -> list[str]:

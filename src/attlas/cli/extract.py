@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from attlas.core.text import Text
     from attlas.relations.extractor import RelationExtractor
 
-Fitted = Annotated[Path, typer.Option("--extractor", help="Folder that `attlas relations fit` wrote.")]
+Fitted = Annotated[
+    Path, typer.Option("--extractor", help="Folder that `attlas relations fit` wrote.")
+]
 OtherModel = Annotated[
     str | None,
     typer.Option("--model", help="Where its model is now (default: where it was fitted from)."),
@@ -60,7 +62,9 @@ def extract(
     if html is not None:
         check_output(html, [PAGE], force)
     if not extractor.is_dir():
-        raise AttlasError(f"there is no folder {extractor}; give one that `attlas relations fit` wrote")
+        raise AttlasError(
+            f"there is no folder {extractor}; give one that `attlas relations fit` wrote"
+        )
     if data is not None:
         check_source(data)
         check_columns(data, {"text": column})

@@ -7,12 +7,27 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from attlas.cli.app import Fresh, Json, ModelOption, Workers, app, begun, listed, print_json, status, whole
+from attlas.cli.app import (
+    Fresh,
+    Json,
+    ModelOption,
+    Workers,
+    app,
+    begun,
+    listed,
+    print_json,
+    status,
+    whole,
+)
 from attlas.support.errors import AttlasError
 from attlas.support.options import Option
 
-SEEDS = Option("Classifiers of each kind (default: three, one for imdb).", at_least=1, at_most=1_000)
-verbs = typer.Typer(help="The tables and figures of a paper, published next to ours.", no_args_is_help=True)
+SEEDS = Option(
+    "Classifiers of each kind (default: three, one for imdb).", at_least=1, at_most=1_000
+)
+verbs = typer.Typer(
+    help="The tables and figures of a paper, published next to ours.", no_args_is_help=True
+)
 app.add_typer(verbs, name="reproduce")
 
 
@@ -21,7 +36,9 @@ def _data_root(help: str) -> Any:
 
     def check(folder: Path) -> Path:
         if not folder.expanduser().is_dir():
-            raise AttlasError(f"there is no folder {folder}; give the folder of the data sets with --data-root")
+            raise AttlasError(
+                f"there is no folder {folder}; give the folder of the data sets with --data-root"
+            )
         return folder
 
     return typer.Option("--data-root", help=help, callback=check)
@@ -31,10 +48,12 @@ def _data_root(help: str) -> Any:
 def betti(
     data_root: Annotated[Path, _data_root("The folder with cola, imdb and sms_spam.")],
     model: ModelOption = None,
-    out: Annotated[Path, typer.Option("--out", help="The folder for models, features and results.")] = Path(
-        "runs/betti"
-    ),
-    tasks: Annotated[str, typer.Option("--tasks", help="Some of cola, sms_spam, imdb.")] = "cola,sms_spam,imdb",
+    out: Annotated[
+        Path, typer.Option("--out", help="The folder for models, features and results.")
+    ] = Path("runs/betti"),
+    tasks: Annotated[
+        str, typer.Option("--tasks", help="Some of cola, sms_spam, imdb.")
+    ] = "cola,sms_spam,imdb",
     conventions: Annotated[
         str,
         typer.Option(
@@ -69,9 +88,9 @@ def betti(
 def longformer(
     data_root: Annotated[Path, _data_root("The folder with arxiv_long, mock_notes and sst.")],
     model: ModelOption = None,
-    out: Annotated[Path, typer.Option("--out", help="The folder for models, studies and pictures.")] = Path(
-        "runs/longformer"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", help="The folder for models, studies and pictures.")
+    ] = Path("runs/longformer"),
     tasks: Annotated[
         str, typer.Option("--tasks", help="Some of arxiv_long, mock_notes, sst.")
     ] = "arxiv_long,mock_notes,sst",
@@ -83,16 +102,29 @@ def longformer(
     with status("loading"):
         from attlas.papers.longformer import reproduce
 
-    _say(reproduce(data_root, out, model=model, tasks=listed(tasks), workers=workers, fresh=fresh, say=begun), as_json)
+    _say(
+        reproduce(
+            data_root,
+            out,
+            model=model,
+            tasks=listed(tasks),
+            workers=workers,
+            fresh=fresh,
+            say=begun,
+        ),
+        as_json,
+    )
 
 
 @verbs.command()
 def bert(
-    data_root: Annotated[Path, _data_root("The folder with ud_ewt, ud_gum, litbank, gap and glove50.")],
+    data_root: Annotated[
+        Path, _data_root("The folder with ud_ewt, ud_gum, litbank, gap and glove50.")
+    ],
     model: ModelOption = None,
-    out: Annotated[Path, typer.Option("--out", help="The folder for studies, tables and pictures.")] = Path(
-        "runs/bert"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", help="The folder for studies, tables and pictures.")
+    ] = Path("runs/bert"),
     parts: Annotated[
         str, typer.Option("--parts", help="Some of figures, syntax, coreference, tree.")
     ] = "figures,syntax,coreference,tree",
@@ -104,16 +136,29 @@ def bert(
     with status("loading"):
         from attlas.papers.bert import reproduce
 
-    _say(reproduce(data_root, out, model=model, parts=listed(parts), workers=workers, fresh=fresh, say=begun), as_json)
+    _say(
+        reproduce(
+            data_root,
+            out,
+            model=model,
+            parts=listed(parts),
+            workers=workers,
+            fresh=fresh,
+            say=begun,
+        ),
+        as_json,
+    )
 
 
 @verbs.command()
 def relations(
-    data_root: Annotated[Path, _data_root("The folder with trex95, redocred, fewrel and semeval2010_task8.")],
+    data_root: Annotated[
+        Path, _data_root("The folder with trex95, redocred, fewrel and semeval2010_task8.")
+    ],
     model: ModelOption = None,
-    out: Annotated[Path, typer.Option("--out", help="The folder for extractors, tables and pictures.")] = Path(
-        "runs/relations"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", help="The folder for extractors, tables and pictures.")
+    ] = Path("runs/relations"),
     parts: Annotated[
         str, typer.Option("--parts", help="Some of trex, published, redocred, fewrel, semeval.")
     ] = "trex,published,redocred,fewrel,semeval",
@@ -125,18 +170,32 @@ def relations(
     with status("loading"):
         from attlas.papers.relations import reproduce
 
-    _say(reproduce(data_root, out, model=model, parts=listed(parts), workers=workers, fresh=fresh, say=begun), as_json)
+    _say(
+        reproduce(
+            data_root,
+            out,
+            model=model,
+            parts=listed(parts),
+            workers=workers,
+            fresh=fresh,
+            say=begun,
+        ),
+        as_json,
+    )
 
 
 @verbs.command()
 def dynamics(
     data_root: Annotated[Path, _data_root("The folder with sst, imdb, newsgroups5 and glove50.")],
-    out: Annotated[Path, typer.Option("--out", help="The folder for studies, tables and pictures.")] = Path(
-        "runs/dynamics-paper"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", help="The folder for studies, tables and pictures.")
+    ] = Path("runs/dynamics-paper"),
     parts: Annotated[
         str,
-        typer.Option("--parts", help="Some of sst, news1, imdb, news2, differences, flow, penalty, frozen, synthetic."),
+        typer.Option(
+            "--parts",
+            help="Some of sst, news1, imdb, news2, differences, flow, penalty, frozen, synthetic.",
+        ),
     ] = "sst,news1,imdb,news2,differences,flow,penalty,frozen,synthetic",
     seeds: Annotated[int | None, whole("--seeds", SEEDS)] = None,
     workers: Workers = None,
@@ -147,7 +206,18 @@ def dynamics(
     with status("loading"):
         from attlas.papers.dynamics import reproduce
 
-    _say(reproduce(data_root, out, parts=listed(parts), seeds=seeds, workers=workers, fresh=fresh, say=begun), as_json)
+    _say(
+        reproduce(
+            data_root,
+            out,
+            parts=listed(parts),
+            seeds=seeds,
+            workers=workers,
+            fresh=fresh,
+            say=begun,
+        ),
+        as_json,
+    )
 
 
 class _Result(Protocol):

@@ -40,8 +40,14 @@ TASK = Option(
     "What the model does; auto is what its weights were saved for.",
     choices=("auto", "base", "classify", "mlm", "lm"),
 )
-LONG = Option("Texts longer than the model: truncate and count them, or refuse them.", choices=("truncate", "error"))
-BAD = Option("Rows that are not texts: leave them out and say why, or refuse them.", choices=("quarantine", "error"))
+LONG = Option(
+    "Texts longer than the model: truncate and count them, or refuse them.",
+    choices=("truncate", "error"),
+)
+BAD = Option(
+    "Rows that are not texts: leave them out and say why, or refuse them.",
+    choices=("quarantine", "error"),
+)
 LAYER = Option("One layer, from 0 (default: the mean of all).", at_least=0, at_most=9_999)
 HEAD = Option("One head, from 0 (default: the mean of all).", at_least=0, at_most=9_999)
 
@@ -74,15 +80,22 @@ def study(
     ],
     model: ModelOption = None,
     measures: Annotated[
-        str, typer.Option("--measures", help="Names with commas, or all; parameters in brackets: topk(k=5,keep=words).")
+        str,
+        typer.Option(
+            "--measures",
+            help="Names with commas, or all; parameters in brackets: topk(k=5,keep=words).",
+        ),
     ] = "all",
     out: Out = None,
     text: TextColumn = None,
     label: AnyLabelColumn = None,
     id: Annotated[
-        str | None, typer.Option("--id", help="The column of the id; the row number if there is none.")
+        str | None,
+        typer.Option("--id", help="The column of the id; the row number if there is none."),
     ] = None,
-    split: Annotated[str, typer.Option("--split", help="The split of a data set of the hub.")] = "train",
+    split: Annotated[
+        str, typer.Option("--split", help="The split of a data set of the hub.")
+    ] = "train",
     engine: Annotated[str, choice("--engine", ENGINE)] = "local",
     workers: Workers = None,
     max_length: MaxLength = None,
@@ -90,7 +103,9 @@ def study(
     global_tokens: GlobalTokens = None,
     long: Annotated[str, choice("--long", LONG)] = "truncate",
     bad: Annotated[str, choice("--bad", BAD)] = "quarantine",
-    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away what another study left in the folder.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Throw away what another study left in the folder.")
+    ] = False,
     report: Report = True,
     allow_pickle: Pickle = False,
     as_json: Json = False,
@@ -106,7 +121,9 @@ def study(
     texts = read(data, text=text, label=label, id=id, split=split)
     if not data.startswith(("hub:", SYNTHETIC)):
         check_first_row(texts)
-    folder = out or Path("runs") / (Path(data.split(":")[-1]).name.strip(".").split(".")[0] or "study")
+    folder = out or Path("runs") / (
+        Path(data.split(":")[-1]).name.strip(".").split(".")[0] or "study"
+    )
     _run(
         model,
         texts,
@@ -144,7 +161,13 @@ def _run(
         from attlas.api import study as run
         from attlas.models import load
 
-        loaded = load(model, task=task, max_length=max_length, allow_pickle=allow_pickle, global_tokens=global_tokens)
+        loaded = load(
+            model,
+            task=task,
+            max_length=max_length,
+            allow_pickle=allow_pickle,
+            global_tokens=global_tokens,
+        )
     done = run(loaded, texts, measures, out, **options)
     page = None
     if report:
@@ -156,22 +179,34 @@ def _run(
 
 @app.command()
 def look(
-    text: Annotated[str | None, typer.Argument(help="The text to look at; or give --file.", show_default=False)] = None,
+    text: Annotated[
+        str | None, typer.Argument(help="The text to look at; or give --file.", show_default=False)
+    ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", help="A file with the text, instead; - for standard input.")
+        Path | None,
+        typer.Option("--file", help="A file with the text, instead; - for standard input."),
     ] = None,
     model: ModelOption = None,
     layer: Annotated[int | None, whole("--layer", LAYER)] = None,
     head: Annotated[int | None, whole("--head", HEAD)] = None,
     importance: Annotated[
-        Path | None, typer.Option("--importance", help="A study with the measure importance: heads are weighed by it.")
+        Path | None,
+        typer.Option(
+            "--importance", help="A study with the measure importance: heads are weighed by it."
+        ),
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", help="Also write a page where words can be clicked; .svg, .png or .pdf for a picture."),
+        typer.Option(
+            "--html",
+            help="Also write a page where words can be clicked; .svg, .png or .pdf for a picture.",
+        ),
     ] = None,
     heads: Annotated[
-        Path | None, typer.Option("--heads", help="Also write a picture of every head: .svg, .png, .pdf or .html.")
+        Path | None,
+        typer.Option(
+            "--heads", help="Also write a picture of every head: .svg, .png, .pdf or .html."
+        ),
     ] = None,
     global_tokens: GlobalTokens = None,
     allow_pickle: Pickle = False,
@@ -182,7 +217,9 @@ def look(
     text = _text_of(text, file)
     _check_outputs(html, heads, force)
     if importance is not None and not importance.is_dir():
-        raise AttlasError(f"there is no study folder {importance}; give one with the measure importance")
+        raise AttlasError(
+            f"there is no study folder {importance}; give one with the measure importance"
+        )
     with status("loading the model"):
         from attlas.api import attention
         from attlas.models import load
@@ -219,7 +256,13 @@ def _text_of(text: str | None, file: Path | None) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise AttlasError(f"{file} cannot be read as a text: {error}") from error
     if text is None or not text.strip():
-        what = "there is no text" if text is None else "the text is empty" if file is None else f"{file} is empty"
+        what = (
+            "there is no text"
+            if text is None
+            else "the text is empty"
+            if file is None
+            else f"{file} is empty"
+        )
         raise AttlasError(f"{what}; give a text to look at, or a file with --file")
     return text
 
@@ -238,12 +281,17 @@ def _check_outputs(html: Path | None, heads: Path | None, force: bool) -> None:
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="A study folder; more of the same model go into the same page."),
+        typer.Argument(
+            metavar="DIR...", help="A study folder; more of the same model go into the same page."
+        ),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Where to write the page; DIR/report.html if not given.")
+        Path | None,
+        typer.Option("--out", help="Where to write the page; DIR/report.html if not given."),
     ] = None,
-    charts: Annotated[Path | None, typer.Option("--charts", help="Also write every chart into this folder.")] = None,
+    charts: Annotated[
+        Path | None, typer.Option("--charts", help="Also write every chart into this folder.")
+    ] = None,
     kind: Annotated[str, choice("--format", FORMAT)] = "svg",
     force: Force = False,
     as_json: Json = False,

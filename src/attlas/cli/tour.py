@@ -24,10 +24,14 @@ def tour(
     out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/tour"),
     model: ModelOption = None,
     workers: Workers = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Clear what an earlier tour left in the folder.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Clear what an earlier tour left in the folder.")
+    ] = False,
     serve: Annotated[
         bool,
-        typer.Option("--serve/--no-serve", help="Serve the report on this machine until interrupted."),
+        typer.Option(
+            "--serve/--no-serve", help="Serve the report on this machine until interrupted."
+        ),
     ] = False,
     port: Annotated[int, whole("--port", PORT)] = 8765,
     as_json: Json = False,
@@ -62,7 +66,9 @@ def run_tour(model: str | None, out: Path, workers: int | None, fresh: bool) -> 
     return done
 
 
-def run_part(subject: Subject, name: str, model: Any, out: Path, how: dict[str, Any]) -> Study | None:
+def run_part(
+    subject: Subject, name: str, model: Any, out: Path, how: dict[str, Any]
+) -> Study | None:
     """One experiment of the tour; None, with a warning, for one of another package that fails."""
     from attlas.experiments.run import run
     from attlas.studies.folder import PARTS

@@ -42,7 +42,9 @@ def verb_of(experiment: type[Experiment]) -> Callable[..., None]:
 
     parameters = [*_of_fields(experiment), _out_of(experiment)]
     for name, (kind, default, help, flags) in HOW.items():
-        parameters.append(_parameter(name, Annotated[kind, typer.Option(*flags, help=help)], default))
+        parameters.append(
+            _parameter(name, Annotated[kind, typer.Option(*flags, help=help)], default)
+        )
     ordered = sorted(parameters, key=lambda one: one.default is not inspect.Parameter.empty)
     verb.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
     verb.__annotations__ = {one.name: one.annotation for one in ordered}

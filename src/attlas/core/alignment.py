@@ -79,7 +79,12 @@ def align(
             source.append(group)
         of[token] = place[group]
     seen = {index for index in range(len(spans)) if int(joined[index]) in place}
-    return Words(of, tuple(strings), tuple(source), tuple(index for index in range(len(spans)) if index not in seen))
+    return Words(
+        of,
+        tuple(strings),
+        tuple(source),
+        tuple(index for index in range(len(spans)) if index not in seen),
+    )
 
 
 def word_sums(values: Numbers, word_of: Numbers, count: int) -> Numbers:
@@ -100,4 +105,6 @@ def word_means(values: Numbers, word_of: Numbers, count: int) -> Numbers:
     array([1., 3., 0.])
     """
     tokens = np.bincount(word_of, minlength=count).astype(values.dtype)
-    return word_sums(values, word_of, count) / np.maximum(tokens, 1).reshape(-1, *[1] * (values.ndim - 1))
+    return word_sums(values, word_of, count) / np.maximum(tokens, 1).reshape(
+        -1, *[1] * (values.ndim - 1)
+    )

@@ -11,7 +11,9 @@ from attlas.language.words import Span
 
 DEPENDENCIES, COREFERENCE, RELATIONS = "dependencies", "coreference", "relations"
 WHERE = "where"  # the file and row a text was read from: the only annotation that is not part of its identity
-GLOBAL_SPANS = "global"  # (start, stop) character spans whose tokens attend globally in a Longformer
+GLOBAL_SPANS = (
+    "global"  # (start, stop) character spans whose tokens attend globally in a Longformer
+)
 RATIONALE = "rationale"  # (start, stop) character spans; () if nothing was marked, absent if nobody was asked
 ROOT = -1  # the head of a word that has none
 KINDS = ("pronoun", "proper", "common")  # of mentions, by their head word

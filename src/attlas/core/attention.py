@@ -33,7 +33,9 @@ class Sight(NamedTuple):
     first: npt.NDArray[np.int64]  # text token
     stop: npt.NDArray[np.int64]  # text token
     always: npt.NDArray[np.bool_]  # text token: seen by all
-    hidden: npt.NDArray[np.bool_] | None = None  # text token token; None where a token sees all of its range
+    hidden: npt.NDArray[np.bool_] | None = (
+        None  # text token token; None where a token sees all of its range
+    )
 
     def of(self, text: int) -> Sight:
         """The same of one text, without the axis of texts."""
@@ -73,7 +75,9 @@ class Attention(Memo, ABC):
     def gradient(self) -> Attention:
         """The gradient of a loss with respect to each weight, in the same form, after a backward pass."""
         if self.gradient_source is None:
-            raise CaptureError("this attention was captured without gradients; observe with gradients=True")
+            raise CaptureError(
+                "this attention was captured without gradients; observe with gradients=True"
+            )
         return self.gradient_source()
 
     @property
@@ -158,7 +162,9 @@ class Attention(Memo, ABC):
         """
         edges = bin_edges(self.n_tokens, size, span)
         total = self._between_bins(edges, text)
-        held = np.clip(np.minimum(edges[1:], self.n_tokens) - edges[:-1], 0, None)  # how much of the text each bin has
+        held = np.clip(
+            np.minimum(edges[1:], self.n_tokens) - edges[:-1], 0, None
+        )  # how much of the text each bin has
         share = np.divide(1.0, held, out=np.zeros_like(held), where=held > 0)
         return total * torch.from_numpy(share).to(total)[:, None]
 
@@ -211,9 +217,13 @@ class DenseAttention(Attention):
     axis of heads, all heads see the same.
     """
 
-    def __init__(self, weights: Tensor, batch: Batch, index: int = 0, visible: Tensor | None = None) -> None:
+    def __init__(
+        self, weights: Tensor, batch: Batch, index: int = 0, visible: Tensor | None = None
+    ) -> None:
         self.weights, self.batch, self.index = weights, batch, index
-        self.visible = visible.unsqueeze(1) if visible is not None and visible.dim() == 3 else visible
+        self.visible = (
+            visible.unsqueeze(1) if visible is not None and visible.dim() == 3 else visible
+        )
 
     @property
     def n_heads(self) -> int:
@@ -237,10 +247,18 @@ class DenseAttention(Attention):
     def sight(self, of_keys: bool = False) -> tuple[Sight, ...]:
         shape = (self.n_texts, self.n_tokens)
         if self.visible is None:
-            return (Sight(np.zeros(shape, dtype=np.int64), np.full(shape, self.n_tokens), np.zeros(shape, dtype=bool)),)
+            return (
+                Sight(
+                    np.zeros(shape, dtype=np.int64),
+                    np.full(shape, self.n_tokens),
+                    np.zeros(shape, dtype=bool),
+                ),
+            )
         seen = self.visible.transpose(-1, -2) if of_keys else self.visible
         by_head = seen.cpu().numpy().swapaxes(0, 1)  # head text row token
-        return self.uniform.once(("sight", of_keys), lambda: tuple(_sight(head, self.n_texts) for head in by_head))
+        return self.uniform.once(
+            ("sight", of_keys), lambda: tuple(_sight(head, self.n_texts) for head in by_head)
+        )
 
     @property
     def uniform(self) -> DenseAttention:
@@ -250,7 +268,11 @@ class DenseAttention(Attention):
 
     def _uniform(self) -> DenseAttention:
         n = self.n_tokens
-        visible = torch.ones(1, 1, n, n, device=self.weights.device) if self.visible is None else self.visible.float()
+        visible = (
+            torch.ones(1, 1, n, n, device=self.weights.device)
+            if self.visible is None
+            else self.visible.float()
+        )
         weights = visible / visible.sum(-1, keepdim=True).clamp_min(1)
         return DenseAttention(weights, self.batch, self.index, self.visible)
 
@@ -278,9 +300,9 @@ class DenseAttention(Attention):
     def _by_offset(self, reach: int) -> Tensor:
         n = self.n_tokens
         if kernels_serve(self.weights):
-            return torch.from_numpy(kernels.by_offset(self.weights.flatten(0, 1).contiguous().numpy(), reach)).reshape(
-                *self.weights.shape[:2], -1
-            )
+            return torch.from_numpy(
+                kernels.by_offset(self.weights.flatten(0, 1).contiguous().numpy(), reach)
+            ).reshape(*self.weights.shape[:2], -1)
         out = self.weights.new_zeros(*self.weights.shape[:2], 2 * reach + 3)
         for offset in range(max(-reach, 1 - n), min(reach, n - 1) + 1):
             out[..., offset + reach + 1] = self.weights.diagonal(offset, -2, -1).sum(-1)
@@ -302,7 +324,11 @@ class DenseAttention(Attention):
         return positions if keep is None else torch.where(keep[:, None, None], positions, -1)
 
     def _between_bins(self, edges: npt.NDArray[np.float64], text: int | None) -> Tensor:
-        weights = self.weights.sum(0, dtype=torch.float64) if text is None else self.weights[text].double()
+        weights = (
+            self.weights.sum(0, dtype=torch.float64)
+            if text is None
+            else self.weights[text].double()
+        )
         share = torch.from_numpy(overlaps(self.n_tokens, edges)).to(weights)  # token bin
         return torch.matmul(share.T, torch.matmul(weights, share))
 
@@ -312,12 +338,18 @@ class DenseAttention(Attention):
 
     def plus(self, other: Attention) -> DenseAttention:
         theirs = other.dense()
-        seen = None if self.visible is None or theirs.visible is None else self.visible | theirs.visible
+        seen = (
+            None
+            if self.visible is None or theirs.visible is None
+            else self.visible | theirs.visible
+        )
         return DenseAttention(self.weights + theirs.weights, self.batch, self.index, seen)
 
     def times(self, other: Attention, positive: bool = False) -> DenseAttention:
         product = self.weights * other.dense().weights
-        return DenseAttention(product.relu() if positive else product, self.batch, self.index, self.visible)
+        return DenseAttention(
+            product.relu() if positive else product, self.batch, self.index, self.visible
+        )
 
     def absolute(self) -> DenseAttention:
         return DenseAttention(self.weights.abs(), self.batch, self.index, self.visible)
@@ -340,7 +372,12 @@ class DenseAttention(Attention):
     def _visible_words(self, text: int, words: Words) -> Tensor | None:
         if self.visible is None:
             return None
-        return words_from_tokens(self.visible[text if len(self.visible) > 1 else 0].float(), words)[None] > 0
+        return (
+            words_from_tokens(self.visible[text if len(self.visible) > 1 else 0].float(), words)[
+                None
+            ]
+            > 0
+        )
 
     def dense(self) -> DenseAttention:
         return self
@@ -392,7 +429,11 @@ def words_from_tokens(weights: Tensor, words: Words) -> Tensor:
     pieces = torch.bincount(of, minlength=len(words)).to(weights.dtype)
     heads, n = weights.shape[0], weights.shape[-1]
     rows = weights.new_zeros(heads, len(words), n).index_add_(1, of, weights / pieces[of][:, None])
-    return weights.new_zeros(heads, len(words), len(words)).index_add_(1, of, rows.transpose(1, 2)).transpose(1, 2)
+    return (
+        weights.new_zeros(heads, len(words), len(words))
+        .index_add_(1, of, rows.transpose(1, 2))
+        .transpose(1, 2)
+    )
 
 
 def _top(values: Tensor, positions: Tensor, k: int) -> Top:
@@ -406,13 +447,16 @@ def _top(values: Tensor, positions: Tensor, k: int) -> Top:
     place = positions.flatten(0, 1).cpu().numpy()
     best, where = kernels.top_cells(np.ascontiguousarray(flat), np.ascontiguousarray(place), k)
     shape = (texts, heads, -1, k)
-    return torch.from_numpy(best).reshape(shape).to(values.device), torch.from_numpy(where).reshape(shape).to(
-        values.device
-    )
+    return torch.from_numpy(best).reshape(shape).to(values.device), torch.from_numpy(where).reshape(
+        shape
+    ).to(values.device)
 
 
 def same_visible(left: Tensor | None, right: Tensor | None) -> bool:
     """Whether two layers let the same keys be seen."""
     return left is right or (
-        left is not None and right is not None and left.shape == right.shape and bool(torch.equal(left, right))
+        left is not None
+        and right is not None
+        and left.shape == right.shape
+        and bool(torch.equal(left, right))
     )

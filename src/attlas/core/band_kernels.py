@@ -50,7 +50,9 @@ def _offer(best: Any, where: Any, found: Any, value: Any, position: Any, k: Any)
     if found == k and (value < best[k - 1] or (value == best[k - 1] and position > where[k - 1])):
         return found
     slot = found if found < k else k - 1
-    while slot > 0 and (value > best[slot - 1] or (value == best[slot - 1] and position < where[slot - 1])):
+    while slot > 0 and (
+        value > best[slot - 1] or (value == best[slot - 1] and position < where[slot - 1])
+    ):
         best[slot] = best[slot - 1]
         where[slot] = where[slot - 1]
         slot -= 1
@@ -61,7 +63,15 @@ def _offer(best: Any, where: Any, found: Any, value: Any, position: Any, k: Any)
 
 @numba.njit(nogil=True, cache=True)
 def top_keys(
-    band: Floats, columns: Floats, rows: Floats, places: Ints, hidden: Bools, seen: Bools, keep: Bools, of: Ints, k: int
+    band: Floats,
+    columns: Floats,
+    rows: Floats,
+    places: Ints,
+    hidden: Bools,
+    seen: Bools,
+    keep: Bools,
+    of: Ints,
+    k: int,
 ) -> tuple[Floats, Ints]:
     """For each query the k keys with the largest weights among those to keep: weights and positions, [group, query, k]."""
     groups, n, width = band.shape
@@ -98,13 +108,28 @@ def top_keys(
             query, found = places[text, number], 0
             for key in range(n):
                 if keep[text, key]:
-                    found = _offer(best[group, query], where[group, query], found, rows[group, number, key], key, k)
+                    found = _offer(
+                        best[group, query],
+                        where[group, query],
+                        found,
+                        rows[group, number, key],
+                        key,
+                        k,
+                    )
     return best, where
 
 
 @numba.njit(nogil=True, cache=True)
 def top_queries(
-    band: Floats, columns: Floats, rows: Floats, places: Ints, hidden: Bools, seen: Bools, keep: Bools, of: Ints, k: int
+    band: Floats,
+    columns: Floats,
+    rows: Floats,
+    places: Ints,
+    hidden: Bools,
+    seen: Bools,
+    keep: Bools,
+    of: Ints,
+    k: int,
 ) -> tuple[Floats, Ints]:
     """For each key the k queries that give it most, among those to keep: [group, key, k]. The band is read along its rows."""
     groups, n, width = band.shape
@@ -126,20 +151,32 @@ def top_queries(
                     continue
                 if seen.shape[0] and not seen[text, query, key - query + reach]:
                     continue
-                found[key] = _offer(best[group, key], where[group, key], found[key], value, query, k)
+                found[key] = _offer(
+                    best[group, key], where[group, key], found[key], value, query, k
+                )
                 if found[key] == k:
                     least[key] = best[group, key, k - 1]
             for number in range(places.shape[1]):
                 key = places[text, number]
                 found[key] = _offer(
-                    best[group, key], where[group, key], found[key], columns[group, query, number], query, k
+                    best[group, key],
+                    where[group, key],
+                    found[key],
+                    columns[group, query, number],
+                    query,
+                    k,
                 )
         for number in range(places.shape[1]):
             query = places[text, number]
             if keep[text, query]:
                 for key in range(n):
                     found[key] = _offer(
-                        best[group, key], where[group, key], found[key], rows[group, number, key], query, k
+                        best[group, key],
+                        where[group, key],
+                        found[key],
+                        rows[group, number, key],
+                        query,
+                        k,
                     )
     return best, where
 
@@ -173,7 +210,13 @@ def _spread(cells: Any, first: int, stop: int, shift: int, edges: Any, line: Any
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def grid(
-    band: Floats, columns: Floats, rows: Floats, places: Ints, of: Ints, edges: npt.NDArray[np.float64], heads: int
+    band: Floats,
+    columns: Floats,
+    rows: Floats,
+    places: Ints,
+    of: Ints,
+    edges: npt.NDArray[np.float64],
+    heads: int,
 ) -> npt.NDArray[np.float64]:
     """Mass between bins of queries and bins of keys, summed over texts: [head, query bin, key bin]. A bin holds a token or more."""
     groups, n, width = band.shape
@@ -193,11 +236,23 @@ def grid(
                 _spread(rows[group, is_global[query]], 0, n, 0, edges, line)
             else:
                 _spread(
-                    band[group, query], max(0, query - reach), min(n, query + reach + 1), reach - query, edges, line
+                    band[group, query],
+                    max(0, query - reach),
+                    min(n, query + reach + 1),
+                    reach - query,
+                    edges,
+                    line,
                 )
                 for number in range(places.shape[1]):
                     place = places[text, number]
-                    _spread(columns[group, query, number : number + 1], place, place + 1, -place, edges, line)
+                    _spread(
+                        columns[group, query, number : number + 1],
+                        place,
+                        place + 1,
+                        -place,
+                        edges,
+                        line,
+                    )
             number = min(int(query / length), bins - 1)
             while number > 0 and edges[number] > query:
                 number -= 1

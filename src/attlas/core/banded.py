@@ -67,7 +67,9 @@ class BandedAttention(Attention):
     @cached_property
     def is_global(self) -> Tensor:
         """Which tokens are global: [text, token]."""
-        out = torch.zeros(self.places.shape[0], self.n_tokens, dtype=torch.bool, device=self.band.device)
+        out = torch.zeros(
+            self.places.shape[0], self.n_tokens, dtype=torch.bool, device=self.band.device
+        )
         return out.scatter_(1, self.places, True)
 
     @cached_property
@@ -99,16 +101,29 @@ class BandedAttention(Attention):
     @property
     def uniform(self) -> BandedAttention:
         # layers that see the same share it, and what was worked out on it
-        key = ("uniform", self.reach, self.places.cpu().numpy().tobytes(), None if self.seen is None else id(self.seen))
+        key = (
+            "uniform",
+            self.reach,
+            self.places.cpu().numpy().tobytes(),
+            None if self.seen is None else id(self.seen),
+        )
         return self.batch.once(key, lambda: (self._uniform(), self.seen))[0]
 
     def _uniform(self) -> BandedAttention:
         share = torch.where(self.is_global, 0.0, 1.0 / self.keys_seen[:, 0])  # text query
         band = (self.keys >= 0) * share[..., None]
         columns = share[..., None].expand(-1, -1, self.places.shape[1])
-        rows = torch.full((*self.places.shape, self.n_tokens), 1.0 / self.n_tokens, device=self.band.device)
+        rows = torch.full(
+            (*self.places.shape, self.n_tokens), 1.0 / self.n_tokens, device=self.band.device
+        )
         return BandedAttention(
-            band[:, None], columns[:, None], rows[:, None], self.places, self.batch, self.index, self.seen
+            band[:, None],
+            columns[:, None],
+            rows[:, None],
+            self.places,
+            self.batch,
+            self.index,
+            self.seen,
         )
 
     @cached_property
@@ -118,7 +133,9 @@ class BandedAttention(Attention):
         padded = torch.nn.functional.pad(self.band, (0, 0, self.reach, self.reach))
         size, first = (n + 2 * self.reach) * width, self.reach * width + self.reach
         band = padded.as_strided(
-            (texts, heads, n, width), (heads * size, size, width, width - 1), first - self.reach * (width - 1)
+            (texts, heads, n, width),
+            (heads * size, size, width, width - 1),
+            first - self.reach * (width - 1),
         )
         per_head = self.places[:, None, :].expand(-1, heads, -1)  # text head global
         columns = self.rows.transpose(-1, -2) * ~self.is_global[:, None, :, None]
@@ -126,7 +143,11 @@ class BandedAttention(Attention):
             -1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1)
         )  # text head global(query) global(key)
         rows = self.columns.transpose(-1, -2).clone()
-        rows.scatter_(-1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1), between.transpose(-1, -2))
+        rows.scatter_(
+            -1,
+            per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1),
+            between.transpose(-1, -2),
+        )
         return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
 
     def _with_rows(self, local: Tensor, whole: Tensor) -> Tensor:
@@ -145,7 +166,13 @@ class BandedAttention(Attention):
     def _parts(self) -> tuple[npt.NDArray[np.float32], ...]:
         """Band, columns and rows as arrays [head of a text, ...] for compiled loops; views where they lie on the CPU."""
         return tuple(
-            np.ascontiguousarray(part.detach().float().cpu().numpy().reshape(len(part) * self.n_heads, *part.shape[2:]))
+            np.ascontiguousarray(
+                part.detach()
+                .float()
+                .cpu()
+                .numpy()
+                .reshape(len(part) * self.n_heads, *part.shape[2:])
+            )
             for part in (self.band, self.columns, self.rows)
         )
 
@@ -162,7 +189,9 @@ class BandedAttention(Attention):
         return self.transposed.mass_to(amounts)
 
     def row_entropy(self) -> Tensor:
-        return self._with_rows(row_entropy(self.band) + row_entropy(self.columns), row_entropy(self.rows))
+        return self._with_rows(
+            row_entropy(self.band) + row_entropy(self.columns), row_entropy(self.rows)
+        )
 
     def mass_to(self, keys: Tensor) -> Tensor:
         marked = keys.to(self.band.dtype)
@@ -182,7 +211,9 @@ class BandedAttention(Attention):
         to_global = (
             (self.places[:, None, :] - tokens[:, None]).clamp(-reach - 1, reach + 1) + reach + 1
         )  # text query global
-        from_global = (tokens - self.places[..., None]).clamp(-reach - 1, reach + 1) + reach + 1  # text global key
+        from_global = (
+            (tokens - self.places[..., None]).clamp(-reach - 1, reach + 1) + reach + 1
+        )  # text global key
         for bins, weights in ((to_global, self.columns), (from_global, self.rows)):
             flat = bins.flatten(1)[:, None].expand(-1, weights.shape[1], -1)
             out.scatter_add_(-1, flat, weights.flatten(2))
@@ -196,9 +227,15 @@ class BandedAttention(Attention):
 
     def _top(self, kernel: Callable[..., Any], k: int, keep: Tensor | None) -> Top:
         shape = (self.band.shape[0], self.n_tokens)
-        kept = np.ones(shape, dtype=bool) if keep is None else np.array(keep.cpu().expand(*shape).numpy())
+        kept = (
+            np.ones(shape, dtype=bool)
+            if keep is None
+            else np.array(keep.cpu().expand(*shape).numpy())
+        )
         seen = np.ones((0, 0, 0), dtype=bool) if self.seen is None else self.seen.cpu().numpy()
-        best, where = kernel(*self._parts, self._places, self.is_global.cpu().numpy(), seen, kept, self._of, k)
+        best, where = kernel(
+            *self._parts, self._places, self.is_global.cpu().numpy(), seen, kept, self._of, k
+        )
         out = (*self.band.shape[:3], k)
         return (
             torch.from_numpy(best).reshape(out).to(self.band.device),
@@ -221,18 +258,30 @@ class BandedAttention(Attention):
         return torch.from_numpy(found).to(self.band.device)
 
     def over_heads(self) -> BandedAttention:
-        band, columns, rows = (part.mean(1, keepdim=True) for part in (self.band, self.columns, self.rows))
+        band, columns, rows = (
+            part.mean(1, keepdim=True) for part in (self.band, self.columns, self.rows)
+        )
         return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
 
     def plus(self, other: Attention) -> Attention:
-        if not isinstance(other, BandedAttention) or self.seen is not None or other.seen is not None:
+        if (
+            not isinstance(other, BandedAttention)
+            or self.seen is not None
+            or other.seen is not None
+        ):
             return self.dense().plus(other)
         reach = max(self.reach, other.reach)
         mine, theirs = (
-            torch.nn.functional.pad(one.band, (reach - one.reach, reach - one.reach)) for one in (self, other)
+            torch.nn.functional.pad(one.band, (reach - one.reach, reach - one.reach))
+            for one in (self, other)
         )
         return BandedAttention(
-            mine + theirs, self.columns + other.columns, self.rows + other.rows, self.places, self.batch, self.index
+            mine + theirs,
+            self.columns + other.columns,
+            self.rows + other.rows,
+            self.places,
+            self.batch,
+            self.index,
         )
 
     def times(self, other: Attention, positive: bool = False) -> Attention:
@@ -248,7 +297,10 @@ class BandedAttention(Attention):
 
     def blocks(self, reach: int = 0) -> list[Tensor]:
         more = max(reach - self.reach, 0)
-        return [torch.cat([torch.nn.functional.pad(self.band, (more, more)), self.columns], -1), self.rows]
+        return [
+            torch.cat([torch.nn.functional.pad(self.band, (more, more)), self.columns], -1),
+            self.rows,
+        ]
 
     def to_words(self) -> list[BandedAttention]:
         return [self._to_words(text, words) for text, words in enumerate(self.batch.words)]
@@ -259,7 +311,9 @@ class BandedAttention(Attention):
         keys = self.keys[text]
         query, cell = torch.nonzero(keys >= 0, as_tuple=True)
         key = keys[query, cell]
-        half = int((of[key] - of[query]).abs().max()) if len(key) else 0  # how far a token sees, in words
+        half = (
+            int((of[key] - of[query]).abs().max()) if len(key) else 0
+        )  # how far a token sees, in words
         count, heads, width = len(words), self.n_heads, 2 * half + 1
         share = 1.0 / torch.bincount(of, minlength=count).to(self.band.dtype)[of]  # token
         places = torch.unique(of[self.places[text]])
@@ -295,12 +349,18 @@ class BandedAttention(Attention):
             columns.reshape(*shape, len(places)),
             rows.reshape(1, heads, len(places), count),
         )
-        return BandedAttention(band, columns, rows, places[None], self.batch.by_word(text), self.index, seen)
+        return BandedAttention(
+            band, columns, rows, places[None], self.batch.by_word(text), self.index, seen
+        )
 
     def dense(self) -> DenseAttention:
         weights = _square(self.band, self.columns, self.rows, self.places)
-        seen = _square((self.keys >= 0).to(self.band.dtype)[:, None], self.columns.new_ones(len(self.places), 1, self.n_tokens, self.places.shape[1]),
-                       self.rows.new_ones(len(self.places), 1, *self.rows.shape[2:]), self.places)  # fmt: skip
+        seen = _square(
+            (self.keys >= 0).to(self.band.dtype)[:, None],
+            self.columns.new_ones(len(self.places), 1, self.n_tokens, self.places.shape[1]),
+            self.rows.new_ones(len(self.places), 1, *self.rows.shape[2:]),
+            self.places,
+        )
         return DenseAttention(weights, self.batch, self.index, seen[:, 0] > 0)
 
 

@@ -34,7 +34,9 @@ class Batch(Memo):
     cls: Tensor  # text token, bool
     sep: Tensor  # text token, bool
     cut: tuple[int, ...]  # text
-    inputs: Mapping[str, Tensor] = field(default_factory=dict)  # what the model wants beside the ids
+    inputs: Mapping[str, Tensor] = field(
+        default_factory=dict
+    )  # what the model wants beside the ids
 
     @property
     def n_texts(self) -> int:
@@ -50,9 +52,13 @@ class Batch(Memo):
         return tuple(
             tuple(
                 text.text[start:stop].strip() or token if not special else token
-                for token, (start, stop), special in zip(tokens, offsets.tolist(), specials.tolist(), strict=True)
+                for token, (start, stop), special in zip(
+                    tokens, offsets.tolist(), specials.tolist(), strict=True
+                )
             )
-            for text, tokens, offsets, specials in zip(self.texts, self.tokens, self.offsets, self.special, strict=True)
+            for text, tokens, offsets, specials in zip(
+                self.texts, self.tokens, self.offsets, self.special, strict=True
+            )
         )
 
     @cached_property
@@ -67,7 +73,9 @@ class Batch(Memo):
                 tokens,
                 given=text.words is not None,
             )
-            for text, offsets, special, tokens in zip(self.texts, self.offsets, self.special, self.tokens, strict=True)
+            for text, offsets, special, tokens in zip(
+                self.texts, self.offsets, self.special, self.tokens, strict=True
+            )
         )
 
     def token_columns(self) -> dict[str, npt.NDArray[Any]]:
@@ -78,7 +86,9 @@ class Batch(Memo):
             "token": np.tile(np.arange(n, dtype=np.int32), self.n_texts),
             "start": np.where(self.special, -1, self.offsets[..., 0]).astype(np.int32).reshape(-1),
             "stop": np.where(self.special, -1, self.offsets[..., 1]).astype(np.int32).reshape(-1),
-            "string": np.array([surface for surfaces in self.surfaces for surface in surfaces], dtype=object),
+            "string": np.array(
+                [surface for surfaces in self.surfaces for surface in surfaces], dtype=object
+            ),
         }
 
     def mask(self, strings: frozenset[str]) -> Tensor:
@@ -87,14 +97,25 @@ class Batch(Memo):
 
     def _mask(self, strings: frozenset[str]) -> Tensor:
         found = [[surface in strings for surface in surfaces] for surfaces in self.surfaces]
-        return torch.tensor(np.array(found, dtype=bool).reshape(self.ids.shape) & ~self.special, device=self.ids.device)
+        return torch.tensor(
+            np.array(found, dtype=bool).reshape(self.ids.shape) & ~self.special,
+            device=self.ids.device,
+        )
 
     def __getitem__(self, texts: slice) -> Batch:
         """Some of the texts as a batch of their own."""
         return Batch(
-            self.texts[texts], self.places[texts], self.ids[texts], self.tokens[texts], self.offsets[texts], self.special[texts],
-            self.cls[texts], self.sep[texts], self.cut[texts], {name: tensor[texts] for name, tensor in self.inputs.items()},
-        )  # fmt: skip
+            self.texts[texts],
+            self.places[texts],
+            self.ids[texts],
+            self.tokens[texts],
+            self.offsets[texts],
+            self.special[texts],
+            self.cls[texts],
+            self.sep[texts],
+            self.cut[texts],
+            {name: tensor[texts] for name, tensor in self.inputs.items()},
+        )
 
     def by_word(self, text: int) -> Batch:
         """One text with its words in the place of tokens, for attention between words; a word's id is that of its first token."""
@@ -104,6 +125,13 @@ class Batch(Memo):
         pick = torch.from_numpy(first).to(self.ids.device)
         offsets = np.stack([self.offsets[text, first, 0], self.offsets[text, last, 1]], -1)
         return Batch(
-            self.texts[text : text + 1], self.places[text : text + 1], self.ids[text : text + 1, pick], (words.strings,), offsets[None], self.special[text : text + 1, first],
-            self.cls[text : text + 1, pick], self.sep[text : text + 1, pick], self.cut[text : text + 1],
-        )  # fmt: skip
+            self.texts[text : text + 1],
+            self.places[text : text + 1],
+            self.ids[text : text + 1, pick],
+            (words.strings,),
+            offsets[None],
+            self.special[text : text + 1, first],
+            self.cls[text : text + 1, pick],
+            self.sep[text : text + 1, pick],
+            self.cut[text : text + 1],
+        )

@@ -19,7 +19,9 @@ def between_units(layer: Attention, members: Tensor, mean: bool = True) -> Tenso
     *To* a unit is the sum over its tokens, *from* a unit the mean (or the sum too, without `mean`). A unit without tokens gives and gets 0.
     """
     if isinstance(layer, BandedAttention):
-        return torch.stack([_units_of_band(layer, text, mine, mean) for text, mine in enumerate(members)])
+        return torch.stack(
+            [_units_of_band(layer, text, mine, mean) for text, mine in enumerate(members)]
+        )
     weights = layer.dense().weights
     to = members.to(weights)
     return (_givers(to, mean)[:, None] @ weights) @ to.transpose(-1, -2)[:, None]
@@ -47,7 +49,9 @@ def between_words(layer: Attention, text: int, words: Sequence[int] | npt.NDArra
     mine = slot[of[tokens]].to(cells.device)
     pieces = torch.bincount(mine, minlength=len(words)).to(cells.dtype)
     heads, count = cells.shape[:2]
-    rows = cells.new_zeros(heads, len(words), count).index_add_(1, mine, cells / pieces[mine][:, None])
+    rows = cells.new_zeros(heads, len(words), count).index_add_(
+        1, mine, cells / pieces[mine][:, None]
+    )
     return cells.new_zeros(heads, len(words), len(words)).index_add_(2, mine, rows)
 
 

@@ -19,7 +19,9 @@ def width(answers: int, baselines: int) -> int:
     return 3 + 3 * answers + 3 * baselines + answers * baselines
 
 
-def add_cases(tally: Tally, kinds: Sequence[str], texts: npt.NDArray[Any], answers: Bools, baselines: Bools) -> None:
+def add_cases(
+    tally: Tally, kinds: Sequence[str], texts: npt.NDArray[Any], answers: Bools, baselines: Bools
+) -> None:
     """Add cases: each one's kind and text, and whether each answer and each baseline is right ([case, answer], [case, baseline])."""
     if not len(kinds):
         return
@@ -38,13 +40,19 @@ def add_cases(tally: Tally, kinds: Sequence[str], texts: npt.NDArray[Any], answe
         mine = of == number
         nn, hh, bb = n[mine], h[mine], b[mine]
         rows.append(
-            np.concatenate([
-                [len(nn), nn.sum(), nn @ nn],
-                hh.sum(0), np.square(hh).sum(0), nn @ hh,
-                bb.sum(0), np.square(bb).sum(0), nn @ bb,
-                (hh.T @ bb).reshape(-1),
-            ])
-        )  # fmt: skip
+            np.concatenate(
+                [
+                    [len(nn), nn.sum(), nn @ nn],
+                    hh.sum(0),
+                    np.square(hh).sum(0),
+                    nn @ hh,
+                    bb.sum(0),
+                    np.square(bb).sum(0),
+                    nn @ bb,
+                    (hh.T @ bb).reshape(-1),
+                ]
+            )
+        )
     tally.add([str(name) for name in names], np.array(rows))
 
 

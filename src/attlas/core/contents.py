@@ -50,7 +50,9 @@ def _feed_column(column: pd.Series, put: Put) -> None:
         feed_array(values, put)
     else:
         missing = column.isna().to_numpy()
-        objects = [None if gap else value for value, gap in zip(column.tolist(), missing, strict=True)]
+        objects = [
+            None if gap else value for value, gap in zip(column.tolist(), missing, strict=True)
+        ]
         feed(objects, put)
 
 

@@ -22,13 +22,17 @@ def scaled(values: npt.NDArray[Any], importance: npt.NDArray[Any]) -> Floats:
     weights = np.asarray(importance, dtype=np.float64)
     if not weights.sum() > 0:
         raise MeasureError("no head has an importance above 0; there is nothing to scale by")
-    found: Floats = np.tensordot(weights / weights.sum(), np.asarray(values, dtype=np.float64), axes=2)
+    found: Floats = np.tensordot(
+        weights / weights.sum(), np.asarray(values, dtype=np.float64), axes=2
+    )
     return found
 
 
 def importance_of(table: pd.DataFrame, column: str = "importance") -> Floats:
     """A column of the table `importance` as [layer, head]."""
-    grid: Floats = table.pivot(index="layer", columns="head", values=column).to_numpy(dtype=np.float64)
+    grid: Floats = table.pivot(index="layer", columns="head", values=column).to_numpy(
+        dtype=np.float64
+    )
     return grid
 
 

@@ -57,7 +57,9 @@ def _x_log_x(x: np.float32) -> np.float32:
     q = s * s
     return x * (
         np.float32(exponent) * _LN2
-        + np.float32(2) * s * (np.float32(1) + q * (_THIRD + q * (_FIFTH + q * (_SEVENTH + q * _NINTH))))
+        + np.float32(2)
+        * s
+        * (np.float32(1) + q * (_THIRD + q * (_FIFTH + q * (_SEVENTH + q * _NINTH))))
     )
 
 
@@ -172,7 +174,9 @@ def top_cells(
     where = np.full((groups, rows, k), -1, dtype=np.int64)
     for group in range(groups):
         for row in range(rows):
-            place = positions[group if positions.shape[0] > 1 else 0, row if positions.shape[1] > 1 else 0]
+            place = positions[
+                group if positions.shape[0] > 1 else 0, row if positions.shape[1] > 1 else 0
+            ]
             found = 0
             for cell in range(cells):
                 position = place[cell]
@@ -187,7 +191,10 @@ def top_cells(
                 slot = found if found < k else k - 1
                 while slot > 0 and (
                     value > best[group, row, slot - 1]
-                    or (value == best[group, row, slot - 1] and position < where[group, row, slot - 1])
+                    or (
+                        value == best[group, row, slot - 1]
+                        and position < where[group, row, slot - 1]
+                    )
                 ):
                     best[group, row, slot] = best[group, row, slot - 1]
                     where[group, row, slot] = where[group, row, slot - 1]
@@ -226,7 +233,9 @@ def add_moments(
 
 
 @numba.njit(nogil=True, cache=True)
-def add_histogram(counts: npt.NDArray[np.int64], values: npt.NDArray[Any], low: float, high: float) -> None:
+def add_histogram(
+    counts: npt.NDArray[np.int64], values: npt.NDArray[Any], low: float, high: float
+) -> None:
     """Count values [row, value] in the row's equal bins of [low, high], in place; beyond an end counts into the end bin."""
     bins = counts.shape[1]
     scale = bins / (high - low)
@@ -234,12 +243,18 @@ def add_histogram(counts: npt.NDArray[np.int64], values: npt.NDArray[Any], low: 
         for number in range(values.shape[1]):
             value = values[row, number]
             if np.isfinite(value):
-                counts[row, min(max(int(min(max((value - low) * scale, 0.0), float(bins))), 0), bins - 1)] += 1
+                counts[
+                    row,
+                    min(max(int(min(max((value - low) * scale, 0.0), float(bins))), 0), bins - 1),
+                ] += 1
 
 
 @numba.njit(nogil=True, cache=True)
 def add_top(
-    scores: npt.NDArray[np.float64], places: npt.NDArray[np.int64], offered: npt.NDArray[Any], at: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float64],
+    places: npt.NDArray[np.int64],
+    offered: npt.NDArray[Any],
+    at: npt.NDArray[np.int64],
 ) -> None:
     """Offer scores [text, cell] of texts at places to each cell's list, in place; among equal scores the lower place first."""
     size = scores.shape[1]

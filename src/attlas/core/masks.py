@@ -15,7 +15,9 @@ from attlas.language.lists import fold, stopwords
 from attlas.support.errors import MeasureError
 
 KINDS = ("all", "ordinary", "words", "keywords")
-_JOINED = frozenset(("Mn", "Mc", "Me", "Cf"))  # marks and invisible characters: as good as the word they are in
+_JOINED = frozenset(
+    ("Mn", "Mc", "Me", "Cf")
+)  # marks and invisible characters: as good as the word they are in
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,9 @@ class Keep:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise MeasureError(f"there is no kind of tokens {self.kind!r}; the kinds are {', '.join(KINDS)}")
+            raise MeasureError(
+                f"there is no kind of tokens {self.kind!r}; the kinds are {', '.join(KINDS)}"
+            )
         for name in ("languages", "words"):
             given = getattr(self, name)
             object.__setattr__(self, name, (given,) if isinstance(given, str) else tuple(given))
@@ -63,13 +67,17 @@ class Keep:
 
     def mask(self, batch: Batch) -> torch.Tensor:
         """Which tokens take part: text token, bool, on the ids' device."""
-        return batch.once(("keep", self), lambda: torch.from_numpy(self._mask(batch)).to(batch.ids.device))
+        return batch.once(
+            ("keep", self), lambda: torch.from_numpy(self._mask(batch)).to(batch.ids.device)
+        )
 
     def _mask(self, batch: Batch) -> npt.NDArray[np.bool_]:
         kept = np.ones_like(batch.special) if self.kind == "all" else ~batch.special
         if self.kind in ("words", "keywords"):
             stops = self.stopwords if self.kind == "keywords" else None
-            for text, offsets, words, row in zip(batch.texts, batch.offsets, batch.words, kept, strict=True):
+            for text, offsets, words, row in zip(
+                batch.texts, batch.offsets, batch.words, kept, strict=True
+            ):
                 row &= (
                     _of_words(text.text, offsets, words)
                     if stops is None
@@ -100,7 +108,9 @@ def _of_content(
     folded = [fold(word) for word in words.strings]
     stopped = [word in stops or _alone(word, stops) in stops for word in folded]
     kept = np.zeros(len(words.of), dtype=bool)
-    for token, ((start, stop), word) in enumerate(zip(offsets.tolist(), words.of.tolist(), strict=True)):
+    for token, ((start, stop), word) in enumerate(
+        zip(offsets.tolist(), words.of.tolist(), strict=True)
+    ):
         if not stopped[word]:
             kept[token] = _is_letters(text[start:stop].strip(), words.strings[word]) and not (
                 "'" in folded[word] and _is_joined_word(text, start, stop, stops)
@@ -119,7 +129,9 @@ def _alone(word: str, stops: frozenset[str]) -> str:
 def _is_joined_word(text: str, start: int, stop: int, stops: frozenset[str]) -> bool:
     """Whether a token and the apostrophe after or before it are a stop word: the l of l'homme, the s of film's."""
     to_next, to_last = fold(text[start : stop + 1].lstrip()), fold(text[max(start - 1, 0) : stop])
-    return (to_next.endswith("'") and to_next in stops) or (to_last.startswith("'") and to_last in stops)
+    return (to_next.endswith("'") and to_next in stops) or (
+        to_last.startswith("'") and to_last in stops
+    )
 
 
 def _is_letters(piece: str, word: str) -> bool:

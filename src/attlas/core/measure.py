@@ -198,6 +198,9 @@ def head_frame(n_layers: int, n_heads: int, columns: Mapping[str, Any]) -> pd.Da
         {
             "layer": layer,
             "head": head,
-            **{name: np.asarray(values, dtype=np.float64).reshape(-1) for name, values in columns.items()},
+            **{
+                name: np.asarray(values, dtype=np.float64).reshape(-1)
+                for name, values in columns.items()
+            },
         }
     )

@@ -39,7 +39,9 @@ class Registry(Mapping[str, T], Generic[T]):
         thing = self._things[self._known(name)]
         if isinstance(thing, str):
             module, _, attribute = thing.partition(":")
-            thing = self._things[name] = cast(T, getattr(importlib.import_module(module), attribute))
+            thing = self._things[name] = cast(
+                T, getattr(importlib.import_module(module), attribute)
+            )
         return thing
 
     def __iter__(self) -> Iterator[str]:
@@ -53,5 +55,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def _known(self, name: str) -> str:
         if name not in self._things:
-            raise self.error(f"there is no {self.kind} {name!r}; the {self.kind}s are {', '.join(self._things)}")
+            raise self.error(
+                f"there is no {self.kind} {name!r}; the {self.kind}s are {', '.join(self._things)}"
+            )
         return name

@@ -77,7 +77,9 @@ class Sums(Accumulator):
 
     def mean(self) -> Floats:
         """Total over count; NaN where nothing was counted."""
-        return np.divide(self.total, self.count, out=np.full(self.total.shape, np.nan), where=self.count > 0)
+        return np.divide(
+            self.total, self.count, out=np.full(self.total.shape, np.nan), where=self.count > 0
+        )
 
     def merge(self, other: Sums) -> Sums:
         return Sums(self.total + other.total, self.count + other.count)
@@ -116,7 +118,11 @@ class Moments(Accumulator):
         count = self.count + other.count
         share = np.divide(other.count, count, out=np.zeros(np.shape(count)), where=count > 0)
         delta = other.mean - self.mean
-        return Moments(count, self.mean + delta * share, self.squares + other.squares + delta**2 * self.count * share)
+        return Moments(
+            count,
+            self.mean + delta * share,
+            self.squares + other.squares + delta**2 * self.count * share,
+        )
 
     def average(self) -> Floats:
         """The mean; NaN where nothing was counted."""
@@ -124,7 +130,12 @@ class Moments(Accumulator):
 
     def error(self) -> Floats:
         """Standard error of the mean over texts; NaN below two."""
-        variance = np.divide(self.squares, self.count - 1, out=np.full(self.count.shape, np.nan), where=self.count > 1)
+        variance = np.divide(
+            self.squares,
+            self.count - 1,
+            out=np.full(self.count.shape, np.nan),
+            where=self.count > 1,
+        )
         return np.sqrt(np.divide(variance, self.count, out=variance, where=self.count > 1))
 
     def arrays(self) -> dict[str, Array]:
@@ -222,11 +233,16 @@ class Tally(Accumulator):
     def table(self) -> tuple[list[str], Floats]:
         """The strings in order, and their totals [string, column]."""
         strings = sorted(self.rows)
-        return strings, np.array([self.rows[string] for string in strings]).reshape(len(strings), self.width)
+        return strings, np.array([self.rows[string] for string in strings]).reshape(
+            len(strings), self.width
+        )
 
     def arrays(self) -> dict[str, Array]:
         strings, totals = self.table()
-        return {"strings": np.frombuffer(json.dumps(strings).encode(), dtype=np.uint8), "totals": totals}
+        return {
+            "strings": np.frombuffer(json.dumps(strings).encode(), dtype=np.uint8),
+            "totals": totals,
+        }
 
     def restored(self, arrays: Mapping[str, Array]) -> Tally:
         strings = json.loads(arrays["strings"].tobytes())
@@ -268,7 +284,11 @@ class Rows(Accumulator):
         }
         wide = joined.pop("wide", None)
         narrow = pd.DataFrame(joined)
-        return narrow if wide is None else pd.concat([narrow, pd.DataFrame(wide, columns=list(self.names))], axis=1)
+        return (
+            narrow
+            if wide is None
+            else pd.concat([narrow, pd.DataFrame(wide, columns=list(self.names))], axis=1)
+        )
 
     def arrays(self) -> dict[str, Array]:
         return {}
@@ -286,24 +306,40 @@ class State:
     """
 
     def parts(self) -> dict[str, Accumulator]:
-        return {part.name: getattr(self, part.name) for part in fields(self) if not part.metadata.get("parameter")}
+        return {
+            part.name: getattr(self, part.name)
+            for part in fields(self)
+            if not part.metadata.get("parameter")
+        }
 
     def merge(self, other: Self) -> Self:
         """This state and another one, as if their texts had come one after the other."""
         theirs = other.parts()
-        return replace(self, **{name: mine.merge(theirs[name]) for name, mine in self.parts().items()})
+        return replace(
+            self, **{name: mine.merge(theirs[name]) for name, mine in self.parts().items()}
+        )
 
     def arrays(self) -> dict[str, Array]:
         """Everything bounded, by `field.array`."""
-        return {f"{name}.{key}": array for name, part in self.parts().items() for key, array in part.arrays().items()}
+        return {
+            f"{name}.{key}": array
+            for name, part in self.parts().items()
+            for key, array in part.arrays().items()
+        }
 
     def restored(self, arrays: Mapping[str, Array]) -> Self:
         """A state of this form with the arrays that `arrays` gave; Rows come back empty."""
 
         def own(name: str) -> dict[str, Array]:
-            return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
+            return {
+                key.removeprefix(f"{name}."): array
+                for key, array in arrays.items()
+                if key.startswith(f"{name}.")
+            }
 
-        return replace(self, **{name: part.restored(own(name)) for name, part in self.parts().items()})
+        return replace(
+            self, **{name: part.restored(own(name)) for name, part in self.parts().items()}
+        )
 
     def streamed(self) -> dict[str, Rows]:
         """The parts that grow with the corpus."""

@@ -52,7 +52,11 @@ class Text:
             return "the text is empty"
         if "\0" in self.text:
             return "the text has a NUL byte; remove it"
-        for name, part in (("the text", self.text), ("its id", self.id), ("its label", self.label or "")):
+        for name, part in (
+            ("the text", self.text),
+            ("its id", self.id),
+            ("its label", self.label or ""),
+        ):
             if not _is_unicode(part):
                 return f"{name} is not valid UTF-8; convert the file to UTF-8"
         if self.words is not None and any(not word.strip() for word in self.words):
@@ -69,7 +73,9 @@ def _(text: Text, put: Put) -> None:
             try:
                 feed(("annotation", name, text.annotations[name]), put)
             except FingerprintError as error:
-                raise FingerprintError(f"annotation {name!r} of text {text.id!r}: {error}") from error
+                raise FingerprintError(
+                    f"annotation {name!r} of text {text.id!r}: {error}"
+                ) from error
 
 
 def _is_unicode(string: str) -> bool:

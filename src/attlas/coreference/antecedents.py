@@ -19,16 +19,41 @@ from attlas.core.cases import add_cases, sums_frame, width
 from attlas.core.measure import Measure, Shape
 from attlas.core.states import State, Tally
 from attlas.core.text import Text
-from attlas.coreference.baselines import BASELINES, Bools, Ints, antecedents, candidates, mentions_of, scored
+from attlas.coreference.baselines import (
+    BASELINES,
+    Bools,
+    Ints,
+    antecedents,
+    candidates,
+    mentions_of,
+    scored,
+)
 from attlas.stats.choose import best
 from attlas.stats.clustered import Shares, shares_of
 from attlas.support.errors import CorpusError
 
 ALL = "all"
 WITHOUT = "has an antecedent in its window; give more documents with coreference, or longer windows (--tokens)"
-COLUMNS = ("who", "kind", "accuracy", "low", "high", "n", "texts", "layer", "head", "direction", "difference", "difference_low", "difference_high")  # fmt: skip
+COLUMNS = (
+    "who",
+    "kind",
+    "accuracy",
+    "low",
+    "high",
+    "n",
+    "texts",
+    "layer",
+    "head",
+    "direction",
+    "difference",
+    "difference_low",
+    "difference_high",
+)
 ALL_KINDS = ("all", *KINDS)
-DIRECTIONS = ("to", "from")  # the mention attends to the candidate; the candidate attends to the mention
+DIRECTIONS = (
+    "to",
+    "from",
+)  # the mention attends to the candidate; the candidate attends to the mention
 COUNTS = ("texts", "texts_without_mentions", "mentions", "scored", "unscored", "unseen")
 _HEADS = ("layer", "head", "kind", "direction", "accuracy", "low", "high", "n", "texts")
 _BASELINES = ("kind", "baseline", "accuracy", "low", "high", "n", "texts")
@@ -57,19 +82,27 @@ def mentions_seen(text: Text, words: Words) -> Mentions | None:
         return None
     strings, whole = noted
     place = {source: word for word, source in enumerate(words.source) if source >= 0}
-    seen = replace(whole, mentions=tuple(mention for mention in whole.mentions if mention.head in place))
+    seen = replace(
+        whole, mentions=tuple(mention for mention in whole.mentions if mention.head in place)
+    )
     rows = scored(seen)
-    heads, of = np.unique(np.array([mention.head for mention in seen.mentions], dtype=np.int64), return_inverse=True)
+    heads, of = np.unique(
+        np.array([mention.head for mention in seen.mentions], dtype=np.int64), return_inverse=True
+    )
     heading = of[:, None] == np.arange(len(heads))  # mention word
     right = _by_word(antecedents(seen)[rows], heading)
-    chosen = np.stack([choose(strings, seen) for choose in BASELINES.values()], -1)  # mention baseline
+    chosen = np.stack(
+        [choose(strings, seen) for choose in BASELINES.values()], -1
+    )  # mention baseline
     return Mentions(
         words=np.array([place[head] for head in heads.tolist()], dtype=np.int64),
         head=of[rows],
         kinds=tuple(seen.mentions[row].kind for row in rows),
         candidates=_by_word(candidates(seen)[rows], heading),
         right=right,
-        baselines=(chosen >= 0) & right[np.arange(len(rows))[:, None], of[chosen]] if len(rows) else chosen >= 0,
+        baselines=(chosen >= 0) & right[np.arange(len(rows))[:, None], of[chosen]]
+        if len(rows)
+        else chosen >= 0,
         counts={
             "mentions": len(whole.mentions),
             "scored": len(rows),
@@ -87,7 +120,9 @@ def _by_word(marked: Bools, heading: Bools) -> Bools:
 def heads_right(weights: npt.NDArray[np.float32], mentions: Mentions) -> Bools:
     """Whether the candidate that a head prefers is an antecedent, the earlier of equals: [head, word, word] -> [mention, direction, head]; not if all weights are 0."""
     to, back = weights[:, mentions.head], weights.transpose(0, 2, 1)[:, mentions.head]
-    both = np.where(mentions.candidates, np.stack([to, back]), -np.inf)  # direction head mention word
+    both = np.where(
+        mentions.candidates, np.stack([to, back]), -np.inf
+    )  # direction head mention word
     right: Bools = mentions.right[np.arange(len(mentions)), both.argmax(-1)] & (
         both.max(-1) > 0
     )  # direction head mention
@@ -102,7 +137,9 @@ class AntecedentState(State):
     counts: Tally
     n_layers: int = field(default=0, metadata={"parameter": True})
     n_heads: int = field(default=0, metadata={"parameter": True})
-    pending: list[Bools] = field(default_factory=list, metadata={"parameter": True})  # layer: mention direction head
+    pending: list[Bools] = field(
+        default_factory=list, metadata={"parameter": True}
+    )  # layer: mention direction head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +155,9 @@ class AntecedentCounts(Measure[AntecedentState]):
 
     def start(self, model: Shape) -> AntecedentState:
         answers = len(DIRECTIONS) * model.n_layers * model.n_heads
-        return AntecedentState(Tally(width(answers, len(BASELINES))), Tally(1), model.n_layers, model.n_heads)
+        return AntecedentState(
+            Tally(width(answers, len(BASELINES))), Tally(1), model.n_layers, model.n_heads
+        )
 
     def update(self, state: AntecedentState, layer: Attention) -> None:
         texts = layer.batch.once("antecedents", lambda: _texts(layer.batch))
@@ -127,26 +166,37 @@ class AntecedentCounts(Measure[AntecedentState]):
         hits = [np.zeros((0, len(DIRECTIONS), layer.n_heads), dtype=bool)]
         for number, mentions in enumerate(texts):
             if mentions is not None and len(mentions):
-                weights = between_words(layer, number, mentions.words).detach().float().cpu().numpy()
+                weights = (
+                    between_words(layer, number, mentions.words).detach().float().cpu().numpy()
+                )
                 hits.append(heads_right(weights, mentions))
         state.pending.append(np.concatenate(hits))
         if layer.index == state.n_layers - 1:
             self._finish(state, layer.batch, texts)
 
-    def _finish(self, state: AntecedentState, batch: Batch, texts: Sequence[Mentions | None]) -> None:
+    def _finish(
+        self, state: AntecedentState, batch: Batch, texts: Sequence[Mentions | None]
+    ) -> None:
         """Add the batch to the sums."""
         answers = np.stack(state.pending, 2)  # mention direction layer head
         state.pending = []
         found = [mentions for mentions in texts if mentions is not None]
         for mentions in found:
-            state.counts.add(list(mentions.counts), np.array([[count] for count in mentions.counts.values()]))
-        state.counts.add(["texts", "texts_without_mentions"], np.array([[len(texts)], [len(texts) - len(found)]]))
+            state.counts.add(
+                list(mentions.counts), np.array([[count] for count in mentions.counts.values()])
+            )
+        state.counts.add(
+            ["texts", "texts_without_mentions"], np.array([[len(texts)], [len(texts) - len(found)]])
+        )
         if not len(answers):
             return
         kinds = [kind for mentions in found for kind in mentions.kinds]
         lengths = [0 if mentions is None else len(mentions) for mentions in texts]
         places = np.repeat(np.array(batch.places, dtype=np.int64), lengths)
-        answers, baselines = answers.reshape(len(answers), -1), np.concatenate([each.baselines for each in found])
+        answers, baselines = (
+            answers.reshape(len(answers), -1),
+            np.concatenate([each.baselines for each in found]),
+        )
         add_cases(state.right, ["all"] * len(kinds), places, answers, baselines)
         add_cases(state.right, kinds, places, answers, baselines)
 
@@ -159,10 +209,24 @@ class AntecedentCounts(Measure[AntecedentState]):
             size = (shares.cases, shares.texts)
             for answer, accuracy in enumerate(shares.answers):
                 direction, layer, head = np.unravel_index(answer, (len(DIRECTIONS), layers, heads))
-                rows.append((layer, head, kind, DIRECTIONS[direction], accuracy, *shares.interval(answer), *size))
+                rows.append(
+                    (
+                        layer,
+                        head,
+                        kind,
+                        DIRECTIONS[direction],
+                        accuracy,
+                        *shares.interval(answer),
+                        *size,
+                    )
+                )
             for number, name in enumerate(BASELINES):
-                controls.append((kind, name, shares.baselines[number], *shares.baseline_interval(number), *size))
-        counts = [int(state.counts.rows[name][0]) if name in state.counts.rows else 0 for name in COUNTS]
+                controls.append(
+                    (kind, name, shares.baselines[number], *shares.baseline_interval(number), *size)
+                )
+        counts = [
+            int(state.counts.rows[name][0]) if name in state.counts.rows else 0 for name in COUNTS
+        ]
         return {
             "antecedents": pd.DataFrame(rows, columns=list(_HEADS)),
             "antecedents_baselines": pd.DataFrame(controls, columns=list(_BASELINES)),
@@ -172,7 +236,9 @@ class AntecedentCounts(Measure[AntecedentState]):
 
 
 def _texts(batch: Batch) -> list[Mentions | None]:
-    return [mentions_seen(text, words) for text, words in zip(batch.texts, batch.words, strict=True)]
+    return [
+        mentions_seen(text, words) for text, words in zip(batch.texts, batch.words, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -189,7 +255,9 @@ def choose_heads(sums: pd.DataFrame, shape: tuple[int, int]) -> Chosen:
     if ALL not in shares:
         raise CorpusError(f"no mention {WITHOUT}")
     to = {kind: best(found.answers[:size].reshape(shape)) for kind, found in shares.items()}
-    back = {kind: size + best(found.answers[size:].reshape(shape)) for kind, found in shares.items()}
+    back = {
+        kind: size + best(found.answers[size:].reshape(shape)) for kind, found in shares.items()
+    }
     return Chosen(to, back)
 
 
@@ -213,8 +281,12 @@ def _shares(sums: pd.DataFrame, shape: tuple[int, int]) -> dict[str, Shares]:
     return shares_of(sums, "kind", len(DIRECTIONS) * shape[0] * shape[1], len(BASELINES))
 
 
-def _head(who: str, kind: str, shares: Shares, answer: int, shape: tuple[int, int]) -> dict[str, Any]:
-    direction, layer, head = (int(part) for part in np.unravel_index(answer, (len(DIRECTIONS), *shape)))
+def _head(
+    who: str, kind: str, shares: Shares, answer: int, shape: tuple[int, int]
+) -> dict[str, Any]:
+    direction, layer, head = (
+        int(part) for part in np.unravel_index(answer, (len(DIRECTIONS), *shape))
+    )
     low, high = shares.interval(answer)
     gap, gap_low, gap_high = shares.difference(answer, list(BASELINES).index("rules"))
     return {
@@ -237,4 +309,11 @@ def _head(who: str, kind: str, shares: Shares, answer: int, shape: tuple[int, in
 def _baseline(who: str, number: int, kind: str, shares: Shares) -> dict[str, Any]:
     low, high = shares.baseline_interval(number)
     size = {"n": shares.cases, "texts": shares.texts}
-    return {"who": who, "kind": kind, "accuracy": float(shares.baselines[number]), "low": low, "high": high, **size}
+    return {
+        "who": who,
+        "kind": kind,
+        "accuracy": float(shares.baselines[number]),
+        "low": low,
+        "high": high,
+        **size,
+    }

@@ -36,7 +36,9 @@ _PRONOUNS: dict[Features, tuple[str, ...]] = {  # by sections of the list; other
     (SINGULAR, UNKNOWN, 3): ("indefinite persons",),
 }
 _FEATURES = {"'s": (PLURAL, UNKNOWN, 1)} | {  # "'s" is the "us" of "let's"
-    word: features for features, sections in _PRONOUNS.items() for word in word_list("pronouns", *sections)
+    word: features
+    for features, sections in _PRONOUNS.items()
+    for word in word_list("pronouns", *sections)
 }
 _GENDERS = {
     word: gender
@@ -76,8 +78,12 @@ def candidates(coreference: Coreference) -> Bools:
 
 def antecedents(coreference: Coreference) -> Bools:
     """Which candidates of each mention name the same thing: [mention, mention]; with `around` only pronouns have any."""
-    same: Bools = candidates(coreference) & _equal([mention.chain for mention in coreference.mentions])
-    asking = [not coreference.around or mention.kind == "pronoun" for mention in coreference.mentions]
+    same: Bools = candidates(coreference) & _equal(
+        [mention.chain for mention in coreference.mentions]
+    )
+    asking = [
+        not coreference.around or mention.kind == "pronoun" for mention in coreference.mentions
+    ]
     return same & np.array(asking, dtype=bool)[:, None]
 
 
@@ -182,7 +188,9 @@ def _agreeing(words: Sequence[str], coreference: Coreference) -> Bools:
 
 def _nested(coreference: Coreference) -> Bools:
     """Which mentions lie within each other, either way: [mention, mention]."""
-    spans = np.array([(mention.start, mention.stop) for mention in coreference.mentions]).reshape(-1, 2)
+    spans = np.array([(mention.start, mention.stop) for mention in coreference.mentions]).reshape(
+        -1, 2
+    )
     within = (spans[:, None, 0] >= spans[:, 0]) & (spans[:, None, 1] <= spans[:, 1])
     return within | within.T
 

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from attlas.experiments.experiment import Experiment
-from attlas.support.options import MODEL, ModelLike, TextsLike, given, max_length_opening, opening, option, seed_option
+from attlas.support.options import (
+    MODEL,
+    ModelLike,
+    TextsLike,
+    given,
+    max_length_opening,
+    opening,
+    option,
+    seed_option,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -25,7 +34,9 @@ class Coreference(Experiment):
         flags=("--train", "--data"),
     )
     test: TextsLike | None = given("Documents to score them on (default: a fifth of train).", None)
-    model: ModelLike | None = given("Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL)
+    model: ModelLike | None = given(
+        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
+    )
     tokens: int | None = option(
         128,
         "Split documents between sentences into windows of this many tokens (0: the model's own).",
@@ -34,7 +45,9 @@ class Coreference(Experiment):
     )
     seed: int = seed_option()
     max_length: int | None = max_length_opening()
-    allow_pickle: bool = opening(False, "Also read pickled weights, which can run code: only if you trust them.")
+    allow_pickle: bool = opening(
+        False, "Also read pickled weights, which can run code: only if you trust them."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -49,7 +49,9 @@ class CoreferenceHeads(Probe):
         model = load(self.model) if not isinstance(self.model, Model) else self.model
         self.shape_ = (model.n_layers, model.n_heads)
         found = cut(model, documents(texts), self.tokens)
-        return pass_of(model, found.texts, AntecedentCounts(), self.cache, self.workers, self.progress), found
+        return pass_of(
+            model, found.texts, AntecedentCounts(), self.cache, self.workers, self.progress
+        ), found
 
     def evaluate(self, texts: Any) -> pd.DataFrame:
         """The chosen heads and the baselines on other documents: a row for each and each kind of mention.
@@ -58,7 +60,9 @@ class CoreferenceHeads(Probe):
         from the rules.
         """
         if not hasattr(self, "chosen_"):
-            raise MeasureError("heads must be chosen before they are scored; call fit with other documents first")
+            raise MeasureError(
+                "heads must be chosen before they are scored; call fit with other documents first"
+            )
         self.scored_, self.scored_cut_ = self.counts(texts)
         return score_heads(self.chosen_, self.scored_.table("antecedents_sums"), self.shape_)
 

@@ -67,7 +67,8 @@ def _findings(study: Tables) -> list[str]:
     beside = [f"{what} {_accuracy(every, who)}" for who, what in BASELINES.items()]
     found = f"{number(head['accuracy'])} [{number(head['low'])}, {number(head['high'])}]"
     return [
-        f"{head_name(head)} finds the antecedent of {found} of {int(head['n']):,} mentions; " + ", ".join(beside),
+        f"{head_name(head)} finds the antecedent of {found} of {int(head['n']):,} mentions; "
+        + ", ".join(beside),
         *left,
     ]
 

@@ -82,7 +82,14 @@ def cut_document(model: Model, document: Text, tokens: int | None = TOKENS) -> C
     inside = [text.annotations[COREFERENCE] for text in texts]
     kept, before = sum(len(part.mentions) for part in inside), len(scored(coreference))
     after = sum(len(scored(part)) for part in inside)
-    return Cut(texts, 1, len(coreference.mentions), len(coreference.mentions) - kept, before, before - after)
+    return Cut(
+        texts,
+        1,
+        len(coreference.mentions),
+        len(coreference.mentions) - kept,
+        before,
+        before - after,
+    )
 
 
 def packed(lengths: Sequence[int], room: int) -> list[int]:
@@ -124,7 +131,14 @@ def _lengths(model: Model, words: Sequence[str], starts: Sequence[int]) -> list[
     return [len(encoded) + encoded.cut - special for encoded in model.encode(sentences)]
 
 
-def _window(document: Text, words: Sequence[str], coreference: Coreference, number: int, start: int, stop: int) -> Text:
+def _window(
+    document: Text,
+    words: Sequence[str],
+    coreference: Coreference,
+    number: int,
+    start: int,
+    stop: int,
+) -> Text:
     """The words of a document from `start` up to `stop` as a text of their own."""
     annotations: dict[str, Any] = {COREFERENCE: _mentions(coreference, start, stop)}
     tree = dependencies_of(document.annotations)
@@ -133,13 +147,20 @@ def _window(document: Text, words: Sequence[str], coreference: Coreference, numb
     if WHERE in document.annotations:
         annotations[WHERE] = document.annotations[WHERE]
     return Text(
-        f"{document.id}#{number}", words=tuple(words[start:stop]), label=document.label, annotations=annotations
+        f"{document.id}#{number}",
+        words=tuple(words[start:stop]),
+        label=document.label,
+        annotations=annotations,
     )
 
 
 def _mentions(coreference: Coreference, start: int, stop: int) -> Coreference:
     """The mentions that lie wholly within some words, and the sentences that begin there, counted from the first of these words."""
-    inside = [mention for mention in coreference.mentions if start <= mention.start and mention.stop <= stop]
+    inside = [
+        mention
+        for mention in coreference.mentions
+        if start <= mention.start and mention.stop <= stop
+    ]
     mentions = tuple(
         replace(
             mention,
@@ -149,7 +170,9 @@ def _mentions(coreference: Coreference, start: int, stop: int) -> Coreference:
         )
         for mention in inside
     )
-    begins = sorted({0, *(begin - start for begin in coreference.sentences if start <= begin < stop)})
+    begins = sorted(
+        {0, *(begin - start for begin in coreference.sentences if start <= begin < stop)}
+    )
     return replace(coreference, mentions=mentions, sentences=tuple(begins))
 
 

@@ -55,7 +55,9 @@ def run(
     control = passes(model.randomized(coreference.seed))
     table = scored(chosen_on, scored_on)
     random = scored(*control)
-    table = pd.concat([table, random[random["who"] == "head"].assign(who="random")], ignore_index=True)
+    table = pd.concat(
+        [table, random[random["who"] == "head"].assign(who="random")], ignore_index=True
+    )
     heads = by_kind(scored_on.table("antecedents"))
     mean = by_kind(control[1].table("antecedents")).drop(columns=["layer", "head"]).mean()
     heads = heads.assign(**{f"{name}_random": value for name, value in mean.items()})
@@ -86,7 +88,10 @@ def _result(
 ) -> dict[str, Any]:
     """What `--json` prints."""
     mentions = scored_on.table("antecedents_counts").set_index("count")["n"].to_dict()
-    by_who = {str(who): dict(zip(rows["kind"], rows["accuracy"], strict=True)) for who, rows in table.groupby("who")}
+    by_who = {
+        str(who): dict(zip(rows["kind"], rows["accuracy"], strict=True))
+        for who, rows in table.groupby("who")
+    }
     return {
         "heads": records(heads),
         "best": records(table[table["who"] == "head"]),

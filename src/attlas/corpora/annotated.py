@@ -14,9 +14,7 @@ from attlas.corpora.read import file_corpus, read
 from attlas.corpora.sources import SENTENCES, embedded_file
 from attlas.support.errors import CorpusError
 
-WITH_COREFERENCE = (
-    "CoNLL-U with Entity= in MISC (.conllu), CoNLL-2012 as LitBank's (.conll), GAP's .tsv, or Texts with mentions"
-)
+WITH_COREFERENCE = "CoNLL-U with Entity= in MISC (.conllu), CoNLL-2012 as LitBank's (.conll), GAP's .tsv, or Texts with mentions"
 
 
 def sentences(source: Any) -> list[Text]:
@@ -38,14 +36,18 @@ def documents(source: Any) -> list[Text]:
     texts = list(corpus)
     for text in texts:
         if coreference_of(text.annotations) is None:
-            raise CorpusError(f"text {text.id!r} of {corpus.name} has no coreference; give {WITH_COREFERENCE}")
+            raise CorpusError(
+                f"text {text.id!r} of {corpus.name} has no coreference; give {WITH_COREFERENCE}"
+            )
     return texts
 
 
 def _document_corpus(source: Any) -> Corpus:
     """Like `read`, but whole documents of CoNLL-U."""
     is_embedded = source == f"embedded:{SENTENCES}" if isinstance(source, str) else False
-    if not is_embedded and not (isinstance(source, str | Path) and ending_of(Path(source)) == ".conllu"):
+    if not is_embedded and not (
+        isinstance(source, str | Path) and ending_of(Path(source)) == ".conllu"
+    ):
         return read(source)
     corpus = read(source)  # a file that does not exist is said there
     path = embedded_file(SENTENCES) if is_embedded else Path(source).expanduser()

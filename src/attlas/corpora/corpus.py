@@ -55,7 +55,9 @@ class Corpus:
             if defect is None and row.id in seen:
                 defect = "an earlier text has the same id; name another column with id=... (--id)"
             seen.add(row.id)
-            yield row if defect is None else BadRow(row.annotations.get(WHERE, where), defect, row.id)
+            yield (
+                row if defect is None else BadRow(row.annotations.get(WHERE, where), defect, row.id)
+            )
 
     def __iter__(self) -> Iterator[Text]:
         for row in self.rows():

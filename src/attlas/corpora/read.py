@@ -70,7 +70,9 @@ def read(
     if hasattr(source, "iterrows") and hasattr(source, "columns"):
         return Corpus("DataFrame", lambda: columns.texts("DataFrame", _frame_rows(source)))
     if isinstance(source, Iterator):
-        raise CorpusError("the texts are an iterator, which can be read only once; pass a list, or a file's path")
+        raise CorpusError(
+            "the texts are an iterator, which can be read only once; pass a list, or a file's path"
+        )
     if isinstance(source, Mapping):
         raise CorpusError(
             f"a mapping of {', '.join(map(str, source))} is not a corpus; pass one of its values, or a list of mappings"
@@ -101,7 +103,9 @@ def embedded(name: str, columns: _Columns | None = None) -> Corpus:
         )
     label = "relation" if name == RELATIONS else "label"
     columns = _Columns(
-        (columns and columns.text) or "text", (columns and columns.label) or label, (columns and columns.id) or "id"
+        (columns and columns.text) or "text",
+        (columns and columns.label) or label,
+        (columns and columns.id) or "id",
     )
 
     def texts() -> Iterator[Text | BadRow]:
@@ -138,7 +142,11 @@ class _Columns:
     def _text_column(self, name: str, row: Mapping[str, Any], layout: Layout | None) -> str:
         have = listed_names(row) or "none"
         for kind in (self.text, self.label, self.id):
-            if kind is not None and kind not in row and not (layout is not None and kind in layout.made):
+            if (
+                kind is not None
+                and kind not in row
+                and not (layout is not None and kind in layout.made)
+            ):
                 raise CorpusError(f"{name} has no column {kind!r}; its columns are {have}")
         if self.text is not None:
             return self.text
@@ -165,7 +173,9 @@ class _Columns:
             if content is None:
                 return BadRow(where, f"it has no {column!r}", id_)
             if not isinstance(content, str):
-                return BadRow(where, f"its {column!r} is a {type(content).__name__}, not a string", id_)
+                return BadRow(
+                    where, f"its {column!r} is a {type(content).__name__}, not a string", id_
+                )
             spans = character_spans(row, content)
             if spans is not None:
                 notes[RATIONALE] = spans
@@ -183,7 +193,9 @@ class _Columns:
             value = layout.label(row)
         else:
             value = None if self.label is None else row.get(self.label)
-        if not (value is None or (isinstance(value, float) and value != value) or not str(value).strip()):
+        if not (
+            value is None or (isinstance(value, float) and value != value) or not str(value).strip()
+        ):
             return str(value)
         if self.label is not None:
             raise CorpusError(no_label(self.label))
@@ -195,7 +207,9 @@ def _path(path: Path, columns: _Columns) -> Corpus:
         raise CorpusError(f"there is no file {str(path)[:200]}")
     named = columns.are_named
     rows_of(path, named_columns=named)  # an unknown ending is said at once
-    return file_corpus(str(path), path, lambda: columns.texts(str(path), rows_of(path, named_columns=named)))
+    return file_corpus(
+        str(path), path, lambda: columns.texts(str(path), rows_of(path, named_columns=named))
+    )
 
 
 def file_corpus(name: str, path: Path, rows: Callable[[], Iterable[Text | BadRow]]) -> Corpus:
@@ -220,7 +234,10 @@ def _frame_rows(frame: Any) -> Iterator[Row]:
     for number, values in enumerate(frame.itertuples(index=False, name=None)):
         yield (
             f"DataFrame, row {number}",
-            {name: (None if pd.isna(value) is True else value) for name, value in zip(names, values, strict=True)},
+            {
+                name: (None if pd.isna(value) is True else value)
+                for name, value in zip(names, values, strict=True)
+            },
         )
 
 
@@ -235,7 +252,10 @@ def _iterable(source: Iterable[Any], columns: _Columns) -> Corpus:
             else:
                 yield (
                     where,
-                    BadRow(where, f"it is a {type(item).__name__}; a corpus is made of strings, Texts or mappings"),
+                    BadRow(
+                        where,
+                        f"it is a {type(item).__name__}; a corpus is made of strings, Texts or mappings",
+                    ),
                 )
 
     return Corpus("list", lambda: columns.texts("list", rows()))
@@ -245,8 +265,12 @@ def _hub(name: str, split: str, columns: _Columns) -> Corpus:
     try:
         from datasets import load_dataset
     except ImportError as error:
-        raise CorpusError("data sets of the hub need an extra; install it with: pip install 'attlas[hub]'") from error
-    fetch: Callable[[], Iterable[Mapping[str, Any]]] = cache(partial(load_dataset, name, split=split))
+        raise CorpusError(
+            "data sets of the hub need an extra; install it with: pip install 'attlas[hub]'"
+        ) from error
+    fetch: Callable[[], Iterable[Mapping[str, Any]]] = cache(
+        partial(load_dataset, name, split=split)
+    )
 
     def rows() -> Iterator[Row]:
         try:
@@ -254,8 +278,12 @@ def _hub(name: str, split: str, columns: _Columns) -> Corpus:
                 yield f"hub:{name}, row {number}", row
         except CorpusError:
             raise
-        except Exception as error:  # datasets raises many kinds; all mean that this data set cannot be had
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        except (
+            Exception
+        ) as error:  # datasets raises many kinds; all mean that this data set cannot be had
+            reason = (
+                str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            )
             raise CorpusError(
                 f"hub:{name} cannot be fetched ({reason[:200]}); check the name and the network, or download it and give the file"
             ) from error

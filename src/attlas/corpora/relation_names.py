@@ -47,9 +47,16 @@ def _mapped(path: Path) -> dict[str, str]:
         try:
             content = json.load(file)
         except (ValueError, RecursionError) as error:
-            raise CorpusError(f"{path} is not JSON ({str(error) or type(error).__name__})") from error
+            raise CorpusError(
+                f"{path} is not JSON ({str(error) or type(error).__name__})"
+            ) from error
     if not isinstance(content, dict):
-        raise CorpusError(f"{path} is a JSON {type(content).__name__}; it must map relations to their names")
-    first = {key: value[0] if isinstance(value, list) and value else value for key, value in content.items()}
+        raise CorpusError(
+            f"{path} is a JSON {type(content).__name__}; it must map relations to their names"
+        )
+    first = {
+        key: value[0] if isinstance(value, list) and value else value
+        for key, value in content.items()
+    }
     with inside(str(path)):
         return {relation: name_of(first, relation) for relation in first}

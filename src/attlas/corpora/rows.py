@@ -16,7 +16,9 @@ from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow
 from attlas.support.errors import CorpusError
 
-Row = tuple[str, Mapping[str, Any] | Text | BadRow]  # where it stands; its fields, or a whole text, or why it is none
+Row = tuple[
+    str, Mapping[str, Any] | Text | BadRow
+]  # where it stands; its fields, or a whole text, or why it is none
 
 MIB = 2**20
 MOST_BYTES = 32 * MIB  # of a line, of a cell, of a file that is one text
@@ -50,7 +52,11 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 def _check_encoding(path: Path, start: bytes) -> None:
     """Refuse UTF-16 and UTF-32, known by their mark or, without one, by NULs in every other byte."""
     wide = next((name for mark, name in WIDE.items() if start.startswith(mark)), None)
-    if wide is None and len(start) > 3 and b"" in (start[::2].strip(b"\0"), start[1::2].strip(b"\0")):
+    if (
+        wide is None
+        and len(start) > 3
+        and b"" in (start[::2].strip(b"\0"), start[1::2].strip(b"\0"))
+    ):
         wide = "UTF-16"
     if wide is not None:
         raise CorpusError(f"{path} is in {wide}; convert it to UTF-8")
@@ -89,7 +95,11 @@ def csv_rows(path: Path, delimiter: str = ",", header: bool = True) -> Iterator[
         if names is None:
             if isinstance(cells, str):
                 raise CorpusError(f"{path}, line {line}: {cells}")
-            names = [cell.strip() for cell in cells] if header else [str(index) for index in range(len(cells))]
+            names = (
+                [cell.strip() for cell in cells]
+                if header
+                else [str(index) for index in range(len(cells))]
+            )
             if header:
                 _check_names(path, names, delimiter)
                 continue
@@ -108,12 +118,17 @@ def csv_rows(path: Path, delimiter: str = ",", header: bool = True) -> Iterator[
                 ),
             )
         else:
-            yield where, dict(zip(names, map(_unquoted, cells) if delimiter != "," else cells, strict=True))
+            yield (
+                where,
+                dict(zip(names, map(_unquoted, cells) if delimiter != "," else cells, strict=True)),
+            )
 
 
 def _unquoted(cell: str) -> str:
     """A cell of a .tsv: stray quotes are letters there, but a cell that is quoted as a whole is unwrapped."""
-    quoted = len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in cell[1:-1].replace('""', "")
+    quoted = (
+        len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in cell[1:-1].replace('""', "")
+    )
     return cell[1:-1].replace('""', '"') if quoted else cell
 
 
@@ -184,7 +199,9 @@ def parquet_rows(path: Path) -> Iterator[Row]:
                     where = f"{path}, row {number}"
                     yield (
                         where,
-                        BadRow(where, "it is not valid UTF-8; convert the file to UTF-8") if row is None else row,
+                        BadRow(where, "it is not valid UTF-8; convert the file to UTF-8")
+                        if row is None
+                        else row,
                     )
     except (pa.ArrowException, OSError) as error:
         raise CorpusError(f"{path} cannot be read as Parquet: {error}") from error
@@ -252,7 +269,12 @@ def folder_rows(path: Path) -> Iterator[Row]:
         with opened(file) as content:
             whole = content.read(MOST_BYTES + 1)
         if len(whole) > MOST_BYTES:
-            yield str(file), BadRow(str(file), f"it is larger than {MOST_BYTES // MIB} MiB; split it into texts")
+            yield (
+                str(file),
+                BadRow(
+                    str(file), f"it is larger than {MOST_BYTES // MIB} MiB; split it into texts"
+                ),
+            )
             continue
         text = whole.decode("utf-8", "surrogateescape").removeprefix("\ufeff").strip()
         yield str(file), {"text": text, "id": file.relative_to(path).as_posix()}
@@ -265,10 +287,16 @@ def _check_names(path: Path, names: list[str], delimiter: str) -> None:
     """Refuse a header that has a name twice, that another character separates, or that is not UTF-8."""
     for separator, called in _SEPARATORS.items():
         if len(names) == 1 and separator != delimiter and separator in names[0]:
-            ending = {"\t": "rename it to .tsv", ",": "rename it to .csv"}.get(separator, "save it with commas")
-            raise CorpusError(f"{path}: the header looks separated by {called} ({names[0][:60]!r}); {ending}")
+            ending = {"\t": "rename it to .tsv", ",": "rename it to .csv"}.get(
+                separator, "save it with commas"
+            )
+            raise CorpusError(
+                f"{path}: the header looks separated by {called} ({names[0][:60]!r}); {ending}"
+            )
     if any("\udc80" <= letter <= "\udcff" for name in names for letter in name):
-        raise CorpusError(f"{path} is not UTF-8; it looks like Latin-1 or Windows-1252: convert it to UTF-8")
+        raise CorpusError(
+            f"{path} is not UTF-8; it looks like Latin-1 or Windows-1252: convert it to UTF-8"
+        )
     refuse_repeated(str(path), names)
 
 
@@ -276,7 +304,9 @@ def refuse_repeated(source: str, names: list[str]) -> None:
     """Refuse a table in which two columns have the same name."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise CorpusError(f"{source} has more than one column named {listed_names(twice)}; rename them")
+        raise CorpusError(
+            f"{source} has more than one column named {listed_names(twice)}; rename them"
+        )
 
 
 def listed_names(names: Iterable[Any]) -> str:

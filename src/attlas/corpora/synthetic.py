@@ -49,8 +49,17 @@ def synthetic(
         source = (label + 1) % classes if swapped[number] else label
         own = draw.choice(class_words, words, replace=False)
         rest = draw.choice(neutral_words, neutral, replace=False)
-        tokens = [*(_word(source, int(place), classes) for place in own), *(f"n{place}" for place in rest)]
-        out.append(Text(str(number), words=tuple(tokens[place] for place in draw.permutation(len(tokens))), label=_name(label, classes)))  # fmt: skip
+        tokens = [
+            *(_word(source, int(place), classes) for place in own),
+            *(f"n{place}" for place in rest),
+        ]
+        out.append(
+            Text(
+                str(number),
+                words=tuple(tokens[place] for place in draw.permutation(len(tokens))),
+                label=_name(label, classes),
+            )
+        )
     return out
 
 
@@ -63,27 +72,62 @@ def synthetic_named(asked: str) -> list[Text]:
     given: dict[str, object] = {}
     for part in filter(None, (one.strip() for one in asked.split(","))):
         name, _, value = part.partition("=")
-        known = ("texts", "classes", "class_words", "neutral_words", "words", "neutral", "noise", "ratio", "seed")
+        known = (
+            "texts",
+            "classes",
+            "class_words",
+            "neutral_words",
+            "words",
+            "neutral",
+            "noise",
+            "ratio",
+            "seed",
+        )
         if name not in known:
             raise CorpusError(f"a synthetic corpus has no {name!r}; it has {', '.join(known)}")
         try:
-            given[name] = [float(one) for one in value.split(":")] if name == "ratio" else float(value) if name == "noise" else int(value)  # fmt: skip
+            given[name] = (
+                [float(one) for one in value.split(":")]
+                if name == "ratio"
+                else float(value)
+                if name == "noise"
+                else int(value)
+            )
         except ValueError as error:
-            raise CorpusError(f"{name} of a synthetic corpus is {value!r}; give a number (ratio: numbers with colons)") from error  # fmt: skip
+            raise CorpusError(
+                f"{name} of a synthetic corpus is {value!r}; give a number (ratio: numbers with colons)"
+            ) from error
     return synthetic(**given)  # type: ignore[arg-type]
 
 
-def _check(texts: int, classes: int, class_words: int, neutral_words: int, words: int, neutral: int, noise: float, ratio: Sequence[float] | None) -> None:  # fmt: skip
+def _check(
+    texts: int,
+    classes: int,
+    class_words: int,
+    neutral_words: int,
+    words: int,
+    neutral: int,
+    noise: float,
+    ratio: Sequence[float] | None,
+) -> None:
     if classes < 2 or texts < classes:
-        raise CorpusError(f"a synthetic corpus has at least two classes and a text of each, not {classes} classes and {texts} texts")  # fmt: skip
+        raise CorpusError(
+            f"a synthetic corpus has at least two classes and a text of each, not {classes} classes and {texts} texts"
+        )
     if not 1 <= words <= class_words:
-        raise CorpusError(f"a text cannot have {words} different words of {class_words} words of a class")
+        raise CorpusError(
+            f"a text cannot have {words} different words of {class_words} words of a class"
+        )
     if not 0 <= neutral <= neutral_words:
-        raise CorpusError(f"a text cannot have {neutral} different words of {neutral_words} neutral ones")
+        raise CorpusError(
+            f"a text cannot have {neutral} different words of {neutral_words} neutral ones"
+        )
     if not 0 <= noise <= 1:
         raise CorpusError(f"noise is {noise}; it is a share of the texts, from 0 to 1")
     if ratio is not None and (len(ratio) != classes or not all(0 < one < np.inf for one in ratio)):
-        raise CorpusError(f"ratio is {':'.join(f'{one:g}' for one in ratio)}; give a number above 0 for each of {classes} classes")  # fmt: skip
+        raise CorpusError(
+            f"ratio is {':'.join(f'{one:g}' for one in ratio)}; give a number above 0 for each of {classes} classes"
+        )
 
 
 def _counts(texts: int, shares: np.ndarray) -> np.ndarray:

@@ -21,7 +21,15 @@ from attlas.corpora.splits import check_labels_known, label_codes, ordered_label
 from attlas.dynamics.experiment import ATTENTION, ENCODERS, FROZEN, OPTIMIZERS, RULES
 from attlas.dynamics.flow import Parameters, check_flow, flow_terms
 from attlas.dynamics.layers import Network, Shape
-from attlas.dynamics.ragged import TOKENIZERS, Bags, Numbers, Tokenizer, bagged, tokens_of, vocabulary_of
+from attlas.dynamics.ragged import (
+    TOKENIZERS,
+    Bags,
+    Numbers,
+    Tokenizer,
+    bagged,
+    tokens_of,
+    vocabulary_of,
+)
 from attlas.dynamics.scores import interpretability, kind_means, token_kinds, token_table
 from attlas.dynamics.training import Moment, Settings, Table, train
 from attlas.support.errors import AttlasError, CorpusError, MeasureError
@@ -113,7 +121,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         state.pop("_given", None)  # it is opened again from its source, and checked
         return state
 
-    def fit(self, X: Iterable[Any], y: Sequence[Any] | None = None, dev: Any = None) -> AttentionClassifier:  # noqa: N803
+    def fit(
+        self,
+        X: Iterable[Any],  # noqa: N803
+        y: Sequence[Any] | None = None,
+        dev: Any = None,
+    ) -> AttentionClassifier:
         """Learn from texts and their labels; labels may be left out where the texts are Texts that have them."""
         self.check()
         self._open()
@@ -129,8 +142,10 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self.vocabulary_:
             raise MeasureError(f"no token occurs {self.min_count} times; lower min_count")
         return self.fit_bags(
-            self._bags(texts, tokens), codes, None if kept is None else (self._bags(kept[0]), label_codes(kept[1], self.classes_))
-        )  # fmt: skip
+            self._bags(texts, tokens),
+            codes,
+            None if kept is None else (self._bags(kept[0]), label_codes(kept[1], self.classes_)),
+        )
 
     def fit_bags(
         self,
@@ -148,8 +163,16 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.counts_ = bags.counts(codes, len(self.classes_))
         kinds = token_kinds(self.counts_, self.classes_.tolist(), self.rule)
         settings = Settings(
-            self.optimizer, self.learning_rate, self.lr_decay, self.epochs, self.batch_size, self.l2, self.vw_penalty, self.patience, self.seed
-        )  # fmt: skip
+            self.optimizer,
+            self.learning_rate,
+            self.lr_decay,
+            self.epochs,
+            self.batch_size,
+            self.l2,
+            self.vw_penalty,
+            self.patience,
+            self.seed,
+        )
         by_kind: list[dict[str, Any]] = []
         flows: list[dict[str, Any]] = []
 
@@ -157,12 +180,18 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if moment.epoch == 0:
                 self.untrained_ = self.token_table_at(moment, bags, where=False)
             if self.record and (moment.epoch % self.record == 0 or moment.epoch == self.epochs):
-                found = self.untrained_ if moment.epoch == 0 else self.token_table_at(moment, bags, where=False)
+                found = (
+                    self.untrained_
+                    if moment.epoch == 0
+                    else self.token_table_at(moment, bags, where=False)
+                )
                 told = interpretability(found)
                 row |= {"separation": told["separation"], "gap": told["gap"]}
                 by_kind.extend({"epoch": moment.epoch, **one} for one in kind_means(found))
                 if not moment.contextual:
-                    terms = flow_terms(Parameters.of(moment), bags, codes).by_kind(kinds, self.counts_)
+                    terms = flow_terms(Parameters.of(moment), bags, codes).by_kind(
+                        kinds, self.counts_
+                    )
                     flows.extend({"epoch": moment.epoch, **one} for one in terms)
             report(moment.epoch, self.epochs)
 
@@ -186,11 +215,20 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def check(self) -> None:
         """Refuse parameters that cannot be."""
-        for name, known in (("attention", ATTENTION), ("encoder", ENCODERS), ("optimizer", tuple(OPTIMIZERS)), ("rule", RULES)):  # fmt: skip
+        for name, known in (
+            ("attention", ATTENTION),
+            ("encoder", ENCODERS),
+            ("optimizer", tuple(OPTIMIZERS)),
+            ("rule", RULES),
+        ):
             if getattr(self, name) not in known:
-                raise MeasureError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
+                raise MeasureError(
+                    f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}"
+                )
         if not (_is_number(self.scale) and np.isfinite(self.scale) and self.scale > 0):
-            raise MeasureError(f"scale (lambda) is {self.scale!r}; attention scores are divided by it, so it must be a number above 0")  # fmt: skip
+            raise MeasureError(
+                f"scale (lambda) is {self.scale!r}; attention scores are divided by it, so it must be a number above 0"
+            )
         if not (_is_number(self.dropout) and 0 <= self.dropout < 1):
             raise MeasureError(f"dropout is {self.dropout!r}; it must be at least 0 and below 1")
         for name, least in (
@@ -206,15 +244,21 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if value is None and name == "patience":
                 continue
             if not isinstance(value, int | np.integer) or value < least:
-                raise MeasureError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+                raise MeasureError(
+                    f"{name} is {value!r}; it must be a whole number of at least {least}"
+                )
         for name in ("l2", "vw_penalty", "lr_decay", "init"):
             value = getattr(self, name)
             if not (_is_number(value) and value >= 0):
                 raise MeasureError(f"{name} is {getattr(self, name)!r}; it must not be below 0")
-        if self.learning_rate is not None and not (_is_number(self.learning_rate) and self.learning_rate > 0):
+        if self.learning_rate is not None and not (
+            _is_number(self.learning_rate) and self.learning_rate > 0
+        ):
             raise MeasureError(f"learning_rate is {self.learning_rate!r}; it must be above 0")
         if not callable(self.tokenize) and self.tokenize not in TOKENIZERS:
-            raise MeasureError(f"tokenize is {self.tokenize!r}; it must be {', '.join(TOKENIZERS)}, or a function")
+            raise MeasureError(
+                f"tokenize is {self.tokenize!r}; it must be {', '.join(TOKENIZERS)}, or a function"
+            )
 
     @property
     def _tokenizer(self) -> Tokenizer:
@@ -232,12 +276,18 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise MeasureError(f"{what} needs labels: give them as y, or Texts that have them")
         given_labels = list(labels)
         if any(label is None or label != label for label in given_labels):
-            raise MeasureError(f"some labels of {what} are missing (None or NaN); leave out texts without a label")
+            raise MeasureError(
+                f"some labels of {what} are missing (None or NaN); leave out texts without a label"
+            )
         if len({isinstance(label, str) for label in given_labels}) > 1:
-            raise MeasureError(f"some labels of {what} are strings and some are not; make them alike")
+            raise MeasureError(
+                f"some labels of {what} are strings and some are not; make them alike"
+            )
         found = np.asarray(given_labels)
         if found.ndim != 1 or len(found) != len(given):
-            raise MeasureError(f"there are {len(given)} texts but labels of shape {found.shape}; give one label a text")
+            raise MeasureError(
+                f"there are {len(given)} texts but labels of shape {found.shape}; give one label a text"
+            )
         if not len(given):
             raise MeasureError("there are no texts")
         return given, found
@@ -252,15 +302,24 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             elif isinstance(dev, Sequence) and dev and all(isinstance(one, Text) for one in dev):
                 kept, wanted = self._pairs(dev, None, "dev")
             else:
-                raise MeasureError("dev must be a pair: texts and labels to choose the epoch by; or False for none")
+                raise MeasureError(
+                    "dev must be a pair: texts and labels to choose the epoch by; or False for none"
+                )
             check_labels_known("dev", wanted, self.classes_)
             return kept, wanted
         if len(texts) < FEWEST:
             return None  # too few to set any aside
-        rest, chosen = split_indices(list(map(_content, texts)), labels.tolist(), DEV_SHARE, self.seed)
+        rest, chosen = split_indices(
+            list(map(_content, texts)), labels.tolist(), DEV_SHARE, self.seed
+        )
         if not len(chosen) or len(np.unique(labels[rest])) < len(self.classes_):
             return None
-        return [texts[at] for at in rest], labels[rest], [texts[at] for at in chosen], labels[chosen]
+        return (
+            [texts[at] for at in rest],
+            labels[rest],
+            [texts[at] for at in chosen],
+            labels[chosen],
+        )
 
     def _bags(self, texts: Iterable[Any], tokens: Sequence[Sequence[str]] | None = None) -> Bags:
         """Texts as numbers of known words, with a frozen model's states if that is the encoder."""
@@ -311,17 +370,37 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             else:
                 given = word_states(bags.words, self._frozen(), self.progress)
             return Table(given, frozen=True)
-        rows = draw.uniform(-self.init, self.init, (len(bags.words) + 1, self.dim)).astype(np.float32)
+        rows = draw.uniform(-self.init, self.init, (len(bags.words) + 1, self.dim)).astype(
+            np.float32
+        )
         rows[-1] = 0
         return Table(rows)
 
     def _shape(self, dim: int) -> Shape:
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
-        return Shape(len(self.vocabulary_), dim, outputs, self.attention, self.encoder, float(self.scale), float(self.dropout))  # fmt: skip
+        return Shape(
+            len(self.vocabulary_),
+            dim,
+            outputs,
+            self.attention,
+            self.encoder,
+            float(self.scale),
+            float(self.dropout),
+        )
 
-    def token_table_at(self, moment: Moment, bags: Bags, test: Bags | None = None, where: bool = True) -> pd.DataFrame:
+    def token_table_at(
+        self, moment: Moment, bags: Bags, test: Bags | None = None, where: bool = True
+    ) -> pd.DataFrame:
         """The words at a moment of training, from texts that are numbered already; see `attlas.dynamics.scores.token_table`."""
-        return token_table(moment, bags, self.counts_, [str(name) for name in self.classes_], self.rule, test, where)
+        return token_table(
+            moment,
+            bags,
+            self.counts_,
+            [str(name) for name in self.classes_],
+            self.rule,
+            test,
+            where,
+        )
 
     def decision_function(self, X: Iterable[Any]) -> Floats:  # noqa: N803
         """The logit of the second class for two classes: [text], else of each class: [text, class]."""
@@ -347,8 +426,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seen = None if test is None else self._bags(test)
         if hasattr(self, "_learnt"):
             return self.token_table_at(self.moment_, self.learnt()[0], seen)
-        empty = Bags(np.zeros(0, np.int64), np.zeros(1, np.int64), self.vocabulary_)  # loaded: its texts are not there
-        return self.token_table_at(self.moment_, empty, seen, where=seen is not None and not self.moment_.contextual)
+        empty = Bags(
+            np.zeros(0, np.int64), np.zeros(1, np.int64), self.vocabulary_
+        )  # loaded: its texts are not there
+        return self.token_table_at(
+            self.moment_, empty, seen, where=seen is not None and not self.moment_.contextual
+        )
 
     def weights(self, X: Iterable[Any]) -> list[pd.DataFrame]:  # noqa: N803
         """For each text a row for each token: token, attention weight, attention score, polarity, and whether it is known."""
@@ -358,8 +441,25 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         read, out = self.moment_.read(bags), []
         for text, (start, stop) in enumerate(zip(bags.starts[:-1], bags.starts[1:], strict=True)):
             polarity = read.polarity[start:stop]
-            told = {"polarity": polarity[:, 0]} if polarity.shape[1] == 1 else {f"polarity:{name}": polarity[:, place] for place, name in enumerate(self.classes_)}  # fmt: skip
-            out.append(pd.DataFrame({"token": tokens[text], "weight": read.weights[start:stop], "attention_score": read.scores[start:stop], **told, "known": bags.ids[start:stop] < len(bags.words)}))  # fmt: skip
+            told = (
+                {"polarity": polarity[:, 0]}
+                if polarity.shape[1] == 1
+                else {
+                    f"polarity:{name}": polarity[:, place]
+                    for place, name in enumerate(self.classes_)
+                }
+            )
+            out.append(
+                pd.DataFrame(
+                    {
+                        "token": tokens[text],
+                        "weight": read.weights[start:stop],
+                        "attention_score": read.scores[start:stop],
+                        **told,
+                        "known": bags.ids[start:stop] < len(bags.words),
+                    }
+                )
+            )
         return out
 
     def interpretability(self) -> dict[str, float]:
@@ -380,7 +480,9 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def learnt(self) -> tuple[Bags, Numbers]:
         """The texts that it learnt from, numbered, and the numbers of their classes."""
         if not hasattr(self, "_learnt"):
-            raise MeasureError("a classifier that was loaded does not have the texts it learnt from; fit it again")
+            raise MeasureError(
+                "a classifier that was loaded does not have the texts it learnt from; fit it again"
+            )
         return self._learnt
 
     def save(self, folder: str | Path) -> Path:
@@ -418,7 +520,9 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             out = cls._read(*SAVED.read(place))
         except UNREADABLE as error:
-            raise AttlasError(f"{place} holds no attention classifier: {first_line(error)}") from error
+            raise AttlasError(
+                f"{place} holds no attention classifier: {first_line(error)}"
+            ) from error
         if out.encoder == "model" and out.source_ is not None:
             out._frozen()
         return out
@@ -433,7 +537,11 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         out.counts_, out.source_ = arrays["counts"], about.get("source")
         table = Table(arrays["table"], out.encoder in FROZEN)
         network = Network(out._shape(table.rows.shape[1]))
-        own = {name.partition(".")[2]: torch.from_numpy(part) for name, part in arrays.items() if "." in name}
+        own = {
+            name.partition(".")[2]: torch.from_numpy(part)
+            for name, part in arrays.items()
+            if "." in name
+        }
         network.load_state_dict(own)
         out.epoch_ = int(about["epoch"])
         out.moment_ = Moment(out.epoch_, network.eval(), table)
@@ -474,9 +582,13 @@ def check_labels(labels: Sequence[Any]) -> None:
     """Refuse texts of one class only, and labels that are none."""
     found = set(labels)
     if len(found) < FEW:
-        raise MeasureError(f"all {len(labels)} texts have the label {next(iter(found))!r}; a classifier needs texts of two classes at least")  # fmt: skip
+        raise MeasureError(
+            f"all {len(labels)} texts have the label {next(iter(found))!r}; a classifier needs texts of two classes at least"
+        )
     if FEW < len(found) == len(labels):
-        raise MeasureError(f"there are as many classes as texts ({len(labels)}); is the label's column one of numbers or ids?")  # fmt: skip
+        raise MeasureError(
+            f"there are as many classes as texts ({len(labels)}); is the label's column one of numbers or ids?"
+        )
 
 
 def _is_number(value: Any) -> bool:

@@ -92,14 +92,18 @@ class Dynamics(Experiment):
         "Encoders, comma-separated; vectors (static) and model (hidden states) are frozen.",
         choices=ENCODERS,
     )
-    attention: tuple[str, ...] = option(("dot",), "Kinds of attention, comma-separated.", choices=ATTENTION)
+    attention: tuple[str, ...] = option(
+        ("dot",), "Kinds of attention, comma-separated.", choices=ATTENTION
+    )
     models: tuple[str, ...] | None = option(
         None,
         "Pairs of attention and encoder, where not all pairs are wanted: dot+none,additive+none "
         "(replaces --attention and --encoders).",
         choices=MODELS,
     )
-    seeds: int = option(1, "Number of classifiers of each kind, from --seed on.", at_least=1, at_most=1_000)
+    seeds: int = option(
+        1, "Number of classifiers of each kind, from --seed on.", at_least=1, at_most=1_000
+    )
     seed: int = seed_option()
     tokenize: str = option(
         "words",
@@ -107,24 +111,37 @@ class Dynamics(Experiment):
         choices=TOKENIZERS,
         flags=("--tokens", "--tokenize"),
     )
-    min_count: int = option(1, "Tokens that occur less often are unknown.", at_least=1, at_most=1_000_000_000)
+    min_count: int = option(
+        1, "Tokens that occur less often are unknown.", at_least=1, at_most=1_000_000_000
+    )
     epochs: int = option(40, "Number of epochs.", at_least=1, at_most=100_000)
     patience: int | None = option(
         10, "Stop after this many epochs that are not better on dev.", at_least=1, at_most=100_000
     )
     dim: int = option(100, "Size of word vectors.", at_least=1, at_most=10_000)
     dropout: float = option(0.5, "Dropout rate.", at_least=0, below=1)
-    l2: float = option(0.01, "L2 penalty on encoders and on additive attention.", at_least=0, below=math.inf)
-    vw_penalty: float = option(0.0, "Penalty on |V.W|, which keeps classes together.", at_least=0, below=math.inf)
+    l2: float = option(
+        0.01, "L2 penalty on encoders and on additive attention.", at_least=0, below=math.inf
+    )
+    vw_penalty: float = option(
+        0.0, "Penalty on |V.W|, which keeps classes together.", at_least=0, below=math.inf
+    )
     optimizer: str = option("adagrad", "Optimizer.", choices=tuple(OPTIMIZERS))
     learning_rate: float | None = option(
         None, "Learning rate (default: the optimizer's usual one).", above=0, below=math.inf
     )
-    lr_decay: float = option(0.001, "Decay of Adagrad's learning rate per step.", at_least=0, below=math.inf)
+    lr_decay: float = option(
+        0.001, "Decay of Adagrad's learning rate per step.", at_least=0, below=math.inf
+    )
     batch_size: int = option(100, "Batch size.", at_least=1, at_most=100_000)
-    init: float = option(0.1, "Word vectors start uniform between -init and init.", at_least=0, below=math.inf)
+    init: float = option(
+        0.1, "Word vectors start uniform between -init and init.", at_least=0, below=math.inf
+    )
     record: int | None = option(
-        None, "Record scores and flow every N epochs (default: about ten times).", at_least=1, at_most=100_000
+        None,
+        "Record scores and flow every N epochs (default: about ten times).",
+        at_least=1,
+        at_most=100_000,
     )
     rule: str = option(
         "code",
@@ -196,7 +213,9 @@ def _check_vectors(source: Any) -> None:
     if isinstance(source, str | os.PathLike):
         path = Path(source).expanduser()
         if path.suffix in VECTOR_FILES and not path.is_file():
-            raise AttlasError(f"there is no file of vectors {source}; give one in GloVe's format, or a model")
+            raise AttlasError(
+                f"there is no file of vectors {source}; give one in GloVe's format, or a model"
+            )
 
 
 def _written(value: Any) -> str:

@@ -59,7 +59,9 @@ class Parameters:
         """Those of a moment, without the row of tokens that are not known."""
         network = moment.network
         if moment.contextual:
-            raise MeasureError(f"the flow has terms where a word has one vector; with the encoder {network.shape.encoder!r} it depends on the text")  # fmt: skip
+            raise MeasureError(
+                f"the flow has terms where a word has one vector; with the encoder {network.shape.encoder!r} it depends on the text"
+            )
         layer = network.layer if isinstance(network.layer, torch.nn.Parameter) else None
         query, output = _double(network.query), _double(network.output)
         own, key = (None if part is None else _double(part) for part in (layer, network.key))
@@ -97,7 +99,10 @@ class Flow:
         """A row for each word: a column for each term; polarity of the class that the word goes with most, less the mean of the others where there are more than two."""
         top = counts.argmax(-1)
         out: dict[str, Any] = {"token": list(words)}
-        for side, terms, rate in ((POLARITY, self.polarity, self.polarity_rate), (ATTENTION, self.attention, self.attention_rate)):  # fmt: skip
+        for side, terms, rate in (
+            (POLARITY, self.polarity, self.polarity_rate),
+            (ATTENTION, self.attention, self.attention_rate),
+        ):
             for name, term in {**terms, f"{side}_rate": rate}.items():
                 out[name] = own_polarity(term, top) if side == POLARITY else term
         return pd.DataFrame(out)
@@ -105,16 +110,32 @@ class Flow:
     def by_kind(self, kinds: npt.NDArray[np.str_], counts: Numbers) -> list[dict[str, Any]]:
         """The mean of each term, and of their sum, over the words of each kind."""
         top, out = counts.argmax(-1), []
-        for side, terms, rate in ((POLARITY, self.polarity, self.polarity_rate), (ATTENTION, self.attention, self.attention_rate)):  # fmt: skip
+        for side, terms, rate in (
+            (POLARITY, self.polarity, self.polarity_rate),
+            (ATTENTION, self.attention, self.attention_rate),
+        ):
             for name, term in {**terms, SUM: rate}.items():
                 values = own_polarity(term, top) if side == POLARITY else term
-                out += [{"kind": kind, "side": side, "term": name, "mean": float(values[kinds == kind].mean())} for kind in sorted(set(kinds) - {""})]  # fmt: skip
+                out += [
+                    {
+                        "kind": kind,
+                        "side": side,
+                        "term": name,
+                        "mean": float(values[kinds == kind].mean()),
+                    }
+                    for kind in sorted(set(kinds) - {""})
+                ]
         return out
 
 
 def flow_terms(parameters: Parameters, bags: Bags, codes: Numbers) -> Flow:
     """The terms of all words at once, from the texts learnt from; a token that is not known has a vector of zeros, which stays."""
-    vectors, query, output, scale = parameters.vectors, parameters.query, parameters.output, parameters.scale
+    vectors, query, output, scale = (
+        parameters.vectors,
+        parameters.query,
+        parameters.output,
+        parameters.scale,
+    )
     states = vectors if parameters.layer is None else vectors @ parameters.layer.T
     keys = states if parameters.key is None else np.tanh(states @ parameters.key.T)
     scores, polarity = keys @ query / scale, states @ output.T
@@ -133,7 +154,10 @@ def flow_terms(parameters: Parameters, bags: Bags, codes: Numbers) -> Flow:
 
     def add(moved: Floats, polar: str, attending: str) -> None:
         """What a motion of representations [word, dimension] is to both scores."""
-        sides[POLARITY][polar], sides[ATTENTION][attending] = moved @ output.T, (moved * slope).sum(-1)
+        sides[POLARITY][polar], sides[ATTENTION][attending] = (
+            moved @ output.T,
+            (moved * slope).sum(-1),
+        )
 
     def learnt(moved: Floats) -> Floats:
         """What a motion of representations is once it has gone down to the vectors of words and up again."""
@@ -154,10 +178,15 @@ def flow_terms(parameters: Parameters, bags: Bags, codes: Numbers) -> Flow:
     return Flow(ordered[POLARITY], ordered[ATTENTION], polarity, scores, pull, stir, loss)
 
 
-def _sums(scores: Floats, polarity: Floats, bags: Bags, codes: Numbers) -> tuple[Floats, Floats, float]:
+def _sums(
+    scores: Floats, polarity: Floats, bags: Bags, codes: Numbers
+) -> tuple[Floats, Floats, float]:
     """P [word, output], R [word] and the mean loss, from the scores of words."""
     size = len(scores)
-    scores, polarity = np.append(scores, 0.0), np.concatenate([polarity, np.zeros_like(polarity[:1])])  # unknown tokens
+    scores, polarity = (
+        np.append(scores, 0.0),
+        np.concatenate([polarity, np.zeros_like(polarity[:1])]),
+    )  # unknown tokens
     weights = np.empty(len(bags.ids))
     kernels.softmax(scores[bags.ids], bags.starts, weights)
     each = polarity[bags.ids]
@@ -170,16 +199,23 @@ def _sums(scores: Floats, polarity: Floats, bags: Bags, codes: Numbers) -> tuple
     text = bags.text_of
     held = weights[:, None] * missed[text] / len(bags)
     away = (held * (each - logits[text])).sum(-1)
-    pull: Floats = np.stack([np.bincount(bags.ids, column, minlength=size + 1)[:size] for column in held.T], -1).astype(
-        np.float64
-    )
+    pull: Floats = np.stack(
+        [np.bincount(bags.ids, column, minlength=size + 1)[:size] for column in held.T], -1
+    ).astype(np.float64)
     return pull, np.bincount(bags.ids, away, minlength=size + 1)[:size].astype(np.float64), loss
 
 
 def autograd_flow(parameters: Parameters, bags: Bags, codes: Numbers) -> tuple[Floats, Floats]:
     """ds/dtau [word, output] and da/dtau [word] by automatic differentiation: both scores moved along the negative gradient of the loss. Slow; the reference of `flow_terms`."""
-    names = ["query", "output", *([] if parameters.frozen else ["vectors"]), *(name for name in ("layer", "key") if getattr(parameters, name) is not None)]  # fmt: skip
-    start = {name: torch.from_numpy(np.array(getattr(parameters, name))) for name in ("vectors", *names)}
+    names = [
+        "query",
+        "output",
+        *([] if parameters.frozen else ["vectors"]),
+        *(name for name in ("layer", "key") if getattr(parameters, name) is not None),
+    ]
+    start = {
+        name: torch.from_numpy(np.array(getattr(parameters, name))) for name in ("vectors", *names)
+    }
     starts, ids = bags.starts.tolist(), torch.from_numpy(bags.ids)
 
     def of_words(given: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -188,7 +224,9 @@ def autograd_flow(parameters: Parameters, bags: Bags, codes: Numbers) -> tuple[F
         return states @ given["output"].T, keys @ given["query"] / parameters.scale
 
     def loss(given: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        polarity, scores = (torch.cat([part, torch.zeros_like(part[:1])]) for part in of_words(given))  # unknown tokens
+        polarity, scores = (
+            torch.cat([part, torch.zeros_like(part[:1])]) for part in of_words(given)
+        )  # unknown tokens
         texts = [ids[one:other] for one, other in pairwise(starts)]
         logits = torch.stack([torch.softmax(scores[text], 0) @ polarity[text] for text in texts])
         return loss_of(logits, torch.from_numpy(codes))
@@ -197,12 +235,20 @@ def autograd_flow(parameters: Parameters, bags: Bags, codes: Numbers) -> tuple[F
     gradients = torch.autograd.grad(loss({**start, **leaves}), list(leaves.values()))
     direction = {name: -gradient for name, gradient in zip(leaves, gradients, strict=True)}
     moving = {name: start[name] for name in names}
-    rates: Any = torch.func.jvp(lambda given: of_words({**start, **given}), (moving,), (direction,))[1]
+    rates: Any = torch.func.jvp(
+        lambda given: of_words({**start, **given}), (moving,), (direction,)
+    )[1]
     return rates[0].numpy(), rates[1].numpy()
 
 
 def check_flow(parameters: Parameters, bags: Bags, codes: Numbers) -> float:
     """The largest difference between the sums of terms and automatic differentiation, over both scores and all words, relative to the largest rate."""
-    found, (polarity, attention) = flow_terms(parameters, bags, codes), autograd_flow(parameters, bags, codes)
+    found, (polarity, attention) = (
+        flow_terms(parameters, bags, codes),
+        autograd_flow(parameters, bags, codes),
+    )
     pairs = ((found.polarity_rate, polarity), (found.attention_rate, attention))
-    return max(float(np.abs(ours - theirs).max() / max(np.abs(theirs).max(), np.finfo(float).tiny)) for ours, theirs in pairs)  # fmt: skip
+    return max(
+        float(np.abs(ours - theirs).max() / max(np.abs(theirs).max(), np.finfo(float).tiny))
+        for ours, theirs in pairs
+    )

@@ -120,7 +120,8 @@ class Data:
         if encoder != "model":
             return dict(self.bags)
         return {
-            part: Bags(one.ids, one.starts, one.words, np.asarray(self.states[part])) for part, one in self.bags.items()
+            part: Bags(one.ids, one.starts, one.words, np.asarray(self.states[part]))
+            for part, one in self.bags.items()
         }
 
 

@@ -38,7 +38,9 @@ def _is_file(source: str | Path) -> bool:
     """Whether a name is that of a file of vectors; one that looks like a file and is not there is an error."""
     path = Path(source).expanduser()
     if path.suffix in (".txt", ".gz", ".vec") and not path.is_file():
-        raise MeasureError(f"there is no file of vectors {source}; give one of GloVe's layout, or a model")
+        raise MeasureError(
+            f"there is no file of vectors {source}; give one of GloVe's layout, or a model"
+        )
     return path.is_file()
 
 
@@ -83,7 +85,9 @@ def static_rows(words: Sequence[str], source: Any = None) -> Floats:
     """The vectors of words and, last, zeros for tokens that are not known: [word + 1, size]. A word without a vector has zeros, too, which is the mean word."""
     rows = vectors_of(source).of(list(words))
     if not rows.any():
-        raise MeasureError("none of the words learnt from has a vector; are the vectors of another language, or cased?")
+        raise MeasureError(
+            "none of the words learnt from has a vector; are the vectors of another language, or cased?"
+        )
     return np.concatenate([rows, np.zeros((1, rows.shape[1]), dtype=np.float32)])
 
 
@@ -93,9 +97,16 @@ def word_states(words: Sequence[str], source: Any, progress: bool | None = None)
     return np.concatenate([rows, np.zeros((1, rows.shape[1]), dtype=np.float32)])
 
 
-def encoded(bags: Bags, tokens: Sequence[Sequence[str]], source: Any, progress: bool | None = None) -> Bags:
+def encoded(
+    bags: Bags, tokens: Sequence[Sequence[str]], source: Any, progress: bool | None = None
+) -> Bags:
     """The same texts with what a frozen model makes of each token in its text; a token is a word, the mean of its pieces. Tokens that are cut off, or that a tokenizer makes nothing of, have zeros."""
-    return Bags(bags.ids, bags.starts, bags.words, _states(model_of(source), tokens, progress, "hidden states"))
+    return Bags(
+        bags.ids,
+        bags.starts,
+        bags.words,
+        _states(model_of(source), tokens, progress, "hidden states"),
+    )
 
 
 def model_of(source: Any) -> Model:
@@ -115,7 +126,9 @@ def cut_off(model: Model, tokens: Sequence[Sequence[str]]) -> tuple[int, int]:
     return sum(cut > 0 for cut in found), sum(found)
 
 
-def _states(model: Model, tokens: Sequence[Sequence[str]], progress: bool | None, what: str) -> Floats:
+def _states(
+    model: Model, tokens: Sequence[Sequence[str]], progress: bool | None, what: str
+) -> Floats:
     """The last hidden state of every token of every text, the mean over its pieces: [token, size]."""
     starts = np.concatenate([[0], np.cumsum([len(text) for text in tokens])])
     out: list[Floats] = []  # one array, made when its size is known

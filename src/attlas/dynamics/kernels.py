@@ -41,7 +41,15 @@ def gather(table: Floats, ids: Numbers, rate: float, seed: int, out: Floats) -> 
 
 
 @njit(cache=True, nogil=True)
-def scatter(grad: Floats, ids: Numbers, rate: float, seed: int, slots: npt.NDArray[np.int32], rows: Numbers, out: Floats) -> int:  # fmt: skip
+def scatter(
+    grad: Floats,
+    ids: Numbers,
+    rate: float,
+    seed: int,
+    slots: npt.NDArray[np.int32],
+    rows: Numbers,
+    out: Floats,
+) -> int:
     """Sum the gradients of tokens by word: `rows` gets the words that occur and `out` their sums; returns how many.
 
     `slots` [word] is -1 throughout, before and after. What `gather` dropped with the same seed gets nothing.
@@ -63,7 +71,11 @@ def scatter(grad: Floats, ids: Numbers, rate: float, seed: int, slots: npt.NDArr
                 to[at] += given[at]
         else:
             for at in range(width):
-                to[at] += given[at] * scale if _kept(first + np.uint32(at), seed, least) else np.float32(0)
+                to[at] += (
+                    given[at] * scale
+                    if _kept(first + np.uint32(at), seed, least)
+                    else np.float32(0)
+                )
     for slot in range(used):
         slots[rows[slot]] = -1
     return used
@@ -90,7 +102,15 @@ def descend(table: Floats, rows: Numbers, grad: Floats, rate: float) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def adam(table: Floats, first: Floats, second: Floats, rows: Numbers, grad: Floats, rate: float, step: int) -> None:
+def adam(
+    table: Floats,
+    first: Floats,
+    second: Floats,
+    rows: Numbers,
+    grad: Floats,
+    rate: float,
+    step: int,
+) -> None:
     """Adam on some rows of a table, as torch.optim.SparseAdam: the moments of words that do not occur stay as they are."""
     one, two = np.float32(0.1), np.float32(0.001)
     scaled = np.float32(rate * np.sqrt(1 - 0.999**step) / (1 - 0.9**step))
@@ -100,7 +120,9 @@ def adam(table: Floats, first: Floats, second: Floats, rows: Numbers, grad: Floa
             value = grad[slot, at]
             first[row, at] += one * (value - first[row, at])
             second[row, at] += two * (value * value - second[row, at])
-            table[row, at] -= scaled * first[row, at] / (np.sqrt(second[row, at]) + np.float32(1e-8))
+            table[row, at] -= (
+                scaled * first[row, at] / (np.sqrt(second[row, at]) + np.float32(1e-8))
+            )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -45,7 +45,14 @@ class Pool(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None]:
         vectors, weights, starts = ctx.saved_tensors
         by_vector, by_score = torch.empty_like(vectors), torch.empty_like(weights)
-        kernels.pool_back(vectors.numpy(), weights.numpy(), starts.numpy(), grad.contiguous().numpy(), by_vector.numpy(), by_score.numpy())  # fmt: skip
+        kernels.pool_back(
+            vectors.numpy(),
+            weights.numpy(),
+            starts.numpy(),
+            grad.contiguous().numpy(),
+            by_vector.numpy(),
+            by_score.numpy(),
+        )
         return by_vector, by_score, None
 
 
@@ -60,8 +67,12 @@ class Steps:
     def of(cls, starts: Numbers) -> Steps:
         lengths = np.diff(starts)
         longest = np.argsort(-lengths, kind="stable")
-        sizes = len(lengths) - np.searchsorted(np.sort(lengths), np.arange(lengths.max()), side="right")
-        order = np.concatenate([starts[:-1][longest[:size]] + step for step, size in enumerate(sizes)])
+        sizes = len(lengths) - np.searchsorted(
+            np.sort(lengths), np.arange(lengths.max()), side="right"
+        )
+        order = np.concatenate(
+            [starts[:-1][longest[:size]] + step for step, size in enumerate(sizes)]
+        )
         return cls(torch.from_numpy(order), sizes.astype(np.int64))
 
 
@@ -69,11 +80,15 @@ class Recurrent(torch.autograd.Function):
     """An LSTM over tokens in the order of `Steps`: one product for all inputs, one for each step, and nothing for padding."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, by_input: Tensor, by_state: Tensor, bias: Tensor, sizes: Numbers) -> Tensor:
+    def forward(
+        ctx: Any, inputs: Tensor, by_input: Tensor, by_state: Tensor, bias: Tensor, sizes: Numbers
+    ) -> Tensor:
         gates = torch.addmm(bias, inputs, by_input.T)
         cells, bent, states = (inputs.new_empty(len(inputs), by_state.shape[1]) for _ in range(3))
         turned = by_state.detach().T.contiguous()
-        recurrent.forward(gates.numpy(), turned.numpy(), sizes, cells.numpy(), bent.numpy(), states.numpy())
+        recurrent.forward(
+            gates.numpy(), turned.numpy(), sizes, cells.numpy(), bent.numpy(), states.numpy()
+        )
         ctx.save_for_backward(inputs, by_input, by_state, gates, cells, bent, states)
         ctx.sizes = sizes
         return states
@@ -82,7 +97,9 @@ class Recurrent(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
         inputs, by_input, by_state, gates, cells, bent, states = ctx.saved_tensors
         out, earlier = torch.empty_like(gates), torch.zeros_like(states)
-        given = (part.detach().numpy() for part in (grad.clone(), gates, cells, bent, states, by_state))
+        given = (
+            part.detach().numpy() for part in (grad.clone(), gates, cells, bent, states, by_state)
+        )
         recurrent.backward(*given, ctx.sizes, out.numpy(), earlier.numpy())
         return out @ by_input, out.T @ inputs, out.T @ earlier, out.sum(0), None
 
@@ -92,7 +109,9 @@ class LSTM(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.by_input, self.by_state = (nn.Parameter(torch.empty(4 * width, width)) for _ in range(2))
+        self.by_input, self.by_state = (
+            nn.Parameter(torch.empty(4 * width, width)) for _ in range(2)
+        )
         self.bias = nn.Parameter(torch.zeros(4 * width))
         nn.init.orthogonal_(self.by_input)
         nn.init.orthogonal_(self.by_state)

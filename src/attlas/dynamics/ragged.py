@@ -44,7 +44,9 @@ class Bags:
     def places(self, texts: Numbers) -> Numbers:
         """Where the tokens of some texts stand, text after text."""
         lengths = self.lengths[texts]
-        first = np.repeat(self.starts[texts] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+        first = np.repeat(
+            self.starts[texts] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths
+        )
         return first + np.arange(int(lengths.sum()))
 
     def take(self, texts: Numbers) -> Bags:
@@ -94,13 +96,21 @@ def tokens_of(texts: Iterable[Any], tokenize: Tokenizer) -> list[list[str]]:
     out = []
     for number, one in enumerate(texts):
         if isinstance(one, Text):
-            found = [word.lower() for word in one.words] if one.words is not None else list(tokenize(one.text))
+            found = (
+                [word.lower() for word in one.words]
+                if one.words is not None
+                else list(tokenize(one.text))
+            )
         elif isinstance(one, str):
             found = list(tokenize(one))
-        elif isinstance(one, Sequence | np.ndarray) and all(isinstance(token, str) for token in one):
+        elif isinstance(one, Sequence | np.ndarray) and all(
+            isinstance(token, str) for token in one
+        ):
             found = [str(token) for token in one]
         else:
-            raise CorpusError(f"text {number} is a {type(one).__name__}; give strings, Texts or lists of tokens")
+            raise CorpusError(
+                f"text {number} is a {type(one).__name__}; give strings, Texts or lists of tokens"
+            )
         if not found:
             name = f"text {one.id!r}" if isinstance(one, Text) else f"text {number}"
             raise CorpusError(f"{name} has no tokens; leave out texts that are empty")
@@ -120,6 +130,8 @@ def vocabulary_of(tokens: Iterable[Sequence[str]], least: int = 1) -> tuple[str,
 def bagged(tokens: Sequence[Sequence[str]], words: Sequence[str]) -> Bags:
     """Tokens as numbers of known words; tokens that are not known are numbered behind the last."""
     number = {word: place for place, word in enumerate(words)}
-    ids = np.fromiter((number.get(token, len(words)) for text in tokens for token in text), dtype=np.int64)
+    ids = np.fromiter(
+        (number.get(token, len(words)) for text in tokens for token in text), dtype=np.int64
+    )
     lengths = np.array([len(text) for text in tokens], dtype=np.int64)
     return Bags(ids, starts_of(lengths), tuple(words))

@@ -25,7 +25,12 @@ from attlas.support.errors import MeasureError
 Floats = npt.NDArray[Any]
 RESERVED = ("positive", "negative", "neutral", "")  # kinds that a class of more than two cannot be
 POSITIVE, NEGATIVE, NEUTRAL, OTHER = "positive", "negative", "neutral", ""
-STRONG, EVEN, OFTEN, APART = 0.5, 0.1, 5, 5  # of gamma, of gamma, occurrences, difference of occurrences
+STRONG, EVEN, OFTEN, APART = (
+    0.5,
+    0.1,
+    5,
+    5,
+)  # of gamma, of gamma, occurrences, difference of occurrences
 SHARE = (1 + STRONG) / 2  # of a word's occurrences, with more classes than two
 
 
@@ -36,10 +41,14 @@ def gammas(counts: Floats) -> Floats:
     [0.5, 0.0, -1.0]
     """
     total = counts.sum(-1)
-    return np.divide(counts[:, 1] - counts[:, 0], total, out=np.full(len(counts), np.nan), where=total > 0)
+    return np.divide(
+        counts[:, 1] - counts[:, 0], total, out=np.full(len(counts), np.nan), where=total > 0
+    )
 
 
-def token_kinds(counts: Numbers, classes: Sequence[str], rule: str = "code") -> npt.NDArray[np.str_]:
+def token_kinds(
+    counts: Numbers, classes: Sequence[str], rule: str = "code"
+) -> npt.NDArray[np.str_]:
     """The kind of each word from its occurrences [word, class]: positive, negative or neutral for two classes, the class's name or neutral for more; empty if it is neither.
 
     >>> token_kinds(np.array([[0, 9], [9, 1], [3, 3], [4, 8]]), ["bad", "good"]).tolist()
@@ -95,8 +104,14 @@ def own_polarity(polarity: Floats, top: Numbers) -> Floats:
 
 
 def token_table(
-    moment: Moment, bags: Bags, counts: Numbers, classes: Sequence[str], rule: str = "code", test: Bags | None = None, where: bool = True
-) -> pd.DataFrame:  # fmt: skip
+    moment: Moment,
+    bags: Bags,
+    counts: Numbers,
+    classes: Sequence[str],
+    rule: str = "code",
+    test: Bags | None = None,
+    where: bool = True,
+) -> pd.DataFrame:
     """A row for each word: occurrences, gamma, share, kind, polarity and attention score by itself (global), and where it stands (local).
 
     Global scores are those of the word alone. If what a token is depends on its text (an LSTM, a frozen model), `polarity_local` and `attention_local` are means over its occurrences in
@@ -107,10 +122,17 @@ def token_table(
     weighed = balanced(counts) if rule == "balanced" else counts
     n, top = len(bags.words), weighed.argmax(-1)
     out = {
-        "token": list(bags.words), "kind": token_kinds(counts, classes, rule), "count": counts.sum(-1), "gamma": gammas(weighed) if len(classes) == 2 else np.nan,
-        "share": weighed.max(-1) / np.maximum(weighed.sum(-1), 1), "polarity": own_polarity(polarity[:n], top), "attention_score": scores[:n],
-        "polarity_local": np.nan, "attention_local": np.nan, "weight": np.nan,
-    }  # fmt: skip
+        "token": list(bags.words),
+        "kind": token_kinds(counts, classes, rule),
+        "count": counts.sum(-1),
+        "gamma": gammas(weighed) if len(classes) == 2 else np.nan,
+        "share": weighed.max(-1) / np.maximum(weighed.sum(-1), 1),
+        "polarity": own_polarity(polarity[:n], top),
+        "attention_score": scores[:n],
+        "polarity_local": np.nan,
+        "attention_local": np.nan,
+        "weight": np.nan,
+    }
     for place, name in enumerate(classes):
         out[f"count:{name}"] = counts[:, place]
         if polarity.shape[1] > 1:
@@ -119,7 +141,9 @@ def token_table(
         read = moment.read(bags) if moment.contextual or test is None else None
         if moment.contextual and read is not None:
             out["attention_local"] = _means(read.scores, bags)
-            out["polarity_local"] = own_polarity(np.stack([_means(one, bags) for one in read.polarity.T], -1), top)
+            out["polarity_local"] = own_polarity(
+                np.stack([_means(one, bags) for one in read.polarity.T], -1), top
+            )
         shown = read if test is None else moment.read(test)
         assert shown is not None
         out["weight"] = _means(shown.weights, bags if test is None else test)
@@ -129,7 +153,9 @@ def token_table(
 def _means(values: Floats, bags: Bags) -> Floats:
     """The mean of tokens' values by word: [word]; NaN for a word that does not occur."""
     size = len(bags.words) + 1
-    total, count = (np.bincount(bags.ids, weights, minlength=size)[:-1] for weights in (values, None))
+    total, count = (
+        np.bincount(bags.ids, weights, minlength=size)[:-1] for weights in (values, None)
+    )
     return np.divide(total, count, out=np.full(size - 1, np.nan), where=count > 0)
 
 
@@ -145,14 +171,21 @@ def separation(tokens: pd.DataFrame, column: str = "attention_score", least: int
 def least_separation(tokens: pd.DataFrame, column: str = "attention_score") -> float:
     """The same for the words of each class apart, and of these the lowest: well below `separation` if attention marks the words of one class and not, or less than neutral words, those of another."""
     kinds, values = tokens["kind"].to_numpy(), tokens[column].to_numpy(dtype=np.float64)
-    each = [auc(values[kinds == kind], values[kinds == NEUTRAL]).auc for kind in dict.fromkeys(kinds) if kind not in (NEUTRAL, OTHER)]  # fmt: skip
+    each = [
+        auc(values[kinds == kind], values[kinds == NEUTRAL]).auc
+        for kind in dict.fromkeys(kinds)
+        if kind not in (NEUTRAL, OTHER)
+    ]
     return min(each, default=float("nan"))
 
 
 def gap(tokens: pd.DataFrame, column: str = "attention_score") -> float:
     """How far the attention scores of classes lie apart, in standard deviations within them: positive less negative tokens; with more classes the largest mean less the smallest."""
     kinds = [kind for kind in dict.fromkeys(tokens["kind"]) if kind not in (NEUTRAL, OTHER)]
-    parts = {kind: tokens.loc[tokens["kind"] == kind, column].to_numpy(dtype=np.float64) for kind in kinds}
+    parts = {
+        kind: tokens.loc[tokens["kind"] == kind, column].to_numpy(dtype=np.float64)
+        for kind in kinds
+    }
     free = sum(len(part) - 1 for part in parts.values())
     if len(parts) < 2 or free < 1:
         return float("nan")
@@ -160,25 +193,41 @@ def gap(tokens: pd.DataFrame, column: str = "attention_score") -> float:
     means = {kind: float(part.mean()) for kind, part in parts.items()}
     if not spread:
         return float("nan")
-    ends = (means[POSITIVE], means[NEGATIVE]) if set(means) == {POSITIVE, NEGATIVE} else (max(means.values()), min(means.values()))  # fmt: skip
+    ends = (
+        (means[POSITIVE], means[NEGATIVE])
+        if set(means) == {POSITIVE, NEGATIVE}
+        else (max(means.values()), min(means.values()))
+    )
     return (ends[0] - ends[1]) / spread
 
 
-def interpretability(tokens: pd.DataFrame, untrained: pd.DataFrame | None = None) -> dict[str, float]:
+def interpretability(
+    tokens: pd.DataFrame, untrained: pd.DataFrame | None = None
+) -> dict[str, float]:
     """The paper's claim as numbers, with its controls: separation by attention, by the same network before its first step, by frequency alone, from neutral tokens that are as frequent as polarity tokens must be, and of the class whose tokens are marked least."""
     found = separation(tokens)
     frequent = separation(tokens, least=OFTEN + 1)
     out = {
-        "separation": found.auc, "separation_low": found.low, "separation_high": found.high,
-        "separation_untrained": float("nan") if untrained is None else separation(untrained).auc, "separation_count": separation(tokens, "count").auc,
-        "separation_frequent": frequent.auc, "separation_frequent_low": frequent.low, "separation_frequent_high": frequent.high,
-        "separation_least": least_separation(tokens), "gap": gap(tokens), "polarity_auc": _polarity_auc(tokens),
-    }  # fmt: skip
+        "separation": found.auc,
+        "separation_low": found.low,
+        "separation_high": found.high,
+        "separation_untrained": float("nan") if untrained is None else separation(untrained).auc,
+        "separation_count": separation(tokens, "count").auc,
+        "separation_frequent": frequent.auc,
+        "separation_frequent_low": frequent.low,
+        "separation_frequent_high": frequent.high,
+        "separation_least": least_separation(tokens),
+        "gap": gap(tokens),
+        "polarity_auc": _polarity_auc(tokens),
+    }
     return out
 
 
 def _polarity_auc(tokens: pd.DataFrame) -> float:
-    parts = [tokens.loc[tokens["kind"] == kind, "polarity"].to_numpy(dtype=np.float64) for kind in (POSITIVE, NEGATIVE)]
+    parts = [
+        tokens.loc[tokens["kind"] == kind, "polarity"].to_numpy(dtype=np.float64)
+        for kind in (POSITIVE, NEGATIVE)
+    ]
     return auc(parts[0], parts[1]).auc
 
 
@@ -189,6 +238,10 @@ def kind_means(tokens: pd.DataFrame) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"kind": kind, "tokens": len(rows)}
         for name, short in (("polarity", "polarity"), ("attention_score", "attention")):
             low, high = np.quantile(rows[name], (0.25, 0.75))
-            row |= {name: float(rows[name].mean()), f"{short}_low": float(low), f"{short}_high": float(high)}
+            row |= {
+                name: float(rows[name].mean()),
+                f"{short}_low": float(low),
+                f"{short}_high": float(high),
+            }
         out.append(row)
     return out

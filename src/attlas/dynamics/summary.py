@@ -18,7 +18,9 @@ def with_intervals(summary: pd.DataFrame, rows: pd.DataFrame, what: str) -> pd.D
     found = []
     for cell, part in rows.groupby(list(CELL), sort=False):
         alone = len(part) == 1 and f"{what}_low" in part
-        low, high = (part[f"{what}_low"], part[f"{what}_high"]) if alone else (part[what], part[what])
+        low, high = (
+            (part[f"{what}_low"], part[f"{what}_high"]) if alone else (part[what], part[what])
+        )
         found.append({**dict(zip(CELL, cell, strict=True)), "low": low.min(), "high": high.max()})
     return summary.merge(pd.DataFrame(found), on=list(CELL), how="left")
 

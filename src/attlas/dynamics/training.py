@@ -51,7 +51,11 @@ class Table:
 
     def vectors(self, bags: Bags, rate: float = 0.0, seed: int = 0) -> Tensor:
         """The vectors of tokens, some numbers dropped: [token, dimension]."""
-        source, ids = (self.rows, bags.ids) if bags.states is None else (bags.states, np.arange(len(bags.ids)))
+        source, ids = (
+            (self.rows, bags.ids)
+            if bags.states is None
+            else (bags.states, np.arange(len(bags.ids)))
+        )
         out = np.empty((len(ids), source.shape[1]), dtype=np.float32)
         kernels.gather(source, ids, rate, seed, out)
         return torch.from_numpy(out)
@@ -63,20 +67,32 @@ class Rows:
     def __init__(self, table: Table, settings: Settings) -> None:
         self.table, self.settings, self.step = table, settings, 0
         self.slots = np.full(len(table.rows), -1, dtype=np.int32)
-        self.memory = [np.zeros_like(table.rows) for _ in range({"adagrad": 1, "adam": 2}.get(settings.optimizer, 0))]
+        self.memory = [
+            np.zeros_like(table.rows)
+            for _ in range({"adagrad": 1, "adam": 2}.get(settings.optimizer, 0))
+        ]
 
     def learn(self, grad: Tensor, bags: Bags, dropout: float, seed: int) -> None:
         """One step from the gradient of every token's vector."""
         self.step += 1
         most = min(len(bags.ids), len(self.slots))
-        rows, sums = np.empty(most, dtype=np.int64), np.empty((most, grad.shape[1]), dtype=np.float32)
+        rows, sums = (
+            np.empty(most, dtype=np.int64),
+            np.empty((most, grad.shape[1]), dtype=np.float32),
+        )
         used = kernels.scatter(grad.numpy(), bags.ids, dropout, seed, self.slots, rows, sums)
         rows, sums, rate = rows[:used], sums[:used], self.settings.rate
         known = rows < len(self.slots) - 1  # the vector of tokens that are not known stays
         if not known.all():
             rows, sums = rows[known], sums[known]
         if self.settings.optimizer == "adagrad":
-            kernels.adagrad(self.table.rows, self.memory[0], rows, sums, rate / (1 + (self.step - 1) * self.settings.lr_decay))  # fmt: skip
+            kernels.adagrad(
+                self.table.rows,
+                self.memory[0],
+                rows,
+                sums,
+                rate / (1 + (self.step - 1) * self.settings.lr_decay),
+            )
         elif self.settings.optimizer == "adam":
             kernels.adam(self.table.rows, *self.memory, rows, sums, rate, self.step)
         else:
@@ -113,7 +129,9 @@ class Moment:
         with torch.no_grad():
             for part in _parts(bags):
                 states = self.network.encode(self.table.vectors(part), part.starts)
-                found.append((self.network.scores(states).numpy(), (states @ self.network.output.T).numpy()))
+                found.append(
+                    (self.network.scores(states).numpy(), (states @ self.network.output.T).numpy())
+                )
         return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
 
     def read(self, bags: Bags) -> Read:
@@ -121,7 +139,12 @@ class Moment:
         scores, polarity = self.by_token(bags)
         weights = np.empty_like(scores)
         kernels.softmax(scores, bags.starts, weights)
-        return Read(scores, polarity, weights, np.add.reduceat(weights[:, None] * polarity, bags.starts[:-1]))
+        return Read(
+            scores,
+            polarity,
+            weights,
+            np.add.reduceat(weights[:, None] * polarity, bags.starts[:-1]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +173,15 @@ def _parts(bags: Bags) -> list[Bags]:
         if bags.starts[text + 1] - bags.starts[start] > EVALUATED and text > start:
             cuts.append(text)
             start = text
-    return [bags.take(np.arange(one, other)) for one, other in zip(cuts, [*cuts[1:], len(bags)], strict=True)]
+    return [
+        bags.take(np.arange(one, other))
+        for one, other in zip(cuts, [*cuts[1:], len(bags)], strict=True)
+    ]
 
 
-Watch = Callable[[Moment, dict[str, Any]], None]  # told the moment after each epoch and its row of the history
+Watch = Callable[
+    [Moment, dict[str, Any]], None
+]  # told the moment after each epoch and its row of the history
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,14 +215,20 @@ def train(
                 loss = _epoch(network, table, rows, optimizer, bags, codes, settings, draw)
             moment = Moment(epoch, network, table)
             reached = None if dev is None else float((moment.read(dev[0]).guesses == dev[1]).mean())
-            history.append({"epoch": epoch, "loss": loss, "dev_accuracy": reached, **norms(network)})
+            history.append(
+                {"epoch": epoch, "loss": loss, "dev_accuracy": reached, **norms(network)}
+            )
             watch(moment, history[-1])
             if not epoch:
                 continue
             if reached is None or reached > best:
                 best, since = reached or 0.0, 0
                 if reached is not None or epoch == settings.epochs:
-                    kept = Moment(epoch, copy.deepcopy(network), Table(table.rows.copy() if rows else table.rows, table.frozen))  # fmt: skip
+                    kept = Moment(
+                        epoch,
+                        copy.deepcopy(network),
+                        Table(table.rows.copy() if rows else table.rows, table.frozen),
+                    )
             else:
                 since += 1
             if settings.patience is not None and since >= settings.patience:
@@ -206,8 +240,15 @@ def train(
 
 
 def _epoch(
-    network: Network, table: Table, rows: Rows | None, optimizer: torch.optim.Optimizer, bags: Bags, codes: Numbers, settings: Settings, draw: np.random.Generator
-) -> float:  # fmt: skip
+    network: Network,
+    table: Table,
+    rows: Rows | None,
+    optimizer: torch.optim.Optimizer,
+    bags: Bags,
+    codes: Numbers,
+    settings: Settings,
+    draw: np.random.Generator,
+) -> float:
     """All texts once in random order; the mean loss of the batches, of the model as it was at each."""
     network.train()
     order, dropout, total = draw.permutation(len(bags)), network.shape.dropout, 0.0
@@ -227,7 +268,9 @@ def _epoch(
             assert vectors.grad is not None
             rows.learn(vectors.grad, batch, dropout, seed)
     if not np.isfinite(total):
-        raise MeasureError(f"the loss is no longer a number; a smaller learning rate than {settings.rate:g} may help")
+        raise MeasureError(
+            f"the loss is no longer a number; a smaller learning rate than {settings.rate:g} may help"
+        )
     return total / len(order)
 
 
@@ -242,10 +285,15 @@ def _optimizer(network: Network, settings: Settings) -> torch.optim.Optimizer:
     """For all parameters but the table: those of encoder layers with their penalty."""
     held = network.encoders
     free = [one for one in network.parameters() if all(one is not other for other in held)]
-    groups: Sequence[dict[str, Any]] = [{"params": free}, *([{"params": held, "weight_decay": settings.l2}] if held else [])]  # fmt: skip
+    groups: Sequence[dict[str, Any]] = [
+        {"params": free},
+        *([{"params": held, "weight_decay": settings.l2}] if held else []),
+    ]
     if settings.optimizer == "adagrad":
         return torch.optim.Adagrad(groups, lr=settings.rate, lr_decay=settings.lr_decay)
-    return {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[settings.optimizer](groups, lr=settings.rate)
+    return {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[settings.optimizer](
+        groups, lr=settings.rate
+    )
 
 
 def norms(network: Network) -> dict[str, float]:
@@ -253,5 +301,7 @@ def norms(network: Network) -> dict[str, float]:
     with torch.no_grad():
         products = network.products()
         return {
-            "vw": float(products[products.abs().argmax()]), "v_norm": float(network.query.norm()), "w_norm": float(network.output.norm()),
-        }  # fmt: skip
+            "vw": float(products[products.abs().argmax()]),
+            "v_norm": float(network.query.norm()),
+            "w_norm": float(network.output.norm()),
+        }

@@ -68,8 +68,12 @@ def run(
     entry = work.files(write_data, train, dev, test, *how, vectors, model)
     cells = cells_of(dynamics)
     work.log(f"Dynamics 2/2: training {_grid(dynamics, len(cells))}")
-    jobs = [job_of(cell, dynamics.settings(cell.encoder), cell.seed == dynamics.seed) for cell in cells]
-    fitted = work.map(fit_job, jobs, common=[entry.name], processes=True, what="training", name=job_name)
+    jobs = [
+        job_of(cell, dynamics.settings(cell.encoder), cell.seed == dynamics.seed) for cell in cells
+    ]
+    fitted = work.map(
+        fit_job, jobs, common=[entry.name], processes=True, what="training", name=job_name
+    )
     tables, data = assembled(fitted), Data.read(entry)
     result = to_json(_result(dynamics, parts, data, tables))
     return Outcome(
@@ -114,7 +118,10 @@ def write_data(
     if not words:
         raise MeasureError(f"no token occurs {min_count} times; lower min_count")
     bags = {name: bagged(one, words) for name, one in tokens.items()}
-    codes = {name: label_codes([str(text.label) for text in part], classes) for name, part in parts.items()}
+    codes = {
+        name: label_codes([str(text.label) for text in part], classes)
+        for name, part in parts.items()
+    }
     rows: dict[str, Any] = {}
     states: dict[str, Any] = {}
     cut = 0, 0
@@ -122,7 +129,9 @@ def write_data(
         rows["vectors"] = static_rows(words, vectors)
     if model is not None:
         rows["model"] = word_states(words, model, False)
-        states = {name: encoded(one, tokens[name], model, False).states for name, one in bags.items()}
+        states = {
+            name: encoded(one, tokens[name], model, False).states for name, one in bags.items()
+        }
         cut = cut_off(model, [text for part in tokens.values() for text in part])
     Data(classes, bags, codes, rows, states, cut).write(folder)
 
@@ -139,7 +148,9 @@ def _counts(data: Data) -> dict[str, int]:
     }
 
 
-def _result(dynamics: Dynamics, parts: Mapping[str, Sequence[Text]], data: Data, tables: Frames) -> dict[str, Any]:
+def _result(
+    dynamics: Dynamics, parts: Mapping[str, Sequence[Text]], data: Data, tables: Frames
+) -> dict[str, Any]:
     """What `--json` prints."""
     words, classes = data.bags["train"].words, data.classes
     labels = np.bincount(data.codes["train"], minlength=len(classes)).tolist()
@@ -152,7 +163,9 @@ def _result(dynamics: Dynamics, parts: Mapping[str, Sequence[Text]], data: Data,
         "labels": dict(zip(classes, labels, strict=True)),
         "vocabulary": len(words),
         "kinds": _kinds(tables),
-        "unknown": {name: float((part.ids == len(words)).mean()) for name, part in data.bags.items()},
+        "unknown": {
+            name: float((part.ids == len(words)).mean()) for name, part in data.bags.items()
+        },
         "options": dynamics.settings(),
     }
 

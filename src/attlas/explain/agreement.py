@@ -63,7 +63,9 @@ class Agreement:
 
     def __getitem__(self, metric: str) -> Figure:
         if metric not in METRICS:
-            raise MeasureError(f"there is no metric {metric!r}; the metrics are {', '.join(METRICS)}")
+            raise MeasureError(
+                f"there is no metric {metric!r}; the metrics are {', '.join(METRICS)}"
+            )
         figure: Figure = getattr(self, metric)
         return figure
 
@@ -85,7 +87,9 @@ class Agreement:
             f"<td>{escape(_shown(figure.difference, figure.difference_low, figure.difference_high))}</td></tr>"
             for name, figure in self._named()
         )
-        head = "".join(f"<th>{name}</th>" for name in ("metric", "value", "chance", "value - chance"))
+        head = "".join(
+            f"<th>{name}</th>" for name in ("metric", "value", "chance", "value - chance")
+        )
         return f"<table><caption>Agreement: {escape(self._made_of())}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     def _named(self) -> list[tuple[str, Figure]]:
@@ -94,7 +98,9 @@ class Agreement:
         return list(zip(names, map(self.__getitem__, METRICS), strict=True))
 
     def _made_of(self) -> str:
-        return f"{self.kept} tokens of {self.texts} text{'s' * (self.texts != 1)}, {self.convention}"
+        return (
+            f"{self.kept} tokens of {self.texts} text{'s' * (self.texts != 1)}, {self.convention}"
+        )
 
 
 def agreement(
@@ -133,12 +139,22 @@ def agreement(
     for number, text in enumerate(texts):
         _check_text(*text, convention, f"text {number}: " if len(texts) > 1 else "")
     compared = [
-        compare(*text, convention=convention, p=p, top=top, permutations=permutations, seed=(seed, number))
+        compare(
+            *text,
+            convention=convention,
+            p=p,
+            top=top,
+            permutations=permutations,
+            seed=(seed, number),
+        )
         for number, text in enumerate(texts)
     ]
     values, chances = (np.array(part) for part in zip(*compared, strict=True))  # text metric
     return Agreement(
-        **{metric: _figure(values[:, column], chances[:, column]) for column, metric in enumerate(METRICS)},
+        **{
+            metric: _figure(values[:, column], chances[:, column])
+            for column, metric in enumerate(METRICS)
+        },
         p=float(p) if convention == "sound" else 1.0,
         top=float(top),
         convention=convention,
@@ -186,7 +202,9 @@ def compare(
     else:
         last = max(1, math.ceil(top * len(where) - 1e-9)) - 1
         tops = int(left_stops[last]), int(right_stops[last])
-        found = rankings.sound(_unit(one[left]), _unit(two[right]), left_stops, right_stops, tops, float(p), rows)
+        found = rankings.sound(
+            _unit(one[left]), _unit(two[right]), left_stops, right_stops, tops, float(p), rows
+        )
     return found[0], found[1:].mean(0)
 
 
@@ -228,10 +246,14 @@ def _rows(left: Ints, right: Ints, permutations: int, seed: int | Sequence[int])
     return np.concatenate([places[left][None], chance.permutations(len(left), permutations, seed)])
 
 
-def check_options(convention: str, p: float, top: float, permutations: int, seed: int | Sequence[int]) -> None:
+def check_options(
+    convention: str, p: float, top: float, permutations: int, seed: int | Sequence[int]
+) -> None:
     """Refuse parameters that mean nothing."""
     if convention not in CONVENTIONS:
-        raise MeasureError(f"there is no convention {convention!r}; the conventions are {', '.join(CONVENTIONS)}")
+        raise MeasureError(
+            f"there is no convention {convention!r}; the conventions are {', '.join(CONVENTIONS)}"
+        )
     if convention == "sound" and not 0 < p < 1:
         raise MeasureError(
             f"rbo needs p between 0 and 1, both excluded, got {p}; p = 1 is what convention='published' does"
@@ -241,19 +263,29 @@ def check_options(convention: str, p: float, top: float, permutations: int, seed
             f"top is the share of tokens in the top, above 0 and at most 1, got {top}; 0.05 is five per cent"
         )
     if permutations < 1:
-        raise MeasureError(f"chance needs at least 1 permutation, got {permutations}; 100 give it to about two digits")
+        raise MeasureError(
+            f"chance needs at least 1 permutation, got {permutations}; 100 give it to about two digits"
+        )
     if min(seed, default=0) < 0 if isinstance(seed, Sequence) else seed < 0:
         raise MeasureError(f"a seed is a number from 0 on, got {seed}")
 
 
-def _check_text(a: Floats, b: Floats, keep: npt.NDArray[np.bool_], convention: str, prefix: str) -> None:
+def _check_text(
+    a: Floats, b: Floats, keep: npt.NDArray[np.bool_], convention: str, prefix: str
+) -> None:
     """Refuse the scores of a text that cannot be compared."""
     if len(a) != len(b):
-        raise MeasureError(f"{prefix}a has {len(a)} scores and b {len(b)}; give one score for each token in both")
+        raise MeasureError(
+            f"{prefix}a has {len(a)} scores and b {len(b)}; give one score for each token in both"
+        )
     if len(keep) != len(a):
-        raise MeasureError(f"{prefix}keep has {len(keep)} entries for {len(a)} tokens; give one for each token")
+        raise MeasureError(
+            f"{prefix}keep has {len(keep)} entries for {len(a)} tokens; give one for each token"
+        )
     if keep.sum() < 2:
-        raise MeasureError(f"{prefix}keep keeps {int(keep.sum())} of {len(a)} tokens; agreement needs at least 2")
+        raise MeasureError(
+            f"{prefix}keep keeps {int(keep.sum())} of {len(a)} tokens; agreement needs at least 2"
+        )
     for name, scores in (("a", a), ("b", b)):
         bad = ~np.isfinite(scores) & (keep | (convention == "published"))
         if bad.any():
@@ -276,13 +308,22 @@ def _of_explanations(a: Any, b: Any, keep: Any) -> tuple[Any, Any, Any]:
             "the two explanations are not of the same tokens; explain the same texts with the same model"
         )
     sizes = [[np.abs(one.scores) for one in side] for side in (left, right)]
-    kept = [~one.special for one in left] if keep is None else keep if isinstance(a, list | tuple) else [keep]
+    kept = (
+        [~one.special for one in left]
+        if keep is None
+        else keep
+        if isinstance(a, list | tuple)
+        else [keep]
+    )
     return sizes[0], sizes[1], kept
 
 
 def _texts(a: Any, b: Any, keep: Any) -> list[tuple[Floats, Floats, npt.NDArray[np.bool_]]]:
     """Scores, scores and mask of each text."""
-    ones, twos = ([_vector(text, name) for text in _separate(given, name)] for given, name in ((a, "a"), (b, "b")))
+    ones, twos = (
+        [_vector(text, name) for text in _separate(given, name)]
+        for given, name in ((a, "a"), (b, "b"))
+    )
     masks = (
         [np.ones(len(one), dtype=bool) for one in ones]
         if keep is None
@@ -304,7 +345,9 @@ def _separate(given: Any, name: str) -> list[Any]:
     if getattr(given, "ndim", 2) < 2 and getattr(getattr(given, "dtype", None), "kind", "") != "O":
         return [given]
     entries = list(given)
-    several = any(isinstance(entry, Iterable) and getattr(entry, "ndim", 1) > 0 for entry in entries)
+    several = any(
+        isinstance(entry, Iterable) and getattr(entry, "ndim", 1) > 0 for entry in entries
+    )
     return entries if several else [entries]
 
 
@@ -315,9 +358,13 @@ def _vector(given: Any, name: str) -> Floats:
     try:
         scores = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise MeasureError(f"{name} has something other than numbers; give a score for each token") from error
+        raise MeasureError(
+            f"{name} has something other than numbers; give a score for each token"
+        ) from error
     if scores.ndim != 1:
-        raise MeasureError(f"{name} has texts with {scores.ndim} axes; give one score for each token")
+        raise MeasureError(
+            f"{name} has texts with {scores.ndim} axes; give one score for each token"
+        )
     return scores
 
 

@@ -23,7 +23,9 @@ WITH_GRADIENTS = ("attention_x_gradient", "gradient_rollout")
 SCALED = ("attention_last_scaled", "attention_all_scaled")
 
 
-def attention_scores(methods: Sequence[str], field: Field, importance: Floats | None = None) -> dict[str, Tensor]:
+def attention_scores(
+    methods: Sequence[str], field: Field, importance: Floats | None = None
+) -> dict[str, Tensor]:
     """The scores of the tokens of a batch by each method, [text, token], from one pass of the model (and one back if a method needs gradients)."""
     layers: list[Attention] = []
     wanted = any(method in WITH_GRADIENTS for method in methods)
@@ -32,9 +34,15 @@ def attention_scores(methods: Sequence[str], field: Field, importance: Floats | 
     else:
         field.model.forward(field.batch, layers.append, whole=True)
     first = layers[0].dense() if not field.model.banded else None
-    causal = first is not None and first.visible is not None and not bool(first.visible[0, :, 0, -1].any())
+    causal = (
+        first is not None
+        and first.visible is not None
+        and not bool(first.visible[0, :, 0, -1].any())
+    )
     answering = readers(field.model, field.batch, field.aim, causal)
-    found = {method: METHODS[method](layers, answering, importance).double().cpu() for method in methods}
+    found = {
+        method: METHODS[method](layers, answering, importance).double().cpu() for method in methods
+    }
     field.check(*found.values())
     return found
 
@@ -44,7 +52,9 @@ def _read_back(field: Field, layers: list[Attention]) -> None:
     leaves = {name: tensor.detach().requires_grad_() for name, tensor in field.inputs.items()}
     aim = field.aim
     with (
-        checkpointed(field.model, False),  # the weights of all layers are kept anyway, and a layer must be seen once
+        checkpointed(
+            field.model, False
+        ),  # the weights of all layers are kept anyway, and a layer must be seen once
         field.embeddings.replaced(leaves),
         field.model.reading(layers.append, gradients=True, whole=True) as read,
     ):
@@ -72,19 +82,27 @@ def _scaled(layers: Sequence[Attention], importance: Floats | None, chosen: slic
     received = torch.stack([layer.received for layer in layers[chosen]])  # layer text head token
     weights = torch.from_numpy(importance[chosen]).to(received)
     if not float(weights.sum()) > 0:
-        raise ModelError("no head of these layers has an importance above 0; there is nothing to scale by")
+        raise ModelError(
+            "no head of these layers has an importance above 0; there is nothing to scale by"
+        )
     return torch.einsum("lthk,lh->tk", received, weights / weights.sum())
 
 
-def _last_scaled(layers: Sequence[Attention], answering: Tensor, importance: Floats | None) -> Tensor:
+def _last_scaled(
+    layers: Sequence[Attention], answering: Tensor, importance: Floats | None
+) -> Tensor:
     return _scaled(layers, importance, slice(-1, None))
 
 
-def _all_scaled(layers: Sequence[Attention], answering: Tensor, importance: Floats | None) -> Tensor:
+def _all_scaled(
+    layers: Sequence[Attention], answering: Tensor, importance: Floats | None
+) -> Tensor:
     return _scaled(layers, importance, slice(None))
 
 
-def _answering_row(layers: Sequence[Attention], answering: Tensor, importance: Floats | None) -> Tensor:
+def _answering_row(
+    layers: Sequence[Attention], answering: Tensor, importance: Floats | None
+) -> Tensor:
     return layers[-1].carried(answering).mean(1)
 
 
@@ -96,14 +114,20 @@ def _rollout(layers: Sequence[Attention], answering: Tensor, importance: Floats 
     return row
 
 
-def _times_gradient(layers: Sequence[Attention], answering: Tensor, importance: Floats | None) -> Tensor:
+def _times_gradient(
+    layers: Sequence[Attention], answering: Tensor, importance: Floats | None
+) -> Tensor:
     """What the answer would lose, to first order, if no query attended to a token: weight times gradient, summed over queries, heads and layers."""
     return torch.stack([layer.times(layer.gradient()).received.sum(1) for layer in layers]).sum(0)
 
 
-def _gradient_rollout(layers: Sequence[Attention], answering: Tensor, importance: Floats | None) -> Tensor:
+def _gradient_rollout(
+    layers: Sequence[Attention], answering: Tensor, importance: Floats | None
+) -> Tensor:
     """Chefer et al. 2021: as roll-out, with weight times gradient where above 0 (mean of heads) beside the whole residual; the answering token's own start is taken off."""
-    row = torch.zeros_like(answering)  # beside the answering token's own start, which would drown small numbers
+    row = torch.zeros_like(
+        answering
+    )  # beside the answering token's own start, which would drown small numbers
     for layer in reversed(layers):
         row = row + layer.times(layer.gradient(), positive=True).carried(answering + row).mean(1)
     return row

@@ -19,7 +19,9 @@ from attlas.explain.gradients import Field
 from attlas.models import Model
 
 SAMPLES = 50  # of gradient SHAP
-_alone = threading.Lock()  # captum draws from the one generator there is, and keeps activations on modules for DeepLIFT
+_alone = (
+    threading.Lock()
+)  # captum draws from the one generator there is, and keeps activations on modules for DeepLIFT
 _copies: WeakKeyDictionary[nn.Module, Model] = WeakKeyDictionary()
 
 
@@ -35,16 +37,22 @@ class _Answer(nn.Module):
         return self.field.values({name: given}, rows)
 
 
-def captum_scores(method: str, field: Field, baseline: dict[str, Tensor], seed: int = 0) -> tuple[Tensor, int]:
+def captum_scores(
+    method: str, field: Field, baseline: dict[str, Tensor], seed: int = 0
+) -> tuple[Tensor, int]:
     """The scores of the tokens of a batch by one of captum's methods, [text, token], and how often the model was evaluated for each text."""
     (name,) = field.inputs
     found = []
-    if method == "deeplift":  # captum keeps activations on the modules themselves: nobody else may run them meanwhile
+    if (
+        method == "deeplift"
+    ):  # captum keeps activations on the modules themselves: nobody else may run them meanwhile
         field = field.on(_apart(field.model))
     answer = _Answer(field)
     with field.open():
         for rows in field.chunks(field.every, 2 if method == "deeplift" else 1):
-            found.append(METHODS[method](answer, field.inputs[name][rows], baseline[name][rows], rows, seed))
+            found.append(
+                METHODS[method](answer, field.inputs[name][rows], baseline[name][rows], rows, seed)
+            )
     scores = torch.cat(found).detach().double()
     field.check(scores)
     return scores, EVALUATIONS.get(method, field.batch.n_tokens + 1)
@@ -54,13 +62,21 @@ def _saliency(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, s
     """The size of the gradient, summed over dimensions: always above 0."""
     from captum.attr import Saliency
 
-    return Saliency(answer).attribute(inputs.requires_grad_(), additional_forward_args=(rows,)).sum(-1)
+    return (
+        Saliency(answer).attribute(inputs.requires_grad_(), additional_forward_args=(rows,)).sum(-1)
+    )
 
 
-def _input_x_gradient(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int) -> Tensor:
+def _input_x_gradient(
+    answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int
+) -> Tensor:
     from captum.attr import InputXGradient
 
-    return InputXGradient(answer).attribute(inputs.requires_grad_(), additional_forward_args=(rows,)).sum(-1)
+    return (
+        InputXGradient(answer)
+        .attribute(inputs.requires_grad_(), additional_forward_args=(rows,))
+        .sum(-1)
+    )
 
 
 def _deeplift(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int) -> Tensor:
@@ -68,11 +84,15 @@ def _deeplift(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, s
     from captum.attr import DeepLift
 
     with _alone, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # captum says that it puts hooks on modules, and takes them off again
+        warnings.simplefilter(
+            "ignore"
+        )  # captum says that it puts hooks on modules, and takes them off again
         return DeepLift(answer).attribute(inputs, baseline, additional_forward_args=(rows,)).sum(-1)
 
 
-def _gradient_shap(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int) -> Tensor:
+def _gradient_shap(
+    answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int
+) -> Tensor:
     """Each text alone, so that its draws do not depend on its neighbours."""
     from captum.attr import GradientShap
 
@@ -82,20 +102,34 @@ def _gradient_shap(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tens
     for text, start, row in zip(inputs, baseline, rows, strict=True):
         with _alone, _drawn_from(seed):
             parts = [
-                size * GradientShap(answer).attribute(text[None], start[None], n_samples=size, stdevs=0.0, additional_forward_args=(row[None],)).sum(-1)
+                size
+                * GradientShap(answer)
+                .attribute(
+                    text[None],
+                    start[None],
+                    n_samples=size,
+                    stdevs=0.0,
+                    additional_forward_args=(row[None],),
+                )
+                .sum(-1)
                 for size in sizes
-            ]  # fmt: skip
+            ]
         out.append(torch.stack(parts).sum(0) / SAMPLES)
     return torch.cat(out)
 
 
-def _occlusion(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int) -> Tensor:
+def _occlusion(
+    answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int
+) -> Tensor:
     """By how much the value falls when a token's embedding is replaced by the baseline's."""
     from captum.attr import Occlusion
 
     with torch.no_grad():
         found = Occlusion(answer).attribute(
-            inputs, sliding_window_shapes=(1, inputs.shape[-1]), baselines=baseline, additional_forward_args=(rows,)
+            inputs,
+            sliding_window_shapes=(1, inputs.shape[-1]),
+            baselines=baseline,
+            additional_forward_args=(rows,),
         )
     return found[..., 0]  # the same in every dimension
 

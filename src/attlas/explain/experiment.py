@@ -47,7 +47,12 @@ USUAL = (
     "attention_x_gradient",
     "gradient_rollout",
 )
-KEEPS = ("all", "ordinary", "words", "keywords")  # tokens; keywords may name languages: keywords:de+fr
+KEEPS = (
+    "all",
+    "ordinary",
+    "words",
+    "keywords",
+)  # tokens; keywords may name languages: keywords:de+fr
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -62,8 +67,12 @@ class Explain(Experiment):
     name: ClassVar[str] = "explain"
     checks: ClassVar[str] = "work:check"
 
-    data: TextsLike = given("Texts: a file as for attlas study, also ERASER's and HateXplain's with rationales.")
-    model: ModelLike | None = given("Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL)
+    data: TextsLike = given(
+        "Texts: a file as for attlas study, also ERASER's and HateXplain's with rationales."
+    )
+    model: ModelLike | None = given(
+        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
+    )
     importance: Any = given(
         "Study with the measure importance, for scaled attention (default: measured on the same texts).",
         None,
@@ -79,7 +88,9 @@ class Explain(Experiment):
     target: str | int | None = option(
         None, "Class, label for the text's own, or a token (default: what the model predicts)."
     )
-    of: str = option("probability", "Which number of the target is explained.", choices=("probability", "logit"))
+    of: str = option(
+        "probability", "Which number of the target is explained.", choices=("probability", "logit")
+    )
     position: int | None = option(
         None,
         "Token at which a language model predicts (default: the mask token, or the last one).",
@@ -87,30 +98,51 @@ class Explain(Experiment):
         at_most=1_000_000,
     )
     baseline: str = option(
-        "padding", "What replaces a word that is taken away.", choices=("padding", "mask", "zero", "mean")
+        "padding",
+        "What replaces a word that is taken away.",
+        choices=("padding", "mask", "zero", "mean"),
     )
     at: str = option(
         "embeddings",
         "Where gradients are taken: what enters the first layer, or word vectors.",
         choices=("embeddings", "words"),
     )
-    tolerance: float = option(0.01, "Gap at which integrated gradients end: 0.01 is 1%.", above=0, below=math.inf)
+    tolerance: float = option(
+        0.01, "Gap at which integrated gradients end: 0.01 is 1%.", above=0, below=math.inf
+    )
     max_evaluations: int = option(
-        500, "Gradients per text; texts that do not converge are counted.", at_least=9, at_most=100_000
+        500,
+        "Gradients per text; texts that do not converge are counted.",
+        at_least=9,
+        at_most=100_000,
     )
     keep: tuple[str, ...] = option(
-        ("all", "ordinary", "keywords"), f"Tokens that are compared: {', '.join(KEEPS)}; keywords:de for German."
+        ("all", "ordinary", "keywords"),
+        f"Tokens that are compared: {', '.join(KEEPS)}; keywords:de for German.",
     )
-    p: float = option(0.9, "Persistence of rank overlap: lower looks at the top only.", above=0, below=1)
-    top: float = option(0.05, "Share of tokens in the top that the Jaccard index compares.", above=0, at_most=1)
-    permutations: int = option(100, "Permutations of a text's scores for chance.", at_least=1, at_most=100_000)
+    p: float = option(
+        0.9, "Persistence of rank overlap: lower looks at the top only.", above=0, below=1
+    )
+    top: float = option(
+        0.05, "Share of tokens in the top that the Jaccard index compares.", above=0, at_most=1
+    )
+    permutations: int = option(
+        100, "Permutations of a text's scores for chance.", at_least=1, at_most=100_000
+    )
     faithfulness: tuple[str, ...] = option(
-        ("remove",), "How tokens are taken away to test explanations.", choices=("remove", "mask", NONE)
+        ("remove",),
+        "How tokens are taken away to test explanations.",
+        choices=("remove", "mask", NONE),
     )
     bins: tuple[float, ...] = option(
-        (0.01, 0.05, 0.1, 0.2, 0.5), "Shares of a text's tokens that are taken away.", above=0, below=1
+        (0.01, 0.05, 0.1, 0.2, 0.5),
+        "Shares of a text's tokens that are taken away.",
+        above=0,
+        below=1,
     )
-    draws: int = option(5, "Random orders of tokens, the control of faithfulness.", at_least=1, at_most=1_000)
+    draws: int = option(
+        5, "Random orders of tokens, the control of faithfulness.", at_least=1, at_most=1_000
+    )
     share: float | None = option(
         None,
         "Share of words that counts as marked by a method (default: as many as people marked).",
@@ -129,7 +161,9 @@ class Explain(Experiment):
     global_tokens: str | None = opening(
         None, "Tokens of a Longformer that see all: first, special, none, or positions such as 0,5."
     )
-    allow_pickle: bool = opening(False, "Also read pickled weights, which can run code: only if you trust them.")
+    allow_pickle: bool = opening(
+        False, "Also read pickled weights, which can run code: only if you trust them."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

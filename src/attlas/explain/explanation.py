@@ -45,7 +45,9 @@ class Explanation:
     probability: float  # of what the model gives
     evaluations: int  # of the gradient, or of the model where the method takes none
     gap: float = np.nan  # |total - (value - baseline_value)|, a share of that difference; NaN where nothing must add up
-    error: float = np.nan  # how far off the scores are, all tokens together, a share of their sizes; estimated
+    error: float = (
+        np.nan
+    )  # how far off the scores are, all tokens together, a share of their sizes; estimated
     baseline_value: float = np.nan
     converged: bool = True
     position: int | None = None  # of a language model: at which token
@@ -64,13 +66,21 @@ class Explanation:
         """A row for each token."""
         return pd.DataFrame(
             {
-                "token": np.arange(len(self.tokens)), "start": np.where(self.special, -1, self.offsets[:, 0]), "stop": np.where(self.special, -1, self.offsets[:, 1]),
-                "string": list(self.tokens), "score": self.scores, **self.parts,
+                "token": np.arange(len(self.tokens)),
+                "start": np.where(self.special, -1, self.offsets[:, 0]),
+                "stop": np.where(self.special, -1, self.offsets[:, 1]),
+                "string": list(self.tokens),
+                "score": self.scores,
+                **self.parts,
             }
-        )  # fmt: skip
+        )
 
     def __repr__(self) -> str:
-        missed = "" if np.isnan(self.gap) else f", gap {self.gap:.2%}{'' if self.converged else ' (not converged)'}"
+        missed = (
+            ""
+            if np.isnan(self.gap)
+            else f", gap {self.gap:.2%}{'' if self.converged else ' (not converged)'}"
+        )
         return f"Explanation({self.method} of {self.of} {self.target!r} = {self.value:.3f}, {len(self.tokens)} tokens, {self.evaluations} evaluations{missed})"
 
     def _repr_html_(self) -> str:
@@ -103,9 +113,16 @@ def explain(
     """
     model = load(model, task="auto") if not isinstance(model, Model) else model
     settings = settings_of(
-        target=target, of=of, position=position, baseline=baseline, at=at, tolerance=tolerance, max_evaluations=max_evaluations,
-        importance=importance_grid(importance), seed=seed,
-    )  # fmt: skip
+        target=target,
+        of=of,
+        position=position,
+        baseline=baseline,
+        at=at,
+        tolerance=tolerance,
+        max_evaluations=max_evaluations,
+        importance=importance_grid(importance),
+        seed=seed,
+    )
     settings.check(model, [method])
     one = isinstance(texts, str | Text)
     found = _explained(
@@ -133,7 +150,9 @@ def _explained(
     encoded = encoder.encode(list(enumerate(texts)))
     for one in encoded:
         if all(one.special):
-            raise CorpusError(f"text {one.text.id!r} cannot be explained: the tokenizer makes no token of it")
+            raise CorpusError(
+                f"text {one.text.id!r} cannot be explained: the tokenizer makes no token of it"
+            )
     found: dict[int, Explanation] = {}
     many = len(encoded) > 1
     with progress_bar("explaining", "texts" if many else "gradients", wanted=progress) as report:
@@ -146,7 +165,9 @@ def _explained(
                 report(used, settings.max_evaluations)
 
         for group in encoder.groups(encoded):
-            done = explain_batch(model, encoder.batch(group, model.device), [method], settings, tell)
+            done = explain_batch(
+                model, encoder.batch(group, model.device), [method], settings, tell
+            )
             for number, place in enumerate(done.batch.places):
                 found[place] = explanation_of(model, done, method, number, settings.tolerance)
             if many:
@@ -154,13 +175,32 @@ def _explained(
     return [found[place] for place in range(len(texts))]
 
 
-def explanation_of(model: Model, done: Explained, method: str, number: int, tolerance: float) -> Explanation:
+def explanation_of(
+    model: Model, done: Explained, method: str, number: int, tolerance: float
+) -> Explanation:
     """The explanation of one text of a batch."""
     batch, aim, scores = done.batch, done.aim, done.scores[method]
     words = batch.words[number]
     return Explanation(
-        batch.texts[number], method, model.name, batch.surfaces[number], scores.scores[number], batch.special[number], batch.offsets[number], words.of, words.strings,
-        aim.names[number], aim.of, float(done.values[number]), aim.predicted[number], aim.probabilities[number], int(scores.evaluations[number]),
-        float(scores.gap[number]), float(scores.error[number]), float(scores.baseline[number]), bool(scores.converged(tolerance)[number]),
-        None if aim.positions is None else int(aim.positions[number]), {name: part[number] for name, part in scores.parts.items()},
-    )  # fmt: skip
+        batch.texts[number],
+        method,
+        model.name,
+        batch.surfaces[number],
+        scores.scores[number],
+        batch.special[number],
+        batch.offsets[number],
+        words.of,
+        words.strings,
+        aim.names[number],
+        aim.of,
+        float(done.values[number]),
+        aim.predicted[number],
+        aim.probabilities[number],
+        int(scores.evaluations[number]),
+        float(scores.gap[number]),
+        float(scores.error[number]),
+        float(scores.baseline[number]),
+        bool(scores.converged(tolerance)[number]),
+        None if aim.positions is None else int(aim.positions[number]),
+        {name: part[number] for name, part in scores.parts.items()},
+    )

@@ -49,12 +49,18 @@ class Erasing:
             raise MeasureError(f"how is {self.how!r}; it must be {' or '.join(HOW)}")
         object.__setattr__(self, "bins", tuple(self.bins))
         if not self.bins or not all(0 < share < 1 for share in self.bins):
-            raise MeasureError(f"bins are {self.bins}; they must be shares between 0 and 1, such as 0.1")
+            raise MeasureError(
+                f"bins are {self.bins}; they must be shares between 0 and 1, such as 0.1"
+            )
         if self.draws < 1:
-            raise MeasureError(f"draws is {self.draws}; there must be at least one random order beside")
+            raise MeasureError(
+                f"draws is {self.draws}; there must be at least one random order beside"
+            )
 
 
-def erased(model: Model, batch: Batch, aim: Aim, orders: Sequence[Sequence[Ints]], erasing: Erasing) -> Floats:
+def erased(
+    model: Model, batch: Batch, aim: Aim, orders: Sequence[Sequence[Ints]], erasing: Erasing
+) -> Floats:
     """What the answer loses: orders [text][order] of tokens, the first to be taken first -> [text, order, measured, bin].
 
     `measured` is comprehensiveness (without the first tokens), then sufficiency (with them alone). Special tokens, and the token at which a language model
@@ -85,7 +91,9 @@ def erased(model: Model, batch: Batch, aim: Aim, orders: Sequence[Sequence[Ints]
     answers = dict(
         zip(
             edits,
-            _answers(model, batch, aim, [(text, stay) for (text, _), stay in edits.items()], erasing),
+            _answers(
+                model, batch, aim, [(text, stay) for (text, _), stay in edits.items()], erasing
+            ),
             strict=True,
         )
     )
@@ -104,7 +112,9 @@ def _free(batch: Batch, aim: Aim, text: int) -> npt.NDArray[np.bool_]:
     return free
 
 
-def _answers(model: Model, batch: Batch, aim: Aim, edits: Sequence[tuple[int, Ints]], erasing: Erasing) -> list[float]:
+def _answers(
+    model: Model, batch: Batch, aim: Aim, edits: Sequence[tuple[int, Ints]], erasing: Erasing
+) -> list[float]:
     """The explained number of each edited text, given which tokens stay; edits of one length go through the model together. Nothing has no answer."""
     by_length: dict[int, list[int]] = defaultdict(list)
     masking = erasing.how == "mask"
@@ -121,7 +131,9 @@ def _answers(model: Model, batch: Batch, aim: Aim, edits: Sequence[tuple[int, In
     return out.tolist()
 
 
-def _run(model: Model, batch: Batch, aim: Aim, rows: Sequence[tuple[int, Ints]], masking: bool) -> Floats:
+def _run(
+    model: Model, batch: Batch, aim: Aim, rows: Sequence[tuple[int, Ints]], masking: bool
+) -> Floats:
     device = batch.ids.device
     texts = torch.tensor([text for text, _ in rows], device=device)
     stay = torch.from_numpy(np.zeros((len(rows), batch.n_tokens), dtype=bool))
@@ -135,10 +147,14 @@ def _run(model: Model, batch: Batch, aim: Aim, rows: Sequence[tuple[int, Ints]],
     else:
         length = int(stay[0].sum())
         ids = batch.ids[texts][stay].view(-1, length)
-        inputs = {name: tensor[texts][stay].view(-1, length) for name, tensor in batch.inputs.items()}
+        inputs = {
+            name: tensor[texts][stay].view(-1, length) for name, tensor in batch.inputs.items()
+        }
         if aim.positions is not None:  # a token moves up by those that went before it
             positions = (stay.cumsum(1) - 1).gather(1, aim.positions[texts][:, None])[:, 0]
-    return aim.values(model.network(input_ids=ids, **inputs), texts, positions).double().cpu().numpy()
+    return (
+        aim.values(model.network(input_ids=ids, **inputs), texts, positions).double().cpu().numpy()
+    )
 
 
 def blank(model: Model) -> int:
@@ -147,7 +163,9 @@ def blank(model: Model) -> int:
         number = getattr(model.tokenizer, name, None)
         if number is not None and number != model.network.config.pad_token_id:
             return int(number)
-    raise ModelError("the tokenizer has neither a mask nor an unknown token; take tokens away with how='remove'")
+    raise ModelError(
+        "the tokenizer has neither a mask nor an unknown token; take tokens away with how='remove'"
+    )
 
 
 def random_orders(batch: Batch, text: int, erasing: Erasing) -> list[Ints]:
@@ -176,8 +194,19 @@ class Faithfulness:
             values, controls = self.by_bin[:, number].mean(-1), self.random[:, number].mean(-1)
             value, low, high = mean_interval(values)
             difference, difference_low, difference_high = mean_interval(values - controls)
-            rows.append({"measured": name, "value": value, "random": mean_interval(controls)[0], "low": low, "high": high,
-                         "difference": difference, "difference_low": difference_low, "difference_high": difference_high, "texts": int(np.isfinite(values).sum())})  # fmt: skip
+            rows.append(
+                {
+                    "measured": name,
+                    "value": value,
+                    "random": mean_interval(controls)[0],
+                    "low": low,
+                    "high": high,
+                    "difference": difference,
+                    "difference_low": difference_low,
+                    "difference_high": difference_high,
+                    "texts": int(np.isfinite(values).sum()),
+                }
+            )
         return pd.DataFrame(rows)
 
     @property
@@ -189,7 +218,10 @@ class Faithfulness:
         return mean_interval(self.by_bin[:, 1].mean(-1))[0]
 
     def __repr__(self) -> str:
-        parts = [f"{row.measured} {row.value:.3f} (random {row.random:.3f})" for row in self.to_frame().itertuples()]
+        parts = [
+            f"{row.measured} {row.value:.3f} (random {row.random:.3f})"
+            for row in self.to_frame().itertuples()
+        ]
         return f"Faithfulness({self.method}, {self.erasing.how}: {', '.join(parts)}, {len(self.by_bin)} texts)"
 
     def _repr_html_(self) -> str:
@@ -216,7 +248,9 @@ def faithfulness(
     made = [method] if isinstance(method, Explanation) else method
     if isinstance(made, str):
         METHODS.question(made)
-        made = explain(model, [texts] if isinstance(texts, str | Text) else texts, made, seed=seed, **options)
+        made = explain(
+            model, [texts] if isinstance(texts, str | Text) else texts, made, seed=seed, **options
+        )
     if not made:
         raise MeasureError("there is no text; give at least one")
     if not isinstance(method, str):
@@ -239,7 +273,9 @@ def faithfulness(
                     f"the explanation of text {one.text.id!r} has {len(one.scores)} scores, but the model makes {alone.n_tokens} tokens of it"
                 )
             target = Target(
-                one.target if model.task == "classify" else model.tokenizer.convert_tokens_to_ids(one.target),
+                one.target
+                if model.task == "classify"
+                else model.tokenizer.convert_tokens_to_ids(one.target),
                 one.of,
                 one.position,
             )
@@ -251,5 +287,7 @@ def faithfulness(
                 erasing,
             )
             found[place] = lost[0, 0], lost[0, 1:].mean(0)
-    values, controls = (np.stack([found[place][side] for place in range(len(made))]) for side in (0, 1))
+    values, controls = (
+        np.stack([found[place][side] for place in range(len(made))]) for side in (0, 1)
+    )
     return Faithfulness(made[0].method, erasing, values, controls)

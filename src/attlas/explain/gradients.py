@@ -80,9 +80,17 @@ class Field:
     @cached_property
     def rows(self) -> int:
         """How many rows go through the model at a time; 0 if one must be checkpointed."""
-        memory = machine_memory(self.model.device) // SHARE // (cores() if self.model.device.type == "cpu" else 1)
+        memory = (
+            machine_memory(self.model.device)
+            // SHARE
+            // (cores() if self.model.device.type == "cpu" else 1)
+        )
         fit = memory // row_bytes(self.model, self.batch.n_tokens)
-        return min(fit, max(1, BUDGET_TOKENS // self.batch.n_tokens)) if self.model.device.type == "cpu" else fit
+        return (
+            min(fit, max(1, BUDGET_TOKENS // self.batch.n_tokens))
+            if self.model.device.type == "cpu"
+            else fit
+        )
 
     def chunks(self, rows: Tensor, each: int = 1) -> Iterator[Tensor]:
         """Which rows go through the model together, where a row takes the place of `each`."""
@@ -92,7 +100,9 @@ class Field:
         """The explained number of each row, [row], of embeddings [row, token, dimension]."""
         return self.aim.values(self.embeddings.run(self.batch, given, rows), rows)
 
-    def gradients(self, given: Mapping[str, Tensor], rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def gradients(
+        self, given: Mapping[str, Tensor], rows: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """The explained number of each row and its gradient by each embedding."""
         with torch.enable_grad():
             leaves = {name: tensor.detach().requires_grad_() for name, tensor in given.items()}
@@ -117,7 +127,12 @@ def baseline_of(field: Field, baseline: str | Tensor) -> dict[str, Tensor]:
     inputs = field.inputs
     if isinstance(baseline, Tensor):
         (name, own), *rest = inputs.items()
-        if rest or baseline.shape[-2:] != own.shape[-2:] or baseline.dim() != 3 or len(baseline) not in (1, len(own)):
+        if (
+            rest
+            or baseline.shape[-2:] != own.shape[-2:]
+            or baseline.dim() != 3
+            or len(baseline) not in (1, len(own))
+        ):
             raise ModelError(
                 f"the baseline has the shape {list(baseline.shape)}; it must be that of the embeddings, {list(own.shape)}"
             )
@@ -144,7 +159,9 @@ def blank_vector(model: Model, baseline: str) -> Tensor:
     names = {"padding": "pad_token_id", "mask": "mask_token_id"}
     number = getattr(model.tokenizer, names[baseline])
     if number is None:
-        raise ModelError(f"the tokenizer has no {baseline} token; choose another baseline: zero or mean (--baseline)")
+        raise ModelError(
+            f"the tokenizer has no {baseline} token; choose another baseline: zero or mean (--baseline)"
+        )
     with torch.no_grad():
         found: Tensor = table(torch.tensor([[number]], device=table.weight.device))[0, 0]
     return found
@@ -154,7 +171,11 @@ def row_bytes(model: Model, tokens: int) -> int:
     """About how much memory one text of so many tokens takes through a backward pass (tests hold it against what is measured)."""
     config = model.network.config.get_text_config()
     width = int(config.hidden_size)
-    inner = int(getattr(config, "intermediate_size", None) or getattr(config, "hidden_dim", None) or 4 * width)
+    inner = int(
+        getattr(config, "intermediate_size", None)
+        or getattr(config, "hidden_dim", None)
+        or 4 * width
+    )
     windows = getattr(config, "attention_window", 0)
     window = max(windows) if isinstance(windows, list | tuple) else windows
     seen = window + min(tokens, 128) + 1 if model.banded else tokens

@@ -20,7 +20,9 @@ def importance_grid(given: Any) -> npt.NDArray[np.float64] | None:
     if isinstance(given, str | Path):
         given = Study.open(given)
     found = (
-        importance_of(given.table("importance")) if isinstance(given, Study) else np.asarray(given, dtype=np.float64)
+        importance_of(given.table("importance"))
+        if isinstance(given, Study)
+        else np.asarray(given, dtype=np.float64)
     )
     if found.ndim != 2 or not np.isfinite(found).all() or (found < 0).any():
         raise ModelError("importance must be a table [layer, head] of numbers of 0 and more")

@@ -37,7 +37,9 @@ def scale_of(value: Any, baseline: Any, largest: float = 0.0) -> Any:
 class Path:
     """One text's path from baseline (0) to text (1): the points it was looked at, and the intervals it is cut into."""
 
-    points: dict[float, tuple[Floats, float]] = field(default_factory=dict)  # at: shares [part, token], value
+    points: dict[float, tuple[Floats, float]] = field(
+        default_factory=dict
+    )  # at: shares [part, token], value
     known: dict[Interval, Floats] = field(default_factory=dict)  # shares of intervals
     intervals: list[Interval] = field(
         default_factory=lambda: [(step / START, (step + 1) / START) for step in range(START)]
@@ -58,7 +60,10 @@ class Path:
 
     def gap(self, interval: Interval) -> float:
         """By how much the shares of an interval miss the change of the value."""
-        return float(self.shares(interval).sum() - (self.points[interval[1]][1] - self.points[interval[0]][1]))
+        return float(
+            self.shares(interval).sum()
+            - (self.points[interval[1]][1] - self.points[interval[0]][1])
+        )
 
     @property
     def difference(self) -> float:
@@ -83,7 +88,11 @@ class Path:
         first = round(start / size) % 2 == 0
         parent = (start, stop + size) if first else (start - size, stop)
         middle = (parent[0] + parent[1]) / 2
-        change = self.shares((parent[0], middle)) + self.shares((middle, parent[1])) - self.shares(parent)
+        change = (
+            self.shares((parent[0], middle))
+            + self.shares((middle, parent[1]))
+            - self.shares(parent)
+        )
         return max(float(np.abs(change).sum()) / 15, abs(self.gap(interval)))
 
     @property
@@ -147,7 +156,9 @@ def integrate(
             wanted = [(text, at) for text in waiting for at in paths[text].wanted()]
             _evaluate(field, baseline, wanted, paths, tell)
             waiting = [
-                text for text in waiting if paths[text].refine(tolerance, max_evaluations - len(paths[text].points))
+                text
+                for text in waiting
+                if paths[text].refine(tolerance, max_evaluations - len(paths[text].points))
             ]
     return paths
 
@@ -155,9 +166,13 @@ def integrate(
 def check_tolerance(tolerance: float, max_evaluations: int) -> None:
     """Refuse a tolerance that cannot be, or too few evaluations to begin with."""
     if not tolerance > 0:
-        raise MeasureError(f"tolerance is {tolerance}; it must be above 0, such as 0.01 for a gap of 1 %")
+        raise MeasureError(
+            f"tolerance is {tolerance}; it must be above 0, such as 0.01 for a gap of 1 %"
+        )
     if max_evaluations < 2 * START + 1:
-        raise MeasureError(f"max_evaluations is {max_evaluations}; integrated gradients begin with {2 * START + 1}")
+        raise MeasureError(
+            f"max_evaluations is {max_evaluations}; integrated gradients begin with {2 * START + 1}"
+        )
 
 
 def _evaluate(
@@ -179,7 +194,9 @@ def _evaluate(
             [(gradients[name] * way).double().sum(-1) for name, way in ways.items()], 1
         )  # row part token
         field.check(values, shares)
-        for number, share, value in zip(some.tolist(), shares.cpu().numpy(), values.tolist(), strict=True):
+        for number, share, value in zip(
+            some.tolist(), shares.cpu().numpy(), values.tolist(), strict=True
+        ):
             text_number, place = wanted[number]
             paths[text_number].points[place] = share, value
         tell(len(some))

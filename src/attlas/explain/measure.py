@@ -20,7 +20,15 @@ from attlas.core.measure import Acted, ActingMeasure, Shape
 from attlas.core.states import Moments, Rows, State, Tally
 from attlas.explain.agreement import CONVENTIONS, METRICS, check_options, compare
 from attlas.explain.experiment import USUAL, Explain
-from attlas.explain.faithfulness import BINS, MEASURED, Erasing, blank, erased, order_of, random_orders
+from attlas.explain.faithfulness import (
+    BINS,
+    MEASURED,
+    Erasing,
+    blank,
+    erased,
+    order_of,
+    random_orders,
+)
 from attlas.explain.importance import importance_grid
 from attlas.explain.kinds import ANY as ANY
 from attlas.explain.methods import METHODS, Explained, Settings, explain_batch, settings_of
@@ -89,17 +97,25 @@ class Explanations(ActingMeasure[ExplanationsState]):
     def __post_init__(self) -> None:
         for name in ("methods", "keep", "faithfulness", "bins"):
             given = getattr(self, name)
-            object.__setattr__(self, name, tuple(given.split("+")) if isinstance(given, str) else _tuple(given))
+            object.__setattr__(
+                self, name, tuple(given.split("+")) if isinstance(given, str) else _tuple(given)
+            )
         super().__post_init__()
         if self.importance is not None and not isinstance(self.importance, tuple):
             grid = importance_grid(self.importance)
-            object.__setattr__(self, "importance", None if grid is None else tuple(tuple(map(float, row)) for row in grid))  # fmt: skip
+            object.__setattr__(
+                self,
+                "importance",
+                None if grid is None else tuple(tuple(map(float, row)) for row in grid),
+            )
         if self.at == "parts":
             raise MeasureError(
                 "a corpus is explained at the whole embeddings or at words; explain single texts with at='parts'"
             )
         if not self.methods or len(set(self.methods)) < len(self.methods):
-            raise MeasureError(f"the methods are {', '.join(self.methods) or 'none'}; name at least one, each once")
+            raise MeasureError(
+                f"the methods are {', '.join(self.methods) or 'none'}; name at least one, each once"
+            )
         for method in self.methods:
             METHODS.question(method)
         self.settings, self.erasings, self.kept  # noqa: B018  what cannot be is said at once
@@ -109,9 +125,16 @@ class Explanations(ActingMeasure[ExplanationsState]):
     @cached_property
     def settings(self) -> Settings:
         return settings_of(
-            target=self.target, of=self.of, position=self.position, baseline=self.baseline, at=self.at, tolerance=self.tolerance,
-            max_evaluations=self.max_evaluations, importance=None if self.importance is None else np.array(self.importance), seed=self.seed,
-        )  # fmt: skip
+            target=self.target,
+            of=self.of,
+            position=self.position,
+            baseline=self.baseline,
+            at=self.at,
+            tolerance=self.tolerance,
+            max_evaluations=self.max_evaluations,
+            importance=None if self.importance is None else np.array(self.importance),
+            seed=self.seed,
+        )
 
     @cached_property
     def erasings(self) -> list[Erasing]:
@@ -134,16 +157,26 @@ class Explanations(ActingMeasure[ExplanationsState]):
     def check(self, model: Model, labels: Mapping[str, int] | None = None) -> None:
         self.settings.check(model, self.methods)
         if self.target == "label" and labels is not None and not labels:
-            raise MeasureError("the target is 'label', but no text has one; name the column with label=... (--label)")
+            raise MeasureError(
+                "the target is 'label', but no text has one; name the column with label=... (--label)"
+            )
         if "mask" in self.faithfulness:
             blank(model)
 
     def start(self, model: Shape) -> ExplanationsState:
         count = len(self.methods)
         return ExplanationsState(
-            Rows.empty(), Rows.empty(), Rows.empty(), Rows.empty(), Rows.empty(), Tally(2 + count), Tally(1), Moments.zeros(len(self.pairs), 3, len(METRICS)),
-            Moments.zeros(len(self.erasings) * count, 3, len(MEASURED), len(self.bins) + 1), Moments.zeros(count, 3, len(PLAUSIBILITY_METRICS)),
-        )  # fmt: skip
+            Rows.empty(),
+            Rows.empty(),
+            Rows.empty(),
+            Rows.empty(),
+            Rows.empty(),
+            Tally(2 + count),
+            Tally(1),
+            Moments.zeros(len(self.pairs), 3, len(METRICS)),
+            Moments.zeros(len(self.erasings) * count, 3, len(MEASURED), len(self.bins) + 1),
+            Moments.zeros(count, 3, len(PLAUSIBILITY_METRICS)),
+        )
 
     def act(self, state: ExplanationsState, model: Model, batch: Batch) -> Acted:
         try:
@@ -188,11 +221,21 @@ class Explanations(ActingMeasure[ExplanationsState]):
             return np.stack([getattr(one, name) for one in scores], 1).reshape(-1)
 
         columns = {
-            "text": each(text.id for text in batch.texts), "method": np.tile(np.array(self.methods, dtype=object), batch.n_texts), "label": each(text.label for text in batch.texts),
-            "predicted": each(done.aim.predicted), "probability": each(done.aim.probabilities, np.float64), "target": each(done.aim.names), "of": each([self.of] * batch.n_texts), "value": each(done.values, np.float64),
-            "baseline": stacked("baseline"), "total": np.stack([one.scores.sum(1) for one in scores], 1).reshape(-1), "gap": stacked("gap"), "error": stacked("error"),
-            "evaluations": stacked("evaluations").astype(np.int64), "converged": np.stack([one.converged(self.tolerance) for one in scores], 1).reshape(-1),
-        }  # fmt: skip
+            "text": each(text.id for text in batch.texts),
+            "method": np.tile(np.array(self.methods, dtype=object), batch.n_texts),
+            "label": each(text.label for text in batch.texts),
+            "predicted": each(done.aim.predicted),
+            "probability": each(done.aim.probabilities, np.float64),
+            "target": each(done.aim.names),
+            "of": each([self.of] * batch.n_texts),
+            "value": each(done.values, np.float64),
+            "baseline": stacked("baseline"),
+            "total": np.stack([one.scores.sum(1) for one in scores], 1).reshape(-1),
+            "gap": stacked("gap"),
+            "error": stacked("error"),
+            "evaluations": stacked("evaluations").astype(np.int64),
+            "converged": np.stack([one.converged(self.tolerance) for one in scores], 1).reshape(-1),
+        }
         state.explanations.add(np.repeat(np.array(batch.places), count), columns)
 
     def _take_tokens(self, state: ExplanationsState, done: Explained) -> None:
@@ -200,7 +243,10 @@ class Explanations(ActingMeasure[ExplanationsState]):
         batch = done.batch
         columns = {
             **batch.token_columns(),
-            **{method: done.scores[method].scores.astype(np.float32).reshape(-1) for method in self.methods},
+            **{
+                method: done.scores[method].scores.astype(np.float32).reshape(-1)
+                for method in self.methods
+            },
         }
         state.attributions.add(np.repeat(np.array(batch.places), batch.n_tokens), columns)
 
@@ -211,8 +257,12 @@ class Explanations(ActingMeasure[ExplanationsState]):
             ordinary = ~batch.special[text]
             strings = np.array(batch.surfaces[text], dtype=object)[ordinary]
             known, of = np.unique(strings.astype(str), return_inverse=True)
-            scores = np.stack([done.scores[method].scores[text][ordinary] for method in self.methods], 1)
-            each = np.column_stack([np.ones(len(of)), scores.astype(np.float64)])  # occurrences, then scores
+            scores = np.stack(
+                [done.scores[method].scores[text][ordinary] for method in self.methods], 1
+            )
+            each = np.column_stack(
+                [np.ones(len(of)), scores.astype(np.float64)]
+            )  # occurrences, then scores
             rows = np.column_stack([np.ones(len(known)), word_sums(each, of, len(known))])
             answer = done.aim.predicted[text]
             state.types.add([f"{answer}{APART}{string}" for string in known], rows)
@@ -221,29 +271,48 @@ class Explanations(ActingMeasure[ExplanationsState]):
     def _take_agreement(self, state: ExplanationsState, done: Explained) -> int:
         """Compare every method with the first, by the size of scores; in how many texts that could be done under every mask."""
         batch, sizes = done.batch, {name: np.abs(one.scores) for name, one in done.scores.items()}
-        masks = {keep: one.mask(batch).cpu().numpy() for keep, one in zip(self.keep, self.kept, strict=True)}
+        masks = {
+            keep: one.mask(batch).cpu().numpy()
+            for keep, one in zip(self.keep, self.kept, strict=True)
+        }
         whole = 0
         for text in range(batch.n_texts):
             seed = batch.texts[text].number
             found = np.full((len(self.pairs), 2, len(METRICS)), np.nan)
             for number, (left, right, keep, convention) in enumerate(self.pairs):
                 found[number] = compare(
-                    sizes[left][text], sizes[right][text], masks[keep][text], convention=convention, p=self.p, top=self.top,
-                    permutations=self.permutations, seed=(self.seed, seed),
-                )  # fmt: skip
+                    sizes[left][text],
+                    sizes[right][text],
+                    masks[keep][text],
+                    convention=convention,
+                    p=self.p,
+                    top=self.top,
+                    permutations=self.permutations,
+                    seed=(self.seed, seed),
+                )
                 state.agreement.add(
-                    number, np.concatenate([found[number], found[number][:1] - found[number][1:]])[None]
+                    number,
+                    np.concatenate([found[number], found[number][:1] - found[number][1:]])[None],
                 )
             whole += bool(all(mask[text].sum() > 1 for mask in masks.values()))
             if self.pairs:
                 columns = dict(
-                    zip(("left", "right", "keep", "convention"), np.array(self.pairs, dtype=object).T, strict=True)
+                    zip(
+                        ("left", "right", "keep", "convention"),
+                        np.array(self.pairs, dtype=object).T,
+                        strict=True,
+                    )
                 )
                 ids = np.full(len(self.pairs), batch.texts[text].id, dtype=object)
                 kept = np.array([masks[pair[2]][text].sum() for pair in self.pairs], dtype=np.int64)
-                numbers = {f"{metric}{end}": found[:, side, column] for column, metric in enumerate(METRICS) for side, end in enumerate(("", "_chance"))}  # fmt: skip
+                numbers = {
+                    f"{metric}{end}": found[:, side, column]
+                    for column, metric in enumerate(METRICS)
+                    for side, end in enumerate(("", "_chance"))
+                }
                 state.agreement_texts.add(
-                    np.full(len(self.pairs), batch.places[text]), {"text": ids, **columns, "kept": kept, **numbers}
+                    np.full(len(self.pairs), batch.places[text]),
+                    {"text": ids, **columns, "kept": kept, **numbers},
                 )
         return whole
 
@@ -263,9 +332,15 @@ class Explanations(ActingMeasure[ExplanationsState]):
                 values = np.stack([lost[:, number], random, lost[:, number] - random], 1)
                 state.faithfulness.add(turn * count + number, values)
                 columns = {
-                    "text": np.array([text.id for text in batch.texts], dtype=object), "how": np.full(batch.n_texts, erasing.how, dtype=object), "method": np.full(batch.n_texts, method, dtype=object),
-                    **{f"{name}{end}": part[:, which, -1] for which, name in enumerate(MEASURED) for end, part in (("", lost[:, number]), ("_random", random))},
-                }  # fmt: skip
+                    "text": np.array([text.id for text in batch.texts], dtype=object),
+                    "how": np.full(batch.n_texts, erasing.how, dtype=object),
+                    "method": np.full(batch.n_texts, method, dtype=object),
+                    **{
+                        f"{name}{end}": part[:, which, -1]
+                        for which, name in enumerate(MEASURED)
+                        for end, part in (("", lost[:, number]), ("_random", random))
+                    },
+                }
                 state.faithfulness_texts.add(np.array(batch.places), columns)
 
     def _take_plausibility(self, state: ExplanationsState, done: Explained) -> None:
@@ -282,11 +357,24 @@ class Explanations(ActingMeasure[ExplanationsState]):
                 each = done.scores[method].scores[text].astype(np.float64)
                 scores = word_sums(each, batch.words[text].of, len(batch.words[text]))[words]
                 values, controls = scores_of(scores, marked, share=self.share, seed=self.seed)
-                state.plausibility.add(number, np.stack([values, controls, values - controls])[None])
+                state.plausibility.add(
+                    number, np.stack([values, controls, values - controls])[None]
+                )
                 found.append(np.stack([values, controls]))
-            numbers = {f"{metric}{end}": np.array([pair[side, column] for pair in found]) for column, metric in enumerate(PLAUSIBILITY_METRICS) for side, end in enumerate(("", "_random"))}  # fmt: skip
-            columns = {"text": np.full(len(self.methods), one.id, dtype=object), "method": np.array(self.methods, dtype=object), "words": np.full(len(self.methods), len(marked)), "marked": np.full(len(self.methods), int(marked.sum()))}  # fmt: skip
-            state.plausibility_texts.add(np.full(len(self.methods), batch.places[text]), {**columns, **numbers})
+            numbers = {
+                f"{metric}{end}": np.array([pair[side, column] for pair in found])
+                for column, metric in enumerate(PLAUSIBILITY_METRICS)
+                for side, end in enumerate(("", "_random"))
+            }
+            columns = {
+                "text": np.full(len(self.methods), one.id, dtype=object),
+                "method": np.array(self.methods, dtype=object),
+                "words": np.full(len(self.methods), len(marked)),
+                "marked": np.full(len(self.methods), int(marked.sum())),
+            }
+            state.plausibility_texts.add(
+                np.full(len(self.methods), batch.places[text]), {**columns, **numbers}
+            )
 
     def result(self, state: ExplanationsState) -> dict[str, pd.DataFrame]:
         out = {name: part.frame() for name, part in state.streamed().items() if part.blocks}
@@ -305,7 +393,9 @@ class Explanations(ActingMeasure[ExplanationsState]):
         """By answer, and for any: how many texts, and the totals of each string."""
         answers, counts = state.answers.table()
         out: dict[str, tuple[float, dict[str, Floats]]] = {ANY: (float(counts.sum()), {})}
-        out |= {answer: (float(count[0]), {}) for answer, count in zip(answers, counts, strict=True)}
+        out |= {
+            answer: (float(count[0]), {}) for answer, count in zip(answers, counts, strict=True)
+        }
         keys, totals = state.types.table()
         for key, row in zip(keys, totals, strict=True):
             answer, _, string = key.partition(APART)
@@ -319,15 +409,24 @@ class Explanations(ActingMeasure[ExplanationsState]):
         frames = []
         for answer, (texts, rows) in self._totals(state).items():
             strings = np.array(sorted(rows), dtype=object)
-            totals = np.array([rows[string] for string in strings]).reshape(len(strings), 2 + len(self.methods))
+            totals = np.array([rows[string] for string in strings]).reshape(
+                len(strings), 2 + len(self.methods)
+            )
             for number, method in enumerate(self.methods):
                 frame = pd.DataFrame(
                     {
-                        "method": method, "predicted": answer, "string": strings, "texts": totals[:, 0].astype(np.int64), "occurrences": totals[:, 1].astype(np.int64),
-                        "mean": totals[:, 2 + number] / max(texts, 1), "per_occurrence": totals[:, 2 + number] / totals[:, 1],
+                        "method": method,
+                        "predicted": answer,
+                        "string": strings,
+                        "texts": totals[:, 0].astype(np.int64),
+                        "occurrences": totals[:, 1].astype(np.int64),
+                        "mean": totals[:, 2 + number] / max(texts, 1),
+                        "per_occurrence": totals[:, 2 + number] / totals[:, 1],
                     }
-                ).sort_values(["mean", "string"], ascending=[False, True], kind="stable")  # fmt: skip
-                chosen = frame["mean"].rank(method="first").pipe(_at_the_ends) | frame["per_occurrence"].rank(method="first").pipe(_at_the_ends)  # fmt: skip
+                ).sort_values(["mean", "string"], ascending=[False, True], kind="stable")
+                chosen = frame["mean"].rank(method="first").pipe(_at_the_ends) | frame[
+                    "per_occurrence"
+                ].rank(method="first").pipe(_at_the_ends)
                 frames.append(frame[chosen])
         return pd.concat(frames, ignore_index=True)
 
@@ -335,7 +434,8 @@ class Explanations(ActingMeasure[ExplanationsState]):
         """Types by how differently they count where the model gave its two most frequent answers."""
         totals = self._totals(state)
         answers = sorted(
-            (answer for answer in totals if answer != ANY), key=lambda answer: (-totals[answer][0], answer)
+            (answer for answer in totals if answer != ANY),
+            key=lambda answer: (-totals[answer][0], answer),
         )[:2]
         if len(answers) < 2:
             return {}
@@ -349,8 +449,20 @@ class Explanations(ActingMeasure[ExplanationsState]):
         frames = []
         for number, method in enumerate(self.methods):
             a, b = one[:, 2 + number], two[:, 2 + number]
-            frame = pd.DataFrame({"method": method, "string": strings, "left": answers[0], "right": answers[1], "left_mean": a, "right_mean": b, "difference": a - b})  # fmt: skip
-            frame = frame.sort_values(["difference", "string"], ascending=[False, True], kind="stable")
+            frame = pd.DataFrame(
+                {
+                    "method": method,
+                    "string": strings,
+                    "left": answers[0],
+                    "right": answers[1],
+                    "left_mean": a,
+                    "right_mean": b,
+                    "difference": a - b,
+                }
+            )
+            frame = frame.sort_values(
+                ["difference", "string"], ascending=[False, True], kind="stable"
+            )
             frames.append(frame[frame["difference"].rank(method="first").pipe(_at_the_ends)])
         return {"attribution_difference": pd.concat(frames, ignore_index=True)}
 
@@ -358,8 +470,18 @@ class Explanations(ActingMeasure[ExplanationsState]):
         rows = []
         for number, (left, right, keep, convention) in enumerate(self.pairs):
             for column, metric in enumerate(METRICS):
-                names = {"left": left, "right": right, "keep": keep, "convention": convention, "metric": metric, "p": 1.0 if convention == "published" else self.p, "top": self.top}  # fmt: skip
-                rows.append({**names, **_told(state.agreement, (number, slice(None), column), "chance")})
+                names = {
+                    "left": left,
+                    "right": right,
+                    "keep": keep,
+                    "convention": convention,
+                    "metric": metric,
+                    "p": 1.0 if convention == "published" else self.p,
+                    "top": self.top,
+                }
+                rows.append(
+                    {**names, **_told(state.agreement, (number, slice(None), column), "chance")}
+                )
         return pd.DataFrame(rows)
 
     def _faithfulness(self, state: ExplanationsState) -> pd.DataFrame:
@@ -369,8 +491,22 @@ class Explanations(ActingMeasure[ExplanationsState]):
             for number, method in enumerate(self.methods):
                 for which, measured in enumerate(MEASURED):
                     for place, share in [(-1, 0.0), *enumerate(self.bins)]:
-                        names = {"how": erasing.how, "method": method, "measured": measured, "bin": share}
-                        rows.append({**names, **_told(state.faithfulness, (turn * len(self.methods) + number, slice(None), which, place), "random")})  # fmt: skip
+                        names = {
+                            "how": erasing.how,
+                            "method": method,
+                            "measured": measured,
+                            "bin": share,
+                        }
+                        rows.append(
+                            {
+                                **names,
+                                **_told(
+                                    state.faithfulness,
+                                    (turn * len(self.methods) + number, slice(None), which, place),
+                                    "random",
+                                ),
+                            }
+                        )
         return pd.DataFrame(rows)
 
     def _plausibility(self, state: ExplanationsState) -> pd.DataFrame:
@@ -392,16 +528,24 @@ def _told(moments: Moments, where: tuple[Any, ...], control: str) -> dict[str, f
     count, mean, error = moments.count[where], moments.average()[where], moments.error()[where]
     half = error * np.array([student(int(texts)) for texts in count])
     return {
-        "value": mean[0], control: mean[1], "low": mean[0] - half[0], "high": mean[0] + half[0],
-        "difference": mean[2], "difference_low": mean[2] - half[2], "difference_high": mean[2] + half[2], "texts": int(count[0]),
-    }  # fmt: skip
+        "value": mean[0],
+        control: mean[1],
+        "low": mean[0] - half[0],
+        "high": mean[0] + half[0],
+        "difference": mean[2],
+        "difference_low": mean[2] - half[2],
+        "difference_high": mean[2] + half[2],
+        "texts": int(count[0]),
+    }
 
 
 def _marked_words(batch: Batch, text: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Which of the words that the model read people marked, and which of all words those are."""
     alone = batch.by_word(text)
     words = np.flatnonzero(~alone.special[0])
-    return rationale_words(batch.texts[text].annotations[RATIONALE], alone.offsets[0][words].tolist()), words
+    return rationale_words(
+        batch.texts[text].annotations[RATIONALE], alone.offsets[0][words].tolist()
+    ), words
 
 
 def _at_the_ends(ranks: pd.Series[float]) -> pd.Series[bool]:

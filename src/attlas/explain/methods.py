@@ -48,7 +48,9 @@ class Settings:
                 f"baseline is a {type(self.baseline).__name__}; give {', '.join(BASELINES)}, or a torch tensor"
             )
         if isinstance(self.baseline, str) and self.baseline not in BASELINES:
-            raise MeasureError(f"there is no baseline {self.baseline!r}; the baselines are {', '.join(BASELINES)}")
+            raise MeasureError(
+                f"there is no baseline {self.baseline!r}; the baselines are {', '.join(BASELINES)}"
+            )
         if self.at not in AT:
             raise MeasureError(f"at is {self.at!r}; it must be {', '.join(AT)}")
         check_tolerance(self.tolerance, self.max_evaluations)
@@ -61,7 +63,9 @@ class Settings:
         for method in methods:
             METHODS.question(method)
             if self.at == "parts" and method in captum_methods.METHODS:
-                raise MeasureError(f"{method} has no parts; with at='parts' only integrated_gradients has (--at)")
+                raise MeasureError(
+                    f"{method} has no parts; with at='parts' only integrated_gradients has (--at)"
+                )
             if method in attention.SCALED and self.importance is None:
                 raise ModelError(
                     f"{method} needs the importance of heads; give importance=, a study with that measure, its folder, or an array [layer, head]"
@@ -96,7 +100,11 @@ class Explained:
 
 
 def explain_batch(
-    model: Model, batch: Batch, methods: Sequence[str], settings: Settings, tell: Tell = lambda evaluations: None
+    model: Model,
+    batch: Batch,
+    methods: Sequence[str],
+    settings: Settings,
+    tell: Tell = lambda evaluations: None,
 ) -> Explained:
     """Explain the texts of a batch by each method; what methods share is computed once. The batch is of `Model.classifying_encoder`."""
     one = Field(model, batch, settings.target, settings.at)
@@ -104,10 +112,14 @@ def explain_batch(
     with one.open():
         values = one.answer[1].double().cpu().numpy()
         start = baseline_of(one, settings.baseline) if any(map(is_based, methods)) else {}
-        complete = any(METHODS[name].complete and name in captum_methods.METHODS for name in methods)
+        complete = any(
+            METHODS[name].complete and name in captum_methods.METHODS for name in methods
+        )
         at_baseline = _values(one, start) if complete else np.full(batch.n_texts, np.nan)
         attending = [name for name in methods if name in attention.METHODS]
-        looked = attention.attention_scores(attending, one, settings.importance) if attending else {}
+        looked = (
+            attention.attention_scores(attending, one, settings.importance) if attending else {}
+        )
         for name in methods:
             if name == "integrated_gradients":
                 out[name] = _integrated(one, start, settings, tell)
@@ -125,7 +137,10 @@ def _values(one: Field, given: dict[str, Tensor]) -> Floats:
     """The explained number of each text from some embeddings."""
     with torch.no_grad():
         found = torch.cat(
-            [one.values({name: tensor[rows] for name, tensor in given.items()}, rows) for rows in one.chunks(one.every)]
+            [
+                one.values({name: tensor[rows] for name, tensor in given.items()}, rows)
+                for rows in one.chunks(one.every)
+            ]
         )
     one.check(found)
     return found.double().cpu().numpy()
@@ -136,24 +151,40 @@ def _integrated(one: Field, start: dict[str, Tensor], settings: Settings, tell: 
     totals = np.stack([path.total() for path in paths])  # text part token
     missed = np.array([path.missed for path in paths])
     return Scores(
-        "integrated_gradients", totals.sum(1), np.array([len(path.points) for path in paths]), missed, np.array([path.error for path in paths]),
-        np.array([path.points[0.0][1] for path in paths]), {name: totals[:, number] for number, name in enumerate(start)} if settings.at == "parts" else {},
-    )  # fmt: skip
+        "integrated_gradients",
+        totals.sum(1),
+        np.array([len(path.points) for path in paths]),
+        missed,
+        np.array([path.error for path in paths]),
+        np.array([path.points[0.0][1] for path in paths]),
+        {name: totals[:, number] for number, name in enumerate(start)}
+        if settings.at == "parts"
+        else {},
+    )
 
 
-def _single(name: str, scores: Floats, evaluations: int, values: Floats, at_baseline: Floats) -> Scores:
+def _single(
+    name: str, scores: Floats, evaluations: int, values: Floats, at_baseline: Floats
+) -> Scores:
     """Scores of a method that is done when it is done; those that should add up say how far they are from it."""
     complete = METHODS[name].complete
     gap = np.abs(scores.sum(1) - (values - at_baseline)) / scale_of(values, at_baseline)
     nothing = np.full(len(scores), np.nan)
     return Scores(
-        name, scores, np.full(len(scores), evaluations), gap if complete else nothing, nothing, at_baseline if complete else nothing
-    )  # fmt: skip
+        name,
+        scores,
+        np.full(len(scores), evaluations),
+        gap if complete else nothing,
+        nothing,
+        at_baseline if complete else nothing,
+    )
 
 
 def _random(batch: Batch, seed: int) -> Floats:
     """Scores drawn from the seed and the text alone."""
-    return np.stack([np.random.default_rng([seed, text.number]).random(batch.n_tokens) for text in batch.texts])
+    return np.stack(
+        [np.random.default_rng([seed, text.number]).random(batch.n_tokens) for text in batch.texts]
+    )
 
 
 def settings_of(**options: Any) -> Settings:

@@ -11,7 +11,9 @@ _RUN = 16  # numpy's quicksort leaves runs of at most 17 to insertion sort
 
 
 @numba.njit(nogil=True, cache=True)
-def published(left: Floats, right: Floats, where: Ints, size: int, tops: tuple[int, int], rows: Ints) -> Floats:
+def published(
+    left: Floats, right: Floats, where: Ints, size: int, tops: tuple[int, int], rows: Ints
+) -> Floats:
     """The same four in the published way, which ranks all `size` positions, those not in `where` as zeros: [row, metric].
 
     `where` is the position of the item at each place on the left. Tau has no ties then, and overlap is the mean over all depths.

@@ -39,7 +39,9 @@ class Overlap(NamedTuple):
     f1: float
 
 
-def rationale_words(text_spans: Sequence[tuple[int, int]], word_spans: Sequence[tuple[int, int]]) -> Bools:
+def rationale_words(
+    text_spans: Sequence[tuple[int, int]], word_spans: Sequence[tuple[int, int]]
+) -> Bools:
     """Which words people marked, those whose characters overlap a span: [span], [word] -> [word].
 
     >>> rationale_words([(2, 8)], [(0, 1), (2, 6), (7, 11), (11, 11)]).tolist()
@@ -91,7 +93,9 @@ def iou_f1(scores: Any, marked: Any, share: float | None = None, threshold: floa
     """
     check_options(share, threshold)
     values, truth = _scorable(scores, marked)
-    hits, chosen, human = _run_hits(_chosen(_ranked(values), _count(truth, share)), truth, threshold)
+    hits, chosen, human = _run_hits(
+        _chosen(_ranked(values), _count(truth, share)), truth, threshold
+    )
     return _agreement(hits, chosen, human)
 
 
@@ -117,7 +121,11 @@ def scores_of(
     if not _has_both(truth):
         return np.full(len(METRICS), nan), np.full(len(METRICS), nan)
     chosen = _chosen(_ranked(values), _count(truth, share))
-    found = _f1(*_word_hits(chosen, truth))[0], _area_of(values, truth), _f1(*_run_hits(chosen, truth, threshold))[0]
+    found = (
+        _f1(*_word_hits(chosen, truth))[0],
+        _area_of(values, truth),
+        _f1(*_run_hits(chosen, truth, threshold))[0],
+    )
     return np.array(found), np.array(_control(truth.tobytes(), share, threshold, draws, seed))
 
 
@@ -157,11 +165,15 @@ class Plausibility:
         return f"Plausibility({numbers}; {self._counts()})"
 
     def _repr_html_(self) -> str:
-        table = self.to_frame().to_html(index=False, float_format="{:.3f}".format, na_rep="", border=0)
+        table = self.to_frame().to_html(
+            index=False, float_format="{:.3f}".format, na_rep="", border=0
+        )
         return f"<p>Plausibility, {self._counts()}</p>{table}"
 
     def _counts(self) -> str:
-        return f"{self.texts} text{'s' * (self.texts != 1)}" + f", {self.left_out} left out" * (self.left_out > 0)
+        return f"{self.texts} text{'s' * (self.texts != 1)}" + f", {self.left_out} left out" * (
+            self.left_out > 0
+        )
 
 
 def plausibility(
@@ -224,7 +236,9 @@ def _scored(values: Floats, controls: Floats) -> Scored:
 
 
 @lru_cache(maxsize=256)
-def _control(marks: bytes, share: float | None, threshold: float, draws: int, seed: int) -> tuple[float, ...]:
+def _control(
+    marks: bytes, share: float | None, threshold: float, draws: int, seed: int
+) -> tuple[float, ...]:
     """Mean metrics of random orderings of words; marks are the bytes of [word]. Many explanations of one text share it."""
     truth = np.frombuffer(marks, dtype=np.bool_)
     n = len(truth)
@@ -267,11 +281,15 @@ def _run_hits(chosen: Bools, truth: Bools, threshold: float) -> tuple[Ints, Ints
     ours = np.pad(chosen, ((0, 0), (0, 1))).ravel()
     theirs = np.tile(np.append(truth, False), draws)
     our_runs, their_runs, shared = _runs(ours), _runs(theirs), _runs(ours & theirs)
-    one, other = (np.searchsorted(runs[0], shared[0], side="right") - 1 for runs in (our_runs, their_runs))
+    one, other = (
+        np.searchsorted(runs[0], shared[0], side="right") - 1 for runs in (our_runs, their_runs)
+    )
     common = shared[1] - shared[0]
     union = (our_runs[1] - our_runs[0])[one] + (their_runs[1] - their_runs[0])[other] - common
     met = our_runs[0][np.unique(one[common / union >= threshold])]
-    hits, found, human = (np.bincount(at // width, minlength=draws) for at in (met, our_runs[0], their_runs[0]))
+    hits, found, human = (
+        np.bincount(at // width, minlength=draws) for at in (met, our_runs[0], their_runs[0])
+    )
     return hits, found, human
 
 
@@ -341,10 +359,14 @@ def _checked(scores: Any, marked: Any) -> tuple[Floats, Bools]:
     return values, truth.astype(np.bool_)
 
 
-def check_options(share: float | None = None, threshold: float = 0.5, draws: int = 1, seed: int = 0) -> None:
+def check_options(
+    share: float | None = None, threshold: float = 0.5, draws: int = 1, seed: int = 0
+) -> None:
     """Refuse parameters that mean nothing."""
     for name, number in (("share", share), ("threshold", threshold)):
         if number is not None and not 0 < number <= 1:
             raise MeasureError(f"{name} is {number}; it must be above 0 and at most 1")
     if draws < 1 or seed < 0:
-        raise MeasureError(f"draws is {draws} and seed is {seed}; draws must be at least 1 and seed at least 0")
+        raise MeasureError(
+            f"draws is {draws} and seed is {seed}; draws must be at least 1 and seed at least 0"
+        )

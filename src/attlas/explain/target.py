@@ -51,7 +51,9 @@ class Aim:
         if positions is None and self.positions is not None:
             positions = self.positions[rows]
         logits, chosen = _logits(output, positions), self.numbers[rows][:, None]
-        return (_probabilities(logits, self.sigmoid) if self.of == "probability" else logits).gather(1, chosen)[:, 0]
+        return (
+            _probabilities(logits, self.sigmoid) if self.of == "probability" else logits
+        ).gather(1, chosen)[:, 0]
 
 
 def check_target(model: Model, target: Target) -> None:
@@ -68,7 +70,9 @@ def check_target(model: Model, target: Target) -> None:
         if target.target is not None and target.target != "label":
             _class_number(model, target.target)
         if target.position is not None:
-            raise ModelError("position is given, but a classifier answers for the whole text; leave it out")
+            raise ModelError(
+                "position is given, but a classifier answers for the whole text; leave it out"
+            )
     elif target.target == "label":
         raise ModelError(
             "the target is 'label', but a language model has no labels; give a token, or none for the one it gives"
@@ -93,24 +97,41 @@ def aim(model: Model, batch: Batch, output: Any, target: Target) -> Aim:
                 f"text {missing[0]!r} has no label to explain; name the column with label=... (--label), or explain what the model gives"
             )
         numbers = torch.tensor(
-            [label_number(model, text.label, f"text {text.id!r} has the label {text.label!r}") for text in batch.texts]
+            [
+                label_number(model, text.label, f"text {text.id!r} has the label {text.label!r}")
+                for text in batch.texts
+            ]
         )
     else:
-        numbers = best if target.target is None else torch.full_like(best, _class_number(model, target.target))
+        numbers = (
+            best
+            if target.target is None
+            else torch.full_like(best, _class_number(model, target.target))
+        )
     return Aim(
-        target.of, numbers.to(logits.device), None, tuple(names[number] for number in numbers.tolist()), tuple(names[number] for number in best.tolist()),
-        tuple(shares.gather(1, best[:, None])[:, 0].tolist()), sigmoid,
-    )  # fmt: skip
+        target.of,
+        numbers.to(logits.device),
+        None,
+        tuple(names[number] for number in numbers.tolist()),
+        tuple(names[number] for number in best.tolist()),
+        tuple(shares.gather(1, best[:, None])[:, 0].tolist()),
+        sigmoid,
+    )
 
 
 def _at_token(model: Model, batch: Batch, output: Any, target: Target) -> Aim:
     positions = torch.tensor(
-        [_position(model, batch, text, target.position) for text in range(batch.n_texts)], device=batch.ids.device
+        [_position(model, batch, text, target.position) for text in range(batch.n_texts)],
+        device=batch.ids.device,
     )
     logits = _logits(output, positions)
     best = logits.argmax(-1)
-    numbers = best if target.target is None else torch.full_like(best, _token_id(model, target.target))
-    named, given = (tuple(model.tokenizer.convert_ids_to_tokens(ids.tolist())) for ids in (numbers, best))
+    numbers = (
+        best if target.target is None else torch.full_like(best, _token_id(model, target.target))
+    )
+    named, given = (
+        tuple(model.tokenizer.convert_ids_to_tokens(ids.tolist())) for ids in (numbers, best)
+    )
     shares = logits.softmax(-1).gather(1, best[:, None])[:, 0]
     return Aim(target.of, numbers, positions, named, given, tuple(shares.tolist()))
 
@@ -120,7 +141,9 @@ def _position(model: Model, batch: Batch, text: int, wanted: int | None) -> int:
     if wanted is not None:
         place = wanted if wanted >= 0 else batch.n_tokens + wanted
         if not 0 <= place < batch.n_tokens:
-            raise ModelError(f"there is no token {wanted} in text {batch.texts[text].id!r}; it has {batch.n_tokens}")
+            raise ModelError(
+                f"there is no token {wanted} in text {batch.texts[text].id!r}; it has {batch.n_tokens}"
+            )
         return place
     if model.task == "lm":
         return batch.n_tokens - 1
@@ -135,7 +158,11 @@ def _position(model: Model, batch: Batch, text: int, wanted: int | None) -> int:
 def _logits(output: Any, positions: Tensor | None) -> Tensor:
     """Logits of classes, or of tokens at the positions: [row, number]."""
     logits: Tensor = output.logits.float()
-    return logits if positions is None else logits[torch.arange(len(logits), device=logits.device), positions]
+    return (
+        logits
+        if positions is None
+        else logits[torch.arange(len(logits), device=logits.device), positions]
+    )
 
 
 def _probabilities(logits: Tensor, sigmoid: bool) -> Tensor:
@@ -167,11 +194,15 @@ def _token_id(model: Model, target: str | int) -> int:
             raise ModelError(f"there is no token {target}; the tokenizer has {size:,}")
         return target
     known = model.tokenizer.convert_tokens_to_ids(target)
-    if known is not None and (known != model.tokenizer.unk_token_id or target == model.tokenizer.unk_token):
+    if known is not None and (
+        known != model.tokenizer.unk_token_id or target == model.tokenizer.unk_token
+    ):
         return int(known)
     pieces = model.tokenizer(target, add_special_tokens=False)["input_ids"]
     if len(pieces) != 1 or pieces[0] == model.tokenizer.unk_token_id:
-        raise ModelError(f"{target!r} is no single token of this model; give one of its tokens, or an id")
+        raise ModelError(
+            f"{target!r} is no single token of this model; give one of its tokens, or an id"
+        )
     return int(pieces[0])
 
 
@@ -181,7 +212,10 @@ def readers(model: Model, batch: Batch, found: Aim, causal: bool) -> Tensor:
     A classifier reads the first token, in a causal model the last, or all alike where it pools their mean; a language model the token whose place it fills, or the one before.
     """
     shape, device = (batch.n_texts, batch.n_tokens), batch.ids.device
-    if found.positions is None and getattr(model.network.config, "classifier_pooling", "") == "mean":
+    if (
+        found.positions is None
+        and getattr(model.network.config, "classifier_pooling", "") == "mean"
+    ):
         return torch.full(shape, 1.0 / batch.n_tokens, device=device)
     one = torch.full(shape[:1], batch.n_tokens - 1 if causal else 0, device=device)
     return torch.zeros(shape, device=device).scatter_(

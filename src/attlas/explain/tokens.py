@@ -21,4 +21,6 @@ def by_position(tokens: pd.DataFrame, method: str) -> pd.DataFrame:
     """The scores of one text's tokens: string (with its position), score."""
     ordinary = tokens[tokens["start"] >= 0].sort_values(method, ascending=False, kind="stable")
     names = ordinary["string"].astype(str) + "@" + ordinary["token"].astype(str)
-    return pd.DataFrame({"string": names.to_numpy(), "score": ordinary[method].to_numpy(dtype=np.float64)})
+    return pd.DataFrame(
+        {"string": names.to_numpy(), "score": ordinary[method].to_numpy(dtype=np.float64)}
+    )

@@ -60,7 +60,9 @@ def measure_of(explain: Explain, methods: tuple[str, ...], importance: Grid | No
     return Explanations(methods=methods, importance=importance, **options)
 
 
-def check(explain: Explain, work: Workspace, *, data: Corpus, model: Model, importance: Grid | None) -> None:
+def check(
+    explain: Explain, work: Workspace, *, data: Corpus, model: Model, importance: Grid | None
+) -> None:
     """Refuse what this model and these labels cannot serve."""
     plain = tuple(method for method in chosen_methods(explain) if method not in SCALED)
     measure = measure_of(explain, plain or USUAL, None)
@@ -69,7 +71,9 @@ def check(explain: Explain, work: Workspace, *, data: Corpus, model: Model, impo
     check_measures(model, [*first, measure], work.survey(data).labels)
 
 
-def run(explain: Explain, work: Workspace, *, data: Corpus, model: Model, importance: Grid | None) -> Outcome:
+def run(
+    explain: Explain, work: Workspace, *, data: Corpus, model: Model, importance: Grid | None
+) -> Outcome:
     """Explain every text by each method, compare the methods, and test them."""
     steps = 1 + needs_importance(explain, importance)
     if needs_importance(explain, importance):
@@ -79,7 +83,9 @@ def run(explain: Explain, work: Workspace, *, data: Corpus, model: Model, import
     done = work.study(model, data, [measure_of(explain, chosen_methods(explain), importance)])
     if not done.has("explanations"):
         first = json.loads(done.quarantine.read_text(encoding="utf-8").splitlines()[0])
-        raise MeasureError(f"no text could be explained; the first, {first['id']!r}: {first['reason']}")
+        raise MeasureError(
+            f"no text could be explained; the first, {first['id']!r}: {first['reason']}"
+        )
     return Outcome(
         tables={
             name: TableFile(done.folder / TABLES / f"{name}.parquet", about)
@@ -87,7 +93,9 @@ def run(explain: Explain, work: Workspace, *, data: Corpus, model: Model, import
         },
         result=summary(done),
         counts=done.manifest["counts"],
-        controls=[(name, "value", control) for name, (_, control) in CONTROLS.items() if done.has(name)],
+        controls=[
+            (name, "value", control) for name, (_, control) in CONTROLS.items() if done.has(name)
+        ],
         corpus={"labels": done.manifest["corpus"]["labels"]},
         quarantine=done.quarantine,
     )

@@ -24,11 +24,22 @@ class Lengthen(Experiment):
     model: ModelLike | None = given(
         "Folder or Hub ID of a BERT or RoBERTa (default: the embedded model).", None, of=MODEL
     )
-    length: int = option(4096, "Number of tokens that the long model takes.", at_least=1, at_most=262_144)
+    length: int = option(
+        4096, "Number of tokens that the long model takes.", at_least=1, at_most=262_144
+    )
     window: int = option(
-        512, "Number of tokens around a token that it sees.", at_least=4, at_most=65_536, multiple_of=2
+        512,
+        "Number of tokens around a token that it sees.",
+        at_least=4,
+        at_most=65_536,
+        multiple_of=2,
     )
     skip: int = option(
-        0, "Number of first positions that are not repeated: 1 for that of [CLS].", at_least=0, at_most=1_000
+        0,
+        "Number of first positions that are not repeated: 1 for that of [CLS].",
+        at_least=0,
+        at_most=1_000,
     )
-    allow_pickle: bool = opening(False, "Also read pickled weights, which can run code: only if you trust them.")
+    allow_pickle: bool = opening(
+        False, "Also read pickled weights, which can run code: only if you trust them."
+    )

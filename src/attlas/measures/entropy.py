@@ -56,9 +56,13 @@ class Entropy(Measure[EntropyState]):
     def start(self, model: Shape) -> EntropyState:
         layers, heads = model.n_layers, model.n_heads
         return EntropyState(
-            Moments.zeros(layers, heads), Moments.zeros(layers, heads), Moments.zeros(layers, heads), Moments.zeros(layers, heads),
-            Histogram.zeros(layers, heads, bins=BINS), TopList.empty(layers, heads, size=EXAMPLES),
-        )  # fmt: skip
+            Moments.zeros(layers, heads),
+            Moments.zeros(layers, heads),
+            Moments.zeros(layers, heads),
+            Moments.zeros(layers, heads),
+            Histogram.zeros(layers, heads, bins=BINS),
+            TopList.empty(layers, heads, size=EXAMPLES),
+        )
 
     def update(self, state: EntropyState, layer: Attention) -> None:
         entropy = layer.row_entropy()  # text head query
@@ -73,10 +77,18 @@ class Entropy(Measure[EntropyState]):
 
     def result(self, state: EntropyState) -> dict[str, pd.DataFrame]:
         layers, heads = state.rows.mean.shape
-        table = head_frame(layers, heads, {
-            "entropy": state.rows.average(), "entropy_uniform": state.rows_uniform.average(), "entropy_error": state.rows.error(),
-            "cls_entropy": state.cls.average(), "cls_entropy_uniform": state.cls_uniform.average(), "cls_entropy_error": state.cls.error(),
-        })  # fmt: skip
+        table = head_frame(
+            layers,
+            heads,
+            {
+                "entropy": state.rows.average(),
+                "entropy_uniform": state.rows_uniform.average(),
+                "entropy_error": state.rows.error(),
+                "cls_entropy": state.cls.average(),
+                "cls_entropy_uniform": state.cls_uniform.average(),
+                "cls_entropy_error": state.cls.error(),
+            },
+        )
         edges = state.spread.edges()
         layer, head, cell = np.indices(state.spread.counts.shape).reshape(3, -1)
         histogram = pd.DataFrame(

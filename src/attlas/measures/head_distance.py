@@ -38,9 +38,13 @@ def divergences(layers: Sequence[Attention], smoothing: float = 0.0) -> tuple[Fl
             for layer, flat in enumerate(even):
                 control = _of(flat[number], text)  # head or 1, row cell
                 step = heads // len(control)  # heads that are compared with one control
-                for first, one in zip(range(layer * heads, (layer + 1) * heads, step), control, strict=True):
+                for first, one in zip(
+                    range(layer * heads, (layer + 1) * heads, step), control, strict=True
+                ):
                     mine = slice(first, first + step)
-                    kernels.add_divergences(from_even[mine], rows[mine], one[None], False, np.float32(smoothing), share)
+                    kernels.add_divergences(
+                        from_even[mine], rows[mine], one[None], False, np.float32(smoothing), share
+                    )
     return np.maximum(between + between.T, 0.0), np.maximum(from_even[:, 0], 0.0)
 
 
@@ -107,16 +111,26 @@ class HeadDistance(Measure[DistanceState]):
         return {
             "head_distance": pd.DataFrame(
                 {
-                    "layer": one // heads, "head": one % heads, "other_layer": other // heads, "other_head": other % heads,
-                    "distance": total.reshape(-1), "mean": total.reshape(-1) / rows,
+                    "layer": one // heads,
+                    "head": one % heads,
+                    "other_layer": other // heads,
+                    "other_head": other % heads,
+                    "distance": total.reshape(-1),
+                    "mean": total.reshape(-1) / rows,
                     "mean_uniform": (state.even.total / rows)[one],
                 }
             )
-        }  # fmt: skip
+        }
 
     def conclude(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         found = tables["head_distance"]
-        drawn = head_map(found, tables.get("surface"), tables.get("entropy"), clusters=self.clusters, seed=self.seed)
+        drawn = head_map(
+            found,
+            tables.get("surface"),
+            tables.get("entropy"),
+            clusters=self.clusters,
+            seed=self.seed,
+        )
         return {
             "head_map": drawn,
             "head_neighbours": neighbours(found),

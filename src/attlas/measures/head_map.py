@@ -15,7 +15,9 @@ from attlas.core.states import Floats
 from attlas.stats.chance import TESTS, p_value, permutations
 
 HALF, MOST = 0.5, 0.6  # of a row's attention
-BROAD = 3.8 / np.log(128)  # of the largest possible entropy: the paper's 3.8 nats, of texts of 128 tokens
+BROAD = 3.8 / np.log(
+    128
+)  # of the largest possible entropy: the paper's 3.8 nats, of texts of 128 tokens
 OTHER = "other"
 # column of `surface`, the share from which a head is called so; later ones have the last word (the paper's order)
 BY_SHARE = (("next", "next", HALF), ("previous", "previous", HALF))
@@ -59,7 +61,11 @@ def head_map(
     overridden by `named` (a relation that a head finds, say).
     """
     means = square(distances)
-    heads = distances[["layer", "head", "mean_uniform"]].drop_duplicates(["layer", "head"]).reset_index(drop=True)
+    heads = (
+        distances[["layer", "head", "mean_uniform"]]
+        .drop_duplicates(["layer", "head"])
+        .reset_index(drop=True)
+    )
     places, stress = _spread_out(means, seed)
     tree = linkage(squareform(means, checks=False), "average") if len(means) > 1 else None
     behaviour = behaviours(surface, entropy) if surface is not None else [""] * len(heads)
@@ -68,11 +74,19 @@ def head_map(
     order = np.arange(len(means)) if tree is None else np.argsort(leaves_list(tree))
     return pd.DataFrame(
         {
-            "layer": heads["layer"], "head": heads["head"], "x": places[:, 0], "y": places[:, 1], "stress": stress,
-            "cluster": 0 if tree is None else fcluster(tree, min(clusters, len(means)), "maxclust") - 1, "order": order,
-            "mean_uniform": heads["mean_uniform"], "behaviour": behaviour,
+            "layer": heads["layer"],
+            "head": heads["head"],
+            "x": places[:, 0],
+            "y": places[:, 1],
+            "stress": stress,
+            "cluster": 0
+            if tree is None
+            else fcluster(tree, min(clusters, len(means)), "maxclust") - 1,
+            "order": order,
+            "mean_uniform": heads["mean_uniform"],
+            "behaviour": behaviour,
         }
-    )  # fmt: skip
+    )
 
 
 def _spread_out(means: Floats, seed: int) -> tuple[Floats, float]:
@@ -80,28 +94,46 @@ def _spread_out(means: Floats, seed: int) -> tuple[Floats, float]:
     if len(means) < 3 or not means.any():
         return np.stack([np.arange(len(means)) * float(means.max()), np.zeros(len(means))], 1), 0.0
     places, _ = smacof(
-        means, n_components=2, n_init=5, max_iter=1000, eps=1e-10, random_state=seed, normalized_stress=False
+        means,
+        n_components=2,
+        n_init=5,
+        max_iter=1000,
+        eps=1e-10,
+        random_state=seed,
+        normalized_stress=False,
     )
     places = places - places.mean(0)
     places = places @ np.linalg.svd(places, full_matrices=False)[2].T  # the longer side is x
     places = places * np.where(places[np.abs(places).argmax(0), [0, 1]] < 0, -1, 1)
     drawn = np.linalg.norm(places[:, None] - places, axis=-1)
-    return places, float(np.sqrt(np.square(drawn - means).sum() / max(np.square(means).sum(), 1e-30)))
+    return places, float(
+        np.sqrt(np.square(drawn - means).sum() / max(np.square(means).sum(), 1e-30))
+    )
 
 
 def neighbours(distances: pd.DataFrame, k: int = 3) -> pd.DataFrame:
     """The k nearest other heads of each head: `layer head rank other_layer other_head mean`."""
     others = distances[
-        (distances["layer"] != distances["other_layer"]) | (distances["head"] != distances["other_head"])
+        (distances["layer"] != distances["other_layer"])
+        | (distances["head"] != distances["other_head"])
     ]
-    near = others.sort_values(["layer", "head", "mean"], kind="stable").groupby(["layer", "head"], sort=False).head(k)
+    near = (
+        others.sort_values(["layer", "head", "mean"], kind="stable")
+        .groupby(["layer", "head"], sort=False)
+        .head(k)
+    )
     rank = near.groupby(["layer", "head"], sort=False).cumcount()
-    return near.assign(rank=rank)[["layer", "head", "rank", "other_layer", "other_head", "mean"]].reset_index(drop=True)
+    return near.assign(rank=rank)[
+        ["layer", "head", "rank", "other_layer", "other_head", "mean"]
+    ].reset_index(drop=True)
 
 
 def within_layers(distances: pd.DataFrame, draws: int = TESTS, seed: int = 0) -> dict[str, float]:
     """Whether heads of one layer are nearer than others: mean divergence `within` a layer and `across` layers, and how often a random assignment of heads to layers gives as large a gap."""
-    means, layers = square(distances), distances.drop_duplicates(["layer", "head"])["layer"].to_numpy()
+    means, layers = (
+        square(distances),
+        distances.drop_duplicates(["layer", "head"])["layer"].to_numpy(),
+    )
     pairs = np.triu_indices(len(means), 1)
 
     def gap(of: npt.NDArray[np.int64]) -> tuple[float, float]:
@@ -111,7 +143,9 @@ def within_layers(distances: pd.DataFrame, draws: int = TESTS, seed: int = 0) ->
     if len(set(layers)) < 2 or len(layers) == len(set(layers)):
         return {"within": float("nan"), "across": float("nan"), "p": float("nan")}
     within, across = gap(layers)
-    drawn = [np.subtract(*gap(layers[order])[::-1]) for order in permutations(len(layers), draws, seed)]
+    drawn = [
+        np.subtract(*gap(layers[order])[::-1]) for order in permutations(len(layers), draws, seed)
+    ]
     return {
         "within": within,
         "across": across,

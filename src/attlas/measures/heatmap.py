@@ -47,12 +47,16 @@ class Heatmap(Measure[HeatmapState]):
     name: ClassVar[str] = "heatmap"
     size: int = option(64, "Number of bins.", at_least=1, at_most=512)
     span: int | None = option(None, "Positions that the bins cover.", at_least=1, at_most=1_000_000)
-    examples: int = option(EXAMPLES, "Number of texts with a grid of their own.", at_least=0, at_most=1_000)
+    examples: int = option(
+        EXAMPLES, "Number of texts with a grid of their own.", at_least=0, at_most=1_000
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.span is not None and self.span < self.size:
-            raise MeasureError(f"span is {self.span}; it must be at least size, which is {self.size}")
+            raise MeasureError(
+                f"span is {self.span}; it must be at least size, which is {self.size}"
+            )
 
     def start(self, model: Shape) -> HeatmapState:
         square = (self.size, self.size)
@@ -79,7 +83,9 @@ class Heatmap(Measure[HeatmapState]):
     def _even(self, layer: Attention) -> Floats:
         """The grid of even attention, summed over the texts (one stands for all where all see the same)."""
         uniform = layer.uniform
-        found: Floats = uniform.grid(self.size, self.span).mean(0).cpu().numpy()  # over heads that see different keys
+        found: Floats = (
+            uniform.grid(self.size, self.span).mean(0).cpu().numpy()
+        )  # over heads that see different keys
         return found * (layer.n_texts / len(uniform.received))
 
     @staticmethod
@@ -89,7 +95,9 @@ class Heatmap(Measure[HeatmapState]):
 
     def _example(self, state: HeatmapState, layer: Attention, number: int) -> None:
         batch, size, heads = layer.batch, self.size, layer.n_heads
-        cells = layer.grid(size, self.span, number).float().cpu().numpy().reshape(heads * size, size)
+        cells = (
+            layer.grid(size, self.span, number).float().cpu().numpy().reshape(heads * size, size)
+        )
         rows = heads * size
         state.heatmap_texts.add(
             np.full(rows, batch.places[number]),
@@ -110,11 +118,20 @@ class Heatmap(Measure[HeatmapState]):
         names = list(cell_names(size))
         return {
             "heatmap": pd.concat(
-                [pd.DataFrame({"layer": layer, "head": head, "row": row}), pd.DataFrame(cells, columns=names)], axis=1
+                [
+                    pd.DataFrame({"layer": layer, "head": head, "row": row}),
+                    pd.DataFrame(cells, columns=names),
+                ],
+                axis=1,
             ),
             "heatmap_uniform": pd.concat(
                 [
-                    pd.DataFrame({"layer": np.arange(layers).repeat(size), "row": np.tile(np.arange(size), layers)}),
+                    pd.DataFrame(
+                        {
+                            "layer": np.arange(layers).repeat(size),
+                            "row": np.tile(np.arange(size), layers),
+                        }
+                    ),
                     pd.DataFrame(even, columns=names),
                 ],
                 axis=1,

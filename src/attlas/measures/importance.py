@@ -43,11 +43,15 @@ class Importance(LearningMeasure[ImportanceState]):
 
     name: ClassVar[str] = "importance"
     accumulate: str = "score"
-    ablation: int = option(0, "Number of texts on which heads are switched off.", at_least=0, at_most=1_000_000)
+    ablation: int = option(
+        0, "Number of texts on which heads are switched off.", at_least=0, at_most=1_000_000
+    )
 
     def __post_init__(self) -> None:
         if self.accumulate not in ACCUMULATIONS:
-            raise MeasureError(f"accumulate is {self.accumulate!r}; it must be {' or '.join(ACCUMULATIONS)}")
+            raise MeasureError(
+                f"accumulate is {self.accumulate!r}; it must be {' or '.join(ACCUMULATIONS)}"
+            )
         super().__post_init__()
 
     @property
@@ -57,9 +61,13 @@ class Importance(LearningMeasure[ImportanceState]):
     def start(self, model: Shape) -> ImportanceState:
         shape = (model.n_layers, model.n_heads)
         return ImportanceState(
-            Moments.zeros(1), Moments.zeros(*shape), Moments.zeros(*shape), Moments.zeros(*shape), Moments.zeros(*shape),
+            Moments.zeros(1),
+            Moments.zeros(*shape),
+            Moments.zeros(*shape),
+            Moments.zeros(*shape),
+            Moments.zeros(*shape),
             _no_gradients(*shape, 0),
-        )  # fmt: skip
+        )
 
     def update(self, state: ImportanceState, layer: Attention) -> None:
         """Nothing is read from attention itself."""
@@ -87,7 +95,9 @@ class Importance(LearningMeasure[ImportanceState]):
         """As any state; gradients of nothing yet take the others' shape."""
         shape = max(left.gradient.total.shape, right.gradient.total.shape)
         left, right = (
-            one if one.gradient.total.shape == shape else replace(one, gradient=_no_gradients(*shape))
+            one
+            if one.gradient.total.shape == shape
+            else replace(one, gradient=_no_gradients(*shape))
             for one in (left, right)
         )
         return left.merge(right)
@@ -96,18 +106,29 @@ class Importance(LearningMeasure[ImportanceState]):
         layers, heads = state.gate.mean.shape
         taylor, gate = state.taylor.average(), state.gate.average()
         columns = {
-            "importance": taylor, "taylor": taylor, "taylor_error": state.taylor.error(),
-            "gate": gate, "gate_error": state.gate.error(),
-            "gate_signed": state.signed.average(), "gate_signed_error": state.signed.error(),
-            "ablation": state.ablation.average(), "ablation_error": state.ablation.error(),
-        }  # fmt: skip
+            "importance": taylor,
+            "taylor": taylor,
+            "taylor_error": state.taylor.error(),
+            "gate": gate,
+            "gate_error": state.gate.error(),
+            "gate_signed": state.signed.average(),
+            "gate_signed_error": state.signed.error(),
+            "ablation": state.ablation.average(),
+            "ablation_error": state.ablation.error(),
+        }
         if self.accumulate == "grad":
             mean = state.gradient.total / max(1.0, float(state.gradient.count.max(initial=0)))
             published = np.square(mean).sum(-1) if mean.size else np.full((layers, heads), np.nan)
             columns = {**columns, "importance": published, "taylor_grad": published}
-        if not np.isfinite(columns["importance"]).all():  # the model's parameters are not known by head
+        if not np.isfinite(
+            columns["importance"]
+        ).all():  # the model's parameters are not known by head
             columns["importance"] = gate
-        return {"importance": head_frame(layers, heads, {**columns, "importance": from_0_to_1(columns["importance"])})}
+        return {
+            "importance": head_frame(
+                layers, heads, {**columns, "importance": from_0_to_1(columns["importance"])}
+            )
+        }
 
 
 def _no_gradients(*shape: int) -> Sums:
@@ -118,4 +139,6 @@ def _no_gradients(*shape: int) -> Sums:
 def from_0_to_1(values: Floats) -> Floats:
     """Scaled so that the least is 0 and the largest 1."""
     low, high = np.nanmin(values, initial=np.inf), np.nanmax(values, initial=-np.inf)
-    return (values - low) / (high - low) if high > low else np.where(np.isfinite(values), 1.0, np.nan)
+    return (
+        (values - low) / (high - low) if high > low else np.where(np.isfinite(values), 1.0, np.nan)
+    )

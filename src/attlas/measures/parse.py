@@ -30,11 +30,15 @@ def asked(wanted: str) -> list[tuple[str, dict[str, Any]]]:
     while place < len(wanted.strip().rstrip(",")):
         found = _ASKED.match(wanted, place)
         if found is None:
-            raise MeasureError(f"{wanted[place:].strip()!r} is no list of measures; write surface,topk(k=5,keep=words)")
+            raise MeasureError(
+                f"{wanted[place:].strip()!r} is no list of measures; write surface,topk(k=5,keep=words)"
+            )
         given = [pair.partition("=") for pair in (found[2] or "").split(",") if pair.strip()]
         for name, sign, value in given:
             if not sign or not value.strip():
-                raise MeasureError(f"{name.strip()!r} of {found[1]} has no value; write {found[1]}({name.strip()}=...)")
+                raise MeasureError(
+                    f"{name.strip()!r} of {found[1]} has no value; write {found[1]}({name.strip()}=...)"
+                )
         out.append((found[1], {name.strip(): _value(value.strip()) for name, _, value in given}))
         place = found.end()
     return out
@@ -65,7 +69,9 @@ def _made(kind: type[Measure[Any]], name: str, parameters: dict[str, Any]) -> Me
         ) from error
 
 
-def parse_measures(wanted: str | Measure[Any] | Iterable[str | Measure[Any]], known: Known) -> list[Measure[Any]]:
+def parse_measures(
+    wanted: str | Measure[Any] | Iterable[str | Measure[Any]], known: Known
+) -> list[Measure[Any]]:
     """Measures from names, measures or both, by the registry of known ones.
 
     A string may list names with commas, each with parameters: `topk(k=5,keep=words,layers=0+5)`.

@@ -39,16 +39,22 @@ class PositionBias(Measure[PositionBiasState]):
 
     name: ClassVar[str] = "position_bias"
     span: int = option(8192, "Positions from here on are left out.", at_least=1, at_most=1_000_000)
-    period: int | None = option(None, "Period (None: the model's own).", at_least=1, at_most=1_000_000)
+    period: int | None = option(
+        None, "Period (None: the model's own).", at_least=1, at_most=1_000_000
+    )
 
     def start(self, model: Shape) -> PositionBiasState:
         period = self.period or getattr(model, "position_period", None) or 0
         layers, heads = model.n_layers, model.n_heads
-        check_bytes(self.name, 16 * layers * (2 * self.span + (heads + 1) * period), "lower span or period")
+        check_bytes(
+            self.name, 16 * layers * (2 * self.span + (heads + 1) * period), "lower span or period"
+        )
         return PositionBiasState(
-            Sums.zeros(layers, self.span), Sums.zeros(layers, self.span),
-            Sums.zeros(layers, heads, period), Sums.zeros(layers, heads, period),
-        )  # fmt: skip
+            Sums.zeros(layers, self.span),
+            Sums.zeros(layers, self.span),
+            Sums.zeros(layers, heads, period),
+            Sums.zeros(layers, heads, period),
+        )
 
     def update(self, state: PositionBiasState, layer: Attention) -> None:
         n = min(layer.n_tokens, self.span)
@@ -79,8 +85,12 @@ class PositionBias(Measure[PositionBiasState]):
             out["position_bias_period"] = self._positions("residue", *over_heads)
         later = slice(1, None)
         columns = {
-            "at_multiples": _over(state.by_residue.total[..., :1], state.uniform_by_residue.total[..., :1]),
-            "elsewhere": _over(state.by_residue.total[..., later], state.uniform_by_residue.total[..., later]),
+            "at_multiples": _over(
+                state.by_residue.total[..., :1], state.uniform_by_residue.total[..., :1]
+            ),
+            "elsewhere": _over(
+                state.by_residue.total[..., later], state.uniform_by_residue.total[..., later]
+            ),
         }
         return {**out, "position_bias_heads": head_frame(layers, heads, columns)}
 

@@ -24,8 +24,12 @@ def special_gradient(layer: Attention, punctuation: frozenset[str] = frozenset("
     """
     sizes = layer.gradient().absolute().received  # text head key
     batch = layer.batch
-    marks = batch.once(("special_gradient", punctuation), lambda: _marks(batch, punctuation))  # text key column
-    seen = layer.queries_seeing.to(sizes).expand(batch.n_texts, -1, -1)  # how many weights go to each key
+    marks = batch.once(
+        ("special_gradient", punctuation), lambda: _marks(batch, punctuation)
+    )  # text key column
+    seen = layer.queries_seeing.to(sizes).expand(
+        batch.n_texts, -1, -1
+    )  # how many weights go to each key
     weights = torch.einsum("thk,tkc->thc", seen, marks.to(sizes))  # one head where all see the same
     total = torch.einsum("thk,tkc->thc", sizes, marks.to(sizes))
     return total / weights.where(weights > 0, torch.nan)

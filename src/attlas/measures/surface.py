@@ -14,7 +14,17 @@ from attlas.core.batch import Batch
 from attlas.core.measure import Measure, Shape, head_frame
 from attlas.core.states import Moments, State
 
-COLUMNS = ("self", "previous", "next", "first", "cls", "sep", "sep_from_sep", "sep_from_rest", "punctuation")
+COLUMNS = (
+    "self",
+    "previous",
+    "next",
+    "first",
+    "cls",
+    "sep",
+    "sep_from_sep",
+    "sep_from_rest",
+    "punctuation",
+)
 
 
 def surface(layer: Attention, punctuation: frozenset[str] = frozenset(".,")) -> Tensor:
@@ -24,11 +34,17 @@ def surface(layer: Attention, punctuation: frozenset[str] = frozenset(".,")) -> 
     (Clark et al. 2019, sections 3.1 and 3.2); `sep_from_sep` is the mean over [SEP] rows only, `sep_from_rest` over the others.
     """
     batch, received, near = layer.batch, layer.received, layer.by_offset()
-    marks, shares = batch.once(("surface", punctuation), lambda: _marks_and_shares(batch, punctuation))
+    marks, shares = batch.once(
+        ("surface", punctuation), lambda: _marks_and_shares(batch, punctuation)
+    )
     marked = torch.matmul(received, marks.to(received.dtype))  # text head mark: sums of columns
     sep_from_sep = layer.between(batch.sep, batch.sep)
     out = received.new_empty(batch.n_texts, layer.n_heads, len(COLUMNS))
-    out[..., 0], out[..., 1], out[..., 2] = near[..., REACH + 1], near[..., REACH], near[..., REACH + 2]
+    out[..., 0], out[..., 1], out[..., 2] = (
+        near[..., REACH + 1],
+        near[..., REACH],
+        near[..., REACH + 2],
+    )
     out[..., 3] = received[..., 0]
     out[..., 4:6] = marked[..., :2]
     out[..., 6] = sep_from_sep
@@ -44,7 +60,18 @@ def _marks_and_shares(batch: Batch, punctuation: frozenset[str]) -> tuple[Tensor
     n_sep = marks[..., 1].sum(-1)
     there = torch.where(n_sep > 0, 1.0, torch.nan)
     rows = torch.stack(
-        [n, n, n, n, n, n * there, n_sep * there, (n - n_sep).where(n_sep < n, torch.nan) * there, n], -1
+        [
+            n,
+            n,
+            n,
+            n,
+            n,
+            n * there,
+            n_sep * there,
+            (n - n_sep).where(n_sep < n, torch.nan) * there,
+            n,
+        ],
+        -1,
     )
     shares = 1 / rows
     shares[:, :3] = 1  # offsets are means already

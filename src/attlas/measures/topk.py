@@ -62,7 +62,15 @@ def member_counts(positions: npt.NDArray[np.int32], classes: Ints, count: int) -
 
 @numba.njit(nogil=True, cache=True)
 def chance_counts(
-    first: Ints, stop: Ints, hidden: Hidden, apart: Ints, ends: Ints, heads: Ints, classes: Ints, count: int, k: int
+    first: Ints,
+    stop: Ints,
+    hidden: Hidden,
+    apart: Ints,
+    ends: Ints,
+    heads: Ints,
+    classes: Ints,
+    count: int,
+    k: int,
 ) -> Floats:
     """How many lists of one text each class would be met in if every head drew its lists at random: [class].
 
@@ -76,7 +84,9 @@ def chance_counts(
         if classes[token] >= 0:
             often[classes[token]] += 1
             kept += 1
-    known = np.full((patterns, often.max() + 1, kept + 1), -1.0)  # chance to miss what is seen so often among so many
+    known = np.full(
+        (patterns, often.max() + 1, kept + 1), -1.0
+    )  # chance to miss what is seen so often among so many
     out = np.zeros(count)
     missed = np.ones(count)
     seen = np.zeros(count, dtype=np.int64)
@@ -131,14 +141,20 @@ def type_of(token: str, surface: str) -> str:
     ('ions', 'image', '”')
     """
     plain = token.removeprefix("##").lstrip("Ġ▁")
-    return plain if plain.lower() in (surface.lower(), _without_accents(surface.lower())) else surface
+    return (
+        plain if plain.lower() in (surface.lower(), _without_accents(surface.lower())) else surface
+    )
 
 
 def _without_accents(string: str) -> str:
     """As uncased tokenizers have it: café is cafe."""
     if string.isascii():
         return string
-    return "".join(letter for letter in unicodedata.normalize("NFD", string) if not unicodedata.combining(letter))
+    return "".join(
+        letter
+        for letter in unicodedata.normalize("NFD", string)
+        if not unicodedata.combining(letter)
+    )
 
 
 @dataclass
@@ -173,8 +189,12 @@ class TopK(Measure[TopKState]):
     name: ClassVar[str] = "topk"
     k: int = option(10, "Number of tokens on each list.", at_least=1, at_most=1_000)
     keep: str | Keep = "keywords"
-    layers: tuple[int, ...] | None = option(None, "Layers that count (None: all).", at_least=0, at_most=9_999)
-    heads: tuple[int, ...] | None = option(None, "Heads that count (None: all).", at_least=0, at_most=9_999)
+    layers: tuple[int, ...] | None = option(
+        None, "Layers that count (None: all).", at_least=0, at_most=9_999
+    )
+    heads: tuple[int, ...] | None = option(
+        None, "Heads that count (None: all).", at_least=0, at_most=9_999
+    )
     shown: int = option(10, "Number of rows for each text.", at_least=1, at_most=10_000)
 
     def __post_init__(self) -> None:
@@ -185,13 +205,22 @@ class TopK(Measure[TopKState]):
         super().__post_init__()
         for name, chosen in (("layers", self.layers), ("heads", self.heads)):
             if chosen is not None and not chosen:
-                raise MeasureError(f"{name} is {chosen}; give at least one number from 0, or None for all")
+                raise MeasureError(
+                    f"{name} is {chosen}; give at least one number from 0, or None for all"
+                )
 
     def start(self, model: Shape) -> TopKState:
-        for name, chosen, size in (("layer", self.layers, model.n_layers), ("head", self.heads, model.n_heads)):
+        for name, chosen, size in (
+            ("layer", self.layers, model.n_layers),
+            ("head", self.heads, model.n_heads),
+        ):
             if chosen is not None and max(chosen) >= size:
-                raise MeasureError(f"there is no {name} {max(chosen)}; the model has {name}s 0 to {size - 1}")
-        return TopKState(Rows.empty(), Tally(4 * (1 + len(self._layers(model.n_layers))) + 2), model.n_layers)
+                raise MeasureError(
+                    f"there is no {name} {max(chosen)}; the model has {name}s 0 to {size - 1}"
+                )
+        return TopKState(
+            Rows.empty(), Tally(4 * (1 + len(self._layers(model.n_layers))) + 2), model.n_layers
+        )
 
     def _layers(self, count: int) -> tuple[int, ...]:
         return tuple(range(count)) if self.layers is None else tuple(sorted(set(self.layers)))
@@ -202,7 +231,9 @@ class TopK(Measure[TopKState]):
         if layer.index == 0:
             state.pending = Pending()
             lists = 2 * len(chosen) * layer.n_texts * layer.n_heads * layer.n_tokens
-            check_bytes(self.name, 4 * lists * k, f"lower k from {self.k}, or truncate texts (--max-length)")
+            check_bytes(
+                self.name, 4 * lists * k, f"lower k from {self.k}, or truncate texts (--max-length)"
+            )
         if layer.index in chosen:
             keep = Keep.of(self.keep).mask(layer.batch)
             heads = slice(None) if self.heads is None else sorted(set(self.heads))
@@ -211,7 +242,9 @@ class TopK(Measure[TopKState]):
                 (state.pending.queries, layer.top_queries(k, keep)),
             ):
                 members.append(where.int().cpu().numpy()[:, heads])
-            state.pending.sights.append((self._sights(layer.sight()), self._sights(layer.sight(of_keys=True))))
+            state.pending.sights.append(
+                (self._sights(layer.sight()), self._sights(layer.sight(of_keys=True)))
+            )
         if layer.index == state.n_layers - 1:
             keep = Keep.of(self.keep).mask(layer.batch)
             self._finish(state, layer.batch, chosen, keep.cpu().numpy())
@@ -225,13 +258,17 @@ class TopK(Measure[TopKState]):
             else tuple(sights[head] for head in sorted(set(self.heads)))
         )
 
-    def _finish(self, state: TopKState, batch: Batch, chosen: tuple[int, ...], keep: npt.NDArray[np.bool_]) -> None:
+    def _finish(
+        self, state: TopKState, batch: Batch, chosen: tuple[int, ...], keep: npt.NDArray[np.bool_]
+    ) -> None:
         names = ["all", *(f"L{number}" for number in chosen)]
         kinds, types = _types(batch, keep)
         places = np.tile(np.arange(batch.n_tokens), (batch.n_texts, 1))
         most = max(map(len, types), default=0)
         counted = {}
-        for direction, members in zip(DIRECTIONS, (state.pending.keys, state.pending.queries), strict=True):
+        for direction, members in zip(
+            DIRECTIONS, (state.pending.keys, state.pending.queries), strict=True
+        ):
             lists = np.stack(members)  # layer text head token rank
             counted[direction, "type"] = member_counts(lists, kinds, max(1, most))
             counted[direction, "position"] = member_counts(lists, places, batch.n_tokens)
@@ -241,12 +278,32 @@ class TopK(Measure[TopKState]):
                 [[sight.of(text) for sight in layer] for layer in side]
                 for side in zip(*state.pending.sights, strict=True)
             ]
-            self._text(state, batch, text, keep[text], kinds[text], types[text], names, counted, sights, heads)
+            self._text(
+                state,
+                batch,
+                text,
+                keep[text],
+                kinds[text],
+                types[text],
+                names,
+                counted,
+                sights,
+                heads,
+            )
 
     def _text(
-        self, state: TopKState, batch: Batch, text: int, keep: npt.NDArray[np.bool_], kinds: Ints, types: list[str], names: list[str],
-        counted: dict[tuple[str, str], Ints], sights: Sequence[Sequence[Sequence[Sight]]], heads: int,
-    ) -> None:  # fmt: skip
+        self,
+        state: TopKState,
+        batch: Batch,
+        text: int,
+        keep: npt.NDArray[np.bool_],
+        kinds: Ints,
+        types: list[str],
+        names: list[str],
+        counted: dict[tuple[str, str], Ints],
+        sights: Sequence[Sequence[Sequence[Sight]]],
+        heads: int,
+    ) -> None:
         if not types:
             return
         kept = np.nonzero(keep)[0]
@@ -261,17 +318,25 @@ class TopK(Measure[TopKState]):
             for layer, other in zip(*sights, strict=True)
             for mine, theirs in zip(layer, other, strict=True)
         )
-        for by, classes in (("type", kinds), ("position", np.where(keep, np.arange(batch.n_tokens), -1))):
+        for by, classes in (
+            ("type", kinds),
+            ("position", np.where(keep, np.arange(batch.n_tokens), -1)),
+        ):
             for direction, side in zip(DIRECTIONS, sights, strict=True):
                 if alike and direction != DIRECTIONS[0]:
                     chances[direction, by] = chances[DIRECTIONS[0], by]
                 else:
-                    chances[direction, by] = _chances(side, classes, len(strings[by]), heads, self.k)
+                    chances[direction, by] = _chances(
+                        side, classes, len(strings[by]), heads, self.k
+                    )
         for by, position in (("type", first), ("position", np.arange(batch.n_tokens))):
             size = len(strings[by])
             totals = {direction: counted[direction, by][text, :, :size] for direction in DIRECTIONS}
             for group, name in enumerate(names):
-                ranked = {direction: _ranked(totals[direction][group], self.shown) for direction in DIRECTIONS}
+                ranked = {
+                    direction: _ranked(totals[direction][group], self.shown)
+                    for direction in DIRECTIONS
+                }
                 both = np.intersect1d(ranked["attended"], ranked["attending"])
                 for direction in DIRECTIONS:
                     best = ranked[direction]
@@ -282,7 +347,9 @@ class TopK(Measure[TopKState]):
                             "by": np.full(len(best), by, dtype=object),
                             "layers": np.full(len(best), name, dtype=object),
                             "rank": np.arange(len(best), dtype=np.int32),
-                            "string": np.array([strings[by][number] for number in best], dtype=object),
+                            "string": np.array(
+                                [strings[by][number] for number in best], dtype=object
+                            ),
                             "token": np.full(len(best), -1, dtype=np.int32)
                             if by == "type"
                             else position[best].astype(np.int32),
@@ -295,11 +362,16 @@ class TopK(Measure[TopKState]):
         columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
         rows = len(columns["rank"])
         state.topk.add(
-            np.full(rows, batch.places[text]), {"text": np.full(rows, batch.texts[text].id, dtype=object), **columns}
+            np.full(rows, batch.places[text]),
+            {"text": np.full(rows, batch.texts[text].id, dtype=object), **columns},
         )
-        by_type = [counted[direction, "type"][text, :, : len(types)] for direction in DIRECTIONS]  # group type
+        by_type = [
+            counted[direction, "type"][text, :, : len(types)] for direction in DIRECTIONS
+        ]  # group type
         expected = [np.stack(chances[direction, "type"]) for direction in DIRECTIONS]
-        values = np.concatenate([*by_type, *expected, np.stack([occurrences, np.ones(len(types))])]).T
+        values = np.concatenate(
+            [*by_type, *expected, np.stack([occurrences, np.ones(len(types))])]
+        ).T
         state.types.add(types, values)
 
     def result(self, state: TopKState) -> dict[str, pd.DataFrame]:
@@ -339,7 +411,9 @@ def _types(batch: Batch, keep: npt.NDArray[np.bool_]) -> tuple[Ints, list[list[s
     for text, (tokens, surfaces) in enumerate(zip(batch.tokens, batch.surfaces, strict=True)):
         known: dict[str, int] = {}
         for token in np.nonzero(keep[text])[0]:
-            kinds[text, token] = known.setdefault(type_of(tokens[token], surfaces[token]), len(known))
+            kinds[text, token] = known.setdefault(
+                type_of(tokens[token], surfaces[token]), len(known)
+            )
         types.append(list(known))
     return kinds, types
 
@@ -359,7 +433,9 @@ def _same_sight(one: Sight, other: Sight) -> bool:
     )
 
 
-def _chances(side: Sequence[Sequence[Sight]], classes: Ints, size: int, heads: int, k: int) -> list[Floats]:
+def _chances(
+    side: Sequence[Sequence[Sight]], classes: Ints, size: int, heads: int, k: int
+) -> list[Floats]:
     """The counts to be expected by chance: over all layers, then for each (layers that see the same share theirs)."""
     patterns: list[Sight] = []
     members: list[Counter[int]] = []  # of each layer, how many heads see by which pattern
@@ -375,14 +451,31 @@ def _chances(side: Sequence[Sequence[Sight]], classes: Ints, size: int, heads: i
         sights = [patterns[number] for number in counts]
         apart = [np.nonzero(sight.always & (classes >= 0))[0] for sight in sights]
         n = len(classes)
-        none = np.zeros((n, n), dtype=bool) if any(sight.hidden is not None for sight in sights) else None
-        hidden = [] if none is None else [none if sight.hidden is None else sight.hidden for sight in sights]
+        none = (
+            np.zeros((n, n), dtype=bool)
+            if any(sight.hidden is not None for sight in sights)
+            else None
+        )
+        hidden = (
+            []
+            if none is None
+            else [none if sight.hidden is None else sight.hidden for sight in sights]
+        )
         found: Floats = chance_counts(
-            np.stack([sight.first for sight in sights]), np.stack([sight.stop for sight in sights]),
-            np.array(hidden, dtype=bool).reshape(-1, n, n), np.concatenate(apart),
-            np.cumsum([0, *map(len, apart)]), np.array([*counts.values()]), classes, size, k,
-        )  # fmt: skip
+            np.stack([sight.first for sight in sights]),
+            np.stack([sight.stop for sight in sights]),
+            np.array(hidden, dtype=bool).reshape(-1, n, n),
+            np.concatenate(apart),
+            np.cumsum([0, *map(len, apart)]),
+            np.array([*counts.values()]),
+            classes,
+            size,
+            k,
+        )
         return found
 
     once = {tuple(sorted(counts.items())): expected(counts) for counts in members}
-    return [expected(sum(members, Counter())), *(once[tuple(sorted(counts.items()))] for counts in members)]
+    return [
+        expected(sum(members, Counter())),
+        *(once[tuple(sorted(counts.items()))] for counts in members),
+    ]

@@ -51,7 +51,9 @@ class Totals(Measure[TotalsState]):
     examples: int = option(3, "Number of texts shown by token.", at_least=0, at_most=1_000)
 
     def start(self, model: Shape) -> TotalsState:
-        heads = tuple(f"L{layer}.H{head}" for layer in range(model.n_layers) for head in range(model.n_heads))
+        heads = tuple(
+            f"L{layer}.H{head}" for layer in range(model.n_layers) for head in range(model.n_heads)
+        )
         return TotalsState(Rows.empty(), Rows.empty(heads), model.n_layers)
 
     def update(self, state: TotalsState, layer: Attention) -> None:
@@ -76,13 +78,20 @@ class Totals(Measure[TotalsState]):
     def _control(self, layer: Attention) -> tuple[Floats, Floats]:
         """What even attention would give each token, and how many queries see it, means over heads: each [text, token]."""
         shape = (layer.n_texts, layer.n_tokens)
-        uniform, seeing = layer.uniform.received.float().mean(1), layer.queries_seeing.float().mean(1)
-        return np.broadcast_to(uniform.cpu().numpy(), shape), np.broadcast_to(seeing.cpu().numpy(), shape)
+        uniform, seeing = (
+            layer.uniform.received.float().mean(1),
+            layer.queries_seeing.float().mean(1),
+        )
+        return np.broadcast_to(uniform.cpu().numpy(), shape), np.broadcast_to(
+            seeing.cpu().numpy(), shape
+        )
 
     def _finish(self, state: TotalsState, layer: Attention) -> None:
         batch, pending = layer.batch, state.pending
         received, seeing = np.stack(pending.received), np.stack(pending.seeing)  # layer text token
-        per_query = np.divide(received, seeing, out=np.full_like(received, np.nan), where=seeing > 0)
+        per_query = np.divide(
+            received, seeing, out=np.full_like(received, np.nan), where=seeing > 0
+        )
         n = layer.n_tokens
         columns = {
             **batch.token_columns(),
@@ -91,12 +100,19 @@ class Totals(Measure[TotalsState]):
             "all_per_query": per_query.mean(0).reshape(-1),
         }
         columns |= {f"L{number}": values.reshape(-1) for number, values in enumerate(received)}
-        columns |= {f"L{number}_per_query": values.reshape(-1) for number, values in enumerate(per_query)}
+        columns |= {
+            f"L{number}_per_query": values.reshape(-1) for number, values in enumerate(per_query)
+        }
         state.totals.add(np.repeat(np.array(batch.places), n), columns)
         for row, text in enumerate(self._chosen(layer)):
             by_head = np.concatenate([heads[row] for heads in pending.by_head])  # head token
-            names = {"text": np.full(n, batch.texts[text].id, dtype=object), "token": np.arange(n, dtype=np.int32)}
-            state.totals_heads.add(np.full(n, batch.places[text]), names, np.ascontiguousarray(by_head.T))
+            names = {
+                "text": np.full(n, batch.texts[text].id, dtype=object),
+                "token": np.arange(n, dtype=np.int32),
+            }
+            state.totals_heads.add(
+                np.full(n, batch.places[text]), names, np.ascontiguousarray(by_head.T)
+            )
         state.pending = Pending()
 
     def result(self, state: TotalsState) -> dict[str, pd.DataFrame]:

@@ -63,7 +63,11 @@ class Observer:
         if self.gates is None:
             return heads
         gates = self.gates if self.gates.dim() == 3 else self.gates[None]  # text layer head
-        if self.layer >= gates.shape[1] or gates.shape[-1] != heads.shape[2] or gates.shape[0] not in (1, len(heads)):
+        if (
+            self.layer >= gates.shape[1]
+            or gates.shape[-1] != heads.shape[2]
+            or gates.shape[0] not in (1, len(heads))
+        ):
             raise CaptureError(
                 f"gates have the shape {list(self.gates.shape)}, but the model has {heads.shape[2]} heads and at least {self.layer + 1} layers; give gates of shape [layer, head], or [text, layer, head]"
             )
@@ -140,7 +144,9 @@ def attention_function(
     for observer in observers:
         output = observer.gated(output)
     for observer in observers:
-        observer.see(DenseSeen(weights, observer.visible(attention_mask, weights.shape[-1])), module)
+        observer.see(
+            DenseSeen(weights, observer.visible(attention_mask, weights.shape[-1])), module
+        )
     return output, weights
 
 
@@ -155,9 +161,15 @@ def _check(layer: Attention, name: str) -> None:
             f"the rows of the attention of {name} do not sum to one (a head's mean is {low:.2f}); Attlas cannot measure it"
         )
     if isinstance(layer, DenseAttention) and layer.visible is not None:
-        some = layer.weights[: len(layer.visible)]  # where all see the same, one text of the batch tells
-        if bool((some * ~layer.visible).sum(-1).max() > 1e-2) or not bool(layer.visible.any(-1).all()):
-            raise CaptureError(f"{name} attends to tokens that its mask hides; Attlas cannot tell what its queries see")
+        some = layer.weights[
+            : len(layer.visible)
+        ]  # where all see the same, one text of the batch tells
+        if bool((some * ~layer.visible).sum(-1).max() > 1e-2) or not bool(
+            layer.visible.any(-1).all()
+        ):
+            raise CaptureError(
+                f"{name} attends to tokens that its mask hides; Attlas cannot tell what its queries see"
+            )
 
 
 def _visible(mask: Tensor, keys: int) -> Tensor | None:
@@ -191,7 +203,9 @@ def observe(
     """
     scope = network if scope is None else scope
     adapter = adapter_of(scope)
-    observer = Observer(frozenset(map(id, scope.modules())), sink, gates, gradients, hooked=adapter is not None)
+    observer = Observer(
+        frozenset(map(id, scope.modules())), sink, gates, gradients, hooked=adapter is not None
+    )
 
     def fit() -> Undo:
         return adapter.fit(network, scope, _open.of) if adapter else _use_eager(network)
@@ -210,7 +224,11 @@ def _wrap_lookup() -> Undo:
 
     def get_interface(self: AttentionInterface, attn_implementation: str, default: Eager) -> Eager:
         own: Eager = look_up(self, attn_implementation, default)
-        return partial(attention_function, own) if attn_implementation == EAGER and _open.observers else own
+        return (
+            partial(attention_function, own)
+            if attn_implementation == EAGER and _open.observers
+            else own
+        )
 
     AttentionInterface.get_interface = get_interface
     return [partial(setattr, AttentionInterface, "get_interface", look_up)]

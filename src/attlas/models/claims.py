@@ -48,19 +48,45 @@ REFUSED = {
 }
 # in a configuration: the code of attention and experts, which may name a repository; never followed
 IGNORED = ("_attn_implementation_internal", "_experts_implementation_internal")
-COUNTED = re.compile("layer|block|depth|stage|label|expert|head")  # names of what is built one by one
+COUNTED = re.compile(
+    "layer|block|depth|stage|label|expert|head"
+)  # names of what is built one by one
 LISTED = "an item of a list"
 LABELS = ("id2label", "label2id")
 MOST = 1_000_000  # of these
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
-TOKENIZER_FILES = ("tokenizer.json", "vocab*", "*.model", "*.tiktoken", "tekken.json", "*.vocab", "*.bpe", "*codes")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "vocab*",
+    "*.model",
+    "*.tiktoken",
+    "tekken.json",
+    "*.vocab",
+    "*.bpe",
+    "*codes",
+)
 
 JSON_BYTES = 2**25  # of a configuration or a header
 ITEM_BYTES = {
-    "F64": 8, "I64": 8, "U64": 8, "C64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2,
-    "I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
-}  # fmt: skip
+    "F64": 8,
+    "I64": 8,
+    "U64": 8,
+    "C64": 8,
+    "F32": 4,
+    "I32": 4,
+    "U32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "I16": 2,
+    "U16": 2,
+    "I8": 1,
+    "U8": 1,
+    "BOOL": 1,
+    "F8_E4M3": 1,
+    "F8_E5M2": 1,
+    "F8_E8M0": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -92,7 +118,9 @@ def read_claims(path: Path) -> dict[str, Any]:
         if not isinstance(content, dict):
             raise ValueError("it holds no object")
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path.parent} cannot be loaded: {path.name} is not JSON ({error})") from error
+        raise ModelError(
+            f"{path.parent} cannot be loaded: {path.name} is not JSON ({error})"
+        ) from error
     return content
 
 
@@ -103,7 +131,9 @@ def check_files(folder: Path, allow_pickle: bool) -> None:
             f"{folder} holds an adapter ({ADAPTER}); merge it into its model (merge_and_unload) and save that"
         )
     if any(folder.glob(DISTRIBUTED)):
-        raise ModelError(f"{folder} holds a distributed checkpoint; save the model with save_pretrained")
+        raise ModelError(
+            f"{folder} holds a distributed checkpoint; save the model with save_pretrained"
+        )
     check_config(folder, read_claims(folder / "config.json"))
     _check_tokenizer_config(folder)
     if not allow_pickle and not any((folder / name).is_file() for name in (WEIGHTS, INDEX)):
@@ -128,7 +158,9 @@ def check_config(folder: Path, config: Any) -> None:
             raise ModelError(f"{folder} is not loaded: config.json has {name}: {REFUSED[name]}")
         is_count = isinstance(value, int) and (name == LISTED or COUNTED.search(name))
         if is_count and value > MOST:
-            raise ModelError(f"{folder} is not loaded: config.json says {name} = {value}; at most {MOST} is read")
+            raise ModelError(
+                f"{folder} is not loaded: config.json says {name} = {value}; at most {MOST} is read"
+            )
 
 
 def _fields(config: Any) -> Iterator[tuple[str, Any]]:
@@ -156,14 +188,27 @@ def _check_tokenizer_config(folder: Path) -> None:
     for source in (config, read_claims(folder / "config.json")):
         kind = source.get("tokenizer_class")
         found = _class_of(kind) if isinstance(kind, str) and kind else None
-        if found is not None and not (isinstance(found, type) and issubclass(found, PreTrainedTokenizerBase)):
-            raise ModelError(f"{folder} is not loaded: its tokenizer_class {kind!r} is not a tokenizer")
+        if found is not None and not (
+            isinstance(found, type) and issubclass(found, PreTrainedTokenizerBase)
+        ):
+            raise ModelError(
+                f"{folder} is not loaded: its tokenizer_class {kind!r} is not a tokenizer"
+            )
     if config.get("init_inputs"):
-        raise ModelError(f"{folder} is not loaded: {TOKENIZER_CONFIG} has init_inputs; save the tokenizer again")
-    for name, value in config.items():  # lists of versions; for single files transformers takes those in the folder
+        raise ModelError(
+            f"{folder} is not loaded: {TOKENIZER_CONFIG} has init_inputs; save the tokenizer again"
+        )
+    for (
+        name,
+        value,
+    ) in (
+        config.items()
+    ):  # lists of versions; for single files transformers takes those in the folder
         for file in value if str(name).endswith("_files") and isinstance(value, list) else ():
             if isinstance(file, str) and not _is_here(folder, file):
-                raise ModelError(f"{folder} is not loaded: {TOKENIZER_CONFIG} names {file!r}, a file elsewhere")
+                raise ModelError(
+                    f"{folder} is not loaded: {TOKENIZER_CONFIG} names {file!r}, a file elsewhere"
+                )
 
 
 def _class_of(name: str) -> Any:
@@ -200,7 +245,11 @@ def bound_of(folder: Path, allow_pickle: bool) -> Bound:
     if (folder / WEIGHTS).is_file():
         shapes = _shapes(folder, WEIGHTS)
     elif (folder / INDEX).is_file():
-        shapes = [shape for name in _indexed(folder, INDEX, ".safetensors") for shape in _shapes(folder, name)]
+        shapes = [
+            shape
+            for name in _indexed(folder, INDEX, ".safetensors")
+            for shape in _shapes(folder, name)
+        ]
     elif allow_pickle and (folder / PICKLED).is_file():
         shapes = _pickled_shapes(folder / PICKLED)
     elif allow_pickle and (folder / PICKLED_INDEX).is_file():
@@ -234,7 +283,9 @@ def _indexed(folder: Path, index: str, ending: str) -> list[str]:
 def _shapes(folder: Path, name: str) -> list[tuple[int, ...]]:
     """The shapes in the header of a safetensors file, each of which must fit its bytes."""
     if not _is_here(folder, name):
-        raise ModelError(f"{folder} is not loaded: {name} links to a file elsewhere; copy the weights into the folder")
+        raise ModelError(
+            f"{folder} is not loaded: {name} links to a file elsewhere; copy the weights into the folder"
+        )
     path = folder / name
     try:
         header, size = _header(path)
@@ -260,7 +311,10 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
 def _shape(entry: dict[str, Any], size: int) -> tuple[int, ...]:
     shape, (start, stop) = tuple(entry["shape"]), entry["data_offsets"]
     item = ITEM_BYTES.get(entry["dtype"])
-    if any(type(count) is not int or count < 0 for count in shape) or not 0 <= start <= stop <= size:
+    if (
+        any(type(count) is not int or count < 0 for count in shape)
+        or not 0 <= start <= stop <= size
+    ):
         raise ValueError(f"a tensor of shape {list(shape)} at {start} to {stop} of {size} bytes")
     if item is not None and math.prod(shape) * item != stop - start:
         raise ValueError(f"a tensor of shape {list(shape)} in {stop - start} bytes")
@@ -275,7 +329,9 @@ def _pickled_shapes(path: Path) -> list[tuple[int, ...]]:
         first = str(error).strip().partition("\n")[0][:200]
         raise ModelError(f"{path} cannot be loaded: it holds no weights ({first})") from error
     if not isinstance(content, dict):
-        raise ModelError(f"{path} cannot be loaded: it has a {type(content).__name__} instead of weights by name")
+        raise ModelError(
+            f"{path} cannot be loaded: it has a {type(content).__name__} instead of weights by name"
+        )
     return [tuple(value.shape) for value in content.values() if isinstance(value, Tensor)]
 
 

@@ -25,9 +25,33 @@ from attlas.models.model import Model
 from attlas.support.errors import ModelError
 
 # names of the projections into heads, and of the one out of them, in the families that have one linear layer for each
-INTO = ("query", "key", "value", "q_proj", "k_proj", "v_proj", "q_lin", "k_lin", "v_lin", "q", "k", "v", "query_proj", "key_proj", "value_proj")  # fmt: skip
+INTO = (
+    "query",
+    "key",
+    "value",
+    "q_proj",
+    "k_proj",
+    "v_proj",
+    "q_lin",
+    "k_lin",
+    "v_lin",
+    "q",
+    "k",
+    "v",
+    "query_proj",
+    "key_proj",
+    "value_proj",
+)
 GLOBAL = ("query_global", "key_global", "value_global")  # Longformer's, beside those
-OUT = ("attention.output.dense", "out_proj", "o_proj", "out_lin", "attn.o", "SelfAttention.o", "attention.dense")
+OUT = (
+    "attention.output.dense",
+    "out_proj",
+    "o_proj",
+    "out_lin",
+    "attn.o",
+    "SelfAttention.o",
+    "attention.dense",
+)
 
 
 PSEUDO_SEED = 0
@@ -55,9 +79,13 @@ def losses(model: Model, batch: Batch, output: Any, answers: Tensor | None = Non
         return nn.functional.cross_entropy(logits.transpose(1, 2), wanted, reduction="none").mean(1)
     if model.task == "mlm":
         ordinary = torch.from_numpy(~batch.special).to(batch.ids.device)
-        each = nn.functional.cross_entropy(output.logits.float().transpose(1, 2), batch.ids, reduction="none")
+        each = nn.functional.cross_entropy(
+            output.logits.float().transpose(1, 2), batch.ids, reduction="none"
+        )
         return (each * ordinary).sum(1) / ordinary.sum(1)
-    return pseudo_loss(output.last_hidden_state, torch.from_numpy(~batch.special).to(batch.ids.device))
+    return pseudo_loss(
+        output.last_hidden_state, torch.from_numpy(~batch.special).to(batch.ids.device)
+    )
 
 
 def pseudo_loss(states: Tensor, ordinary: Tensor) -> Tensor:
@@ -66,7 +94,13 @@ def pseudo_loss(states: Tensor, ordinary: Tensor) -> Tensor:
     The direction has entries +1 and -1 over the root of their number, the same for every text. Its derivative by a weight says how far the output would move if
     that weight did; which way is good is not known, so that only sizes of derivatives mean anything.
     """
-    signs = torch.randint(0, 2, (states.shape[-1],), generator=torch.Generator().manual_seed(PSEUDO_SEED)) * 2.0 - 1
+    signs = (
+        torch.randint(
+            0, 2, (states.shape[-1],), generator=torch.Generator().manual_seed(PSEUDO_SEED)
+        )
+        * 2.0
+        - 1
+    )
     along = states.float() @ (signs / len(signs) ** 0.5).to(states.device)  # text token
     return (along * ordinary).sum(1) / ordinary.sum(1).clamp_min(1)
 
@@ -106,7 +140,11 @@ def label_number(model: Model, label: Any, what: str) -> int:
     names: Mapping[str, int] = {str(name): int(number) for name, number in config.label2id.items()}
     if str(label) in names:
         return names[str(label)]
-    if not any(name.isdecimal() for name in names) and str(label).isdecimal() and int(str(label)) < config.num_labels:
+    if (
+        not any(name.isdecimal() for name in names)
+        and str(label).isdecimal()
+        and int(str(label)) < config.num_labels
+    ):
         return int(str(label))
     raise ModelError(f"{what}, but the model knows {', '.join(names)}")
 
@@ -139,13 +177,23 @@ class Backward:
                     gates = torch.ones(layers, heads, device=self.model.device)
                     gates[layer, head] = 0
                     answers = None if self.answers is None else self.answers[text : text + 1]
-                    without = losses(self.model, alone, self.model.forward(alone, gates=gates, whole=True), answers)
+                    without = losses(
+                        self.model,
+                        alone,
+                        self.model.forward(alone, gates=gates, whole=True),
+                        answers,
+                    )
                     out[row, layer, head] = float(without) - float(self.loss[text])
         return out
 
 
 def differentiate(
-    model: Model, batch: Batch, sink: Sink | None = None, *, gradients: bool = False, weights: bool = False
+    model: Model,
+    batch: Batch,
+    sink: Sink | None = None,
+    *,
+    gradients: bool = False,
+    weights: bool = False,
 ) -> Backward:
     """Run a batch forward, each layer's attention going to `sink`, and backward from its losses.
 
@@ -157,13 +205,20 @@ def differentiate(
     layers: list[Attention] = []
     with (
         _from_embeddings(model, batch, weights) as leaves,
-        model.reading(_both(sink, layers) if weights else sink, gates=gates, gradients=weights, whole=model.task != "base") as read,
-    ):  # fmt: skip
+        model.reading(
+            _both(sink, layers) if weights else sink,
+            gates=gates,
+            gradients=weights,
+            whole=model.task != "base",
+        ) as read,
+    ):
         with projections:
             output = read(batch)
         loss = losses(model, batch, output)
         if not loss.requires_grad:
-            raise ModelError(f"the loss of {model.name} does not depend on its heads; nothing can be learned from it")
+            raise ModelError(
+                f"the loss of {model.name} does not depend on its heads; nothing can be learned from it"
+            )
         (gate_gradient, *_) = torch.autograd.grad(loss.sum(), [gates, *projections.first, *leaves])
     taylor, sums = projections.result()
     answers = output.logits.detach().float() if model.task == "classify" else None
@@ -188,7 +243,10 @@ def _from_embeddings(model: Model, batch: Batch, wanted: bool) -> Iterator[list[
         yield []
         return
     embeddings = Embeddings(model)
-    leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in embeddings.read(batch).items()}
+    leaves = {
+        name: tensor.detach().clone().requires_grad_()
+        for name, tensor in embeddings.read(batch).items()
+    }
     with embeddings.replaced(leaves):
         yield list(leaves.values())
 
@@ -199,7 +257,9 @@ class _Projections(TorchFunctionMode):
 
     model: Model
     keep: bool  # the gradients of parameters, summed over texts
-    first: list[Tensor] = field(default_factory=list)  # the first layer's: a gradient asked for there passes all others
+    first: list[Tensor] = field(
+        default_factory=list
+    )  # the first layer's: a gradient asked for there passes all others
     layer: int = 0
 
     def __post_init__(self) -> None:
@@ -208,7 +268,15 @@ class _Projections(TorchFunctionMode):
         for name, module in self.model.part.named_modules():
             if isinstance(module, nn.Linear):
                 last = name.rpartition(".")[2]
-                role = "into" if last in INTO else "global" if last in GLOBAL else "out" if name.endswith(OUT) else ""
+                role = (
+                    "into"
+                    if last in INTO
+                    else "global"
+                    if last in GLOBAL
+                    else "out"
+                    if name.endswith(OUT)
+                    else ""
+                )
                 if role:
                     self.wanted[id(module.weight)] = (module, role)
         widths = [module.in_features for module, role in self.wanted.values() if role == "out"]
@@ -218,11 +286,17 @@ class _Projections(TorchFunctionMode):
         self.parts = [0] * self.model.n_layers  # the four that every family has
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: Any = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         out = func(*args, **(kwargs or {}))
         if func is nn.functional.linear and id(args[1]) in self.wanted and torch.is_grad_enabled():
-            out = out if out.requires_grad else out.requires_grad_()  # of parameters that are frozen
+            out = (
+                out if out.requires_grad else out.requires_grad_()
+            )  # of parameters that are frozen
             module, role = self.wanted[id(args[1])]
             if self.layer < len(self.parts):
                 self.parts[self.layer] += role != "global"
@@ -235,9 +309,16 @@ class _Projections(TorchFunctionMode):
     def _note(self, layer: int, module: nn.Linear, role: str, states: Tensor, out: Tensor) -> None:
         def take(gradient: Tensor) -> None:
             with torch.no_grad():
-                step = max(1, CELLS // module.weight.numel())  # texts whose gradients are held at a time
+                step = max(
+                    1, CELLS // module.weight.numel()
+                )  # texts whose gradients are held at a time
                 parts = [
-                    self._by_head(module, role, states[start : start + step], gradient.detach()[start : start + step])
+                    self._by_head(
+                        module,
+                        role,
+                        states[start : start + step],
+                        gradient.detach()[start : start + step],
+                    )
                     for start in range(0, len(states), step)
                 ]
                 score = torch.cat([part.square().sum(-1) for part in parts])
@@ -257,7 +338,9 @@ class _Projections(TorchFunctionMode):
             return product.transpose(1, 2).reshape(len(product), heads, -1)
         if module.bias is not None:
             product = torch.cat([product, (gradient.sum(1) * module.bias.to(kind))[..., None]], -1)
-        groups = product.shape[1] // (self.size or 1)  # fewer than heads where heads share keys and values
+        groups = product.shape[1] // (
+            self.size or 1
+        )  # fewer than heads where heads share keys and values
         return product.reshape(len(product), groups, -1).repeat_interleave(heads // groups, 1)
 
     def result(self) -> tuple[Tensor | None, Tensor | None]:
@@ -265,4 +348,6 @@ class _Projections(TorchFunctionMode):
         if self.parts != [4] * len(self.parts) or any(score is None for score in self.scores):
             return None, None
         taylor = torch.stack([score for score in self.scores if score is not None], 1)
-        return taylor, torch.stack([torch.cat(sums, -1) for sums in self.sums]) if self.keep else None
+        return taylor, torch.stack(
+            [torch.cat(sums, -1) for sums in self.sums]
+        ) if self.keep else None

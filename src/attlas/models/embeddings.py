@@ -102,9 +102,15 @@ class Embeddings:
         if self.at == "embeddings":
             return {"embeddings": whole if isinstance(whole, nn.Module) else self.words}
         found: dict[str, nn.Module] = {"word": self.words}
-        for name, module in (whole if isinstance(whole, nn.Module) else self.model.part).named_modules():
+        for name, module in (
+            whole if isinstance(whole, nn.Module) else self.model.part
+        ).named_modules():
             for part, names in PARTS.items():
-                if part not in found and isinstance(module, nn.Embedding) and name.rpartition(".")[2] in names:
+                if (
+                    part not in found
+                    and isinstance(module, nn.Embedding)
+                    and name.rpartition(".")[2] in names
+                ):
                     found[part] = module
         return found
 
@@ -114,16 +120,27 @@ class Embeddings:
 
         Attention is computed as while it is observed, whatever other threads do: how it is computed changes the last digits.
         """
-        with fitted(self._network, "embeddings", self._fit), self.model.without_dropout(), self.model.observe():
+        with (
+            fitted(self._network, "embeddings", self._fit),
+            self.model.without_dropout(),
+            self.model.observe(),
+        ):
             yield
 
     def _fit(self) -> Undo:
-        each = {id(module): module for at in AT for module in Embeddings(self.model, at).modules.values()}
+        each = {
+            id(module): module
+            for at in AT
+            for module in Embeddings(self.model, at).modules.values()
+        }
         return [module.register_forward_hook(_pass).remove for module in each.values()]
 
     def read(self, batch: Batch, words: Tensor | None = None) -> dict[str, Tensor]:
         """What the modules give for a batch, each [text, token, dimension]; with other word vectors in the place of the text's if given."""
-        frame = _Frame({} if words is None else {id(self.words): words}, {id(one) for one in self.modules.values()})
+        frame = _Frame(
+            {} if words is None else {id(self.words): words},
+            {id(one) for one in self.modules.values()},
+        )
         with self.open(), _on(frame), torch.no_grad(), suppress(_EnoughError):
             self._call(batch, torch.arange(batch.n_texts, device=batch.ids.device))
         if not frame.seen:
@@ -152,12 +169,19 @@ class Embeddings:
     @contextmanager
     def replaced(self, given: Mapping[str, Tensor]) -> Iterator[None]:
         """While open, the next pass in this thread, whoever makes it, starts from these embeddings."""
-        with self.open(), _on(_Frame({id(self.modules[name]): tensor for name, tensor in given.items()})):
+        with (
+            self.open(),
+            _on(_Frame({id(self.modules[name]): tensor for name, tensor in given.items()})),
+        ):
             yield
 
     def _call(self, batch: Batch, rows: Tensor) -> Any:
         network = self._network
-        options = {"use_cache": False} if "use_cache" in inspect.signature(network.forward).parameters else {}
+        options = (
+            {"use_cache": False}
+            if "use_cache" in inspect.signature(network.forward).parameters
+            else {}
+        )
         inputs = {name: tensor[rows] for name, tensor in batch.inputs.items()}
         return network(input_ids=batch.ids[rows], **inputs, **options)
 
@@ -176,7 +200,11 @@ def checkpointed(model: Model, wanted: bool = True) -> Iterator[None]:
     """While open, a layer keeps only its input for this thread's backward pass and is computed again there: a layer's memory instead of all layers'. Not if not `wanted`."""
     before, _frames.checkpointed = _frames.checkpointed, wanted
     try:
-        with fitted(model.network, "checkpoints", lambda: _checkpoint_layers(model)) if wanted else nullcontext():
+        with (
+            fitted(model.network, "checkpoints", lambda: _checkpoint_layers(model))
+            if wanted
+            else nullcontext()
+        ):
             yield
     finally:
         _frames.checkpointed = before

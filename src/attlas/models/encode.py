@@ -71,7 +71,9 @@ class Encoder:
     max_length: int | None
     wants: frozenset[str]  # what the model's forward takes beside the ids
     banded: bool = False
-    global_tokens: str | tuple[int, ...] = "first"  # of a banded model: one of GLOBAL_TOKENS, or places
+    global_tokens: str | tuple[int, ...] = (
+        "first"  # of a banded model: one of GLOBAL_TOKENS, or places
+    )
     embedded: int | None = None  # ids below this have an embedding; None if all have
 
     def encode(self, texts: Sequence[tuple[int, Text]]) -> list[Encoded]:
@@ -89,7 +91,9 @@ class Encoder:
         whole = self._call([text.text for _, text in texts], truncation=False)
         lengths = [len(ids) for ids in whole["input_ids"]]
         over = [
-            index for index, length in enumerate(lengths) if self.max_length is not None and length > self.max_length
+            index
+            for index, length in enumerate(lengths)
+            if self.max_length is not None and length > self.max_length
         ]
         cut = (
             dict(
@@ -97,7 +101,9 @@ class Encoder:
                     over,
                     self._rows(
                         self._call(
-                            [texts[index][1].text for index in over], truncation=True, max_length=self.max_length
+                            [texts[index][1].text for index in over],
+                            truncation=True,
+                            max_length=self.max_length,
                         )
                     ),
                     strict=True,
@@ -112,7 +118,8 @@ class Encoder:
             ids = row.pop("input_ids")
             self._check_embedded(text, ids)
             special = [
-                bool(flag) or id_ in self._marks for flag, id_ in zip(row.pop("special_tokens_mask"), ids, strict=True)
+                bool(flag) or id_ in self._marks
+                for flag, id_ in zip(row.pop("special_tokens_mask"), ids, strict=True)
             ]
             offsets = [tuple(span) for span in row.pop("offset_mapping")]
             tokens = tuple(self.tokenizer.convert_ids_to_tokens(ids))
@@ -139,7 +146,9 @@ class Encoder:
                 f"text {text.id!r} has the token {token!r} (id {max(ids)}), but the model has embeddings for {self.embedded} tokens; load it with its own tokenizer"
             )
 
-    def _global(self, text: Text, special: list[bool], offsets: list[tuple[int, int]]) -> tuple[int, ...]:
+    def _global(
+        self, text: Text, special: list[bool], offsets: list[tuple[int, int]]
+    ) -> tuple[int, ...]:
         """Where the tokens stand that see, and are seen by, all."""
         if self.global_tokens == "first":
             chosen = {0}
@@ -150,7 +159,9 @@ class Encoder:
         else:
             chosen = {int(place) for place in self.global_tokens if int(place) < len(special)}
         try:
-            spans = [(int(start), int(stop)) for start, stop in text.annotations.get(GLOBAL_SPANS, ())]
+            spans = [
+                (int(start), int(stop)) for start, stop in text.annotations.get(GLOBAL_SPANS, ())
+            ]
         except (TypeError, ValueError) as error:
             raise ModelError(
                 f"the annotation {GLOBAL_SPANS!r} of text {text.id!r} is no list of character spans such as [(0, 12)]"
@@ -166,7 +177,9 @@ class Encoder:
     @cached_property
     def _marks(self) -> frozenset[int]:
         names = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
-        return frozenset(id_ for name in names if (id_ := getattr(self.tokenizer, name, None)) is not None)
+        return frozenset(
+            id_ for name in names if (id_ := getattr(self.tokenizer, name, None)) is not None
+        )
 
     def _call(self, strings: list[str], **options: Any) -> Mapping[str, Any]:
         if not self.tokenizer.is_fast:
@@ -203,18 +216,23 @@ class Encoder:
         """One batch of texts that have one length."""
         ids = torch.tensor([text.ids for text in encoded], device=device)
         inputs = {
-            name: torch.tensor([list(text.extra[name]) for text in encoded], device=device) for name in encoded[0].extra
+            name: torch.tensor([list(text.extra[name]) for text in encoded], device=device)
+            for name in encoded[0].extra
         }
         if self.banded:
             mask = torch.zeros_like(ids)
-            places = torch.tensor([text.global_tokens for text in encoded], dtype=torch.long, device=device)
+            places = torch.tensor(
+                [text.global_tokens for text in encoded], dtype=torch.long, device=device
+            )
             inputs["global_attention_mask"] = mask.scatter_(1, places.reshape(len(encoded), -1), 1)
         return Batch(
             texts=tuple(text.text for text in encoded),
             places=tuple(text.place for text in encoded),
             ids=ids,
             tokens=tuple(text.tokens for text in encoded),
-            offsets=np.array([text.offsets for text in encoded], dtype=np.int64).reshape(*ids.shape, 2),
+            offsets=np.array([text.offsets for text in encoded], dtype=np.int64).reshape(
+                *ids.shape, 2
+            ),
             special=np.array([text.special for text in encoded], dtype=bool).reshape(ids.shape),
             cls=self._is(ids, "cls_token_id"),
             sep=self._is(ids, "sep_token_id"),

@@ -48,7 +48,9 @@ FAMILIES = {
     "mpnet": Family(attention="MPNetSelfAttention", projection="o"),
     "deberta": Family(attention="DebertaAttention", projection="output.dense"),
     "deberta-v2": Family(attention="DebertaV2Attention", projection="output.dense"),
-    "big_bird": Family(attention="BigBirdAttention", projection="output.dense", longest=_whole_rows),
+    "big_bird": Family(
+        attention="BigBirdAttention", projection="output.dense", longest=_whole_rows
+    ),
     "t5": Family(relative=True),
     "mt5": Family(relative=True),
     "umt5": Family(relative=True),

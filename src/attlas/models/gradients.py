@@ -20,7 +20,9 @@ def keep_gradient(weights: Tensor) -> None:
 def gradient_of(weights: Tensor) -> Tensor:
     """The gradient that was kept."""
     if weights.grad is None:
-        raise CaptureError("these weights have no gradient yet; call backward on a loss inside the observation first")
+        raise CaptureError(
+            "these weights have no gradient yet; call backward on a loss inside the observation first"
+        )
     return weights.grad
 
 

@@ -47,8 +47,12 @@ class DenseSeen:
 
     def attention(self, batch: Batch, index: int) -> Attention:
         n = batch.n_tokens
-        layer = DenseAttention(self.weights.detach()[..., :n, :n].to(wide(self.weights)), batch, index, self.visible)
-        layer.gradient_source = lambda: DenseAttention(self._gradient(n), batch, index, self.visible)
+        layer = DenseAttention(
+            self.weights.detach()[..., :n, :n].to(wide(self.weights)), batch, index, self.visible
+        )
+        layer.gradient_source = lambda: DenseAttention(
+            self._gradient(n), batch, index, self.visible
+        )
         return layer
 
     def _gradient(self, n: int) -> Tensor:
@@ -91,7 +95,11 @@ class Hooked:
             if "Attention" in type(module).__name__
             and "output_attentions" in inspect.signature(module.forward).parameters
         ]
-        return [module for module in able if not any(part in able for part in module.modules() if part is not module)]
+        return [
+            module
+            for module in able
+            if not any(part in able for part in module.modules() if part is not module)
+        ]
 
     def fit_one(self, module: nn.Module, observers_of: ObserversOf) -> Undo:
         signature = inspect.signature(module.forward)

@@ -24,7 +24,9 @@ class _Fitted:
     users: int = 0
 
 
-_fitted: WeakKeyDictionary[Any, dict[Hashable, _Fitted]] = WeakKeyDictionary()  # by network, or class of the library
+_fitted: WeakKeyDictionary[Any, dict[Hashable, _Fitted]] = (
+    WeakKeyDictionary()
+)  # by network, or class of the library
 _lock = threading.Lock()
 
 
@@ -46,7 +48,9 @@ def fitted(on_what: nn.Module | type, what: Hashable, fit: Callable[[], Undo]) -
                     step()
 
 
-def replace_method(module: nn.Module, name: str, function: Callable[..., Any]) -> Callable[[], None]:
+def replace_method(
+    module: nn.Module, name: str, function: Callable[..., Any]
+) -> Callable[[], None]:
     """Put a method on one module; how to put back what was there (a method of the user's own, or the class's)."""
     own = module.__dict__
     before = own.get(name)

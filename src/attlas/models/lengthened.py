@@ -20,7 +20,9 @@ LENGTH, WINDOW = 4096, 512
 TASKS = ("Model", "ForSequenceClassification", "ForMaskedLM")
 
 
-def check_lengthened(short: Model, length: int = LENGTH, window: int = WINDOW, skip: int = 0) -> None:
+def check_lengthened(
+    short: Model, length: int = LENGTH, window: int = WINDOW, skip: int = 0
+) -> None:
     """Refuse a model that cannot be lengthened, and options that do not fit it."""
     config, target = short.network.config, _target(short)
     if target is None:
@@ -35,9 +37,13 @@ def check_lengthened(short: Model, length: int = LENGTH, window: int = WINDOW, s
         )
     positions, _ = _positions(short.network)
     if not 0 <= skip < len(positions):
-        raise ModelError(f"skip is {skip}; it must be 0 or more, and below the {len(positions)} positions there are")
+        raise ModelError(
+            f"skip is {skip}; it must be 0 or more, and below the {len(positions)} positions there are"
+        )
     if length < len(positions):
-        raise ModelError(f"length is {length}, but the model takes {len(positions)} tokens as it is")
+        raise ModelError(
+            f"length is {length}, but the model takes {len(positions)} tokens as it is"
+        )
 
 
 def lengthened(short: Model, length: int = LENGTH, window: int = WINDOW, skip: int = 0) -> Model:
@@ -45,7 +51,9 @@ def lengthened(short: Model, length: int = LENGTH, window: int = WINDOW, skip: i
     check_lengthened(short, length, window, skip)
     names = FAMILIES[short.network.config.model_type].longformer
     positions, offset = _positions(short.network)
-    network = _network(_target(short), _config(short, length, window, 0 if skip else len(positions)))
+    network = _network(
+        _target(short), _config(short, length, window, 0 if skip else len(positions))
+    )
     weights = {
         _renamed(name, names): tensor
         for name, tensor in short.network.state_dict().items()
@@ -78,16 +86,32 @@ def _renamed(name: str, names: Names) -> str:
 
 def _positions(network: PreTrainedModel) -> tuple[Tensor, int]:
     """The position embeddings that a text uses, and at which row they begin: RoBERTa counts from after the padding id."""
-    table = next(module for name, module in network.named_modules() if name.endswith("position_embeddings"))
+    table = next(
+        module for name, module in network.named_modules() if name.endswith("position_embeddings")
+    )
     offset = 0 if table.padding_idx is None else int(table.padding_idx) + 1
     return table.weight[offset:].detach(), offset
 
 
 def _config(short: Model, length: int, window: int, period: int) -> LongformerConfig:
     kept = (
-        "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act", "hidden_dropout_prob",
-        "type_vocab_size", "initializer_range", "layer_norm_eps", "pad_token_id", "bos_token_id", "eos_token_id", "id2label", "label2id", "tie_word_embeddings",
-    )  # fmt: skip
+        "vocab_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "hidden_act",
+        "hidden_dropout_prob",
+        "type_vocab_size",
+        "initializer_range",
+        "layer_norm_eps",
+        "pad_token_id",
+        "bos_token_id",
+        "eos_token_id",
+        "id2label",
+        "label2id",
+        "tie_word_embeddings",
+    )
     config = short.network.config
     padding = config.pad_token_id if config.pad_token_id is not None else 0
     options = {name: getattr(config, name) for name in kept if hasattr(config, name)}
@@ -111,7 +135,9 @@ def _network(target: str | None, config: LongformerConfig) -> Any:
         return getattr(transformers, str(target))(config)
 
 
-def _lengthen_positions(weights: dict[str, Tensor], positions: Tensor, offset: int, skip: int, config: Any) -> None:
+def _lengthen_positions(
+    weights: dict[str, Tensor], positions: Tensor, offset: int, skip: int, config: Any
+) -> None:
     """Repeat the position embeddings but the first `skip`; what stands before them (RoBERTa's padding row) stays."""
     (name,) = [name for name in weights if name.endswith("embeddings.position_embeddings.weight")]
     first = config.pad_token_id + 1
@@ -119,13 +145,17 @@ def _lengthen_positions(weights: dict[str, Tensor], positions: Tensor, offset: i
     if offset == first:
         table[:first] = weights[name][:first]
     order = torch.arange(len(table) - first, device=positions.device)
-    table[first:] = positions[torch.where(order < skip, order, skip + (order - skip) % (len(positions) - skip))]
+    table[first:] = positions[
+        torch.where(order < skip, order, skip + (order - skip) % (len(positions) - skip))
+    ]
     weights[name] = table
 
 
 def _copy_projections(weights: dict[str, Tensor]) -> None:
     """The projections of global tokens begin as those of all tokens."""
-    for name in [name for name in weights if ".attention.self." in name or name.startswith("attention.self.")]:
+    for name in [
+        name for name in weights if ".attention.self." in name or name.startswith("attention.self.")
+    ]:
         stem, _, kind = name.rpartition(".")
         weights[f"{stem}_global.{kind}"] = weights[name].clone()
 

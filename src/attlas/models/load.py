@@ -32,7 +32,16 @@ from attlas.support.errors import AttlasError, ModelError
 from attlas.support.files import file_sha256
 
 # what is fetched from the hub: configurations, tokenizers and weights of the usual names
-FETCHED = ("*.json", "*.txt", "*.model", "*.tiktoken", "*.vocab", "*.bpe", "model.safetensors", "model-*.safetensors")
+FETCHED = (
+    "*.json",
+    "*.txt",
+    "*.model",
+    "*.tiktoken",
+    "*.vocab",
+    "*.bpe",
+    "model.safetensors",
+    "model-*.safetensors",
+)
 FETCHED_PICKLES = ("pytorch_model.bin", "pytorch_model-*.bin")
 TASKS = {
     "base": "AutoModel",
@@ -63,7 +72,9 @@ def load(
     """
     chosen = None if global_tokens is None else _global_tokens(global_tokens)
     if isinstance(model, Model):
-        changes: dict[str, Any] = {} if chosen is None else {"global_tokens": _checked_global(model, chosen)}
+        changes: dict[str, Any] = (
+            {} if chosen is None else {"global_tokens": _checked_global(model, chosen)}
+        )
         if max_length is not None:
             changes["limit"] = _checked_length(max_length)
         return replace(model, **changes) if changes else model
@@ -84,10 +95,18 @@ def load(
         network, tokenizer = model
         check_parts(network, tokenizer)
         task = _task_of(type(network).__name__) if task == "auto" else task
-        name, sha256, note = getattr(network.config, "_name_or_path", "") or type(network).__name__, None, None
+        name, sha256, note = (
+            getattr(network.config, "_name_or_path", "") or type(network).__name__,
+            None,
+            None,
+        )
     else:
         embedded = model is None or str(model) == EMBEDDED
-        folder, name = (embedded_folder(), EMBEDDED) if embedded else (_folder(model, allow_pickle), str(model))
+        folder, name = (
+            (embedded_folder(), EMBEDDED)
+            if embedded
+            else (_folder(model, allow_pickle), str(model))
+        )
         source = _Source(folder, name, allow_pickle, labels, seed)
         network, tokenizer, task, note = source.load(task)
         sha256 = _file_sha256(folder)
@@ -95,7 +114,9 @@ def load(
         network = network.to(device)
     saved = _global_tokens(getattr(network.config, GLOBAL_CHOICE, "first"))
     loaded = Model(network, tokenizer, name, task, sha256, max_length, saved, note)
-    return loaded if chosen is None else replace(loaded, global_tokens=_checked_global(loaded, chosen))
+    return (
+        loaded if chosen is None else replace(loaded, global_tokens=_checked_global(loaded, chosen))
+    )
 
 
 def _checked_length(length: int) -> int:
@@ -109,7 +130,9 @@ def _global_tokens(given: str | Sequence[int]) -> str | tuple[int, ...]:
     if isinstance(given, str) and given in GLOBAL_TOKENS:
         return given
     try:
-        chosen = map(int, given.split(",")) if isinstance(given, str) else map(operator.index, given)
+        chosen = (
+            map(int, given.split(",")) if isinstance(given, str) else map(operator.index, given)
+        )
         places = tuple(sorted(set(chosen)))
     except (TypeError, ValueError):
         places = (-1,)
@@ -138,8 +161,14 @@ def _folder(model: Any, allow_pickle: bool) -> Path:
             )
         return path
     if path.exists():
-        raise ModelError(f"{path} is a file; give the folder that holds config.json and model.safetensors")
-    if isinstance(model, Path) or str(model).startswith((".", "/", "~")) or str(model).count("/") > 1:
+        raise ModelError(
+            f"{path} is a file; give the folder that holds config.json and model.safetensors"
+        )
+    if (
+        isinstance(model, Path)
+        or str(model).startswith((".", "/", "~"))
+        or str(model).count("/") > 1
+    ):
         raise ModelError(
             f"there is no folder {path}; give a folder with config.json, or a hub id such as bert-base-uncased"
         )
@@ -156,7 +185,9 @@ def _fetched(name: str, allow_pickle: bool) -> Path:
             raise ModelError(
                 f"{name!r} is gated on the hub; ask for access there and log in, or give a local folder"
             ) from error
-        except Exception as error:  # the hub's client raises many kinds; all mean that there is no such model
+        except (
+            Exception
+        ) as error:  # the hub's client raises many kinds; all mean that there is no such model
             raise ModelError(
                 f"{name!r} is neither a folder here nor a model that could be fetched from the hub; check the name and the network, or give a local folder"
             ) from error
@@ -197,7 +228,9 @@ class _Source:
         return network, tokenizer, asked, note
 
     def _open(self, auto: Any, **options: Any) -> Any:
-        return auto.from_pretrained(self.folder, trust_remote_code=False, local_files_only=True, **options)
+        return auto.from_pretrained(
+            self.folder, trust_remote_code=False, local_files_only=True, **options
+        )
 
     def _network(self, config: Any, task: str, bound: Bound) -> tuple[Any, list[str]]:
         """The network and the weights of its head that no file holds."""
@@ -209,9 +242,12 @@ class _Source:
             options["ignore_mismatched_sizes"] = True  # a head for other labels is drawn anew
         auto = getattr(transformers, TASKS[task])
         with torch.random.fork_rng(devices=[]), bounded(bound, self.name):
-            torch.manual_seed(self.seed)  # what the file does not hold (a pooler, a new head) is the same every time
+            torch.manual_seed(
+                self.seed
+            )  # what the file does not hold (a pooler, a new head) is the same every time
             network, info = _try(
-                self.name, lambda: self._open(auto, config=config, output_loading_info=True, **options)
+                self.name,
+                lambda: self._open(auto, config=config, output_loading_info=True, **options),
             )
         missing = {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}
         _refuse_holes(self.name, network, missing)
@@ -230,7 +266,9 @@ def _task_of(*architectures: str) -> str:
         "ForCausalLM": "lm",
         "LMHeadModel": "lm",
     }
-    return next((task for end, task in ends.items() for name in architectures if name.endswith(end)), "base")
+    return next(
+        (task for end, task in ends.items() for name in architectures if name.endswith(end)), "base"
+    )
 
 
 def _head_holes(network: Any, task: str, missing: set[str]) -> list[str]:
@@ -250,7 +288,11 @@ def _head_holes(network: Any, task: str, missing: set[str]) -> list[str]:
 def _refuse_holes(name: str, network: Any, missing: set[str]) -> None:
     """Refuse weights that do not fill the part whose attention is read: the rest would be random, and silently so."""
     base = {id(parameter) for parameter in network.base_model.parameters()}
-    wanted = {key for key, parameter in network.named_parameters() if id(parameter) in base and "pooler" not in key}
+    wanted = {
+        key
+        for key, parameter in network.named_parameters()
+        if id(parameter) in base and "pooler" not in key
+    }
     holes = sorted(wanted & missing)
     if holes:
         raise ModelError(
@@ -264,7 +306,9 @@ def _try(name: str, step: Callable[[], Any]) -> Any:
         return step()
     except AttlasError:
         raise
-    except Exception as error:  # transformers raises many kinds; all mean that this model cannot be loaded
+    except (
+        Exception
+    ) as error:  # transformers raises many kinds; all mean that this model cannot be loaded
         raise ModelError(_reason(name, error)) from error
 
 

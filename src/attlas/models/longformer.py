@@ -41,7 +41,12 @@ def fit(scope: nn.Module, observers_of: Callable[[nn.Module], list[Observer]]) -
 
 
 def _as_it_is(
-    input_ids: Any, attention_mask: Any, token_type_ids: Any, position_ids: Any, inputs_embeds: Any, pad_token_id: int
+    input_ids: Any,
+    attention_mask: Any,
+    token_type_ids: Any,
+    position_ids: Any,
+    inputs_embeds: Any,
+    pad_token_id: int,
 ) -> tuple[Any, ...]:
     """In the place of padding to a multiple of the window: blocks take any length."""
     return 0, input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds
@@ -69,8 +74,12 @@ class BandSeen:
             self.blocks.append(block)
         if self.band is None or self.columns is None:
             texts, heads, count = *block.shape[:2], self.places.shape[1]
-            self.band = torch.empty(texts, heads, self.n, 2 * self.reach + 1, dtype=wide(block), device=block.device)
-            self.columns = torch.empty(texts, heads, self.n, count, dtype=wide(block), device=block.device)
+            self.band = torch.empty(
+                texts, heads, self.n, 2 * self.reach + 1, dtype=wide(block), device=block.device
+            )
+            self.columns = torch.empty(
+                texts, heads, self.n, count, dtype=wide(block), device=block.device
+            )
         _unskew(block.detach(), self.band, self.columns, start, self.reach)
 
     def attention(self, batch: Batch, index: int) -> Attention:
@@ -85,7 +94,9 @@ class BandSeen:
         layer.gradient_source = lambda: self._gradient(batch, index)
         return layer
 
-    def _made(self, batch: Batch, index: int, band: Tensor, columns: Tensor, rows: Tensor) -> BandedAttention:
+    def _made(
+        self, batch: Batch, index: int, band: Tensor, columns: Tensor, rows: Tensor
+    ) -> BandedAttention:
         down = self.places[:, None, :].expand(-1, band.shape[1], -1)
         for part in (band, columns):  # rows of global queries stand in `rows`
             part.scatter_(2, down[..., None].expand(-1, -1, -1, part.shape[-1]), 0.0)
@@ -114,7 +125,11 @@ class BandSeen:
 def _unskew(block: Tensor, band: Tensor, columns: Tensor, start: int, reach: int) -> None:
     """Copy a block's weights to their rows of the band: query i of a block has its window at the keys i to i + 2 reach."""
     texts, heads, count, size, width = block.shape
-    globals_, window, stop = columns.shape[-1], 2 * reach + 1, min(start + count * size, band.shape[2])
+    globals_, window, stop = (
+        columns.shape[-1],
+        2 * reach + 1,
+        min(start + count * size, band.shape[2]),
+    )
     block = block.contiguous()
     diagonal = block.as_strided(
         (texts, heads, count, size, window),
@@ -122,9 +137,13 @@ def _unskew(block: Tensor, band: Tensor, columns: Tensor, start: int, reach: int
         block.storage_offset() + globals_,
     )
     whole = (stop - start) // size  # blocks that lie in the text altogether; the last may not
-    band[:, :, start : start + whole * size].view(texts, heads, whole, size, window).copy_(diagonal[:, :, :whole])
+    band[:, :, start : start + whole * size].view(texts, heads, whole, size, window).copy_(
+        diagonal[:, :, :whole]
+    )
     if whole < count:
-        band[:, :, start + whole * size : stop] = diagonal[:, :, whole, : stop - start - whole * size]
+        band[:, :, start + whole * size : stop] = diagonal[
+            :, :, whole, : stop - start - whole * size
+        ]
     columns[:, :, start:stop] = block[..., :globals_].reshape(texts, heads, count * size, globals_)[
         :, :, : stop - start
     ]
@@ -133,16 +152,22 @@ def _unskew(block: Tensor, band: Tensor, columns: Tensor, start: int, reach: int
 def _clear_unseen(band: Tensor, places: Tensor, n: int) -> None:
     """Put 0 where the band has no weight: outside the text and at global keys."""
     reach = band.shape[-1] // 2
-    key = torch.arange(n, device=band.device)[:, None] + torch.arange(-reach, reach + 1, device=band.device)
+    key = torch.arange(n, device=band.device)[:, None] + torch.arange(
+        -reach, reach + 1, device=band.device
+    )
     hidden = (key < 0) | (key >= n)
-    is_global = torch.zeros(len(places), n, dtype=torch.bool, device=band.device).scatter_(1, places, True)
+    is_global = torch.zeros(len(places), n, dtype=torch.bool, device=band.device).scatter_(
+        1, places, True
+    )
     band.masked_fill_((hidden | is_global[:, key.clamp(0, n - 1)])[:, None], 0.0)
 
 
 class _Forward:
     """The forward of one LongformerSelfAttention, with the same arguments and results."""
 
-    def __init__(self, module: nn.Module, observers_of: Callable[[nn.Module], list[Observer]]) -> None:
+    def __init__(
+        self, module: nn.Module, observers_of: Callable[[nn.Module], list[Observer]]
+    ) -> None:
         self.module, self.observers_of = module, observers_of
 
     def __call__(
@@ -161,7 +186,12 @@ class _Forward:
         masked = nothing if is_index_masked is None else is_index_masked
         places, real = _places(nothing if is_index_global_attn is None else is_index_global_attn)
         wanted = output_attentions or any(observer.sink is not None for observer in observers)
-        seen = BandSeen(module.one_sided_attn_window_size, n, places, any(observer.gradients for observer in observers))
+        seen = BandSeen(
+            module.one_sided_attn_window_size,
+            n,
+            places,
+            any(observer.gradients for observer in observers),
+        )
         heads = self._local(
             hidden_states,
             nothing if attention_mask is None else attention_mask != 0,
@@ -186,14 +216,23 @@ class _Forward:
         return out
 
     def _local(
-        self, states: Tensor, hidden: Tensor, masked: Tensor, places: Tensor, real: Tensor, seen: BandSeen, wanted: bool
+        self,
+        states: Tensor,
+        hidden: Tensor,
+        masked: Tensor,
+        places: Tensor,
+        real: Tensor,
+        seen: BandSeen,
+        wanted: bool,
     ) -> Tensor:
         """What each token gathers from its window and the global tokens: [text, token, head, dimension]. `hidden` keys are out of the window."""
         module: Any = self.module
         texts, n, _ = states.shape
         count, size, reach = module.num_heads, module.head_dim, seen.reach
         query = (module.query(states) / math.sqrt(size)).view(texts, n, count, size).transpose(1, 2)
-        key = module.key(states).view(texts, n, count, size).transpose(1, 2)  # text head token dimension
+        key = (
+            module.key(states).view(texts, n, count, size).transpose(1, 2)
+        )  # text head token dimension
         value = module.value(states).view(texts, n, count, size).transpose(1, 2)
         few = places[:, None, :, None].expand(-1, count, -1, size)
         key_global, value_global = key.gather(2, few), value.gather(2, few)
@@ -201,13 +240,18 @@ class _Forward:
         number = -(-n // block)
         after = number * block - n + reach
         key, value = (nn.functional.pad(part, (0, 0, reach, after)) for part in (key, value))
-        query = nn.functional.pad(query, (0, 0, 0, number * block - n)).view(texts, count, number, block, size)
-        out_of_sight = nn.functional.pad(hidden, (reach, after), value=True).unfold(1, block + 2 * reach, block)
+        query = nn.functional.pad(query, (0, 0, 0, number * block - n)).view(
+            texts, count, number, block, size
+        )
+        out_of_sight = nn.functional.pad(hidden, (reach, after), value=True).unfold(
+            1, block + 2 * reach, block
+        )
         keys = key.unfold(2, block + 2 * reach, block)  # text head block dimension key
         values = value.unfold(2, block + 2 * reach, block).transpose(-1, -2)
         lowest = torch.finfo(query.dtype).min
         offset = (
-            torch.arange(block + 2 * reach, device=states.device) - torch.arange(block, device=states.device)[:, None]
+            torch.arange(block + 2 * reach, device=states.device)
+            - torch.arange(block, device=states.device)[:, None]
         )
         outside = (offset < 0) | (offset > 2 * reach)
         parts = []
@@ -217,21 +261,33 @@ class _Forward:
             some = slice(first, first + step)
             scores = torch.matmul(query[:, :, some], keys[:, :, some])  # text head block query key
             away = outside | out_of_sight[:, None, some, None]
-            scores = scores.masked_fill(away, lowest) if torch.is_grad_enabled() else scores.masked_fill_(away, lowest)
+            scores = (
+                scores.masked_fill(away, lowest)
+                if torch.is_grad_enabled()
+                else scores.masked_fill_(away, lowest)
+            )
             if places.shape[1]:
-                to_global = torch.matmul(query[:, :, some], key_global[:, :, None].transpose(-1, -2))
-                scores = torch.cat([to_global.masked_fill(~real[:, None, None, None], lowest), scores], -1)
+                to_global = torch.matmul(
+                    query[:, :, some], key_global[:, :, None].transpose(-1, -2)
+                )
+                scores = torch.cat(
+                    [to_global.masked_fill(~real[:, None, None, None], lowest), scores], -1
+                )
             weights = torch.softmax(scores, -1, dtype=torch.float32).type_as(scores)
             del scores
             if padded:
-                rows = nn.functional.pad(masked, (0, number * block - n)).view(texts, number, block)[:, some]
+                rows = nn.functional.pad(masked, (0, number * block - n)).view(
+                    texts, number, block
+                )[:, some]
                 weights = weights.masked_fill(rows[:, None, :, :, None], 0.0)
             if wanted:
                 seen.take(first * block, weights)
             used = nn.functional.dropout(weights, module.dropout, module.training)
             gathered = torch.matmul(used[..., places.shape[1] :], values[:, :, some])
             if places.shape[1]:
-                gathered = gathered + torch.matmul(used[..., : places.shape[1]], value_global[:, :, None])
+                gathered = gathered + torch.matmul(
+                    used[..., : places.shape[1]], value_global[:, :, None]
+                )
             parts.append(gathered.flatten(2, 3))
         return torch.cat(parts, 2)[:, :, :n].transpose(1, 2)
 
@@ -242,7 +298,9 @@ class _Forward:
         module: Any = self.module
         width, count, size = states.shape[-1], module.num_heads, module.head_dim
         few = states.gather(1, places[..., None].expand(-1, -1, width))  # text global width
-        query = (module.query_global(few) / math.sqrt(size)).unflatten(-1, (count, size))  # text global head dimension
+        query = (module.query_global(few) / math.sqrt(size)).unflatten(
+            -1, (count, size)
+        )  # text global head dimension
         unfolded = torch.is_grad_enabled()  # so that the projections themselves can be looked at
         if unfolded:
             key = module.key_global(states).view(*states.shape[:2], count, size)
@@ -250,23 +308,31 @@ class _Forward:
         else:
             by_head = module.key_global.weight.unflatten(0, (count, size))  # head dimension width
             folded = torch.einsum("tghd,hdw->thgw", query, by_head)
-            shift = torch.einsum("tghd,hd->thg", query, module.key_global.bias.unflatten(0, (count, size)))
+            shift = torch.einsum(
+                "tghd,hd->thg", query, module.key_global.bias.unflatten(0, (count, size))
+            )
             scores = torch.matmul(folded.flatten(1, 2), states.transpose(1, 2))
             scores = scores.view(len(states), count, -1, states.shape[1]) + shift[..., None]
         scores = scores.masked_fill(masked[:, None, None], torch.finfo(scores.dtype).min)
-        rows = torch.softmax(scores, -1, dtype=torch.float32).type_as(scores)  # text head global key
+        rows = torch.softmax(scores, -1, dtype=torch.float32).type_as(
+            scores
+        )  # text head global key
         used = nn.functional.dropout(rows, module.dropout, module.training)
         if unfolded:
             every = module.value_global(states).view(*states.shape[:2], count, size)
             value = torch.einsum("thgn,tnhd->tghd", used, every)
         else:
             mixed = torch.matmul(used.flatten(1, 2), states).view(len(states), count, -1, width)
-            value = torch.einsum("thgw,hdw->tghd", mixed, module.value_global.weight.unflatten(0, (count, size)))
+            value = torch.einsum(
+                "thgw,hdw->tghd", mixed, module.value_global.weight.unflatten(0, (count, size))
+            )
             bias = module.value_global.bias.unflatten(0, (count, size))
             value = value + bias * used.sum(-1).transpose(1, 2)[..., None]
         value = value.to(heads.dtype)
         if bool(real.all()):
-            return heads.scatter(1, places[..., None, None].expand(-1, -1, count, size), value), rows
+            return heads.scatter(
+                1, places[..., None, None].expand(-1, -1, count, size), value
+            ), rows
         text, number = real.nonzero(as_tuple=True)  # texts of a padded batch may have fewer
         return heads.index_put((text, places[text, number]), value[text, number]), rows
 

@@ -102,13 +102,32 @@ class TextAttention:
             else {"scaled": rounded(received_by(self.by_head.numpy(), importance=self.importance))}
         )
         return {
-            "model": self.model, "text": self.text, "tokens": list(self.tokens), "words": list(self.words), "word_of": self.batch.words[0].of.tolist(),
-            "n_layers": self.n_layers, "n_heads": self.n_heads, "cut": self.batch.cut[0],
-            "received": {"all": rounded(received.mean(0)), **scaled, **{f"L{layer}": rounded(values) for layer, values in enumerate(received)}},
+            "model": self.model,
+            "text": self.text,
+            "tokens": list(self.tokens),
+            "words": list(self.words),
+            "word_of": self.batch.words[0].of.tolist(),
+            "n_layers": self.n_layers,
+            "n_heads": self.n_heads,
+            "cut": self.batch.cut[0],
+            "received": {
+                "all": rounded(received.mean(0)),
+                **scaled,
+                **{f"L{layer}": rounded(values) for layer, values in enumerate(received)},
+            },
             "uniform": rounded(self.uniform.mean(0)),
-            **{name: [[[int(word), round(float(weight), 5)] for word, weight in zip(*row, strict=True) if weight > 0] for row in zip(words[side], weights[side], strict=True)]
-               for side, name in enumerate(("attends_to", "attended_by"))},
-        }  # fmt: skip
+            **{
+                name: [
+                    [
+                        [int(word), round(float(weight), 5)]
+                        for word, weight in zip(*row, strict=True)
+                        if weight > 0
+                    ]
+                    for row in zip(words[side], weights[side], strict=True)
+                ]
+                for side, name in enumerate(("attends_to", "attended_by"))
+            },
+        }
 
     @property
     def numbers(self) -> TextNumbers:
@@ -117,10 +136,20 @@ class TextAttention:
 
         words = self.batch.words[0]
         return TextNumbers(
-            self.model, self.text, self.tokens, self.words, words.of, self.special, self.batch.offsets[0], self.batch.cut[0],
-            self.by_head.numpy(), self.uniform.numpy(), self.tops, self.importance,
+            self.model,
+            self.text,
+            self.tokens,
+            self.words,
+            words.of,
+            self.special,
+            self.batch.offsets[0],
+            self.batch.cut[0],
+            self.by_head.numpy(),
+            self.uniform.numpy(),
+            self.tops,
+            self.importance,
             None if self.square is None else self.square.float().numpy(),
-        )  # fmt: skip
+        )
 
     def _repr_html_(self) -> str:
         """An isolated frame, so that nothing leaks into a notebook."""
@@ -148,10 +177,17 @@ class TextAttention:
         size = self.grids.shape[-1]
         importance = None if self.importance is None else self.importance.reshape(-1)
         tiles = self.grids.reshape(-1, size, size).numpy()
-        return head_tiles(pd.DataFrame({"layer": layer, "head": head}), tiles, self.even_grids.numpy(), importance)
+        return head_tiles(
+            pd.DataFrame({"layer": layer, "head": head}), tiles, self.even_grids.numpy(), importance
+        )
 
     def write(
-        self, path: str | Path, layer: int | None = None, head: int | None = None, *, force: bool = False
+        self,
+        path: str | Path,
+        layer: int | None = None,
+        head: int | None = None,
+        *,
+        force: bool = False,
     ) -> Path:
         """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text, in one layer or head if given.
 
@@ -162,7 +198,9 @@ class TextAttention:
         return write_text(self.numbers, path, layer, head, force=force)
 
 
-def attention(model: Model, text: str | Text, importance: npt.NDArray[np.float64] | None = None) -> TextAttention:
+def attention(
+    model: Model, text: str | Text, importance: npt.NDArray[np.float64] | None = None
+) -> TextAttention:
     """The attention of one text in all layers.
 
     All weights are kept if they take at most a gigabyte; of longer texts what each token receives, the pattern of each head and the words that go
@@ -187,7 +225,9 @@ def attention(model: Model, text: str | Text, importance: npt.NDArray[np.float64
         received.append(layer.received[0].cpu())
         uniform.append(layer.uniform.received[0].mean(0).cpu())
         grids.append(layer.grid(GRID, None, 0).float().cpu())
-        even_grids.append(layer.uniform.once("look", lambda: layer.uniform.grid(GRID).mean(0).float().cpu()))
+        even_grids.append(
+            layer.uniform.once("look", lambda: layer.uniform.grid(GRID).mean(0).float().cpu())
+        )
         mean = layer.over_heads()
         total = mean if total is None else total.plus(mean)
         if small:
@@ -197,9 +237,16 @@ def attention(model: Model, text: str | Text, importance: npt.NDArray[np.float64
     if total is None:
         raise ModelError(f"{model.name} showed no attention")
     return TextAttention(
-        batch, model.name, torch.stack(received), torch.stack(uniform), _tops(total, model.n_layers), torch.stack(grids), torch.stack(even_grids),
-        torch.stack(layers) if small else None, importance,
-    )  # fmt: skip
+        batch,
+        model.name,
+        torch.stack(received),
+        torch.stack(uniform),
+        _tops(total, model.n_layers),
+        torch.stack(grids),
+        torch.stack(even_grids),
+        torch.stack(layers) if small else None,
+        importance,
+    )
 
 
 def _tops(total: Attention, layers: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:

@@ -35,11 +35,15 @@ from attlas.support.files import (
 )
 from attlas.support.fingerprint import FingerprintError, Put, described, feed, fingerprint, sha256
 
-GLOBAL_CHOICE = "attlas_global_tokens"  # in the configuration of a saved Longformer: which tokens are global
+GLOBAL_CHOICE = (
+    "attlas_global_tokens"  # in the configuration of a saved Longformer: which tokens are global
+)
 PERIOD = "position_period"  # in the configuration of a lengthened model
 CONFIG = "config.json"  # what makes a folder a model: written last
 LONGEST = 1_000_000  # tokenizers without a limit say some huge number
-_ORIGINS: WeakKeyDictionary[nn.Module, tuple[nn.Module, int]] = WeakKeyDictionary()  # of random weights
+_ORIGINS: WeakKeyDictionary[nn.Module, tuple[nn.Module, int]] = (
+    WeakKeyDictionary()
+)  # of random weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +107,20 @@ class Model:
         """After how many tokens position embeddings began as copies of the first ones, in a model made from a shorter one; None if they did not."""
         if not self.banded:
             return None
-        return int(getattr(self.network.config, PERIOD, 512)) or None  # Longformer's own were RoBERTa's 512, repeated
+        return (
+            int(getattr(self.network.config, PERIOD, 512)) or None
+        )  # Longformer's own were RoBERTa's 512, repeated
 
     @cached_property
     def max_length(self) -> int | None:
         """The most tokens a text may have, special tokens included; None if there is no limit."""
         limits = [
             limit
-            for limit in (self._positions(), getattr(self.tokenizer, "model_max_length", None), self.limit)
+            for limit in (
+                self._positions(),
+                getattr(self.tokenizer, "model_max_length", None),
+                self.limit,
+            )
             if limit and 0 < limit < LONGEST
         ]
         return min(limits) if limits else None
@@ -134,8 +144,13 @@ class Model:
 
     @cached_property
     def encoder(self) -> Encoder:
-        wants = frozenset(inspect.signature(self.part.forward).parameters) - {"input_ids", "attention_mask"}
-        return Encoder(self.tokenizer, self.max_length, wants, self.banded, self.global_tokens, self._embedded)
+        wants = frozenset(inspect.signature(self.part.forward).parameters) - {
+            "input_ids",
+            "attention_mask",
+        }
+        return Encoder(
+            self.tokenizer, self.max_length, wants, self.banded, self.global_tokens, self._embedded
+        )
 
     @property
     def _embedded(self) -> int | None:
@@ -149,7 +164,10 @@ class Model:
     @cached_property
     def classifying_encoder(self) -> Encoder:
         """The encoder for passes through the whole network, head and all; its inputs are the network's."""
-        wants = frozenset(inspect.signature(self.network.forward).parameters) - {"input_ids", "attention_mask"}
+        wants = frozenset(inspect.signature(self.network.forward).parameters) - {
+            "input_ids",
+            "attention_mask",
+        }
         return replace(self.encoder, wants=wants)
 
     def encode(self, texts: Sequence[tuple[int, Text]]) -> list[Encoded]:
@@ -200,7 +218,11 @@ class Model:
     ) -> Iterator[Callable[[Batch], Any]]:
         """While open, a function that runs a batch, as `forward` does: for many batches, set up once. With `states` the output has `hidden_states`."""
         network = self.network if whole else self.part
-        options = {"use_cache": False} if "use_cache" in inspect.signature(network.forward).parameters else {}
+        options = (
+            {"use_cache": False}
+            if "use_cache" in inspect.signature(network.forward).parameters
+            else {}
+        )
         options |= {"output_hidden_states": True} if states else {}
         expected = self.n_layers if layers is None else layers
         wanted = gradients or (gates is not None and gates.requires_grad)
@@ -232,7 +254,9 @@ class Model:
             fresh = type(self.network)(config)
         fresh = fresh.to(device=self.device, dtype=self.network.dtype).eval()
         _ORIGINS[fresh] = self.network, seed
-        return replace(self, network=fresh, name=f"{self.name} (random weights, seed {seed})", file_sha256=None)
+        return replace(
+            self, network=fresh, name=f"{self.name} (random weights, seed {seed})", file_sha256=None
+        )
 
     @property
     def origin(self) -> tuple[nn.Module, int] | None:
@@ -311,18 +335,45 @@ def _refuse_no_model(folder: Path) -> None:
 
 
 # in a configuration: where it came from and what is counted apart from it
-_NOT_CONFIGURED = ("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", GLOBAL_CHOICE)
+_NOT_CONFIGURED = (
+    "_name_or_path",
+    "transformers_version",
+    "architectures",
+    "dtype",
+    "torch_dtype",
+    GLOBAL_CHOICE,
+)
 # of a tokenizer: where it came from, and what changes no token
 _NOT_TOKENIZED = (
-    "name_or_path", "vocab_file", "merges_file", "tokenizer_file", "files_loaded", "init_inputs", "init_kwargs", "verbose",
-    "deprecation_warnings", "chat_template", "response_template", "chat_control_tokens", "backend", "_in_target_context_manager",
-    "_processor_class", "_special_tokens_map", "_tokenizer", "_vocab", "_merges",
-)  # fmt: skip
+    "name_or_path",
+    "vocab_file",
+    "merges_file",
+    "tokenizer_file",
+    "files_loaded",
+    "init_inputs",
+    "init_kwargs",
+    "verbose",
+    "deprecation_warnings",
+    "chat_template",
+    "response_template",
+    "chat_control_tokens",
+    "backend",
+    "_in_target_context_manager",
+    "_processor_class",
+    "_special_tokens_map",
+    "_tokenizer",
+    "_vocab",
+    "_merges",
+)
 
 
 def config_content(network: PreTrainedModel) -> dict[str, Any]:
     """What a network's class and configuration say, without names."""
-    config = {name: value for name, value in network.config.to_dict().items() if name not in _NOT_CONFIGURED}
+    config = {
+        name: value
+        for name, value in network.config.to_dict().items()
+        if name not in _NOT_CONFIGURED
+    }
     return {
         "class": type(network),
         "modules": repr(network),  # what was changed in memory: an epsilon, an activation
@@ -355,21 +406,27 @@ def tokenizer_content(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """The whole state of a tokenizer, both halves, whatever it was last asked to cut or pad."""
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
-        raise FingerprintError(f"a {type(tokenizer).__name__} has no fingerprint; use a fast tokenizer (use_fast=True)")
+        raise FingerprintError(
+            f"a {type(tokenizer).__name__} has no fingerprint; use a fast tokenizer (use_fast=True)"
+        )
     backend = type(backend).from_str(backend.to_str())
     backend.no_truncation()
     backend.no_padding()
     state = {
         name: value
         for name, value in vars(tokenizer).items()
-        if name not in _NOT_TOKENIZED and isinstance(value, bool | int | float | str | list | tuple | None)
+        if name not in _NOT_TOKENIZED
+        and isinstance(value, bool | int | float | str | list | tuple | None)
     }
     return {
         "backend": backend.to_str(),
         "special": {name: str(token) for name, token in tokenizer.special_tokens_map.items()},
         "special_ids": sorted(tokenizer.all_special_ids),
-        "state": {name: list(map(str, value)) if isinstance(value, list | tuple) else value for name, value in state.items()},
-    }  # fmt: skip
+        "state": {
+            name: list(map(str, value)) if isinstance(value, list | tuple) else value
+            for name, value in state.items()
+        },
+    }
 
 
 def _bytes_of(tensor: Tensor) -> memoryview:

@@ -41,7 +41,9 @@ def run_batches(
     if "use_cache" in inspect.signature(network.forward).parameters:
         options["use_cache"] = False
     encoded = encoder.encode(list(enumerate(texts)))
-    groups = encoder.groups([one for one in encoded if len(one)], tokens=FORWARD_TOKENS, cells=FORWARD_CELLS)
+    groups = encoder.groups(
+        [one for one in encoded if len(one)], tokens=FORWARD_TOKENS, cells=FORWARD_CELLS
+    )
     with model.without_dropout(), model.in_blocks(), torch.inference_mode():
         for group in groups:
             batch = encoder.batch(group, model.device)
@@ -49,7 +51,9 @@ def run_batches(
     return [one.place for one in encoded if not len(one)]
 
 
-def logits_of(model: Model, texts: Sequence[Text], tell: Callable[[int], None] = lambda done: None) -> Floats:
+def logits_of(
+    model: Model, texts: Sequence[Text], tell: Callable[[int], None] = lambda done: None
+) -> Floats:
     """What a classifier says of each text: [text, label]."""
     out: dict[int, Floats] = {}
 
@@ -72,7 +76,11 @@ def _in_order(rows: Mapping[int, Floats], texts: Sequence[Text], empty: Sequence
 def last_layer(network: PreTrainedModel) -> nn.Linear:
     """The layer that gives a classifier its logits."""
     own = {id(module) for module in network.base_model.modules()}
-    layers = [module for module in network.modules() if isinstance(module, nn.Linear) and id(module) not in own]
+    layers = [
+        module
+        for module in network.modules()
+        if isinstance(module, nn.Linear) and id(module) not in own
+    ]
     layers = [layer for layer in layers if layer.out_features == network.config.num_labels]
     if not layers:
         raise ModelError(

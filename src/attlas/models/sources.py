@@ -32,7 +32,9 @@ def embedded_folder() -> Path:
     weights = folder / "model.safetensors"
     known = found == EMBEDDED_VERSION and weights.is_file()
     if not known or sha256_of(weights) != EMBEDDED_SHA256:
-        raise ModelError(f"the embedded model {found} is not the one Attlas was tested with; {how} --force-reinstall")
+        raise ModelError(
+            f"the embedded model {found} is not the one Attlas was tested with; {how} --force-reinstall"
+        )
     return folder
 
 

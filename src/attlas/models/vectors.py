@@ -101,11 +101,17 @@ class ModelVectors:
 
     def _encode(self, words: Sequence[str]) -> None:
         """Note the tokens of words not met before."""
-        texts = [(place, Text(str(place), words=(CARRIER, word))) for place, word in enumerate(words)]
+        texts = [
+            (place, Text(str(place), words=(CARRIER, word))) for place, word in enumerate(words)
+        ]
         for batch in self.model.batches(self.model.encode(texts)):
-            for place, ids, split in zip(batch.places, batch.ids.tolist(), batch.words, strict=True):
+            for place, ids, split in zip(
+                batch.places, batch.ids.tolist(), batch.words, strict=True
+            ):
                 self._tokens[words[place]] = [
-                    token for token, word in zip(ids, split.of.tolist(), strict=True) if split.source[word] == 1
+                    token
+                    for token, word in zip(ids, split.of.tolist(), strict=True)
+                    if split.source[word] == 1
                 ]
 
 
@@ -134,7 +140,9 @@ class GloveVectors:
             rows.setdefault(word, len(numbers))
             numbers.append(vector)
         if not numbers:
-            raise CorpusError(f"{self.path} is empty; give a file of vectors such as glove.6B.100d.txt")
+            raise CorpusError(
+                f"{self.path} is empty; give a file of vectors such as glove.6B.100d.txt"
+            )
         table = standardised(np.stack(numbers))
         return rows, np.concatenate([table, np.zeros_like(table[:1])])
 
@@ -177,11 +185,15 @@ def read_glove(path: Path) -> Iterator[tuple[str, Floats]]:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                word, vector = _split(line.decode("utf-8", "replace").rstrip(), size, f"{path}, line {number}")
+                word, vector = _split(
+                    line.decode("utf-8", "replace").rstrip(), size, f"{path}, line {number}"
+                )
                 size = len(vector)
                 yield word, vector
     except (OSError, EOFError) as error:
-        raise CorpusError(f"{path} cannot be read as vectors: {getattr(error, 'strerror', None) or error}") from error
+        raise CorpusError(
+            f"{path} cannot be read as vectors: {getattr(error, 'strerror', None) or error}"
+        ) from error
 
 
 def _split(line: str, size: int | None, where: str) -> tuple[str, Floats]:
@@ -190,11 +202,17 @@ def _split(line: str, size: int | None, where: str) -> tuple[str, Floats]:
     try:
         vector = np.array(fields, dtype=np.float32)
     except ValueError as error:
-        raise CorpusError(f"{where}: it is not a word and {size or 'its'} numbers ({line[:40]!r})") from error
+        raise CorpusError(
+            f"{where}: it is not a word and {size or 'its'} numbers ({line[:40]!r})"
+        ) from error
     if not fields or not np.isfinite(vector).all():
         raise CorpusError(f"{where}: it is not a word and its numbers ({line[:40]!r})")
-    if size is not None and (len(vector) != size or _is_number(word.rpartition(" ")[2] if " " in word else "")):
-        raise CorpusError(f"{where}: it does not have {size} numbers as the lines before ({line[:40]!r})")
+    if size is not None and (
+        len(vector) != size or _is_number(word.rpartition(" ")[2] if " " in word else "")
+    ):
+        raise CorpusError(
+            f"{where}: it does not have {size} numbers as the lines before ({line[:40]!r})"
+        )
     return word, vector
 
 

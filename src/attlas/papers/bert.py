@@ -52,13 +52,41 @@ SEGMENTS, TOKENS, RANDOM_SEGMENTS = 1000, 128, 200
 MEASURES = (Surface(), Entropy(), HeadDistance(), SpecialGradient())
 # UD's name, the paper's (Stanford Dependencies), accuracy and best offset of its notebook where it has them, else of its Table 1
 PUBLISHED_RELATIONS = {
-    "all": ("all", 34.7, 26.7), "det": ("det", 94.3, 51.7), "amod": ("amod", 75.6, 68.3), "compound": ("nn", 70.4, 70.2), "nsubj": ("nsubj", 58.5, 45.5), "obj": ("dobj", 86.8, 40.0),
-    "advmod": ("advmod", 48.8, 40.2), "aux": ("aux", 81.1, 71.5), "nummod": ("num", 67.4, 56.4), "cc": ("cc", 47.8, 41.2), "conj": ("conj", 53.3, 26.8), "nmod:poss": ("poss", 80.5, 47.7),
-    "ccomp": ("ccomp", 48.8, 12.4), "xcomp": ("xcomp", 57.3, 47.1), "mark": ("mark", 50.7, 14.5), "cop": ("cop", 72.2, 40.5), "aux:pass": ("auxpass", 94.1, 82.5), "compound:prt": ("prt", 99.1, 91.4),
-    "acl:relcl": ("rcmod", 40.9, 26.6), "advcl": ("advcl", 29.5, 4.6), "nsubj:pass": ("nsubjpass", 57.5, 43.7),
-}  # fmt: skip
-PUBLISHED_COREFERENCE = {"head": (65, 64, 73, 58), "nearest": (27, 29, 29, 19), "head_match": (52, 47, 67, 40), "rules": (69, 70, 77, 60)}  # fmt: skip
-PUBLISHED_PROBES = {"right_branching": 26, "distance_words": 58, "random_attention_words": 30, "attention": 61, "attention_words": 77}  # fmt: skip
+    "all": ("all", 34.7, 26.7),
+    "det": ("det", 94.3, 51.7),
+    "amod": ("amod", 75.6, 68.3),
+    "compound": ("nn", 70.4, 70.2),
+    "nsubj": ("nsubj", 58.5, 45.5),
+    "obj": ("dobj", 86.8, 40.0),
+    "advmod": ("advmod", 48.8, 40.2),
+    "aux": ("aux", 81.1, 71.5),
+    "nummod": ("num", 67.4, 56.4),
+    "cc": ("cc", 47.8, 41.2),
+    "conj": ("conj", 53.3, 26.8),
+    "nmod:poss": ("poss", 80.5, 47.7),
+    "ccomp": ("ccomp", 48.8, 12.4),
+    "xcomp": ("xcomp", 57.3, 47.1),
+    "mark": ("mark", 50.7, 14.5),
+    "cop": ("cop", 72.2, 40.5),
+    "aux:pass": ("auxpass", 94.1, 82.5),
+    "compound:prt": ("prt", 99.1, 91.4),
+    "acl:relcl": ("rcmod", 40.9, 26.6),
+    "advcl": ("advcl", 29.5, 4.6),
+    "nsubj:pass": ("nsubjpass", 57.5, 43.7),
+}
+PUBLISHED_COREFERENCE = {
+    "head": (65, 64, 73, 58),
+    "nearest": (27, 29, 29, 19),
+    "head_match": (52, 47, 67, 40),
+    "rules": (69, 70, 77, 60),
+}
+PUBLISHED_PROBES = {
+    "right_branching": 26,
+    "distance_words": 58,
+    "random_attention_words": 30,
+    "attention": 61,
+    "attention_words": 77,
+}
 TREEBANKS = {"ud_ewt": ("UD English-EWT", "en_ewt-ud"), "ud_gum": ("UD English-GUM", "en_gum-ud")}
 KINDS = ("all", "pronoun", "proper", "common")
 
@@ -116,7 +144,8 @@ class _Run(Recipe):
             self.draw(relations(table), f"table1-{name}")
             if name == "ud_ewt":
                 self.part.named += [
-                    [row["layer"], row["head"], row["relation"]] for row in telling(table).to_dict("records")
+                    [row["layer"], row["head"], row["relation"]]
+                    for row in telling(table).to_dict("records")
                 ]
                 drawn = study_lines(found)
                 for one in {each.relation: each for each in reversed(drawn)}.values():
@@ -125,19 +154,42 @@ class _Run(Recipe):
 
     def coreference(self) -> None:
         """Table 2, on three sets of documents."""
-        chosen, scored = split(documents(existing(self.root, "litbank", "coref_shared.conll")), HELD_OUT, SEED)
+        chosen, scored = split(
+            documents(existing(self.root, "litbank", "coref_shared.conll")), HELD_OUT, SEED
+        )
         sets: dict[str, tuple[str, Any, Any]] = {
-            "ud_gum": ("GUM (head chosen on train, scored on dev)", self.treebank("ud_gum", "train"), self.treebank("ud_gum", "dev")),
-            "litbank": (f"LitBank (chosen on {len(chosen)} documents, scored on {len(scored)})", chosen, scored),
-            "gap": ("GAP (chosen on development, scored on validation; of two names the pronoun's)", existing(self.root, "gap", "gap-development.tsv"), existing(self.root, "gap", "gap-validation.tsv")),
-        }  # fmt: skip
+            "ud_gum": (
+                "GUM (head chosen on train, scored on dev)",
+                self.treebank("ud_gum", "train"),
+                self.treebank("ud_gum", "dev"),
+            ),
+            "litbank": (
+                f"LitBank (chosen on {len(chosen)} documents, scored on {len(scored)})",
+                chosen,
+                scored,
+            ),
+            "gap": (
+                "GAP (chosen on development, scored on validation; of two names the pronoun's)",
+                existing(self.root, "gap", "gap-development.tsv"),
+                existing(self.root, "gap", "gap-validation.tsv"),
+            ),
+        }
         for name, (title, train, test) in sets.items():
             self.say(f"Table 2: {title}")
             tokens = None if name == "gap" else TOKENS
-            coreference = Coreference(train=train, test=test, model=self.model, tokens=tokens, seed=SEED)
+            coreference = Coreference(
+                train=train, test=test, model=self.model, tokens=tokens, seed=SEED
+            )
             found = self.run(coreference, f"coreference-{name}")
-            self.part.results[f"coreference {name}"] = {key: value for key, value in found.result.items() if key != "heads"}  # fmt: skip
-            self.part.lines += [f"### Table 2: antecedents, {title}", "", *_coreference_lines(found), ""]
+            self.part.results[f"coreference {name}"] = {
+                key: value for key, value in found.result.items() if key != "heads"
+            }
+            self.part.lines += [
+                f"### Table 2: antecedents, {title}",
+                "",
+                *_coreference_lines(found),
+                "",
+            ]
             self.draw(coreference_chart(found.table("coreference")), f"table2-{name}")
             if name == "ud_gum":
                 best = found.result["best"][0]
@@ -148,17 +200,34 @@ class _Run(Recipe):
         train, test = read(self.treebank("ud_ewt", "train")), read(self.treebank("ud_ewt", "dev"))
         glove = existing(self.root, "glove50", "glove.6B.50d.top20k.txt")
         ways = {
-            "own": ("the model's own word vectors", None, "sound"), "glove": ("GloVe, 50 dimensions, 20,000 words", glove, "sound"),
-            "published": ("the same as published: GloVe vectors shifted by one word", glove, "published"),
-        }  # fmt: skip
+            "own": ("the model's own word vectors", None, "sound"),
+            "glove": ("GloVe, 50 dimensions, 20,000 words", glove, "sound"),
+            "published": (
+                "the same as published: GloVe vectors shifted by one word",
+                glove,
+                "published",
+            ),
+        }
         found: dict[str, Study] = {}
         cache = self.folder / STATES  # shared by the three; cleared when the part is published
         for name, (title, vectors, convention) in ways.items():
             self.say(f"Table 3: {title}")
-            tree = Tree(train=train, test=test, model=self.model, vectors=vectors, convention=convention, seed=SEED)
+            tree = Tree(
+                train=train,
+                test=test,
+                model=self.model,
+                vectors=vectors,
+                convention=convention,
+                seed=SEED,
+            )
             found[name] = self.run(tree, f"tree-{name}", cache)
             self.part.results[f"tree {name}"] = found[name].result
-        self.part.lines += ["### Table 3: probes, UD English-EWT (fitted on train, scored on dev)", "", *_tree_lines({ways[name][0]: one for name, one in found.items()}), ""]  # fmt: skip
+        self.part.lines += [
+            "### Table 3: probes, UD English-EWT (fitted on train, scored on dev)",
+            "",
+            *_tree_lines({ways[name][0]: one for name, one in found.items()}),
+            "",
+        ]
         self.draw(probes(found["own"].table("tree")), "table3")
 
     def figures(self) -> None:
@@ -170,7 +239,9 @@ class _Run(Recipe):
         self.say("the same with random weights")
         random, some = self.model.randomized(SEED), segments[:RANDOM_SEGMENTS]
         control = study(random, some, MEASURES, self.inside("segments-random"), **options)
-        surface, entropy, distances = (done.table(name) for name in ("surface", "entropy", "head_distance"))
+        surface, entropy, distances = (
+            done.table(name) for name in ("surface", "entropy", "head_distance")
+        )
         names: dict[tuple[int, int], list[str]] = {}
         naming = self.use("syntax", "coreference").values()
         for layer, head, name in (one for part in naming for one in part.named):
@@ -178,13 +249,23 @@ class _Run(Recipe):
         named = {head: profiles.named_by(found) for head, found in names.items()}
         places = head_map(distances, surface, entropy, named, seed=SEED)
         drawn = {
-            "figure2-surface": profiles.surface_by_layer(surface), "figure3-gradient": profiles.gradient_by_layer(done.table("special_gradient")),
-            "figure4-entropy": profiles.entropy_by_layer(entropy), "figure6-map": profiles.map_of_heads(places),
-        }  # fmt: skip
+            "figure2-surface": profiles.surface_by_layer(surface),
+            "figure3-gradient": profiles.gradient_by_layer(done.table("special_gradient")),
+            "figure4-entropy": profiles.entropy_by_layer(entropy),
+            "figure6-map": profiles.map_of_heads(places),
+        }
         for name, chart in drawn.items():
             self.draw(chart, name)
-        self.part.results["figures"] = {"findings": findings(done, MEASURED), "random": findings(control, MEASURED)}
-        self.part.lines += [f"### Figures 2 to 4 and 6: {len(segments):,} segments of EWT, at most {TOKENS} tokens (random weights: the first {RANDOM_SEGMENTS})", "", *_figure_lines(done, control, places), ""]  # fmt: skip
+        self.part.results["figures"] = {
+            "findings": findings(done, MEASURED),
+            "random": findings(control, MEASURED),
+        }
+        self.part.lines += [
+            f"### Figures 2 to 4 and 6: {len(segments):,} segments of EWT, at most {TOKENS} tokens (random weights: the first {RANDOM_SEGMENTS})",
+            "",
+            *_figure_lines(done, control, places),
+            "",
+        ]
 
     def segments(self) -> list[Text]:
         """The first segments of EWT's documents: consecutive sentences, as many as 128 tokens hold; a longer sentence is left out, as in the paper."""
@@ -222,61 +303,117 @@ def _relation_lines(found: Study) -> list[str]:
         known = PUBLISHED_RELATIONS.get(row["relation"], ("", None, None))
         mark = "**" if row["difference_low"] > 0 and row["relation"] != "all" else ""
         cells = [
-            f"{mark}{row['relation']}{mark}", f"L{row['layer']}.H{row['head']}", f"{_percent(row['accuracy'])} [{_percent(row['low'])}, {_percent(row['high'])}]", f"{_percent(row['baseline'])} ({row['offset']:+d})", _percent(row["random_accuracy"]), f"{row['n']:,}",
-            "-" if other is None else _percent(other["accuracy"]), "-" if other is None else f"{_percent(other['baseline'])} ({int(other['offset']):+d})", known[0] or "-", *("-" if value is None else f"{value:.1f}" for value in known[1:]),
-        ]  # fmt: skip
+            f"{mark}{row['relation']}{mark}",
+            f"L{row['layer']}.H{row['head']}",
+            f"{_percent(row['accuracy'])} [{_percent(row['low'])}, {_percent(row['high'])}]",
+            f"{_percent(row['baseline'])} ({row['offset']:+d})",
+            _percent(row["random_accuracy"]),
+            f"{row['n']:,}",
+            "-" if other is None else _percent(other["accuracy"]),
+            "-" if other is None else f"{_percent(other['baseline'])} ({int(other['offset']):+d})",
+            known[0] or "-",
+            *("-" if value is None else f"{value:.1f}" for value in known[1:]),
+        ]
         out.append(f"| {' | '.join(cells)} |")
     one = table[table["relation"] != "all"]
     words = found.result["words"]
-    out += ["", f"{int((one['difference_low'] > 0).sum())} of {len(one)} relations (bold) have a head whose interval lies above the best offset. {words['unseen']:,} words were cut off or their head was; {found.result['counts']['truncated']:,} sentences were longer than the model."]  # fmt: skip
+    out += [
+        "",
+        f"{int((one['difference_low'] > 0).sum())} of {len(one)} relations (bold) have a head whose interval lies above the best offset. {words['unseen']:,} words were cut off or their head was; {found.result['counts']['truncated']:,} sentences were longer than the model.",
+    ]
     return out
 
 
 def _coreference_lines(found: Study) -> list[str]:
     """Table 2: every way by kind of mention, the paper's beside."""
     table = found.table("coreference")
-    out = ["| | all [95 %] | pronoun | proper | common | paper (all, pronoun, proper, nominal) |", "|---|---|---|---|---|---|"]  # fmt: skip
+    out = [
+        "| | all [95 %] | pronoun | proper | common | paper (all, pronoun, proper, nominal) |",
+        "|---|---|---|---|---|---|",
+    ]
     for who, title in WHO.items():
         rows = table[table["who"] == who].set_index("kind")
         if not len(rows):
             continue
         first = rows.loc["all"] if "all" in rows.index else None
-        shown = title if first is None or first["layer"] != first["layer"] else f"{title}, L{int(first['layer'])}.H{int(first['head'])}"  # fmt: skip
-        cells = ["-" if first is None else f"{_percent(first['accuracy'])} [{_percent(first['low'])}, {_percent(first['high'])}]"]  # fmt: skip
-        cells += [_percent(rows.loc[kind, "accuracy"]) if kind in rows.index else "-" for kind in KINDS[1:]]
+        shown = (
+            title
+            if first is None or first["layer"] != first["layer"]
+            else f"{title}, L{int(first['layer'])}.H{int(first['head'])}"
+        )
+        cells = [
+            "-"
+            if first is None
+            else f"{_percent(first['accuracy'])} [{_percent(first['low'])}, {_percent(first['high'])}]"
+        ]
+        cells += [
+            _percent(rows.loc[kind, "accuracy"]) if kind in rows.index else "-"
+            for kind in KINDS[1:]
+        ]
         known = PUBLISHED_COREFERENCE.get(who)
-        out.append(f"| {shown} | {' | '.join(cells)} | {', '.join(map(str, known)) if known else '-'} |")
+        out.append(
+            f"| {shown} | {' | '.join(cells)} | {', '.join(map(str, known)) if known else '-'} |"
+        )
     counts = table[table["who"] == "head"].set_index("kind")["n"]
     lost, mentions = found.result["windows"], found.result["mentions"]
-    out += ["", f"Mentions scored: {', '.join(f'{kind} {int(counts[kind]):,}' for kind in KINDS if kind in counts)}. Of {lost['scored']:,} mentions with an antecedent in their document, {lost['out_of_reach']:,} have none in their window; {mentions['unseen']:,} were cut off."]  # fmt: skip
+    out += [
+        "",
+        f"Mentions scored: {', '.join(f'{kind} {int(counts[kind]):,}' for kind in KINDS if kind in counts)}. Of {lost['scored']:,} mentions with an antecedent in their document, {lost['out_of_reach']:,} have none in their window; {mentions['unseen']:,} were cut off.",
+    ]
     return out
 
 
 def _tree_lines(found: dict[str, Study]) -> list[str]:
     """Table 3: UAS by probe, the paper's beside."""
-    out = ["| probe | paper | " + " | ".join(f"{title}: UAS [95 %], best tree" for title in found) + " |", "|---|---|" + "---|" * len(found)]  # fmt: skip
+    out = [
+        "| probe | paper | "
+        + " | ".join(f"{title}: UAS [95 %], best tree" for title in found)
+        + " |",
+        "|---|---|" + "---|" * len(found),
+    ]
     for probe, title in PROBES.items():
         cells = []
         for one in found.values():
             row = one.table("tree").set_index("probe").loc[probe]
-            cells.append(f"{_percent(row['uas'])} [{_percent(row['low'])}, {_percent(row['high'])}], {_percent(row['tree_uas'])}")  # fmt: skip
+            cells.append(
+                f"{_percent(row['uas'])} [{_percent(row['low'])}, {_percent(row['high'])}], {_percent(row['tree_uas'])}"
+            )
         out.append(f"| {title} | {PUBLISHED_PROBES.get(probe, '-')} | {' | '.join(cells)} |")
     first = next(iter(found.values())).result["words"]
-    out += ["", f"{first['scored']:,} words scored, {first['punctuation']:,} left out as punctuation; {first['unseen']:,} words were cut off and {first['headless']:,} lost their head by that. The structural probe's 80 UUAS, named in the paper beside these, is no attention probe."]  # fmt: skip
+    out += [
+        "",
+        f"{first['scored']:,} words scored, {first['punctuation']:,} left out as punctuation; {first['unseen']:,} words were cut off and {first['headless']:,} lost their head by that. The structural probe's 80 UUAS, named in the paper beside these, is no attention probe.",
+    ]
     return out
 
 
 def _figure_lines(done: Study, control: Study, places: pd.DataFrame) -> list[str]:
     """What the figures show, in numbers by layer, random weights in brackets."""
-    names = {"surface": ("cls", "sep", "punctuation", "self", "previous", "next"), "entropy": ("entropy", "cls_entropy"), "special_gradient": ("sep", "cls", "punctuation", "other")}  # fmt: skip
+    names = {
+        "surface": ("cls", "sep", "punctuation", "self", "previous", "next"),
+        "entropy": ("entropy", "cls_entropy"),
+        "special_gradient": ("sep", "cls", "punctuation", "other"),
+    }
     out = []
     for table, columns in names.items():
-        mine, theirs = (one.table(table).groupby("layer")[list(columns)].mean() for one in (done, control))
+        mine, theirs = (
+            one.table(table).groupby("layer")[list(columns)].mean() for one in (done, control)
+        )
         scale, unit = (1e5, " x 100,000") if table == "special_gradient" else (1, "")
-        out += [f"Mean of heads by layer, `{table}`{unit} (random weights in brackets):", "", f"| layer | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]  # fmt: skip
-        out += [f"| {layer} | {' | '.join(f'{number(scale * mine.loc[layer, name])} ({number(scale * theirs.loc[layer, name])})' for name in columns)} |" for layer in mine.index]  # fmt: skip
+        out += [
+            f"Mean of heads by layer, `{table}`{unit} (random weights in brackets):",
+            "",
+            f"| layer | {' | '.join(columns)} |",
+            "|---|" + "---|" * len(columns),
+        ]
+        out += [
+            f"| {layer} | {' | '.join(f'{number(scale * mine.loc[layer, name])} ({number(scale * theirs.loc[layer, name])})' for name in columns)} |"
+            for layer in mine.index
+        ]
         out.append("")
     kinds = places["behaviour"].value_counts()
     out += [f"- {line}" for line in findings(done, MEASURED)]
-    out += [f"- What heads do: {', '.join(f'{name} {count}' for name, count in kinds.items())}; two dimensions keep all but {number(float(places['stress'].iloc[0]))} of the distances (stress)"]  # fmt: skip
+    out += [
+        f"- What heads do: {', '.join(f'{name} {count}' for name, count in kinds.items())}; two dimensions keep all but {number(float(places['stress'].iloc[0]))} of the distances (stress)"
+    ]
     return out

@@ -25,7 +25,9 @@ from attlas.topology.section.charts import CLASSIFIERS, head_maps
 from attlas.views.numbers import head_name
 
 SEED = 0
-HELD_OUT = 0.2  # of the texts for fine-tuning, kept out of it where the classifier must see fresh texts
+HELD_OUT = (
+    0.2  # of the texts for fine-tuning, kept out of it where the classifier must see fresh texts
+)
 LEARNING_RATE = 1e-4
 CONVENTIONS = ("published", "corrected")
 COLUMNS = {
@@ -79,26 +81,59 @@ TASKS = {
     task.name: task
     for task in (
         Task(
-            "cola", "CoLA, public dev sentences", _cola, 4, 1043,
-            {"model": (0.559, 82.0), "all": (0.549, 81.1), "12": (0.532, 80.7), "3": (0.452, 77.1), "1": (0.427, 76.4)},
+            "cola",
+            "CoLA, public dev sentences",
+            _cola,
+            4,
+            1043,
+            {
+                "model": (0.559, 82.0),
+                "all": (0.549, 81.1),
+                "12": (0.532, 80.7),
+                "3": (0.452, 77.1),
+                "1": (0.427, 76.4),
+            },
             "The published numbers here are of the sentences that C and max_iter were chosen on; on the hidden test set the paper has MCC .492 (model), .508 (all heads), .463 (12), .456 (3), .385 (1).",
         ),
         Task(
-            "sms_spam", "SMS spam", _sms, 3, 556,
-            {"model": (0.941, 98.7), "all": (0.950, 98.9), "12": (0.878, 97.3), "3": (0.809, 96.1), "1": (0.606, 92.3)},
+            "sms_spam",
+            "SMS spam",
+            _sms,
+            3,
+            556,
+            {
+                "model": (0.941, 98.7),
+                "all": (0.950, 98.9),
+                "12": (0.878, 97.3),
+                "3": (0.809, 96.1),
+                "1": (0.606, 92.3),
+            },
         ),
         Task(
-            "imdb", "IMDB, at most 128 tokens", _imdb, 4, 1415,
-            {"model": (0.833, 91.7), "all": (0.812, 90.6), "12": (0.805, 90.3), "3": (0.799, 90.0), "1": (0.735, 86.9)},
+            "imdb",
+            "IMDB, at most 128 tokens",
+            _imdb,
+            4,
+            1415,
+            {
+                "model": (0.833, 91.7),
+                "all": (0.812, 90.6),
+                "12": (0.805, 90.3),
+                "3": (0.799, 90.0),
+                "1": (0.735, 86.9),
+            },
         ),
     )
-}  # fmt: skip
+}
 
 
 def _published() -> dict[str, dict[str, dict[str, float]]]:
     """MCC and accuracy as published, by task and classifier."""
     return {
-        name: {row: {"mcc": mcc, "accuracy": percent / 100} for row, (mcc, percent) in task.published.items()}
+        name: {
+            row: {"mcc": mcc, "accuracy": percent / 100}
+            for row, (mcc, percent) in task.published.items()
+        }
         for name, task in TASKS.items()
     }
 
@@ -127,7 +162,9 @@ def _remark(name: str, result: dict[str, Any]) -> str:
     gap, maps = result["difference_from_model"], result["maps"]["pearson"]
     best = head_name(dict(zip(("layer", "head"), result["heads"]["1"]["chosen"][0], strict=True)))
     beside = (
-        "" if gap is None else f" all heads minus the model: {gap['mcc']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}];"
+        ""
+        if gap is None
+        else f" all heads minus the model: {gap['mcc']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}];"
     )
     alike = (
         "the maps of single heads are flat"
@@ -171,7 +208,10 @@ def reproduce(
 
     `say` hears what is run.
     """
-    for kind, given, known in (("task", tasks, tuple(TASKS)), ("convention", conventions, CONVENTIONS)):
+    for kind, given, known in (
+        ("task", tasks, tuple(TASKS)),
+        ("convention", conventions, CONVENTIONS),
+    ):
         check_chosen(kind, given, known)
     root = data_folder(data_root)
     for name in tasks:
@@ -221,7 +261,9 @@ class _Run(Recipe):
         self.part.results[task.name] = found
         self.part.lines += _table(task, self.done.model, found)
 
-    def _experiments(self, task: Task, parts: Parts, convention: str) -> Iterator[tuple[str, Study]]:
+    def _experiments(
+        self, task: Task, parts: Parts, convention: str
+    ) -> Iterator[tuple[str, Study]]:
         """Fine-tune and run the experiments of one convention.
 
         Corrected, the classifier is also fitted on as many texts as were held out, but seen in

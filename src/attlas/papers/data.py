@@ -20,7 +20,9 @@ def data_folder(root: str | Path) -> Path:
     """The folder of the data sets."""
     folder = Path(root).expanduser()
     if not folder.is_dir():
-        raise AttlasError(f"there is no folder {folder}; give the folder of the data sets with --data-root")
+        raise AttlasError(
+            f"there is no folder {folder}; give the folder of the data sets with --data-root"
+        )
     return folder
 
 
@@ -55,7 +57,9 @@ def recorded(root: Path) -> Iterator[dict[str, str]]:
         _RECORD.reset(token)
     for name, sha256 in record.items():
         if present_sha256(root, name) != sha256:
-            raise CorpusError(f"{name} in {root} changed while it was read; run the same command again")
+            raise CorpusError(
+                f"{name} in {root} changed while it was read; run the same command again"
+            )
 
 
 def present_sha256(root: Path, name: str) -> str | None:
@@ -71,7 +75,9 @@ def _find(root: Path, *names: str) -> Path:
     for found in (path, path.with_name(f"{path.name}.gz")):
         if found.is_file():
             return found
-    raise CorpusError(f"there is no {path} (or .gz); give the folder of the data sets with --data-root")
+    raise CorpusError(
+        f"there is no {path} (or .gz); give the folder of the data sets with --data-root"
+    )
 
 
 def cola(root: Path, name: str) -> list[Text]:
@@ -113,7 +119,9 @@ def without(texts: list[Text], others: list[Text]) -> list[Text]:
     return [one for one in texts if one.text not in known]
 
 
-def fields_of(rows: Iterator[Row], path: Path, *needed: str) -> Iterator[tuple[int, dict[str, str]]]:
+def fields_of(
+    rows: Iterator[Row], path: Path, *needed: str
+) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows of a file with their numbers, each with the fields that are needed."""
     number = -1
     for number, (where, row) in enumerate(rows):
@@ -123,7 +131,9 @@ def fields_of(rows: Iterator[Row], path: Path, *needed: str) -> Iterator[tuple[i
             raise CorpusError(f"{path} holds texts, not rows of fields")
         missing = [name for name in needed if row.get(name) is None]
         if missing:
-            raise CorpusError(f"{where}: it has no {missing[0]!r}; the file must be as its README says")
+            raise CorpusError(
+                f"{where}: it has no {missing[0]!r}; the file must be as its README says"
+            )
         yield number, dict(row)
     if number < 0:
         raise CorpusError(f"{path} holds no texts; it is empty")

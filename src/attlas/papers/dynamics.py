@@ -35,15 +35,64 @@ from attlas.views.report import write_charts
 SETS = ("sst", "news1", "imdb", "news2")
 PARTS = (*SETS, "differences", "flow", "penalty", "frozen", "synthetic")
 SCALES = (0.001, 1.0, 10.0, 20.0, 50.0, 100.0, 10000.0)
-MODELS = {("dot", "none"): "DP", ("dot", "lstm"): "DP-L", ("dot", "affine"): "DP-A", ("additive", "none"): "AD"}
-TITLES = {"sst": "SST", "news1": "20News I (hockey against baseball)", "imdb": "IMDB", "news2": "20News II (motorcycles, medicine, guns)"}  # fmt: skip
-PUBLISHED: dict[str, dict[float, tuple[float, float, float, float]]] = {  # test accuracy in %: DP, DP-L, DP-A, AD
-    "sst": {.001: (55.3, 79.8, 67.9, 62.8), 1: (74.4, 81.2, 73.4, 73.4), 10: (82.2, 81.7, 80.8, 80.3), 20: (81.4, 80.9, 81.0, 81.2), 50: (80.8, 82.0, 81.5, 79.9), 100: (81.2, 81.1, 80.7, 80.8), 10000: (79.6, 81.4, 79.3, 80.8)},
-    "news1": {.001: (54.8, 88.6, 78.6, 49.4), 1: (88.4, 93.0, 85.3, 87.6), 10: (92.8, 91.2, 92.8, 92.0), 20: (93.5, 92.2, 93.5, 91.2), 50: (93.3, 92.3, 92.2, 91.7), 100: (92.8, 91.2, 92.8, 93.3), 10000: (92.8, 92.0, 93.0, 92.0)},
-    "imdb": {.001: (55.5, 87.7, 73.3, 69.8), 1: (79.5, 88.2, 85.4, 83.7), 10: (89.2, 87.8, 89.6, 88.2), 20: (89.6, 88.1, 89.6, 89.6), 50: (89.8, 87.2, 89.1, 88.5), 100: (89.3, 88.3, 89.2, 88.8), 10000: (89.3, 88.4, 88.9, 88.9)},
-    "news2": {.001: (31.8, 90.1, 64.6, 59.2), 1: (85.4, 92.3, 88.3, 86.7), 10: (93.4, 93.4, 91.7, 90.0), 20: (94.9, 94.2, 93.3, 92.1), 50: (94.9, 92.3, 92.9, 93.8), 100: (94.9, 93.1, 92.9, 92.9), 10000: (94.5, 93.8, 92.5, 92.9)},
-}  # fmt: skip
-KINDS = {"sst": "265 negative, 1,384 neutral, 412 positive", "news1": "557 negative, 1,011 neutral, 957 positive", "imdb": "1,900 negative, 5,968 neutral, 2,163 positive", "news2": "49, 268 and 192 of classes, 164 neutral"}  # fmt: skip
+MODELS = {
+    ("dot", "none"): "DP",
+    ("dot", "lstm"): "DP-L",
+    ("dot", "affine"): "DP-A",
+    ("additive", "none"): "AD",
+}
+TITLES = {
+    "sst": "SST",
+    "news1": "20News I (hockey against baseball)",
+    "imdb": "IMDB",
+    "news2": "20News II (motorcycles, medicine, guns)",
+}
+PUBLISHED: dict[
+    str, dict[float, tuple[float, float, float, float]]
+] = {  # test accuracy in %: DP, DP-L, DP-A, AD
+    "sst": {
+        0.001: (55.3, 79.8, 67.9, 62.8),
+        1: (74.4, 81.2, 73.4, 73.4),
+        10: (82.2, 81.7, 80.8, 80.3),
+        20: (81.4, 80.9, 81.0, 81.2),
+        50: (80.8, 82.0, 81.5, 79.9),
+        100: (81.2, 81.1, 80.7, 80.8),
+        10000: (79.6, 81.4, 79.3, 80.8),
+    },
+    "news1": {
+        0.001: (54.8, 88.6, 78.6, 49.4),
+        1: (88.4, 93.0, 85.3, 87.6),
+        10: (92.8, 91.2, 92.8, 92.0),
+        20: (93.5, 92.2, 93.5, 91.2),
+        50: (93.3, 92.3, 92.2, 91.7),
+        100: (92.8, 91.2, 92.8, 93.3),
+        10000: (92.8, 92.0, 93.0, 92.0),
+    },
+    "imdb": {
+        0.001: (55.5, 87.7, 73.3, 69.8),
+        1: (79.5, 88.2, 85.4, 83.7),
+        10: (89.2, 87.8, 89.6, 88.2),
+        20: (89.6, 88.1, 89.6, 89.6),
+        50: (89.8, 87.2, 89.1, 88.5),
+        100: (89.3, 88.3, 89.2, 88.8),
+        10000: (89.3, 88.4, 88.9, 88.9),
+    },
+    "news2": {
+        0.001: (31.8, 90.1, 64.6, 59.2),
+        1: (85.4, 92.3, 88.3, 86.7),
+        10: (93.4, 93.4, 91.7, 90.0),
+        20: (94.9, 94.2, 93.3, 92.1),
+        50: (94.9, 92.3, 92.9, 93.8),
+        100: (94.9, 93.1, 92.9, 92.9),
+        10000: (94.5, 93.8, 92.5, 92.9),
+    },
+}
+KINDS = {
+    "sst": "265 negative, 1,384 neutral, 412 positive",
+    "news1": "557 negative, 1,011 neutral, 957 positive",
+    "imdb": "1,900 negative, 5,968 neutral, 2,163 positive",
+    "news2": "49, 268 and 192 of classes, 164 neutral",
+}
 SEEDS = {"sst": 3, "news1": 3, "imdb": 1, "news2": 3}
 LONGEST = {"imdb": 350, "news": 2000}  # tokens
 SHORTEST = 5
@@ -52,8 +101,16 @@ SHARES = {
     "news1": (387 / 1933, 310 / 1546),
     "news2": (274 / 2814, 240 / 2540),
 }  # test of all, dev of the rest
-TRAINED: dict[str, Any] = {"epochs": 40, "patience": 10, "by_encoder": {"lstm": {"epochs": 15, "patience": 5}}}
-LARGE: dict[str, Any] = {"epochs": 20, "patience": 5, "by_encoder": {"lstm": {"epochs": 8, "patience": 2}}}
+TRAINED: dict[str, Any] = {
+    "epochs": 40,
+    "patience": 10,
+    "by_encoder": {"lstm": {"epochs": 15, "patience": 5}},
+}
+LARGE: dict[str, Any] = {
+    "epochs": 20,
+    "patience": 5,
+    "by_encoder": {"lstm": {"epochs": 8, "patience": 2}},
+}
 
 
 def reproduce(
@@ -70,7 +127,9 @@ def reproduce(
     """Run the parts one by one; finished experiments are found again. `say` hears what is run."""
     check_chosen("part", parts, PARTS)
     published = {
-        name: {str(scale): dict(zip(MODELS.values(), row, strict=True)) for scale, row in table.items()}
+        name: {
+            str(scale): dict(zip(MODELS.values(), row, strict=True)) for scale, row in table.items()
+        }
         for name, table in PUBLISHED.items()
     }
     model = "attention classifiers from scratch"
@@ -90,10 +149,19 @@ def texts_of(root: Path, name: str) -> tuple[list[Text], list[Text], list[Text]]
         learnt, kept = split([_spaced(one) for one in sst(root, "train")], 0.1)
         return learnt, kept, [_spaced(one) for one in sst(root, "dev")]
     if name == "imdb":
-        texts = [Text(one.id, one.text.replace("<br />", " "), one.label) for one in imdb(root, "train_full")]
+        texts = [
+            Text(one.id, one.text.replace("<br />", " "), one.label)
+            for one in imdb(root, "train_full")
+        ]
         texts = [one for one in texts if len(words_of(one.text)) <= LONGEST["imdb"]]
     else:
-        texts = newsgroups(root, {"news1": ("rec.sport.baseball", "rec.sport.hockey"), "news2": ("rec.motorcycles", "sci.med", "talk.politics.guns")}[name])  # fmt: skip
+        texts = newsgroups(
+            root,
+            {
+                "news1": ("rec.sport.baseball", "rec.sport.hockey"),
+                "news2": ("rec.motorcycles", "sci.med", "talk.politics.guns"),
+            }[name],
+        )
     test, dev = SHARES[name]
     rest, scored = split(texts, test)
     learnt, kept = split(rest, dev)
@@ -118,7 +186,12 @@ def own_words(body: str) -> str:
     >>> own_words("A B writes:\\n> hello\\nI agree.\\n--\\nC D")
     'I agree.'
     """
-    kept = [line for line in body.split("\n") if not re.match(r"\s*(>|:|\||\w{1,3}>)", line) and not re.search(r"(writes|wrote|says):?\s*$|^In article|^In <", line)]  # fmt: skip
+    kept = [
+        line
+        for line in body.split("\n")
+        if not re.match(r"\s*(>|:|\||\w{1,3}>)", line)
+        and not re.search(r"(writes|wrote|says):?\s*$|^In article|^In <", line)
+    ]
     return re.split(r"\n--+ *\n", "\n".join(kept))[0]
 
 
@@ -168,7 +241,9 @@ class _Run(Recipe):
         seeds = self.seeds or SEEDS[name]
         pairs = ["+".join(model) for model in MODELS]
         how = LARGE if name == "imdb" else TRAINED
-        grid = self._run(name, texts_of(self.root, name), models=pairs, scales=SCALES, seeds=seeds, **how)
+        grid = self._run(
+            name, texts_of(self.root, name), models=pairs, scales=SCALES, seeds=seeds, **how
+        )
         done = with_published(grid, published_of(name))
         done.report(done.folder / "report.html")
         self.add_pictures(*write_charts(done, SECTIONS, self.picture_folder(name), "png"))
@@ -178,7 +253,11 @@ class _Run(Recipe):
             self._as_in_the_notebook(seeds)
         tokens = done.table("dynamics_tokens")
         for attention, encoder, scale in _figures(name):
-            cell = tokens[(tokens["attention"] == attention) & (tokens["encoder"] == encoder) & (tokens["scale"] == scale)]  # fmt: skip
+            cell = tokens[
+                (tokens["attention"] == attention)
+                & (tokens["encoder"] == encoder)
+                & (tokens["scale"] == scale)
+            ]
             title = f"{name}-{attention}-{encoder}-{scale:g}"
             self.draw(token_charts.tokens(cell), f"{title}-scores")
             if name == "sst":
@@ -188,58 +267,149 @@ class _Run(Recipe):
         """The authors' notebook: all of train to learn from, the epoch chosen on dev, and its accuracy there."""
         learnt, kept = ([_spaced(one) for one in sst(self.root, name)] for name in ("train", "dev"))
         reached = [
-            float(AttentionClassifier(scale=10.0, epochs=40, seed=seed, progress=self.options["progress"]).fit(learnt, dev=kept).history_["dev_accuracy"].max())
+            float(
+                AttentionClassifier(
+                    scale=10.0, epochs=40, seed=seed, progress=self.options["progress"]
+                )
+                .fit(learnt, dev=kept)
+                .history_["dev_accuracy"]
+                .max()
+            )
             for seed in range(seeds)
-        ]  # fmt: skip
+        ]
         self.part.results["notebook"] = reached
-        self.part.lines += [f"As in the authors' notebook (DP, scale 10, all of the train file, the epoch chosen on the dev file), accuracy on dev: {', '.join(f'{100 * one:.1f}' for one in reached)} with {seeds} seeds; theirs is 80.05, and 81.8 on the test file. What is above is scored on dev, with a tenth fewer texts to learn from.", ""]  # fmt: skip
+        self.part.lines += [
+            f"As in the authors' notebook (DP, scale 10, all of the train file, the epoch chosen on the dev file), accuracy on dev: {', '.join(f'{100 * one:.1f}' for one in reached)} with {seeds} seeds; theirs is 80.05, and 81.8 on the test file. What is above is scored on dev, with a tenth fewer texts to learn from.",
+            "",
+        ]
 
     def flow(self) -> None:
         """The terms on SST: that they are what automatic differentiation finds, and which moves what."""
         learnt, kept, _ = texts_of(self.root, "sst")
         out = ["### What moves the scores: SST, scaled dot-product", ""]
         for scale in (1.0, 10.0, 100.0):
-            classifier = AttentionClassifier(scale=scale, epochs=20, record=1, progress=self.options["progress"]).fit(learnt, dev=kept)  # fmt: skip
+            classifier = AttentionClassifier(
+                scale=scale, epochs=20, record=1, progress=self.options["progress"]
+            ).fit(learnt, dev=kept)
             bags, _ = classifier.learnt()
             worst = classifier.check_flow()
             table = classifier.flow_
             first = table[table["epoch"].isin([0, 1, 5, 20])]
-            out += [f"scale {scale:g}: sums of terms and automatic differentiation differ by at most {worst:.1e} of the largest rate, over {len(bags.words):,} words and {len(bags):,} texts. Means over the words of each kind, times 10,000:", "", *_flow_lines(first), ""]  # fmt: skip
-            self.part.results[f"flow-{scale:g}"] = {"difference": worst, "terms": first.to_dict("records")}
+            out += [
+                f"scale {scale:g}: sums of terms and automatic differentiation differ by at most {worst:.1e} of the largest rate, over {len(bags.words):,} words and {len(bags):,} texts. Means over the words of each kind, times 10,000:",
+                "",
+                *_flow_lines(first),
+                "",
+            ]
+            self.part.results[f"flow-{scale:g}"] = {
+                "difference": worst,
+                "terms": first.to_dict("records"),
+            }
         self.part.lines += out
 
     def penalty(self) -> None:
         """What a penalty on |V.W| does where the scale is large."""
-        out = ["### A penalty on |V.W|: SST, scaled dot-product, scale 100", "", "| penalty | accuracy | size of V.W | size of the gap | separation | of the class marked least |", "|---|---|---|---|---|---|"]  # fmt: skip
+        out = [
+            "### A penalty on |V.W|: SST, scaled dot-product, scale 100",
+            "",
+            "| penalty | accuracy | size of V.W | size of the gap | separation | of the class marked least |",
+            "|---|---|---|---|---|---|",
+        ]
         for penalty in (0.0, 0.0001, 0.001, 0.01, 0.1):
-            rows = self._rows(f"penalty-{penalty:g}", texts_of(self.root, "sst"), scales=(100.0,), vw_penalty=penalty, epochs=40, patience=10)  # fmt: skip
-            out.append(f"| {penalty:g} | {_percent(rows)} | {rows['vw'].abs().mean():.2f} | {rows['gap'].abs().mean():.2f} | {_spread(rows, 'separation')} | {_spread(rows, 'separation_least')} |")  # fmt: skip
-        self.part.lines += [*out, "", f"Means over {self._seeds} seeds, with the lowest and the highest; of V.W and gap the sizes, since their signs are chance.", ""]  # fmt: skip
+            rows = self._rows(
+                f"penalty-{penalty:g}",
+                texts_of(self.root, "sst"),
+                scales=(100.0,),
+                vw_penalty=penalty,
+                epochs=40,
+                patience=10,
+            )
+            out.append(
+                f"| {penalty:g} | {_percent(rows)} | {rows['vw'].abs().mean():.2f} | {rows['gap'].abs().mean():.2f} | {_spread(rows, 'separation')} | {_spread(rows, 'separation_least')} |"
+            )
+        self.part.lines += [
+            *out,
+            "",
+            f"Means over {self._seeds} seeds, with the lowest and the highest; of V.W and gap the sizes, since their signs are chance.",
+            "",
+        ]
 
     def frozen(self) -> None:
         """The paper's future work: vectors and a model that are given, and stay as they are."""
         given: dict[str, dict[str, Any]] = {
-            "learnt from scratch": {}, "GloVe's, frozen": {"encoders": ("vectors",), "vectors": existing(self.root, "glove50", "glove.6B.50d.top20k.txt")},
-            "the embedded model's input embeddings, frozen": {"encoders": ("vectors",)}, "the embedded model's hidden states, frozen": {"encoders": ("model",)},
-        }  # fmt: skip
-        out = ["### Vectors that are given: SST, scaled dot-product, scale 10", "", "| vectors | accuracy | separation | before training | of the class marked least | by scores where words stand | polarity: positive against negative words |", "|---|---|---|---|---|---|---|"]  # fmt: skip
+            "learnt from scratch": {},
+            "GloVe's, frozen": {
+                "encoders": ("vectors",),
+                "vectors": existing(self.root, "glove50", "glove.6B.50d.top20k.txt"),
+            },
+            "the embedded model's input embeddings, frozen": {"encoders": ("vectors",)},
+            "the embedded model's hidden states, frozen": {"encoders": ("model",)},
+        }
+        out = [
+            "### Vectors that are given: SST, scaled dot-product, scale 10",
+            "",
+            "| vectors | accuracy | separation | before training | of the class marked least | by scores where words stand | polarity: positive against negative words |",
+            "|---|---|---|---|---|---|---|",
+        ]
         for number, (title, how) in enumerate(given.items()):
-            rows = self._rows(f"frozen-{number}", texts_of(self.root, "sst"), scales=(10.0,), epochs=40, patience=10, **how)  # fmt: skip
-            local = _spread(rows, "separation_local") if rows["separation_local"].notna().any() else "-"
-            out.append(f"| {title} | {_percent(rows)} | {_spread(rows, 'separation')} | {rows['separation_untrained'].mean():.2f} | {_spread(rows, 'separation_least')} | {local} | {rows['polarity_auc'].mean():.2f} |")  # fmt: skip
-        self.part.lines += [*out, "", f"Means over {self._seeds} seeds, with the lowest and the highest.", ""]
+            rows = self._rows(
+                f"frozen-{number}",
+                texts_of(self.root, "sst"),
+                scales=(10.0,),
+                epochs=40,
+                patience=10,
+                **how,
+            )
+            local = (
+                _spread(rows, "separation_local") if rows["separation_local"].notna().any() else "-"
+            )
+            out.append(
+                f"| {title} | {_percent(rows)} | {_spread(rows, 'separation')} | {rows['separation_untrained'].mean():.2f} | {_spread(rows, 'separation_least')} | {local} | {rows['polarity_auc'].mean():.2f} |"
+            )
+        self.part.lines += [
+            *out,
+            "",
+            f"Means over {self._seeds} seeds, with the lowest and the highest.",
+            "",
+        ]
 
     def synthetic(self) -> None:
         """The paper's made-up corpora: as they are, with noise, with classes of unequal size, with three classes."""
-        corpora: dict[str, dict[str, Any]] = {"as in the paper": {}, "a tenth of the texts have the other class's words": {"noise": 0.1}, "classes 1 : 2": {"ratio": (1, 2)}, "classes 1 : 5": {"ratio": (1, 5)}, "classes 2 : 1": {"ratio": (2, 1)}, "classes 2 : 5": {"ratio": (2, 5)}, "three classes": {"classes": 3}}  # fmt: skip
-        out = ["### Synthetic corpora, scaled dot-product", "", "| corpus | scale | accuracy | separation | of the class marked least | by frequency alone | V.W | gap |", "|---|---|---|---|---|---|---|---|"]  # fmt: skip
+        corpora: dict[str, dict[str, Any]] = {
+            "as in the paper": {},
+            "a tenth of the texts have the other class's words": {"noise": 0.1},
+            "classes 1 : 2": {"ratio": (1, 2)},
+            "classes 1 : 5": {"ratio": (1, 5)},
+            "classes 2 : 1": {"ratio": (2, 1)},
+            "classes 2 : 5": {"ratio": (2, 5)},
+            "three classes": {"classes": 3},
+        }
+        out = [
+            "### Synthetic corpora, scaled dot-product",
+            "",
+            "| corpus | scale | accuracy | separation | of the class marked least | by frequency alone | V.W | gap |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
         for number, (title, how) in enumerate(corpora.items()):
             learnt, scored = split(synthetic(**how), 0.2)
             learnt, kept = split(learnt, 0.1)
-            table = self._rows(f"synthetic-{number}", (learnt, kept, scored), scales=(1.0, 10.0, 100.0), epochs=10, rule="balanced")  # fmt: skip
+            table = self._rows(
+                f"synthetic-{number}",
+                (learnt, kept, scored),
+                scales=(1.0, 10.0, 100.0),
+                epochs=10,
+                rule="balanced",
+            )
             for scale, rows in table.groupby("scale"):
-                out.append(f"| {title} | {scale:g} | {_percent(rows)} | {_spread(rows, 'separation')} | {_spread(rows, 'separation_least')} | {rows['separation_count'].mean():.2f} | {_spread(rows, 'vw', '+')} | {_spread(rows, 'gap', '+')} |")  # fmt: skip
-        self.part.lines += [*out, "", f"12,000 texts each, a fifth scored on; Adagrad, up to ten epochs (the paper: SGD, 500 epochs, 4 starts); means over {self._seeds} seeds, with the lowest and the highest. Kinds of words by the rule `balanced`.", ""]  # fmt: skip
+                out.append(
+                    f"| {title} | {scale:g} | {_percent(rows)} | {_spread(rows, 'separation')} | {_spread(rows, 'separation_least')} | {rows['separation_count'].mean():.2f} | {_spread(rows, 'vw', '+')} | {_spread(rows, 'gap', '+')} |"
+                )
+        self.part.lines += [
+            *out,
+            "",
+            f"12,000 texts each, a fifth scored on; Adagrad, up to ten epochs (the paper: SGD, 500 epochs, 4 starts); means over {self._seeds} seeds, with the lowest and the highest. Kinds of words by the rule `balanced`.",
+            "",
+        ]
 
     def differences(self) -> None:
         """How far all cells of Table 2 that were measured are from the published ones."""
@@ -248,7 +418,12 @@ class _Run(Recipe):
             apart += differences_of(name, pd.DataFrame(part.results[name]["cells"]))
         if apart:
             self.part.results["difference"] = float(np.mean(apart))
-            self.part.lines += ["### All data sets", "", f"Mean absolute difference from published for scales of 10 and more: {np.mean(apart):.2f} points over {len(apart)} cells (largest {max(apart):.1f}).", ""]  # fmt: skip
+            self.part.lines += [
+                "### All data sets",
+                "",
+                f"Mean absolute difference from published for scales of 10 and more: {np.mean(apart):.2f} points over {len(apart)} cells (largest {max(apart):.1f}).",
+                "",
+            ]
 
     @property
     def _seeds(self) -> int:
@@ -256,7 +431,9 @@ class _Run(Recipe):
 
     def _rows(self, name: str, texts: tuple[Any, Any, Any], **how: Any) -> pd.DataFrame:
         """A small grid: a row for each classifier."""
-        self.say(f"{name}: {', '.join(f'{option} {value}' for option, value in how.items() if option not in ('epochs', 'patience', 'vectors'))}")  # fmt: skip
+        self.say(
+            f"{name}: {', '.join(f'{option} {value}' for option, value in how.items() if option not in ('epochs', 'patience', 'vectors'))}"
+        )
         done = self._run(name, texts, seeds=self._seeds, **how)
         self.part.results[name] = done.result
         return done.table("dynamics")
@@ -270,7 +447,11 @@ def _named(name: str, texts: tuple[Any, Any, Any]) -> tuple[Corpus, Corpus, Corp
 
 def _plain(by_encoder: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Options of some encoders only, as the experiment takes them."""
-    return [f"{encoder}.{name}={value}" for encoder, options in by_encoder.items() for name, value in options.items()]
+    return [
+        f"{encoder}.{name}={value}"
+        for encoder, options in by_encoder.items()
+        for name, value in options.items()
+    ]
 
 
 @dataclass(eq=False)
@@ -279,7 +460,9 @@ class Compared(Study):
 
     published: Mapping[tuple[str, str, float], float] = field(default_factory=dict)
 
-    def table(self, name: str, columns: list[str] | None = None, text: str | None = None) -> pd.DataFrame:
+    def table(
+        self, name: str, columns: list[str] | None = None, text: str | None = None
+    ) -> pd.DataFrame:
         frame = super().table(name, columns, text)
         if name != "dynamics_summary" or columns is not None:
             return frame
@@ -313,23 +496,44 @@ def _figures(name: str) -> list[tuple[str, str, float]]:
 
 def table_lines(name: str, study: Study) -> list[str]:
     """What a data set is, its quarter of Table 2, and how well attention tells words apart in each cell."""
-    told, rows, summary = study.manifest["dynamics"], study.table("dynamics"), study.table("dynamics_summary")
+    told, rows, summary = (
+        study.manifest["dynamics"],
+        study.table("dynamics"),
+        study.table("dynamics_summary"),
+    )
     texts, seeds = told["texts"], int(rows["seed"].nunique())
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(told["kinds"].items()))
     over = f"Means of {seeds} seeds with their standard deviations" if seeds > 1 else "One seed"
-    about = f"{texts['train']:,} texts to learn from, {texts['dev']:,} to choose the epoch by, {texts['test']:,} to score on; {told['vocabulary']:,} words known, {100 * told['unknown']['test']:.1f} % of the tokens scored on are not. {over}; published in brackets. Kinds of words: {kinds} (published: {KINDS[name]}). {_trained(name)}"  # fmt: skip
-    return [f"### {TITLES[name]}", "", about, "", *accuracy_lines(name, summary), "", *separation_lines(rows, study.table("dynamics_tokens")), ""]  # fmt: skip
+    about = f"{texts['train']:,} texts to learn from, {texts['dev']:,} to choose the epoch by, {texts['test']:,} to score on; {told['vocabulary']:,} words known, {100 * told['unknown']['test']:.1f} % of the tokens scored on are not. {over}; published in brackets. Kinds of words: {kinds} (published: {KINDS[name]}). {_trained(name)}"
+    return [
+        f"### {TITLES[name]}",
+        "",
+        about,
+        "",
+        *accuracy_lines(name, summary),
+        "",
+        *separation_lines(rows, study.table("dynamics_tokens")),
+        "",
+    ]
 
 
 def published_of(name: str) -> dict[tuple[str, str, float], float]:
     """The accuracies of a quarter of Table 2, from 0 to 1, by attention, encoder and scale."""
-    return {(*model, float(scale)): known / 100 for scale, row in PUBLISHED[name].items() for model, known in zip(MODELS, row, strict=True)}  # fmt: skip
+    return {
+        (*model, float(scale)): known / 100
+        for scale, row in PUBLISHED[name].items()
+        for model, known in zip(MODELS, row, strict=True)
+    }
 
 
 def differences_of(name: str, summary: pd.DataFrame) -> list[float]:
     """How many points each cell with a scale of 10 and more is from the published one."""
     ours = summary.set_index(["attention", "encoder", "scale"])["accuracy"]
-    return [100 * abs(float(ours.loc[cell]) - known) for cell, known in published_of(name).items() if cell[2] >= 10]
+    return [
+        100 * abs(float(ours.loc[cell]) - known)
+        for cell, known in published_of(name).items()
+        if cell[2] >= 10
+    ]
 
 
 def accuracy_lines(name: str, summary: pd.DataFrame) -> list[str]:
@@ -344,7 +548,11 @@ def accuracy_lines(name: str, summary: pd.DataFrame) -> list[str]:
             cells.append(f"{100 * ours['accuracy']:.1f}{spread} ({known:.1f})")
         out.append(f"| {scale:g} | {' | '.join(cells)} |")
     apart = differences_of(name, summary)
-    return [*out, "", f"Mean absolute difference from published for scales of 10 and more: {np.mean(apart):.2f} points over {len(apart)} cells (largest {max(apart):.1f}); the commonest class alone: {100 * float(summary['majority'].iloc[0]):.1f}."]  # fmt: skip
+    return [
+        *out,
+        "",
+        f"Mean absolute difference from published for scales of 10 and more: {np.mean(apart):.2f} points over {len(apart)} cells (largest {max(apart):.1f}); the commonest class alone: {100 * float(summary['majority'].iloc[0]):.1f}.",
+    ]
 
 
 def separation_lines(rows: pd.DataFrame, tokens: pd.DataFrame) -> list[str]:
@@ -353,21 +561,39 @@ def separation_lines(rows: pd.DataFrame, tokens: pd.DataFrame) -> list[str]:
     for scale in dict.fromkeys(rows["scale"]):
         cells = []
         for attention, encoder in MODELS:
-            own, words = (part[(part["attention"] == attention) & (part["encoder"] == encoder) & (part["scale"] == scale)] for part in (rows, tokens))  # fmt: skip
-            cells.append(f"{_spread(own, 'separation')}; {least_separation(words):.2f}; {own['gap'].abs().mean():.1f}")
+            own, words = (
+                part[
+                    (part["attention"] == attention)
+                    & (part["encoder"] == encoder)
+                    & (part["scale"] == scale)
+                ]
+                for part in (rows, tokens)
+            )
+            cells.append(
+                f"{_spread(own, 'separation')}; {least_separation(words):.2f}; {own['gap'].abs().mean():.1f}"
+            )
         out.append(f"| {scale:g} | {' | '.join(cells)} |")
     ends = ", with the lowest and the highest of the seeds" if rows["seed"].nunique() > 1 else ""
-    return [*out, "", f"In each cell: separation, the area under the ROC curve of attention scores, polarity against neutral words, .5 is chance{ends}; the same of the class whose words are marked least (first seed); the size of the gap between classes, in standard deviations. Controls: before training {rows['separation_untrained'].mean():.2f}, by frequency alone {rows['separation_count'].iloc[0]:.2f}. From neutral words of more than five occurrences only, DP at scale 10 has {rows[(rows['attention'] == 'dot') & (rows['encoder'] == 'none') & (rows['scale'] == 10)]['separation_frequent'].mean():.2f}."]  # fmt: skip
+    return [
+        *out,
+        "",
+        f"In each cell: separation, the area under the ROC curve of attention scores, polarity against neutral words, .5 is chance{ends}; the same of the class whose words are marked least (first seed); the size of the gap between classes, in standard deviations. Controls: before training {rows['separation_untrained'].mean():.2f}, by frequency alone {rows['separation_count'].iloc[0]:.2f}. From neutral words of more than five occurrences only, DP at scale 10 has {rows[(rows['attention'] == 'dot') & (rows['encoder'] == 'none') & (rows['scale'] == 10)]['separation_frequent'].mean():.2f}.",
+    ]
 
 
 def _flow_lines(table: pd.DataFrame) -> list[str]:
     terms = list(dict.fromkeys(zip(table["side"], table["term"], strict=True)))
-    named = [f"{'ds' if side == 'polarity' else 'da'} {'in all' if term == 'sum' else term}" for side, term in terms]
+    named = [
+        f"{'ds' if side == 'polarity' else 'da'} {'in all' if term == 'sum' else term}"
+        for side, term in terms
+    ]
     out = [f"| epoch | words | {' | '.join(named)} |", "|---|---|" + "---|" * len(named)]
     wide = table.set_index(["epoch", "kind", "side", "term"])["mean"]
     for epoch in dict.fromkeys(table["epoch"]):
         for kind in dict.fromkeys(table["kind"]):
-            out.append(f"| {epoch} | {kind} | {' | '.join(f'{1e4 * wide.loc[(epoch, kind, side, term)]:.2f}' for side, term in terms)} |")  # fmt: skip
+            out.append(
+                f"| {epoch} | {kind} | {' | '.join(f'{1e4 * wide.loc[(epoch, kind, side, term)]:.2f}' for side, term in terms)} |"
+            )
     return out
 
 

@@ -70,7 +70,9 @@ def _lines(name: str, found: dict[str, Any]) -> list[str]:
             "",
         ]
         out += ["| | attended to | attending |", "|---|---|---|"]
-        pairs = zip(found["lists"][f"attended {by}"], found["lists"][f"attending {by}"], strict=False)
+        pairs = zip(
+            found["lists"][f"attended {by}"], found["lists"][f"attending {by}"], strict=False
+        )
         out += [f"| {rank + 1} | {left} | {right} |" for rank, (left, right) in enumerate(pairs)]
         both = found["lists"][f"both {by}"]
         out += ["", f"On both lists: {', '.join(both) if both else 'none'}."]
@@ -180,7 +182,9 @@ class _Run(Recipe):
         self.part.results[name] = {**found, "agreement": longformer_tables.tables(done, name)}
         self.part.lines += _lines(name, self.part.results[name])
 
-    def _figures(self, name: str, classifier: Model, ordered: list[Text]) -> tuple[Study, dict[str, Any]]:
+    def _figures(
+        self, name: str, classifier: Model, ordered: list[Text]
+    ) -> tuple[Study, dict[str, Any]]:
         """Draw the figures: a pass over all texts, and one over the first with whole lists."""
         example = ordered[0]
         measures: list[Any] = [Importance(accumulate="grad", ablation=ABLATION[name]), *MEASURES]
@@ -230,9 +234,13 @@ def _papers(
     names = label_names(train, test=test)
     wanted = np.array([names.index(str(text.label)) for text in test])
     ours = mcc_and_accuracy(wanted, logits_of(classifier, test))["accuracy"]
-    bag = make_pipeline(TfidfVectorizer(min_df=2, sublinear_tf=True), LogisticRegression(C=10, max_iter=1000))
+    bag = make_pipeline(
+        TfidfVectorizer(min_df=2, sublinear_tf=True), LogisticRegression(C=10, max_iter=1000)
+    )
     bag.fit([text.text for text in train], [str(text.label) for text in train])
-    words = float(np.mean(bag.predict([text.text for text in test]) == [str(text.label) for text in test]))
+    words = float(
+        np.mean(bag.predict([text.text for text in test]) == [str(text.label) for text in test])
+    )
     low, high = wilson(ours, len(test))
     return classifier, {
         "accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} papers ({MAX_LENGTH:,} tokens read of each); published {PUBLISHED_ACCURACY:.3f} on 1,070 papers of cs.AI and cs.PL by Longformer-base",
@@ -244,12 +252,17 @@ def _notes(
     train: list[Text], test: list[Text], long: Path, place: Path, options: dict[str, Any]
 ) -> tuple[Model, dict[str, str]]:
     """Twelve notes are too few to fine-tune on: only the last layer is fitted, and each note is scored by a layer fitted on the others."""
-    tuning = Finetune(texts=train, dev=train, model=long, head_only=True, max_length=LENGTH, seed=SEED)
+    tuning = Finetune(
+        texts=train, dev=train, model=long, head_only=True, max_length=LENGTH, seed=SEED
+    )
     classifier = _tuned(tuning, place, options)
     known = [str(text.label) for text in test]
     inputs = head_inputs(classifier, test)
     said = cross_val_predict(
-        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), inputs, known, cv=LeaveOneOut()
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
+        inputs,
+        known,
+        cv=LeaveOneOut(),
     )
     right = int(np.sum(said == np.array(known)))
     most = max(known.count(label) for label in set(known))
@@ -264,7 +277,11 @@ def _example(classifier: Model, texts: list[Text]) -> Text:
     positive = [text for text in texts if str(text.label) == "1"][:8]
     logits = logits_of(classifier, positive)
     names = {str(label): number for label, number in classifier.network.config.label2id.items()}
-    right = [text for text, row in zip(positive, logits, strict=True) if row.argmax() == names.get("1", 1)]
+    right = [
+        text
+        for text, row in zip(positive, logits, strict=True)
+        if row.argmax() == names.get("1", 1)
+    ]
     return right[0] if right else texts[0]
 
 
@@ -278,18 +295,24 @@ def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
     out: dict[str, Any] = {
         "figure4a-heads-example": profiles.head_pictures(grids[grids["text"] == example], even),
         "figure4b-heads-corpus": profiles.head_pictures(corpus.table("heatmap"), even),
-        "figure4c-heads-corpus-scaled": profiles.head_pictures(corpus.table("heatmap"), None, _importance(corpus)),
+        "figure4c-heads-corpus-scaled": profiles.head_pictures(
+            corpus.table("heatmap"), None, _importance(corpus)
+        ),
         "figure5ac-lists-by-type": token_charts.top_bars(types, "type"),
         "figure5bd-lists-by-position": token_charts.top_bars(positions, "position"),
-        "figure5-corpus-by-type": token_charts.top_bars(_all_layers(corpus.table("topk_types")), "type"),
+        "figure5-corpus-by-type": token_charts.top_bars(
+            _all_layers(corpus.table("topk_types")), "type"
+        ),
         "figure6-instances": token_charts.instances(instances, often),
-        "position-bias": token_charts.by_position(corpus.table("position_bias"), "position", position_period(corpus)),
+        "position-bias": token_charts.by_position(
+            corpus.table("position_bias"), "position", position_period(corpus)
+        ),
     }
     for by, rows in (("type", types), ("position", positions)):
         first = rows[rows["rank"] < 10]
-        chosen = set(first[first["direction"] == "attended"]["string" if by == "type" else "token"]) & set(
-            first[first["direction"] == "attending"]["string" if by == "type" else "token"]
-        )
+        chosen = set(
+            first[first["direction"] == "attended"]["string" if by == "type" else "token"]
+        ) & set(first[first["direction"] == "attending"]["string" if by == "type" else "token"])
         both = first.assign(both=first["string" if by == "type" else "token"].isin(chosen))
         if both["both"].any():
             out[f"figure7-both-by-{by}"] = token_charts.on_both_lists(both, by)
@@ -304,7 +327,9 @@ def _overlays(corpus: Study, example: Text, place: Path) -> list[Path]:
     """Figure 8: the example tinted by the last layer, by all layers, and by all with heads weighed by importance."""
     ((group, row),) = corpus.first(1)
     tokens = corpus.tokens("totals", group, row["text"])
-    names = [f"L{layer}.H{head}" for layer in range(corpus.n_layers) for head in range(corpus.n_heads)]
+    names = [
+        f"L{layer}.H{head}" for layer in range(corpus.n_layers) for head in range(corpus.n_heads)
+    ]
     values = (
         corpus.table("totals_heads", text=row["text"])[names]
         .to_numpy(dtype=np.float64)
@@ -331,11 +356,17 @@ def _bias(corpus: Study) -> dict[str, str]:
 def _heads(corpus: Study) -> dict[str, str]:
     table = _importance(corpus)
     ours, theirs = (
-        ", ".join(f"L{int(row.layer)}.H{int(row.head)}" for row in table.nlargest(3, column).itertuples())
+        ", ".join(
+            f"L{int(row.layer)}.H{int(row.head)}" for row in table.nlargest(3, column).itertuples()
+        )
         for column in ("taylor", "taylor_grad")
     )
-    alike = {name: spearman(table["taylor"], table[name]) for name in ("taylor_grad", "gate", "ablation")}
-    measured = "" if pd.isna(alike["ablation"]) else f", by measured ablation {alike['ablation']:.2f}"
+    alike = {
+        name: spearman(table["taylor"], table[name]) for name in ("taylor_grad", "gate", "ablation")
+    }
+    measured = (
+        "" if pd.isna(alike["ablation"]) else f", by measured ablation {alike['ablation']:.2f}"
+    )
     return {
         "most important heads": f"{ours} by gradient times parameter, which scales the figures; {theirs} by the published accumulation",
         "heads are ranked alike (Spearman)": f"by the published accumulation {alike['taylor_grad']:.2f}, by gradient times gate {alike['gate']:.2f}{measured}",
@@ -354,7 +385,9 @@ def _named_lists(lists: pd.DataFrame) -> dict[str, list[str]]:
     for by in ("type", "position"):
         keys = {}
         for direction in ("attended", "attending"):
-            rows = lists[(lists["by"] == by) & (lists["direction"] == direction) & (lists["rank"] < 10)]
+            rows = lists[
+                (lists["by"] == by) & (lists["direction"] == direction) & (lists["rank"] < 10)
+            ]
             name = rows["string"] + ("@" + rows["token"].astype(str) if by == "position" else "")
             out[f"{direction} {by}"] = [
                 f"{one} {count:,} ({chance:,.0f})"

@@ -29,7 +29,15 @@ ROWS = {  # method: layers, heads
     "attention_all_scaled": ("all layers", "scaled"),
     "attention_all": ("all layers", "unscaled"),
 }
-OTHERS = ("cls_row", "rollout", "attention_x_gradient", "gradient_rollout", "saliency", "input_x_gradient", "occlusion")
+OTHERS = (
+    "cls_row",
+    "rollout",
+    "attention_x_gradient",
+    "gradient_rollout",
+    "saliency",
+    "input_x_gradient",
+    "occlusion",
+)
 MASKS = {"keywords": "masked", "all": "unmasked"}
 # cosine, tau, rbo, jaccard; of the notes the paper's tables are known by their ranges alone
 PUBLISHED: dict[str, dict[tuple[str, str], tuple[str, str, str, str]]] = {
@@ -44,17 +52,24 @@ PUBLISHED: dict[str, dict[tuple[str, str], tuple[str, str, str, str]]] = {
         ("attention_all", "all"): (".170", ".131", ".581", ".198"),
     },
     "mock_notes": {
-        (method, keep): (".741-.788", ".795-.800", ".782-.785", ".077-.079") if keep == "keywords" else (".741-.788", ".026-.044", ".509-.516", ".027-.033")
+        (method, keep): (".741-.788", ".795-.800", ".782-.785", ".077-.079")
+        if keep == "keywords"
+        else (".741-.788", ".026-.044", ".509-.516", ".027-.033")
         for method in ROWS
         for keep in MASKS
     },
-}  # fmt: skip
+}
 EXPLAINED = {"arxiv_long": 24, "mock_notes": 12, "sst": 200}  # texts, the first ones
 TARGET = "1"  # as in the paper; with two classes the other one's scores are the same with their signs turned. Faithfulness is of what the model says.
 
 
 def explained(
-    classifier: Model, texts: list[Text], name: str, place: Path, importance: Any, options: dict[str, Any]
+    classifier: Model,
+    texts: list[Text],
+    name: str,
+    place: Path,
+    importance: Any,
+    options: dict[str, Any],
 ) -> Study:
     """Explain the first texts of a task; the short ones by more methods, and tested for faithfulness."""
     short = name == "sst"
@@ -82,21 +97,38 @@ def tables(done: Study, name: str) -> dict[str, Any]:
         for keep, masked in MASKS.items():
             for column, metric in enumerate(METRICS):
                 theirs = PUBLISHED.get(name, {}).get((method, keep))
-                row: dict[str, Any] = {"attention": f"{layers}, {heads}", "tokens": masked, "metric": metric, "published": theirs[column] if theirs else None}  # fmt: skip
+                row: dict[str, Any] = {
+                    "attention": f"{layers}, {heads}",
+                    "tokens": masked,
+                    "metric": metric,
+                    "published": theirs[column] if theirs else None,
+                }
                 for convention in ("published", "sound"):
                     found = table.loc[(method, keep, convention, metric)]
-                    row |= {f"{convention}_{what}": float(found[what]) for what in ("value", "chance", "low", "high")}
+                    row |= {
+                        f"{convention}_{what}": float(found[what])
+                        for what in ("value", "chance", "low", "high")
+                    }
                 rows.append(row)
     return {
-        "rows": rows, "texts": len(told), "p": float(table["p"].min()), "evaluations": {"median": float(told["evaluations"].median()), "max": int(told["evaluations"].max())},
-        "gap": {"median": float(told["gap"].median()), "max": float(told["gap"].max())}, "kept": _kept(done),
+        "rows": rows,
+        "texts": len(told),
+        "p": float(table["p"].min()),
+        "evaluations": {
+            "median": float(told["evaluations"].median()),
+            "max": int(told["evaluations"].max()),
+        },
+        "gap": {"median": float(told["gap"].median()), "max": float(told["gap"].max())},
+        "kept": _kept(done),
         "faithfulness": _beside(done, "faithfulness"),
-    }  # fmt: skip
+    }
 
 
 def _kept(done: Study) -> float:
     """The mean share of tokens that the mask keeps."""
-    counts = done.table("agreement_texts", ["text", "keep", "kept"]).drop_duplicates(["text", "keep"])
+    counts = done.table("agreement_texts", ["text", "keep", "kept"]).drop_duplicates(
+        ["text", "keep"]
+    )
     wide = counts.pivot(index="text", columns="keep", values="kept")
     return float((wide["keywords"] / wide["all"]).mean())
 
@@ -118,14 +150,28 @@ def lines(found: dict[str, Any]) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in found["rows"]:
-        ours = [f"{number(row[f'{way}_value'])} [{number(row[f'{way}_low'])}, {number(row[f'{way}_high'])}] | {number(row[f'{way}_chance'])}" for way in ("published", "sound")]  # fmt: skip
-        out.append(f"| {row['attention']} | {row['tokens']} | {row['metric']} | {row['published'] or '-'} | {' | '.join(ours)} |")  # fmt: skip
+        ours = [
+            f"{number(row[f'{way}_value'])} [{number(row[f'{way}_low'])}, {number(row[f'{way}_high'])}] | {number(row[f'{way}_chance'])}"
+            for way in ("published", "sound")
+        ]
+        out.append(
+            f"| {row['attention']} | {row['tokens']} | {row['metric']} | {row['published'] or '-'} | {' | '.join(ours)} |"
+        )
     if found["faithfulness"]:
-        out += ["", "What the answer loses (ERASER, mean over 1, 5, 10, 20, 50 % of tokens):", "", "| tokens are | method | comprehensiveness | random | sufficiency | random |", "|---|---|---|---|---|---|"]  # fmt: skip
+        out += [
+            "",
+            "What the answer loses (ERASER, mean over 1, 5, 10, 20, 50 % of tokens):",
+            "",
+            "| tokens are | method | comprehensiveness | random | sufficiency | random |",
+            "|---|---|---|---|---|---|",
+        ]
         table = pd.DataFrame(found["faithfulness"])
         for (how, method), rows in table.groupby(["how", "method"], sort=False):
             by = rows.set_index("measured")
-            cells = [f"{number(by.loc[name, 'value'])} [{number(by.loc[name, 'low'])}, {number(by.loc[name, 'high'])}] | {number(by.loc[name, 'random'])}" for name in ("comprehensiveness", "sufficiency")]  # fmt: skip
+            cells = [
+                f"{number(by.loc[name, 'value'])} [{number(by.loc[name, 'low'])}, {number(by.loc[name, 'high'])}] | {number(by.loc[name, 'random'])}"
+                for name in ("comprehensiveness", "sufficiency")
+            ]
             out.append(
                 f"| {'removed' if how == 'remove' else 'masked'} | {str(method).replace('_', ' ')} | {' | '.join(cells)} |"
             )
@@ -141,7 +187,9 @@ def pictures(done: Study, place: Path) -> list[Path]:
     types = done.table("attribution_types")
     every = types[(types["method"] == METHOD) & (types["predicted"] == ANY)]
     drawn: dict[str, Any] = {
-        "tables-agreement": charts.beside_control(table, Estimates("left", "metric", "chance", series="convention")),
+        "tables-agreement": charts.beside_control(
+            table, Estimates("left", "metric", "chance", series="convention")
+        ),
         "figure10-11-one-text": alt.hconcat(
             charts.ends(by_position(tokens, METHOD), "score").properties(title="by position"),
             charts.ends(by_type(tokens, METHOD), "score").properties(title="by type"),
@@ -151,7 +199,9 @@ def pictures(done: Study, place: Path) -> list[Path]:
     if done.has("faithfulness"):
         rows = done.table("faithfulness")
         rows = rows[(rows["bin"] == 0) & (rows["how"] == "remove")]
-        drawn["faithfulness"] = charts.beside_control(rows, Estimates("method", "measured", "random", width=330))
+        drawn["faithfulness"] = charts.beside_control(
+            rows, Estimates("method", "measured", "random", width=330)
+        )
     out = [charts.export(chart, place / f"{name}.png") for name, chart in drawn.items()]
     line, shown = study_overlay(done, row)
     return [*out, *write_picture(text_svg(shown, line), place / "figure9-attribution", "png")]

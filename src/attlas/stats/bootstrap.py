@@ -67,7 +67,9 @@ def _groups(labels: Array, guesses: Sequence[Array]) -> tuple[Array, Array]:
     return of.reshape(-1), times
 
 
-def _counts(labels: Array, guesses: Array, classes: int, of: Array, times: Array, alone: bool) -> csr_array:
+def _counts(
+    labels: Array, guesses: Array, classes: int, of: Array, times: Array, alone: bool
+) -> csr_array:
     """The cells of the confusion table that one text of each group adds: [group, cell]."""
     share = 1 / times[of] if alone else np.ones(len(labels))
     cells = labels * classes + guesses

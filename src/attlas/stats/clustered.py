@@ -22,7 +22,10 @@ Floats = npt.NDArray[np.float64]
 def shares_of(frame: pd.DataFrame, kind: str, answers: int, baselines: int) -> dict[str, Shares]:
     """The sums of a table, read."""
     sums: Floats = frame.drop(columns=kind).to_numpy(dtype=np.float64)
-    return {str(name): Shares(row, answers, baselines) for name, row in zip(frame[kind], sums, strict=True)}
+    return {
+        str(name): Shares(row, answers, baselines)
+        for name, row in zip(frame[kind], sums, strict=True)
+    }
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,18 @@ class Shares:
     n_baselines: int
 
     @classmethod
-    def of(cls, right: npt.NDArray[Any], others: npt.NDArray[Any], cases: npt.NDArray[Any]) -> Shares:
+    def of(
+        cls, right: npt.NDArray[Any], others: npt.NDArray[Any], cases: npt.NDArray[Any]
+    ) -> Shares:
         """One answer beside one other, from how many cases each got right in every text: [text] each."""
         h, b, n = (np.asarray(part, dtype=np.float64) for part in (right, others, cases))
         there = n > 0
         h, b, n = h[there], b[there], n[there]
-        return cls(np.array([len(n), n.sum(), n @ n, h.sum(), h @ h, h @ n, b.sum(), b @ b, b @ n, h @ b]), 1, 1)
+        return cls(
+            np.array([len(n), n.sum(), n @ n, h.sum(), h @ h, h @ n, b.sum(), b @ b, b @ n, h @ b]),
+            1,
+            1,
+        )
 
     @property
     def texts(self) -> int:
@@ -82,14 +91,24 @@ class Shares:
             return wilson(share, float(n))
         spread = self._spread(squares, with_n, share, nn, texts) / n**2
         alone = share * (1 - share) / n  # if all cases were independent
-        return wilson(share, float(n / max(1.0, spread / alone)) if alone > 0 else float(texts), student(int(texts)))
+        return wilson(
+            share,
+            float(n / max(1.0, spread / alone)) if alone > 0 else float(texts),
+            student(int(texts)),
+        )
 
     def difference(self, answer: int, baseline: int) -> tuple[float, float, float]:
         """By how much an answer is right more often than a baseline on the same cases, and its 95 % interval."""
         texts, n, nn = self.sums[:3]
         h, hh, hn = (float(part[answer]) for part in self._three(3, self.n_answers))
-        b, bb, bn = (float(part[baseline]) for part in self._three(3 + 3 * self.n_answers, self.n_baselines))
-        hb = float(self.sums[3 + 3 * (self.n_answers + self.n_baselines) + answer * self.n_baselines + baseline])
+        b, bb, bn = (
+            float(part[baseline]) for part in self._three(3 + 3 * self.n_answers, self.n_baselines)
+        )
+        hb = float(
+            self.sums[
+                3 + 3 * (self.n_answers + self.n_baselines) + answer * self.n_baselines + baseline
+            ]
+        )
         gap = (h - b) / n
         if texts < 2:
             return float(gap), -1.0, 1.0

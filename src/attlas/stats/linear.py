@@ -24,7 +24,17 @@ from attlas.support.machine import one_thread
 
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
-GRID = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # C: how weak the penalty is, tried from strong to weak
+GRID = (
+    0.0003,
+    0.001,
+    0.003,
+    0.01,
+    0.03,
+    0.1,
+    0.3,
+    1.0,
+    3.0,
+)  # C: how weak the penalty is, tried from strong to weak
 PATIENCE = 2  # weaker penalties that are no better, after which no more are tried
 SHRINK = 0.03  # added to the variance along each principal axis before it is scaled to one
 TOLERANCE, STEPS = 1e-5, 1000  # of the largest gradient; at most
@@ -144,7 +154,13 @@ def multinomial(
     steps, converged = 0, False
     for precision in (torch.float32, torch.float64):
         loss = _objective(features, classes, penalty, weights, precision)
-        options = {"maxiter": STEPS - steps, "maxfun": 2 * STEPS, "gtol": tolerance, "ftol": 1e-13, "maxcor": 10}
+        options = {
+            "maxiter": STEPS - steps,
+            "maxfun": 2 * STEPS,
+            "gtol": tolerance,
+            "ftol": 1e-13,
+            "maxcor": 10,
+        }
         found = minimize(loss, place, jac=True, method="L-BFGS-B", options=options)
         place, steps, converged = found.x, steps + int(found.nit), bool(found.success)
         if np.abs(found.jac).max() <= tolerance or found.status == OUT_OF_STEPS:
@@ -189,7 +205,9 @@ def by_macro_f1(reader: LinearReader, features: Floats, names: npt.NDArray[np.st
     return float(macro_f1(_table(reader, features, names)))
 
 
-def by_balanced_accuracy(reader: LinearReader, features: Floats, names: npt.NDArray[np.str_]) -> float:
+def by_balanced_accuracy(
+    reader: LinearReader, features: Floats, names: npt.NDArray[np.str_]
+) -> float:
     """The mean recall of the classes that cases have."""
     return float(balanced_accuracy(_table(reader, features, names)))
 
@@ -220,7 +238,9 @@ def fit_reader(
     axes = np.zeros((0, 0))
     if kept:
         mean[:kept], scale[:kept], axes = whitening(x[:, :kept])
-    white = ((x[:, :kept] - mean[:kept]) / scale[:kept]).astype(np.float32) @ axes.astype(np.float32)
+    white = ((x[:, :kept] - mean[:kept]) / scale[:kept]).astype(np.float32) @ axes.astype(
+        np.float32
+    )
     inner = np.concatenate([white, x[:, kept:]], 1)
     weights, start, spread = balanced(classes), None, x.std(0)
     best: tuple[float, LinearReader] | None = None
@@ -230,7 +250,16 @@ def fit_reader(
         start = solved.weights
         coef = np.concatenate([axes @ start[:kept], start[kept:-1]]).T / scale
         intercept = start[-1] - coef @ mean
-        reader = LinearReader(known, np.ascontiguousarray(coef, dtype=np.float32), intercept, spread, penalty, steps=solved.steps, converged=solved.converged, whitened=whiten)  # fmt: skip
+        reader = LinearReader(
+            known,
+            np.ascontiguousarray(coef, dtype=np.float32),
+            intercept,
+            spread,
+            penalty,
+            steps=solved.steps,
+            converged=solved.converged,
+            whitened=whiten,
+        )
         value = judge(reader, dev[0], told)
         worse = 0 if best is None or value > best[0] else worse + 1
         if worse == 0:
@@ -247,16 +276,30 @@ def fit_published(features: Floats, names: Sequence[str], weighted: bool) -> Lin
     """The paper's way: features as they are, C = 1, saga stopped after 100 steps whether it has converged or not."""
     known, classes = _classes(names)
     model = LogisticRegression(
-        solver="saga", max_iter=SAGA_STEPS, class_weight="balanced" if weighted else None, random_state=0
+        solver="saga",
+        max_iter=SAGA_STEPS,
+        class_weight="balanced" if weighted else None,
+        random_state=0,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(features, classes)
     coef, intercept = model.coef_, model.intercept_
     if len(known) == 2:
-        coef, intercept = np.concatenate([-coef, coef]) / 2, np.concatenate([-intercept, intercept]) / 2
+        coef, intercept = (
+            np.concatenate([-coef, coef]) / 2,
+            np.concatenate([-intercept, intercept]) / 2,
+        )
     steps = int(np.max(model.n_iter_))
-    return LinearReader(known, coef, intercept, np.ones(features.shape[1]), 1.0, steps=steps, converged=steps < SAGA_STEPS)  # fmt: skip
+    return LinearReader(
+        known,
+        coef,
+        intercept,
+        np.ones(features.shape[1]),
+        1.0,
+        steps=steps,
+        converged=steps < SAGA_STEPS,
+    )
 
 
 def calibrate(reader: LinearReader, features: Floats, names: Sequence[str]) -> LinearReader:
@@ -271,13 +314,24 @@ def calibrate(reader: LinearReader, features: Floats, names: Sequence[str]) -> L
     weights = balanced(classes) if two else np.full(len(classes), 1 / len(classes))
 
     def loss(parameters: Floats) -> float:
-        found = replace(reader, temperature=float(np.exp(parameters[0])), offset=float(parameters[1]) if two else 0.0)
+        found = replace(
+            reader,
+            temperature=float(np.exp(parameters[0])),
+            offset=float(parameters[1]) if two else 0.0,
+        )
         likely = found.calibrated(scores)[np.arange(len(classes)), classes]
         return float(-(weights * np.log(np.maximum(likely, 1e-12))).sum())
 
-    answer = minimize(loss, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-7, "maxiter": 400}).x
+    answer = minimize(
+        loss,
+        np.zeros(2),
+        method="Nelder-Mead",
+        options={"xatol": 1e-3, "fatol": 1e-7, "maxiter": 400},
+    ).x
     temperature = float(np.clip(np.exp(answer[0]), 0.05, 20))
-    return replace(reader, temperature=temperature, offset=float(np.clip(answer[1], -5, 5)) if two else 0.0)
+    return replace(
+        reader, temperature=temperature, offset=float(np.clip(answer[1], -5, 5)) if two else 0.0
+    )
 
 
 def _classes(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:

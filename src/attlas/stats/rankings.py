@@ -20,7 +20,9 @@ Ints = npt.NDArray[np.int64]
 Stages = npt.NDArray[np.int8]
 TIES = ("w", "a", "b")
 _W, _A, _B = range(3)  # numbers of TIES
-_AHEAD, _OPEN, _PAST = range(3)  # stages of an item: its group of ties is still to come, is being read, has been read
+_AHEAD, _OPEN, _PAST = range(
+    3
+)  # stages of an item: its group of ties is still to come, is being read, has been read
 _NOTHING = 1e-18  # weight that can no longer be seen in a float64 between 0 and 1
 
 
@@ -47,8 +49,12 @@ def rbo(left: Any, right: Any, p: float = 0.9, ties: str = "a") -> float:
             f"rbo needs p between 0 and 1, both excluded, got {p}; 0.9 gives the first ten places most of the weight"
         )
     if ties not in TIES:
-        raise MeasureError(f"there is no treatment of ties {ties!r}; the treatments are {', '.join(TIES)}")
-    (short, short_stops), (long, long_stops), items = _rankings(_plain(left, "left"), _plain(right, "right"))
+        raise MeasureError(
+            f"there is no treatment of ties {ties!r}; the treatments are {', '.join(TIES)}"
+        )
+    (short, short_stops), (long, long_stops), items = _rankings(
+        _plain(left, "left"), _plain(right, "right")
+    )
     if len(short) > len(long):
         short, short_stops, long, long_stops = long, long_stops, short, short_stops
     return float(overlap(short, short_stops, long, long_stops, items, float(p), TIES.index(ties)))
@@ -74,14 +80,18 @@ def _plain(given: Any, name: str) -> list[Any]:
             f"{name} is {type(given).__name__}; rbo compares two lists, of scores or of items with the best first"
         )
     if isinstance(given, set | frozenset):
-        raise MeasureError(f"{name} is a set, which has no order; give a list, in which a set is a group of ties")
+        raise MeasureError(
+            f"{name} is a set, which has no order; give a list, in which a set is a group of ties"
+        )
     entries = given.tolist() if hasattr(given, "tolist") else list(given)
     if not isinstance(entries, list) or not entries:
         raise MeasureError(f"{name} is empty; rbo needs at least one item in each ranking")
     return entries
 
 
-def _rankings(left: list[Any], right: list[Any]) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints], int]:
+def _rankings(
+    left: list[Any], right: list[Any]
+) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints], int]:
     """Both rankings with items as numbers, and how many items there are in all."""
     if _are_scores(left) != _are_scores(right):
         raise MeasureError(
@@ -147,13 +157,17 @@ def _advance(order: Ints, start: int, stop: int, stages: Stages, counts: Ints, s
 
 
 @numba.njit(nogil=True, cache=True)
-def overlap(left: Ints, left_stops: Ints, right: Ints, right_stops: Ints, items: int, p: float, ties: int) -> float:
+def overlap(
+    left: Ints, left_stops: Ints, right: Ints, right_stops: Ints, items: int, p: float, ties: int
+) -> float:
     """Rank-biased overlap of two rankings of numbers below `items`, the left no longer than the right; `ties` is a place in TIES.
 
     Items only ever move from ahead to open to past, so that all overlaps together cost one step an item and stage, and are exact.
     """
     short, long = left.size, right.size
-    stages = np.zeros(items, dtype=np.int8)  # of each item: 3 times its stage on the left and its stage on the right
+    stages = np.zeros(
+        items, dtype=np.int8
+    )  # of each item: 3 times its stage on the left and its stage on the right
     counts = np.zeros(9, dtype=np.int64)
     counts[0] = items
     pairs = counts.reshape((3, 3))  # the same: stage on the left, stage on the right
@@ -184,7 +198,11 @@ def overlap(left: Ints, left_stops: Ints, right: Ints, right_stops: Ints, items:
         if ties == _W:
             size = ((left_stop if depth <= short else depth) + right_stop) / 2
         elif ties == _B:
-            of_left = left_start + share_left**2 * (left_stop - left_start) if depth <= short else float(depth)
+            of_left = (
+                left_start + share_left**2 * (left_stop - left_start)
+                if depth <= short
+                else float(depth)
+            )
             size = np.sqrt(of_left * (right_start + share_right**2 * (right_stop - right_start)))
         if depth <= short:
             at_short = common / size
@@ -197,7 +215,9 @@ def overlap(left: Ints, left_stops: Ints, right: Ints, right_stops: Ints, items:
 
 
 @numba.njit(nogil=True, cache=True)
-def surplus(places: Ints, left_stops: Ints, right_starts: Ints, right_stops: Ints, tree: Ints) -> int:
+def surplus(
+    places: Ints, left_stops: Ints, right_starts: Ints, right_stops: Ints, tree: Ints
+) -> int:
     """Concordant minus discordant pairs of items, of which the one at a place on the left is at `places` on the right.
 
     As fast as Knight's (1966) merge sort, n log n, but with a tree of running counts (Fenwick 1994), in which ties need no second sort: the items
@@ -266,7 +286,9 @@ def cosine(left: Floats, right: Floats, places: Ints) -> float:
         product += one * two
         left_square += one * one
         right_square += two * two
-    return product / np.sqrt(left_square * right_square) if left_square * right_square > 0 else np.nan
+    return (
+        product / np.sqrt(left_square * right_square) if left_square * right_square > 0 else np.nan
+    )
 
 
 @numba.njit(nogil=True, cache=True)
@@ -280,7 +302,13 @@ def jaccard(top_left: int, top_right: int, places: Ints) -> float:
 
 @numba.njit(nogil=True, cache=True)
 def sound(
-    left: Floats, right: Floats, left_stops: Ints, right_stops: Ints, tops: tuple[int, int], p: float, rows: Ints
+    left: Floats,
+    right: Floats,
+    left_stops: Ints,
+    right_stops: Ints,
+    tops: tuple[int, int],
+    p: float,
+    rows: Ints,
 ) -> Floats:
     """Cosine, tau-b, overlap and Jaccard of each pairing of two rankings: [row, metric].
 
@@ -294,7 +322,9 @@ def sound(
     for row in range(rows.shape[0]):
         places = rows[row]
         out[row, 0] = cosine(left, right, places)
-        out[row, 1] = surplus(places, left_stops, starts, right_stops, tree) / scale if scale > 0 else np.nan
+        out[row, 1] = (
+            surplus(places, left_stops, starts, right_stops, tree) / scale if scale > 0 else np.nan
+        )
         out[row, 2] = overlap(numbers, left_stops, ranks_of(places), right_stops, n, p, _A)
         out[row, 3] = jaccard(tops[0], tops[1], places)
     return out

@@ -28,7 +28,9 @@ class Engine(Protocol):
 
     def run(self, tasks: Iterable[Task]) -> None: ...
 
-    def in_order(self, function: Callable[[Item], Value], items: Iterable[Item]) -> Iterator[Value]: ...
+    def in_order(
+        self, function: Callable[[Item], Value], items: Iterable[Item]
+    ) -> Iterator[Value]: ...
 
 
 def default_workers(device: torch.device) -> int:
@@ -50,7 +52,9 @@ class LocalEngine:
         stop = threading.Event()
         with (
             one_thread(),
-            ThreadPoolExecutor(self.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+            ThreadPoolExecutor(
+                self.workers, initializer=torch.set_num_threads, initargs=(1,)
+            ) as pool,
         ):
             waiting: set[Future[None]] = set()
             try:
@@ -71,7 +75,9 @@ class LocalEngine:
         waiting: deque[Future[Value]] = deque()
         with (
             one_thread(),
-            ThreadPoolExecutor(self.workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+            ThreadPoolExecutor(
+                self.workers, initializer=torch.set_num_threads, initargs=(1,)
+            ) as pool,
         ):
             try:
                 for item in items:

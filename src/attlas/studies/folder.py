@@ -129,7 +129,8 @@ def _of(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
 def _with(**checks: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """Whether something is a mapping that has these keys, with values that pass their checks."""
     return lambda value: (
-        _is_mapping(value) and all(name in value and check(value[name]) for name, check in checks.items())
+        _is_mapping(value)
+        and all(name in value and check(value[name]) for name, check in checks.items())
     )
 
 
@@ -387,7 +388,11 @@ class Folder:
             kept = {} if manifest is None or fresh else listed_files(manifest)
             if manifest is not None and fresh:
                 self._clear(manifest)
-            begun = {"identity": dict(identity), **({"details": details} if details else {}), **about}
+            begun = {
+                "identity": dict(identity),
+                **({"details": details} if details else {}),
+                **about,
+            }
             if self.grows and manifest is not None and not fresh:
                 begun = {k: v for k, v in manifest.items() if k not in _OWN_KEYS} | begun
             self._write(RUNNING, begun, kept)
@@ -462,7 +467,9 @@ class Folder:
             refuse_other(self.path, manifest, identity, details or {})
         return manifest
 
-    def _write(self, status: str, content: Mapping[str, Any], files: Mapping[str, str | None]) -> dict[str, Any]:
+    def _write(
+        self, status: str, content: Mapping[str, Any], files: Mapping[str, str | None]
+    ) -> dict[str, Any]:
         manifest = {"attlas": FORMAT, "kind": self.kind, "status": status, **content}
         manifest["files"] = dict(files)
         write_json(self.path / MANIFEST, manifest)
@@ -507,7 +514,9 @@ class Folder:
         """
         manifest = read_manifest(self.path) or {}
         before = listed_files(manifest)
-        files: dict[str, str | None] = {_name(path, stage): file_sha256(path) for path in files_below(stage)}
+        files: dict[str, str | None] = {
+            _name(path, stage): file_sha256(path) for path in files_below(stage)
+        }
         with write_errors(self.path):
             for name in files:
                 self._refuse_overwriting(name, before)
@@ -537,7 +546,9 @@ class Folder:
             if parent != Path():
                 refuse_link(self.path / parent)
         if name not in before and (path.exists() or path.is_symlink()):
-            raise ForeignFolderError(f"{path} was not written by Attlas; move it away and run the same command again")
+            raise ForeignFolderError(
+                f"{path} was not written by Attlas; move it away and run the same command again"
+            )
 
 
 _OWN_KEYS = ("attlas", "kind", "status", "files", PUBLISHED)

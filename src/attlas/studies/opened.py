@@ -47,7 +47,9 @@ class Study:
     folder: Path
     manifest: dict[str, Any] = field(repr=False)
     others: tuple[Study, ...] = field(default=(), repr=False)
-    _checked: set[str] = field(default_factory=set, repr=False)  # tables whose file is as it was written
+    _checked: set[str] = field(
+        default_factory=set, repr=False
+    )  # tables whose file is as it was written
     _kept: tuple[Study, ...] = field(default=(), repr=False)
 
     @classmethod
@@ -60,9 +62,13 @@ class Study:
         if manifest is None:
             raise StudyError(f"{folder} holds no study; make one with attlas study --out {folder}")
         if manifest["status"] != COMPLETE:
-            raise StudyError(f"the study in {folder} is not complete; run the same command again: it resumes")
+            raise StudyError(
+                f"the study in {folder} is not complete; run the same command again: it resumes"
+            )
         if "tables" not in manifest:
-            raise StudyError(f"{folder} holds no tables: it is the result of {manifest.get('kind', 'something else')}")
+            raise StudyError(
+                f"{folder} holds no tables: it is the result of {manifest.get('kind', 'something else')}"
+            )
         return cls(folder, manifest)
 
     def beside(self, *others: Study) -> Study:
@@ -70,7 +76,9 @@ class Study:
         for other in others:
             weights = other._weights  # None for one that trains models of its own, or has none
             if weights is not None and weights != self._weights:
-                theirs, own = ((one.manifest.get("model") or {}).get("name", "none") for one in (other, self))
+                theirs, own = (
+                    (one.manifest.get("model") or {}).get("name", "none") for one in (other, self)
+                )
                 raise StudyError(
                     f"{other.folder} is of another model ({theirs}) than {self.folder} ({own}); a report is of one model"
                 )
@@ -118,7 +126,9 @@ class Study:
     @property
     def tables(self) -> list[str]:
         """The names of the tables."""
-        return list(dict.fromkeys(name for one in (self, *self.others) for name in one.manifest["tables"]))
+        return list(
+            dict.fromkeys(name for one in (self, *self.others) for name in one.manifest["tables"])
+        )
 
     def has(self, name: str) -> bool:
         return any(name in one.manifest["tables"] for one in (self, *self.others))
@@ -134,14 +144,20 @@ class Study:
             study._checked.add(name)
         return study.folder / TABLES / f"{name}.parquet"
 
-    def table(self, name: str, columns: list[str] | None = None, text: str | None = None) -> pd.DataFrame:
+    def table(
+        self, name: str, columns: list[str] | None = None, text: str | None = None
+    ) -> pd.DataFrame:
         """A table by name; only some columns, or only the rows of one text, where that is all that is wanted."""
         if not self.has(name):
-            raise StudyError(f"this study has no table {name!r}; its tables are {', '.join(self.tables)}")
+            raise StudyError(
+                f"this study has no table {name!r}; its tables are {', '.join(self.tables)}"
+            )
         import pyarrow.parquet as pq
 
         filters = None if text is None else [("text", "==", text)]
-        frame: pd.DataFrame = pq.read_table(self._file(name), columns=columns, filters=filters).to_pandas()
+        frame: pd.DataFrame = pq.read_table(
+            self._file(name), columns=columns, filters=filters
+        ).to_pandas()
         return frame
 
     def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
@@ -149,14 +165,23 @@ class Study:
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self._file("texts")) as file:
-            sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+            sizes = [
+                file.metadata.row_group(group).num_rows
+                for group in range(file.metadata.num_row_groups)
+            ]
             starts = [sum(sizes[:group]) for group in range(len(sizes))]
             step = max(1, sum(sizes) // count)
             out = []
             for group, (start, size) in enumerate(zip(starts, sizes, strict=True)):
-                wanted = [row - start for row in range(0, step * count, step) if start <= row < start + size]
+                wanted = [
+                    row - start
+                    for row in range(0, step * count, step)
+                    if start <= row < start + size
+                ]
                 if wanted:
-                    out += [(group, row) for row in file.read_row_group(group).take(wanted).to_pylist()]
+                    out += [
+                        (group, row) for row in file.read_row_group(group).take(wanted).to_pylist()
+                    ]
         return out[:count]
 
     def first(self, count: int) -> list[tuple[int, dict[str, Any]]]:
@@ -167,7 +192,10 @@ class Study:
             out: list[tuple[int, dict[str, Any]]] = []
             for group in range(file.metadata.num_row_groups):
                 if len(out) < count:
-                    out += [(group, row) for row in file.read_row_group(group).slice(0, count - len(out)).to_pylist()]
+                    out += [
+                        (group, row)
+                        for row in file.read_row_group(group).slice(0, count - len(out)).to_pylist()
+                    ]
         return out
 
     def tokens(self, name: str, group: int, text: str) -> pd.DataFrame:
@@ -192,7 +220,9 @@ class Study:
     def result(self) -> dict[str, Any]:
         """What an experiment found, as `--json` prints it."""
         if RESULT not in self.manifest.get("files", {}):
-            raise StudyError(f"{self.folder} holds no result of an experiment; its tables are {', '.join(self.tables)}")
+            raise StudyError(
+                f"{self.folder} holds no result of an experiment; its tables are {', '.join(self.tables)}"
+            )
         return read_json(check_file(self.folder, RESULT, self.manifest)) or {}
 
     @property
@@ -206,17 +236,27 @@ class Study:
             if about["kind"] != "head":
                 continue
             frame = self.table(name)
-            prefix = name.removesuffix("_heads")  # the means of a measure that has a row for each text
+            prefix = name.removesuffix(
+                "_heads"
+            )  # the means of a measure that has a row for each text
             frame = frame.rename(
                 columns={
-                    column: column if column == name or column.startswith(f"{name}_") else f"{prefix}.{column}"
+                    column: column
+                    if column == name or column.startswith(f"{name}_")
+                    else f"{prefix}.{column}"
                     for column in frame.columns
                     if column not in ("layer", "head")
                 }
             )
-            out = frame if out is None else out.merge(frame, on=["layer", "head"], validate="one_to_one")
+            out = (
+                frame
+                if out is None
+                else out.merge(frame, on=["layer", "head"], validate="one_to_one")
+            )
         if out is None:
-            raise StudyError(f"this study has no head-level table; its tables are {', '.join(self.tables)}")
+            raise StudyError(
+                f"this study has no head-level table; its tables are {', '.join(self.tables)}"
+            )
         return out
 
     def atlas(self) -> pd.DataFrame:
@@ -230,7 +270,9 @@ class Study:
         """
         path = Path(path).expanduser()
         if not self.tables:
-            raise StudyError(f"{self.folder} holds no tables: it is the result of {self.manifest.get('kind')}")
+            raise StudyError(
+                f"{self.folder} holds no tables: it is the result of {self.manifest.get('kind')}"
+            )
         if path.is_dir():
             path = path / REPORT
         check_output(path, [PAGE], force)
@@ -244,9 +286,14 @@ class Study:
         return self.atlas()
 
     def __repr__(self) -> str:
-        model, analysed = self.manifest.get("model") or {}, self.manifest["counts"].get("analysed", 0)
+        model, analysed = (
+            self.manifest.get("model") or {},
+            self.manifest["counts"].get("analysed", 0),
+        )
         name = f"{model['name']}, " if model else ""
-        return f"Study({str(self.folder)!r}: {name}{analysed} texts, tables {', '.join(self.tables)})"
+        return (
+            f"Study({str(self.folder)!r}: {name}{analysed} texts, tables {', '.join(self.tables)})"
+        )
 
     def _repr_html_(self) -> str:
         return self.pages.notebook(self)

@@ -25,7 +25,15 @@ from attlas.studies.engines import Engine, Task, engine_of
 from attlas.studies.folder import QUARANTINE, SOURCE, TABLES, Folder
 from attlas.studies.opened import Study, in_folder
 from attlas.studies.shard_job import LANES, ShardJob
-from attlas.studies.shards import COSTLY_CHARACTERS, COSTLY_TEXTS, SHARD_CHARACTERS, SHARD_TEXTS, Survey, shards, survey
+from attlas.studies.shards import (
+    COSTLY_CHARACTERS,
+    COSTLY_TEXTS,
+    SHARD_CHARACTERS,
+    SHARD_TEXTS,
+    Survey,
+    shards,
+    survey,
+)
 from attlas.studies.store import ShardStore, arrow, write_parquet, write_quarantine
 from attlas.support.errors import StudyError
 from attlas.support.files import write_errors
@@ -51,7 +59,10 @@ def study(
     progress: bool | None = None,
 ) -> Study:
     """Run measures over a corpus: `attlas.study`, with measures that are objects already."""
-    for name, value, choices in (("long", long, ("truncate", "error")), ("bad", bad, ("quarantine", "error"))):
+    for name, value, choices in (
+        ("long", long, ("truncate", "error")),
+        ("bad", bad, ("quarantine", "error")),
+    ):
         if value not in choices:
             raise StudyError(f"{name} is {value!r}; it must be {' or '.join(choices)}")
     chosen = list(measures)
@@ -65,12 +76,16 @@ def study(
 
     def go(folder: Path) -> Study:
         with progress_bar("reading attention", wanted=progress) as report:
-            return _Run(model, corpus, chosen, folder, found, seed, keep_states).go(chosen_engine, fresh, report)
+            return _Run(model, corpus, chosen, folder, found, seed, keep_states).go(
+                chosen_engine, fresh, report
+            )
 
     return in_folder(out, go)
 
 
-def check_measures(model: Model, measures: Sequence[Measure[Any]], labels: Mapping[str, int]) -> None:
+def check_measures(
+    model: Model, measures: Sequence[Measure[Any]], labels: Mapping[str, int]
+) -> None:
     """Refuse measures that this model and these labels cannot serve."""
     learning = [measure for measure in measures if isinstance(measure, LearningMeasure)]
     if any(measure.needs_loss for measure in learning) or (learning and model.task != "base"):
@@ -106,7 +121,9 @@ def pass_over(
     """A study of a model and texts whose fingerprints are known."""
     check_measures(inputs.model, measures, inputs.survey.labels)
     in_memory = not isinstance(inputs.texts, Corpus)
-    corpus = inputs.texts if isinstance(inputs.texts, Corpus) else Corpus("texts", lambda: inputs.texts)
+    corpus = (
+        inputs.texts if isinstance(inputs.texts, Corpus) else Corpus("texts", lambda: inputs.texts)
+    )
     chosen = engine_of(engine, workers, inputs.model.device)
     with progress_bar("reading attention", wanted=progress) as report:
         known = _Known(inputs.parts, in_memory)
@@ -168,7 +185,11 @@ class _Run:
     def describe(self, model: Mapping[str, str]) -> dict[str, Any]:
         return {
             "model": about_model(self.model, model["weights"]),
-            "corpus": {"name": self.corpus.name, "fingerprint": self.survey.digest, "labels": self.survey.labels},
+            "corpus": {
+                "name": self.corpus.name,
+                "fingerprint": self.survey.digest,
+                "labels": self.survey.labels,
+            },
             "measures": {measure.name: repr(measure) for measure in self.measures},
             "seed": self.seed,
             "versions": {**versions(), "python": platform.python_version()},
@@ -192,12 +213,16 @@ class _Run:
                 if self.shards.find(shard.index, key):
                     tell(shard.n_rows)
                 else:
-                    yield from ShardJob(self.model, self.measures, self.shards, shard, key, tell).tasks()
+                    yield from ShardJob(
+                        self.model, self.measures, self.shards, shard, key, tell
+                    ).tasks()
 
         tell(0)
         engine.run(tasks())
         if not self.known.texts and str(whole) != self.survey.digest:
-            raise StudyError(f"{self.corpus.name} changed while it was read; run the same command again")
+            raise StudyError(
+                f"{self.corpus.name} changed while it was read; run the same command again"
+            )
         return count
 
     def finish(self, count: int, began: float) -> None:
@@ -210,22 +235,34 @@ class _Run:
                 rows = write_parquet(tables / f"{name}.parquet", self.shards.parts(count, name))
                 about[name] = {"rows": rows, "kind": "text"}
             for name, (frame, measure) in self._frames(count).items():
-                if name not in about and len(frame.columns):  # rows of texts, of which there were none
+                if name not in about and len(
+                    frame.columns
+                ):  # rows of texts, of which there were none
                     rows = write_parquet(tables / f"{name}.parquet", [arrow(frame)])
                     kind = table_kind(frame, self.model.n_layers, self.model.n_heads)
                     about[name] = {"rows": rows, "kind": kind, "measure": measure}
             counts: Counter[str] = Counter()
             for index in range(count):
                 counts.update(self.shards.record(index)["counts"])
-            excluded = (row for index in range(count) for row in self.shards.record(index)["quarantine"])
+            excluded = (
+                row for index in range(count) for row in self.shards.record(index)["quarantine"]
+            )
             write_quarantine(stage / QUARANTINE, excluded)
-            end = {"counts": dict(counts), "tables": about, "seconds": round(time.perf_counter() - began, 3)}
+            end = {
+                "counts": dict(counts),
+                "tables": about,
+                "seconds": round(time.perf_counter() - began, 3),
+            }
             self.place.publish(stage, end, self.keep_states)
 
     def _frames(self, count: int) -> dict[str, tuple[pd.DataFrame, str]]:
         """The tables of all measures over all shards, and what follows from them; each with its measure."""
         merged = self._merged(count)
-        found = {name: (frame, one.name) for one, state in merged for name, frame in one.result(state).items()}
+        found = {
+            name: (frame, one.name)
+            for one, state in merged
+            for name, frame in one.result(state).items()
+        }
         tables = {name: frame for name, (frame, _) in found.items()}
         for one, _ in merged:
             found |= {name: (frame, one.name) for name, frame in one.conclude(tables).items()}
@@ -233,23 +270,39 @@ class _Run:
 
     def _merged(self, count: int) -> list[tuple[Measure[Any], State]]:
         """The states of all measures over all shards, merged in order."""
-        merged: dict[str, State] = {measure.name: measure.start(self.model) for measure in self.measures}
+        merged: dict[str, State] = {
+            measure.name: measure.start(self.model) for measure in self.measures
+        }
         for index in range(count):
             arrays = self.shards.arrays(index)
             for measure in self.measures:
                 start = f"{measure.name}/"
-                own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
-                merged[measure.name] = measure.merge(merged[measure.name], measure.start(self.model).restored(own))
+                own = {
+                    name.removeprefix(start): array
+                    for name, array in arrays.items()
+                    if name.startswith(start)
+                }
+                merged[measure.name] = measure.merge(
+                    merged[measure.name], measure.start(self.model).restored(own)
+                )
         return [(measure, merged[measure.name]) for measure in self.measures]
 
 
 def about_model(model: Model, weights: str) -> dict[str, Any]:
     """What a manifest says of a model; `weights` is the digest of its weights as they are in memory."""
     return {
-        "name": model.name, "class": type(model.network).__name__, "task": model.task, "n_layers": model.n_layers, "n_heads": model.n_heads,
-        "max_length": model.max_length, "banded": model.banded, "sha256": weights, "state_sha256": weights, "file_sha256": model.file_sha256,
+        "name": model.name,
+        "class": type(model.network).__name__,
+        "task": model.task,
+        "n_layers": model.n_layers,
+        "n_heads": model.n_heads,
+        "max_length": model.max_length,
+        "banded": model.banded,
+        "sha256": weights,
+        "state_sha256": weights,
+        "file_sha256": model.file_sha256,
         **({} if model.note is None else {"note": model.note}),
-    }  # fmt: skip
+    }
 
 
 def table_kind(frame: pd.DataFrame, n_layers: int, n_heads: int) -> str:

@@ -71,7 +71,9 @@ class ShardJob:
                         return
                     self._read(read, group)
                     self.tell(0 if acting else len(group))
-        for group in self.lanes[lane] if acting else ():  # after the study's own pass, which must not see theirs
+        for group in (
+            self.lanes[lane] if acting else ()
+        ):  # after the study's own pass, which must not see theirs
             if stop.is_set():
                 return
             self._read(partial(self._act, states, acting), group)
@@ -103,7 +105,12 @@ class ShardJob:
 
         yield learn
 
-    def _act(self, states: dict[str, State], acting: Sequence[ActingMeasure[Any]], group: Sequence[Encoded]) -> None:
+    def _act(
+        self,
+        states: dict[str, State],
+        acting: Sequence[ActingMeasure[Any]],
+        group: Sequence[Encoded],
+    ) -> None:
         """Let measures run the model themselves on a group of texts."""
         for measure in acting:
             batch = self.model.classifying_encoder.batch(group, self.model.device)
@@ -120,15 +127,20 @@ class ShardJob:
             read(group)
         except AttlasError as error:
             named = ", ".join(text.text.id[:80] for text in group[:3])
-            raise type(error)(f"{error} (texts {named}{' ...' if len(group) > 3 else ''})") from error
+            raise type(error)(
+                f"{error} (texts {named}{' ...' if len(group) > 3 else ''})"
+            ) from error
 
     def finish(self) -> None:
         """Merge the lanes in order and write the shard: states, rows of streamed tables, and what was left out."""
         states = self.states[0]
         for lane in range(1, len(self.lanes)):
-            states = {m.name: m.merge(states[m.name], self.states[lane][m.name]) for m in self.measures}
+            states = {
+                m.name: m.merge(states[m.name], self.states[lane][m.name]) for m in self.measures
+            }
         quarantine: list[dict[str, Any]] = [
-            {"place": place, "id": row.id, "where": row.where, "reason": row.reason} for place, row in self.shard.bad
+            {"place": place, "id": row.id, "where": row.where, "reason": row.reason}
+            for place, row in self.shard.bad
         ]
         quarantine += [excluded_row(text.place, text.text) for text in self.empty]
         counts = pass_counts(self.shard.n_rows, self.kept, len(quarantine))
@@ -145,10 +157,20 @@ class ShardJob:
                 }
                 for place, reason in acted.left_out
             ]
-        arrays = {f"{name}/{key}": array for name, state in states.items() for key, array in state.arrays().items()}
-        rows = {name: part.frame() for state in states.values() for name, part in state.streamed().items()}
+        arrays = {
+            f"{name}/{key}": array
+            for name, state in states.items()
+            for key, array in state.arrays().items()
+        }
+        rows = {
+            name: part.frame()
+            for state in states.values()
+            for name, part in state.streamed().items()
+        }
         record = {"counts": counts, "quarantine": sorted(quarantine, key=lambda row: row["place"])}
-        self.store.write(self.shard.index, self.key, record, arrays, {"texts": self._texts(), **rows})
+        self.store.write(
+            self.shard.index, self.key, record, arrays, {"texts": self._texts(), **rows}
+        )
         self.tell(counts["quarantined"])
 
     def _texts(self) -> pd.DataFrame:

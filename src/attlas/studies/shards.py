@@ -13,7 +13,10 @@ from attlas.support.fingerprint import Fingerprint, content_of
 
 SHARD_TEXTS = 512
 SHARD_CHARACTERS = 2**18
-COSTLY_TEXTS, COSTLY_CHARACTERS = 64, 2**15  # where every text takes many passes: less is lost when a study is stopped
+COSTLY_TEXTS, COSTLY_CHARACTERS = (
+    64,
+    2**15,
+)  # where every text takes many passes: less is lost when a study is stopped
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,13 @@ def survey(corpus: Corpus, bad: str = "quarantine") -> Survey:
         elif row.label is not None and (row.label in found.labels or len(found.labels) < 100):
             found.labels[row.label] = found.labels.get(row.label, 0) + 1
     if found.rows == found.bad:
-        reason = f"; the first row: {found.first_bad.where}: {found.first_bad.reason}" if found.first_bad else ""
-        raise CorpusError(f"{corpus.name} holds no text that can be analysed ({found.rows} rows read){reason}")
+        reason = (
+            f"; the first row: {found.first_bad.where}: {found.first_bad.reason}"
+            if found.first_bad
+            else ""
+        )
+        raise CorpusError(
+            f"{corpus.name} holds no text that can be analysed ({found.rows} rows read){reason}"
+        )
     found.digest = str(digest)
     return found

@@ -110,7 +110,9 @@ class ShardStore:
 
     def tables(self, count: int) -> list[str]:
         """The streamed tables that any shard has rows of."""
-        return sorted({path.stem for index in range(count) for path in self.places[index].glob("*.parquet")})
+        return sorted(
+            {path.stem for index in range(count) for path in self.places[index].glob("*.parquet")}
+        )
 
 
 def _give_back() -> None:

@@ -32,21 +32,49 @@ from attlas.support.errors import StudyError
 from attlas.support.files import file_sha256, files_below
 
 __all__ = [
-    "File", "Fingerprint", "FingerprintError", "Put", "content_of", "described", "feed",
+    "File",
+    "Fingerprint",
+    "FingerprintError",
+    "Put",
+    "content_of",
+    "described",
+    "feed",
     "feed_fields",
-    "fingerprint", "framed", "sha256", "sha256_of", "source_digest", "versions",
-]  # fmt: skip
+    "fingerprint",
+    "framed",
+    "sha256",
+    "sha256_of",
+    "source_digest",
+    "versions",
+]
 
 Put = Callable[[bytes], object]
 
 # what draws, prints or reads a command line changes no number of a result
 NOT_COMPUTING = ("views", "papers", "cli", "web", "testing", "catalogue.py", "api.py")
 NUMERICAL = (
-    "torch", "transformers", "tokenizers", "numpy", "numba", "scipy", "scikit-learn", "captum",
-    "gudhi", "safetensors", "pandas", "pyarrow", "regex", "spacy", "accelerate", "llvmlite",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "numba",
+    "scipy",
+    "scikit-learn",
+    "captum",
+    "gudhi",
+    "safetensors",
+    "pandas",
+    "pyarrow",
+    "regex",
+    "spacy",
+    "accelerate",
+    "llvmlite",
     "sentencepiece",
-    "en-core-web-sm", "en-core-web-md", "en-core-web-lg", "en-core-web-trf",  # of spaCy
-)  # fmt: skip
+    "en-core-web-sm",
+    "en-core-web-md",
+    "en-core-web-lg",
+    "en-core-web-trf",  # of spaCy
+)
 _RULES_IN = {"numpy": "attlas.core.contents", "pandas": "attlas.core.contents"}
 
 

@@ -25,14 +25,32 @@ DIRECTIONS = ("dependent->head", "head->dependent")  # who attends to whom
 OFFSETS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
 PUBLISHED_OFFSETS = (-3, -2, -1, 0, 1, 2)
 ALL = "all"  # every relation together
-NOT_SCORED = ("root", "punct")  # no word is the head of a root, and nobody cares what a comma hangs on
+NOT_SCORED = (
+    "root",
+    "punct",
+)  # no word is the head of a root, and nobody cares what a comma hangs on
 NOWHERE = -2  # the answer that no head can give
 COUNTED = ("texts", "words", "unseen", "without_tree")
 MIN_CASES = 100  # of a relation that is chosen for and scored
 MORE = "give more sentences, or ask for fewer cases with min_cases (--min-cases)"
 COLUMNS = (
-    "layer", "head", "relation", "direction", "accuracy", "low", "high", "baseline", "offset", "difference", "difference_low", "difference_high", "n", "texts", "chosen_accuracy", "chosen_n",
-)  # fmt: skip
+    "layer",
+    "head",
+    "relation",
+    "direction",
+    "accuracy",
+    "low",
+    "high",
+    "baseline",
+    "offset",
+    "difference",
+    "difference_low",
+    "difference_high",
+    "n",
+    "texts",
+    "chosen_accuracy",
+    "chosen_n",
+)
 _POSSESSIVE = ("'s", "s'", "’s")
 
 
@@ -48,30 +66,46 @@ class Cases:
 
 
 def cases_of(
-    tree: Dependencies, words: tuple[str, ...], seen: npt.NDArray[np.bool_], convention: str, offsets: tuple[int, ...]
+    tree: Dependencies,
+    words: tuple[str, ...],
+    seen: npt.NDArray[np.bool_],
+    convention: str,
+    offsets: tuple[int, ...],
 ) -> Cases:
     """The cases of a text of which some words may have been cut off; as published, roots and punctuation count too, and a possessor asks by its 's."""
     published = convention == "published"
     heads = np.array(tree.heads, dtype=np.int64)
     wanted = np.array(
-        [published or (head != ROOT and relation.partition(":")[0] not in NOT_SCORED)
-         for head, relation in zip(tree.heads, tree.relations, strict=True)],
+        [
+            published or (head != ROOT and relation.partition(":")[0] not in NOT_SCORED)
+            for head, relation in zip(tree.heads, tree.relations, strict=True)
+        ],
         dtype=bool,
-    )  # fmt: skip
+    )
     there = seen & np.where(heads == ROOT, True, seen[np.maximum(heads, 0)])
     chosen = np.flatnonzero(wanted & there)
     asking = chosen.copy()
     if published:
         for case, word in enumerate(chosen):
-            follows = word + 1 < len(words) and words[word + 1].casefold() in _POSSESSIVE and seen[word + 1]
+            follows = (
+                word + 1 < len(words)
+                and words[word + 1].casefold() in _POSSESSIVE
+                and seen[word + 1]
+            )
             if follows and tree.relations[word].endswith("poss"):
                 asking[case] = word + 1
     away = asking[:, None] + np.array(offsets)
     if published:
-        away = np.clip(away, ROOT, len(words) - 1)  # theirs is clamped to the sentence with ROOT before it
+        away = np.clip(
+            away, ROOT, len(words) - 1
+        )  # theirs is clamped to the sentence with ROOT before it
     return Cases(
-        asking, np.where(heads[chosen] == ROOT, NOWHERE, heads[chosen]), tuple(tree.relations[word] for word in chosen), away == heads[chosen][:, None], int((wanted & ~there).sum())
-    )  # fmt: skip
+        asking,
+        np.where(heads[chosen] == ROOT, NOWHERE, heads[chosen]),
+        tuple(tree.relations[word] for word in chosen),
+        away == heads[chosen][:, None],
+        int((wanted & ~there).sum()),
+    )
 
 
 @dataclass
@@ -81,7 +115,9 @@ class ArcState(State):
     sums: Tally
     counted: Tally
     shape: tuple[int, int] = field(metadata={"parameter": True})
-    found: list[list[npt.NDArray[np.bool_]]] = field(default_factory=list, metadata={"parameter": True})
+    found: list[list[npt.NDArray[np.bool_]]] = field(
+        default_factory=list, metadata={"parameter": True}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +147,8 @@ class ArcCounts(Measure[ArcState]):
     def update(self, state: ArcState, layer: Attention) -> None:
         batch = layer.batch
         asked = batch.once(
-            ("arcs", self.convention), lambda: [self._asked(batch, text) for text in range(batch.n_texts)]
+            ("arcs", self.convention),
+            lambda: [self._asked(batch, text) for text in range(batch.n_texts)],
         )
         weights = layer.dense().weights.detach().float().cpu().numpy()
         found = []
@@ -119,7 +156,9 @@ class ArcCounts(Measure[ArcState]):
             if cases is None:
                 found.append(np.zeros((0, 0, 0), dtype=bool))
                 continue
-            most = np.stack(kernels.most_attended(np.ascontiguousarray(square), of, int(of.max(initial=-1)) + 1))
+            most = np.stack(
+                kernels.most_attended(np.ascontiguousarray(square), of, int(of.max(initial=-1)) + 1)
+            )
             found.append(most[:, :, cases.asking] == cases.right)  # direction head case
         state.found = [found] if layer.index == 0 else [*state.found, found]
         if len(state.found) == state.shape[0]:
@@ -138,7 +177,11 @@ class ArcCounts(Measure[ArcState]):
         return of, cases_of(tree, own, seen, self.convention, self.offsets)
 
     def _add(
-        self, state: ArcState, batch: Batch, asked: list[Cases | None], layers: list[list[npt.NDArray[np.bool_]]]
+        self,
+        state: ArcState,
+        batch: Batch,
+        asked: list[Cases | None],
+        layers: list[list[npt.NDArray[np.bool_]]],
     ) -> None:
         there = [text for text, cases in enumerate(asked) if cases is not None and len(cases.right)]
         counted = np.zeros((1, len(COUNTED)))
@@ -149,11 +192,16 @@ class ArcCounts(Measure[ArcState]):
             return
         chosen: list[Any] = [asked[text] for text in there]
         answers = np.concatenate(
-            [np.stack([layer[text] for layer in layers], 1).reshape(-1, len(asked[text].right)).T for text in there]  # type: ignore[union-attr]
+            [
+                np.stack([layer[text] for layer in layers], 1).reshape(-1, len(asked[text].right)).T
+                for text in there
+            ]  # type: ignore[union-attr]
         )  # case, direction x layer x head
         offsets = np.concatenate([cases.offsets for cases in chosen])
         kinds = [relation for cases in chosen for relation in cases.relations]
-        places = np.repeat([batch.places[text] for text in there], [len(cases.right) for cases in chosen])
+        places = np.repeat(
+            [batch.places[text] for text in there], [len(cases.right) for cases in chosen]
+        )
         add_cases(state.sums, kinds, places, answers, offsets)
         add_cases(state.sums, [ALL] * len(kinds), places, answers, offsets)
 
@@ -182,12 +230,18 @@ def _heads(read: dict[str, Shares], layers: int, heads: int) -> pd.DataFrame:
     """The accuracy of every head for every relation, in both directions."""
     direction, layer, head = np.indices((len(DIRECTIONS), layers, heads)).reshape(3, -1)
     parts = [
-        pd.DataFrame({
-            "layer": layer, "head": head, "relation": name, "direction": np.array(DIRECTIONS, dtype=object)[direction],
-            "accuracy": shares.answers, "n": shares.cases,
-        })
+        pd.DataFrame(
+            {
+                "layer": layer,
+                "head": head,
+                "relation": name,
+                "direction": np.array(DIRECTIONS, dtype=object)[direction],
+                "accuracy": shares.answers,
+                "n": shares.cases,
+            }
+        )
         for name, shares in read.items()
-    ]  # fmt: skip
+    ]
     columns = ["layer", "head", "relation", "direction", "accuracy", "n"]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
@@ -202,7 +256,9 @@ def choose_heads(
             continue
         answer = best(shares.answers.reshape(len(DIRECTIONS), *shape))
         offset = first_best(shares.baselines.tolist())
-        direction, layer, head = (int(part) for part in np.unravel_index(answer, (len(DIRECTIONS), *shape)))
+        direction, layer, head = (
+            int(part) for part in np.unravel_index(answer, (len(DIRECTIONS), *shape))
+        )
         rows.append(
             {
                 "layer": layer,
@@ -231,9 +287,15 @@ def score_heads(
     """Chosen heads and offsets on the counts of other sentences: a row for each relation, most frequent first, `all` before them."""
     shares = _shares(sums, shape, measure)
     records = chosen.to_dict("records")
-    rows = [row for one in records if (row := _scored(one, shares.get(one["relation"]), min_cases)) is not None]
+    rows = [
+        row
+        for one in records
+        if (row := _scored(one, shares.get(one["relation"]), min_cases)) is not None
+    ]
     if not any(row["relation"] != ALL for row in rows):
-        raise CorpusError(f"no relation has {min_cases} cases both to choose on and to score on; {MORE}")
+        raise CorpusError(
+            f"no relation has {min_cases} cases both to choose on and to score on; {MORE}"
+        )
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     first = table["relation"] == ALL
     rest = table[~first].sort_values("n", ascending=False, kind="stable")

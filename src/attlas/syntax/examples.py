@@ -38,18 +38,45 @@ def examples(
     for row in chosen.to_dict("records"):
         holding = [text for text in short if row["relation"] in _relations(text)][: 20 * sentences]
         for text, weights, strings, gold in _best(model, holding, row)[:sentences]:
-            about = {"layer": row["layer"], "head": row["head"], "example": number, "relation": row["relation"], "direction": row["direction"], "text": text.id}  # fmt: skip
-            words += [{"example": number, "word": word, "string": string} for word, string in enumerate(strings)]
+            about = {
+                "layer": row["layer"],
+                "head": row["head"],
+                "example": number,
+                "relation": row["relation"],
+                "direction": row["direction"],
+                "text": text.id,
+            }
+            words += [
+                {"example": number, "word": word, "string": string}
+                for word, string in enumerate(strings)
+            ]
             shown = weights >= FAINT
             for pair in gold:
                 shown[pair] = True
             query, key = np.nonzero(shown)
             arcs += [
-                {**about, "query": int(q), "key": int(k), "weight": float(weights[q, k]), "gold": (int(q), int(k)) in gold}
+                {
+                    **about,
+                    "query": int(q),
+                    "key": int(k),
+                    "weight": float(weights[q, k]),
+                    "gold": (int(q), int(k)) in gold,
+                }
                 for q, k in zip(query, key, strict=True)
-            ]  # fmt: skip
+            ]
             number += 1
-    columns = ["layer", "head", "example", "relation", "direction", "text", "query", "key", "weight", "gold"]
+    columns = [
+        "layer",
+        "head",
+        "example",
+        "relation",
+        "direction",
+        "text",
+        "query",
+        "key",
+        "weight",
+        "gold",
+    ]
     return {
         "example_words": pd.DataFrame(words, columns=["example", "word", "string"]),
         "example_arcs": pd.DataFrame(arcs, columns=columns),
@@ -78,7 +105,9 @@ def _best(model: Model, texts: Iterable[Text], row: dict[str, object]) -> list[E
                 continue
             pairs = [
                 (place[word], place[head])
-                for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True))
+                for word, (head, relation) in enumerate(
+                    zip(tree.heads, tree.relations, strict=True)
+                )
                 if relation == row["relation"] and head != ROOT
             ]
             if not pairs:

@@ -55,14 +55,26 @@ class SyntaxHeads(Probe):
         if self.convention == "published":
             self.study_, self.chosen_ = self.scored_, self._chosen(self.scored_)
         elif not hasattr(self, "chosen_"):
-            raise MeasureError("heads must be chosen before they are scored; call fit with other sentences first")
-        return score_heads(self.chosen_, self.scored_.table("arcs_sums"), self.shape_, self._measure, self.min_cases)
+            raise MeasureError(
+                "heads must be chosen before they are scored; call fit with other sentences first"
+            )
+        return score_heads(
+            self.chosen_,
+            self.scored_.table("arcs_sums"),
+            self.shape_,
+            self._measure,
+            self.min_cases,
+        )
 
     def score(self, texts: Any, y: Any = None) -> float:
         """The share of words whose syntactic head is found if each is asked of its relation's head."""
         table = self.evaluate(texts)
         table = table[table["relation"] != ALL]
-        return float((table["accuracy"] * table["n"]).sum() / table["n"].sum()) if len(table) else float("nan")
+        return (
+            float((table["accuracy"] * table["n"]).sum() / table["n"].sum())
+            if len(table)
+            else float("nan")
+        )
 
     def counts(self, texts: Any) -> Study:
         """The study that counts: every head, relation and direction."""

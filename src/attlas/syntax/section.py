@@ -47,7 +47,11 @@ PRINTED = {
 def relations(frame: pd.DataFrame) -> alt.HConcatChart:
     """The best head of each relation, the best fixed offset (grey tick), random weights (hollow)."""
     data = frame.assign(
-        row=frame["relation"] + "  L" + frame["layer"].astype(str) + ".H" + frame["head"].astype(str),
+        row=frame["relation"]
+        + "  L"
+        + frame["layer"].astype(str)
+        + ".H"
+        + frame["head"].astype(str),
         panel="share of words whose syntactic head is found",
         value=frame["accuracy"],
     )
@@ -65,7 +69,9 @@ def study_lines(study: Tables) -> tuple[Lines, ...]:
         weights[rows["query"], rows["key"]] = rows["weight"].fillna(0)
         first, gold = rows.iloc[0], rows[rows["gold"]]
         begins = " ".join(string for string in strings[:9] if not string.startswith("["))
-        about = f"{first['relation']}, {head_name(first)}, {first['direction'].replace('->', ' → ')}"
+        about = (
+            f"{first['relation']}, {head_name(first)}, {first['direction'].replace('->', ' → ')}"
+        )
         pairs = tuple(zip(gold["query"].tolist(), gold["key"].tolist(), strict=True))
         title = f"{about}: {begins} ..."
         out.append(Lines(title, strings, weights, pairs, about, str(first["relation"])))
@@ -82,7 +88,9 @@ def _figures(study: Tables) -> list[Figure]:
     )
     published = "As published: head and offset chosen on the very sentences they are scored on, which flatters."
     shown = {name: title for name, title in COLUMNS.items() if name in table}
-    also = {name: title for name, title in COLUMNS.items() if name in same and "difference" not in name}
+    also = {
+        name: title for name, title in COLUMNS.items() if name in same and "difference" not in name
+    }
     out = [
         Figure(best, relations(table)),
         Figure("Relations in numbers (Table 1 of the paper).", html=table_html(table, shown)),
@@ -109,7 +117,9 @@ def _findings(study: Tables) -> list[str]:
             f"an interval that excludes it{_named(above)}"
         )
     if len(behind):
-        out.append(f"For {', '.join(behind['relation'])} the best offset beats the head that was chosen")
+        out.append(
+            f"For {', '.join(behind['relation'])} the best offset beats the head that was chosen"
+        )
     if every["accuracy"].notna().any():
         row = every.iloc[0]
         out.append(

@@ -27,7 +27,9 @@ def read(source: Any) -> list[Text]:
     return sentences(source)
 
 
-def run(syntax: Syntax, work: Workspace, *, train: list[Text], test: list[Text], model: Model) -> Outcome:
+def run(
+    syntax: Syntax, work: Workspace, *, train: list[Text], test: list[Text], model: Model
+) -> Outcome:
     """Choose heads on `train` and score them on `test`, with every control."""
     measure, published = ArcCounts(), ArcCounts(convention="published")
     work.log("Syntax 1/3: counting what every head finds")
@@ -44,7 +46,9 @@ def run(syntax: Syntax, work: Workspace, *, train: list[Text], test: list[Text],
         return score_heads(chosen, by.table("arcs_sums"), shape, measure, syntax.min_cases)
 
     table = scored(chosen_on, scored_on, measure)
-    baseline = scored(control[0], control[1], measure).set_index("relation")[["accuracy", "low", "high"]]
+    baseline = scored(control[0], control[1], measure).set_index("relation")[
+        ["accuracy", "low", "high"]
+    ]
     table = table.join(baseline.add_prefix("random_"), on="relation")
     as_published = scored(theirs, theirs, published)
     result = _result(table, as_published, chosen_on, scored_on)
@@ -66,7 +70,9 @@ def run(syntax: Syntax, work: Workspace, *, train: list[Text], test: list[Text],
     )
 
 
-def _result(table: pd.DataFrame, as_published: pd.DataFrame, chosen_on: Study, scored_on: Study) -> dict[str, Any]:
+def _result(
+    table: pd.DataFrame, as_published: pd.DataFrame, chosen_on: Study, scored_on: Study
+) -> dict[str, Any]:
     """What `--json` prints."""
     words = scored_on.table("arcs_counts").iloc[0].to_dict()
     every = table[table["relation"] == ALL]

@@ -21,7 +21,9 @@ def stream(model: Model, texts: Iterable[str | Text]) -> list[list[Attention]]:
     """The attention of texts, a batch each: a list of all its layers."""
     out = []
     for place, text in enumerate(texts):
-        encoded = model.encode([(place, text if isinstance(text, Text) else Text(str(place), text))])
+        encoded = model.encode(
+            [(place, text if isinstance(text, Text) else Text(str(place), text))]
+        )
         for batch in model.batches(encoded):
             layers: list[Attention] = []
             model.forward(batch, layers.append)
@@ -36,7 +38,11 @@ def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: S
         for layer in layers:
             measure.update(state, layer)
         if isinstance(measure, LearningMeasure) and layers and isinstance(model, Model):
-            batch, gradients, weights = layers[0].batch, measure.needs_gradients, measure.needs_weights
+            batch, gradients, weights = (
+                layers[0].batch,
+                measure.needs_gradients,
+                measure.needs_weights,
+            )
             measure.learn(state, differentiate(model, batch, gradients=gradients, weights=weights))
         if isinstance(measure, ActingMeasure) and layers:
             measure.act(state, model, layers[0].batch)
@@ -44,7 +50,10 @@ def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: S
 
 
 def check_measure(
-    measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: Shape, tolerance: float = 1e-9
+    measure: Measure[Any],
+    batches: Sequence[Sequence[Attention]],
+    model: Shape,
+    tolerance: float = 1e-9,
 ) -> None:
     """Prove the laws of a measure on a stream of batches.
 
@@ -56,18 +65,24 @@ def check_measure(
     whole = measure.result(run(batches))
     assert whole, f"{measure!r} has no tables"
     for cut in range(len(batches) + 1):
-        assert_same(measure.result(measure.merge(run(batches[:cut]), run(batches[cut:]))), whole, tolerance)
+        assert_same(
+            measure.result(measure.merge(run(batches[:cut]), run(batches[cut:]))), whole, tolerance
+        )
     singles = [run([batch]) for batch in batches]
     assert_same(measure.result(reduce(measure.merge, singles)), whole, tolerance)
     assert_same(
-        measure.result(reduce(lambda right, left: measure.merge(left, right), reversed(singles))), whole, tolerance
+        measure.result(reduce(lambda right, left: measure.merge(left, right), reversed(singles))),
+        whole,
+        tolerance,
     )
     state = run(batches)
     kept = {name: np.array(array) for name, array in state.arrays().items()}
     first, again = measure.result(state), measure.result(state)
     assert_same(again, first, 0)
     for name, array in state.arrays().items():
-        np.testing.assert_array_equal(array, kept[name], err_msg=f"result changed {name} of the state")
+        np.testing.assert_array_equal(
+            array, kept[name], err_msg=f"result changed {name} of the state"
+        )
     restored = measure.start(model).restored(kept)
     streamed = state.streamed()
     assert_same(
@@ -80,16 +95,27 @@ def check_measure(
         assert not isinstance(table.columns, pd.MultiIndex), f"table {name} has nested columns"
         assert table.columns.is_unique, f"table {name} has a column twice"
         begins = ["text"] if name in streamed else ["layer", "head"] if "head" in table else []
-        assert list(table.columns[: len(begins)]) == begins, f"table {name} begins with {list(table.columns[:2])}"
+        assert list(table.columns[: len(begins)]) == begins, (
+            f"table {name} begins with {list(table.columns[:2])}"
+        )
 
 
-def assert_same(left: dict[str, pd.DataFrame], right: dict[str, pd.DataFrame], tolerance: float = 1e-9) -> None:
+def assert_same(
+    left: dict[str, pd.DataFrame], right: dict[str, pd.DataFrame], tolerance: float = 1e-9
+) -> None:
     """Two results are equal: the same tables, columns and rows, numbers to a tolerance (0: exactly)."""
     assert list(left) == list(right), f"tables {list(left)} and {list(right)}"
     for name in left:
         if tolerance:
             pd.testing.assert_frame_equal(
-                left[name], right[name], check_exact=False, rtol=tolerance, atol=tolerance, obj=f"table {name}"
+                left[name],
+                right[name],
+                check_exact=False,
+                rtol=tolerance,
+                atol=tolerance,
+                obj=f"table {name}",
             )
         else:
-            pd.testing.assert_frame_equal(left[name], right[name], check_exact=True, obj=f"table {name}")
+            pd.testing.assert_frame_equal(
+                left[name], right[name], check_exact=True, obj=f"table {name}"
+            )

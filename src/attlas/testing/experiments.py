@@ -64,7 +64,9 @@ def check_same_inputs_give_the_same_bytes(case: Case) -> None:
 def check_every_field_counts(case: Case) -> None:
     """Law 2: another value of any input or option gives another identity."""
     experiment = case.make()
-    fields = {name for name, about in declared(experiment).items() if not isinstance(about, Opening)}
+    fields = {
+        name for name, about in declared(experiment).items() if not isinstance(about, Opening)
+    }
     missing = fields - set(case.changes)
     assert not missing, f"no other value is given for {', '.join(sorted(missing))}"
     before = identity_of(experiment)
@@ -116,7 +118,9 @@ def check_domains_are_refused(case: Case) -> None:
     """Law 17: a value outside an option's domain is an error that says the domain."""
     experiment = case.make()
     bounded = {
-        name: about for name, about in declared(experiment).items() if isinstance(about, Option) and about.domain
+        name: about
+        for name, about in declared(experiment).items()
+        if isinstance(about, Option) and about.domain
     }
     missing = set(bounded) - set(case.wrong)
     assert not missing, f"no value outside the domain is given for {', '.join(sorted(missing))}"
@@ -145,7 +149,9 @@ def check_every_control_is_there(case: Case) -> None:
 def check_counts_add_up(case: Case) -> None:
     """Law 20: every text that was read is analysed or excluded."""
     experiment = case.make()
-    if not any(isinstance(about, Given) and about.of == TEXTS for about in declared(experiment).values()):
+    if not any(
+        isinstance(about, Given) and about.of == TEXTS for about in declared(experiment).values()
+    ):
         return
     counts = _finished(case).manifest["counts"]
     assert counts["read"] == counts["analysed"] + counts["quarantined"], counts
@@ -157,7 +163,8 @@ def check_inputs_are_not_touched(case: Case) -> None:
 
     def state() -> dict[str, Any]:
         given = {
-            name: value.identity() if isinstance(value, Model) else value for name, value in experiment.inputs.items()
+            name: value.identity() if isinstance(value, Model) else value
+            for name, value in experiment.inputs.items()
         }
         kind, keys, place, *_ = np.random.get_state()
         return {

@@ -54,14 +54,22 @@ _MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def tiny_tokenizer(marks: bool = True) -> PreTrainedTokenizerFast:
     """A WordPiece tokenizer that knows a few words and every ASCII letter and digit; `[CLS] ... [SEP]` around a text if `marks`."""
     letters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
-    pieces = list(dict.fromkeys([*_MARKS, *_WORDS, *letters, *(f"##{letter}" for letter in letters), "##ing", "##ed"]))
-    tokenizer = Tokenizer(models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    pieces = list(
+        dict.fromkeys(
+            [*_MARKS, *_WORDS, *letters, *(f"##{letter}" for letter in letters), "##ing", "##ed"]
+        )
+    )
+    tokenizer = Tokenizer(
+        models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]")
+    )
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     if marks:
         tokenizer.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B [SEP]",
+            special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
         )
     named: dict[str, Any] = {"pad_token": "[PAD]", "unk_token": "[UNK]"}
     if marks:
@@ -83,24 +91,120 @@ _LLAMA = _BERT | {"num_key_value_heads": 2, "head_dim": 8, "tie_word_embeddings"
 
 # name -> (config class, its options, model class by task, whether the tokenizer puts marks around a text)
 FAMILIES: dict[str, tuple[str, dict[str, Any], dict[str, str], bool]] = {
-    "bert": ("BertConfig", _BERT, {"base": "BertModel", "classify": "BertForSequenceClassification", "mlm": "BertForMaskedLM"}, True),
-    "roberta": ("RobertaConfig", _BERT, {"base": "RobertaModel", "classify": "RobertaForSequenceClassification"}, True),
-    "distilbert": ("DistilBertConfig", {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 37}, {"base": "DistilBertModel", "classify": "DistilBertForSequenceClassification"}, True),
+    "bert": (
+        "BertConfig",
+        _BERT,
+        {
+            "base": "BertModel",
+            "classify": "BertForSequenceClassification",
+            "mlm": "BertForMaskedLM",
+        },
+        True,
+    ),
+    "roberta": (
+        "RobertaConfig",
+        _BERT,
+        {"base": "RobertaModel", "classify": "RobertaForSequenceClassification"},
+        True,
+    ),
+    "distilbert": (
+        "DistilBertConfig",
+        {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 37},
+        {"base": "DistilBertModel", "classify": "DistilBertForSequenceClassification"},
+        True,
+    ),
     "electra": ("ElectraConfig", _BERT | {"embedding_size": 16}, {"base": "ElectraModel"}, True),
     "albert": ("AlbertConfig", _BERT | {"embedding_size": 16}, {"base": "AlbertModel"}, True),
-    "modernbert": ("ModernBertConfig", _BERT | {"global_attn_every_n_layers": 3, "local_attention": 4, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}, {"base": "ModernBertModel"}, True),
-    "gpt2": ("GPT2Config", {"n_embd": 32, "n_layer": 3, "n_head": 4, "bos_token_id": 0, "eos_token_id": 0}, {"base": "GPT2Model", "lm": "GPT2LMHeadModel"}, False),
-    "gpt_neox": ("GPTNeoXConfig", _BERT | {"bos_token_id": 0, "eos_token_id": 0}, {"base": "GPTNeoXModel"}, False),
+    "modernbert": (
+        "ModernBertConfig",
+        _BERT
+        | {
+            "global_attn_every_n_layers": 3,
+            "local_attention": 4,
+            "cls_token_id": 2,
+            "sep_token_id": 3,
+            "bos_token_id": 2,
+            "eos_token_id": 3,
+        },
+        {"base": "ModernBertModel"},
+        True,
+    ),
+    "gpt2": (
+        "GPT2Config",
+        {"n_embd": 32, "n_layer": 3, "n_head": 4, "bos_token_id": 0, "eos_token_id": 0},
+        {"base": "GPT2Model", "lm": "GPT2LMHeadModel"},
+        False,
+    ),
+    "gpt_neox": (
+        "GPTNeoXConfig",
+        _BERT | {"bos_token_id": 0, "eos_token_id": 0},
+        {"base": "GPTNeoXModel"},
+        False,
+    ),
     "llama": ("LlamaConfig", _LLAMA, {"base": "LlamaModel", "lm": "LlamaForCausalLM"}, False),
     "qwen3": ("Qwen3Config", _LLAMA, {"base": "Qwen3Model", "lm": "Qwen3ForCausalLM"}, False),
-    "gemma2": ("Gemma2Config", _LLAMA | {"sliding_window": 4, "query_pre_attn_scalar": 8}, {"base": "Gemma2Model"}, False),
-    "t5": ("T5Config", {"d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 3, "num_heads": 4, "decoder_start_token_id": 0}, {"base": "T5Model"}, True),
-    "bart": ("BartConfig", {"d_model": 32, "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 37, "decoder_ffn_dim": 37, "eos_token_id": 3, "bos_token_id": 2}, {"base": "BartModel", "classify": "BartForSequenceClassification"}, True),
-    "longformer": ("LongformerConfig", _BERT | {"attention_window": [4, 8, 4], "sep_token_id": 3}, {"base": "LongformerModel", "classify": "LongformerForSequenceClassification"}, True),
+    "gemma2": (
+        "Gemma2Config",
+        _LLAMA | {"sliding_window": 4, "query_pre_attn_scalar": 8},
+        {"base": "Gemma2Model"},
+        False,
+    ),
+    "t5": (
+        "T5Config",
+        {
+            "d_model": 32,
+            "d_kv": 8,
+            "d_ff": 37,
+            "num_layers": 3,
+            "num_heads": 4,
+            "decoder_start_token_id": 0,
+        },
+        {"base": "T5Model"},
+        True,
+    ),
+    "bart": (
+        "BartConfig",
+        {
+            "d_model": 32,
+            "encoder_layers": 3,
+            "decoder_layers": 2,
+            "encoder_attention_heads": 4,
+            "decoder_attention_heads": 4,
+            "encoder_ffn_dim": 37,
+            "decoder_ffn_dim": 37,
+            "eos_token_id": 3,
+            "bos_token_id": 2,
+        },
+        {"base": "BartModel", "classify": "BartForSequenceClassification"},
+        True,
+    ),
+    "longformer": (
+        "LongformerConfig",
+        _BERT | {"attention_window": [4, 8, 4], "sep_token_id": 3},
+        {"base": "LongformerModel", "classify": "LongformerForSequenceClassification"},
+        True,
+    ),
     "mpnet": ("MPNetConfig", _BERT, {"base": "MPNetModel"}, True),
-    "deberta_v2": ("DebertaV2Config", _BERT | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 16, "norm_rel_ebd": "layer_norm", "share_att_key": True}, {"base": "DebertaV2Model"}, True),
-    "big_bird": ("BigBirdConfig", _BERT | {"block_size": 4, "num_random_blocks": 1}, {"base": "BigBirdModel"}, True),
-}  # fmt: skip
+    "deberta_v2": (
+        "DebertaV2Config",
+        _BERT
+        | {
+            "relative_attention": True,
+            "pos_att_type": ["c2p", "p2c"],
+            "position_buckets": 16,
+            "norm_rel_ebd": "layer_norm",
+            "share_att_key": True,
+        },
+        {"base": "DebertaV2Model"},
+        True,
+    ),
+    "big_bird": (
+        "BigBirdConfig",
+        _BERT | {"block_size": 4, "num_random_blocks": 1},
+        {"base": "BigBirdModel"},
+        True,
+    ),
+}
 
 
 def tiny(family: str = "bert", task: str = "base", seed: int = 0, **options: Any) -> Model:

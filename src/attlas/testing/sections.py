@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
@@ -28,11 +28,28 @@ from attlas.views.terminal import print_tables
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "numba")  # not imported to draw
 HOSTILE = "<attlas-hostile onload='x'>&amp;\"'</script></p>{{ 7 }}\u2028\u202e if"
 CODES = ("", "all", "(any)")  # values that sections know by name
-KEYS = ("layer", "head", "other_layer", "other_head", "n")  # numbers that name or count, not measure
+KEYS = (
+    "layer",
+    "head",
+    "other_layer",
+    "other_head",
+    "n",
+)  # numbers that name or count, not measure
 FREE = (  # columns of words that come from a user's texts and labels
-    "text", "content", "string", "token", "label", "predicted", "target", "left", "right", "relation",
-    "name", "left_name", "right_name",
-)  # fmt: skip
+    "text",
+    "content",
+    "string",
+    "token",
+    "label",
+    "predicted",
+    "target",
+    "left",
+    "right",
+    "relation",
+    "name",
+    "left_name",
+    "right_name",
+)
 Change = Callable[[str, pd.DataFrame], pd.DataFrame]
 
 
@@ -75,6 +92,10 @@ class Frames:
         """The same with every table changed."""
         return replace(self, frames=Lazy(self.frames, lambda name: change(name, self.frames[name])))
 
+    def with_one_changed(self, one: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Frames:
+        """The same with one table changed."""
+        return self.changed(lambda name, frame: change(frame) if name == one else frame)
+
     @property
     def n_layers(self) -> int:
         return int(self.manifest["model"]["n_layers"])
@@ -89,7 +110,9 @@ class Frames:
     def holding(self, name: str) -> Frames:
         return replace(self, manifest=self.manifests[name])
 
-    def table(self, name: str, columns: list[str] | None = None, text: str | None = None) -> pd.DataFrame:
+    def table(
+        self, name: str, columns: list[str] | None = None, text: str | None = None
+    ) -> pd.DataFrame:
         frame = self.frames[name]
         frame = frame if text is None else frame[frame["text"] == text].reset_index(drop=True)
         return frame if columns is None else frame[columns]
@@ -153,7 +176,10 @@ def check_every_control_is_there(section: Section, study: Study) -> None:
         noted = study.holding(table).manifest.get("controls", [])
         pairs = [(score, control) for name, score, control in noted if name == table]
         pairs += [
-            (str(column), f"{column}{end}") for column in frame.columns for end in CONTROLS if f"{column}{end}" in frame
+            (str(column), f"{column}{end}")
+            for column in frame.columns
+            for end in CONTROLS
+            if f"{column}{end}" in frame
         ]
         for score, control in pairs:
             check_control(frame, score, control)
@@ -174,14 +200,14 @@ def check_each_table_without_a_row(section: Section, study: Study) -> None:
     """Law 21: one table without a row among others that have theirs."""
     tables, names = _asked(section, study)
     for alone in names:
-        _draw_alone(section, tables.changed(lambda name, frame: frame[:0] if name == alone else frame))  # noqa: B023
+        _draw_alone(section, tables.with_one_changed(alone, lambda frame: frame[:0]))
 
 
 def check_each_table_without_a_number(section: Section, study: Study) -> None:
     """Law 21: one table without a number among others that have theirs."""
     tables, names = _asked(section, study)
     for alone in names:
-        _draw_alone(section, tables.changed(lambda name, frame: _unknown(frame) if name == alone else frame))  # noqa: B023
+        _draw_alone(section, tables.with_one_changed(alone, _unknown))
 
 
 def check_each_column_without_a_number(section: Section, study: Study) -> None:
@@ -189,10 +215,8 @@ def check_each_column_without_a_number(section: Section, study: Study) -> None:
     tables, names = _asked(section, study)
     for alone in names:
         for column in tables.frames[alone].select_dtypes("floating").columns.difference(KEYS):
-            _draw_alone(
-                section,
-                tables.changed(lambda name, frame: _unknown(frame, [column]) if name == alone else frame),  # noqa: B023
-            )
+            without = partial(_unknown, columns=[column])
+            _draw_alone(section, tables.with_one_changed(alone, without))
 
 
 def _unknown(frame: pd.DataFrame, columns: Collection[str] | None = None) -> pd.DataFrame:
@@ -217,7 +241,11 @@ def check_one_text(section: Section, study: Study) -> None:
     def first(name: str, frame: pd.DataFrame) -> pd.DataFrame:
         if "text" not in frame or frame.empty:
             return frame
-        one = ids.iloc[0] if len(ids) and (frame["text"] == ids.iloc[0]).any() else frame["text"].iloc[0]
+        one = (
+            ids.iloc[0]
+            if len(ids) and (frame["text"] == ids.iloc[0]).any()
+            else frame["text"].iloc[0]
+        )
         return frame[frame["text"] == one].reset_index(drop=True)
 
     _draw(section, tables.changed(first))
@@ -262,11 +290,17 @@ def check_unknown_words(section: Section, study: Study) -> None:
     _draw(section, Frames.of(study).changed(lambda name, frame: _hostile(frame, frame.columns, ())))
 
 
-def _hostile(frame: pd.DataFrame, columns: Collection[str], codes: Collection[str] = CODES) -> pd.DataFrame:
+def _hostile(
+    frame: pd.DataFrame, columns: Collection[str], codes: Collection[str] = CODES
+) -> pd.DataFrame:
     def broken(value: Any) -> Any:
         return value + HOSTILE if isinstance(value, str) and value not in codes else value
 
-    words = [name for name in columns if name in frame and any(isinstance(one, str) for one in frame[name])]
+    words = [
+        name
+        for name in columns
+        if name in frame and any(isinstance(one, str) for one in frame[name])
+    ]
     out = frame.copy()
     for name in words:
         out[name] = frame[name].map(broken)
@@ -334,7 +368,10 @@ def check_drawing_is_light(module: str, study: Study) -> None:
     folders = [str(one.folder) for one in (study, *study.others)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
-        [sys.executable, "-c", _DRAW, module, *folders], capture_output=True, text=True, env=environment
+        [sys.executable, "-c", _DRAW, module, *folders],
+        capture_output=True,
+        text=True,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split()) & set(HEAVY)

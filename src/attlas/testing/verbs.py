@@ -148,7 +148,11 @@ def check_wrong_columns_are_light_and_one_line(case: VerbCase) -> None:
         (folder / "texts.csv").write_text("text,label\na cat,1\na dog,0\n")
         texts = [one for one, about in declared(case.experiment).items() if _is_texts(about)]
         for column in columns:
-            words = flags(case, **{one: "texts.csv" for one in texts if one in case.options}, **{column: "nothing"})
+            words = flags(
+                case,
+                **{one: "texts.csv" for one in texts if one in case.options},
+                **{column: "nothing"},
+            )
             said = command(folder, *case.verb.split(), *words, "--out", "out")
             assert (said.code, said.out) == (2, ""), said
             assert "has no column 'nothing'; its columns are text, label" in said.error

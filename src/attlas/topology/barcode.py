@@ -32,7 +32,9 @@ from attlas.topology.head_features import FeaturesState, HeadFeatures
 
 Array = npt.NDArray[Any]
 FLOOR = 1e-3  # weights up to here count as no edge, as in the papers' code
-H1_TOKENS = 64  # holes are sought in texts of at most so many tokens: their cost grows with the cube
+H1_TOKENS = (
+    64  # holes are sought in texts of at most so many tokens: their cost grows with the cube
+)
 H0_FEATURES = (
     "h0_sum",
     "h0_entropy",
@@ -72,9 +74,13 @@ class Barcode:
     def betti(self, thresholds: Sequence[float]) -> BettiNumbers:
         """Betti numbers at any thresholds: [..., threshold]."""
         with np.errstate(over="ignore"):
-            levels = np.asarray(in_precision(check_thresholds(thresholds), self.precision), dtype=self.h0.dtype)
+            levels = np.asarray(
+                in_precision(check_thresholds(thresholds), self.precision), dtype=self.h0.dtype
+            )
         levels = np.maximum(levels, np.finfo(levels.dtype).smallest_subnormal)
-        joined, closed = (np.stack([(bars >= level).sum(-1) for level in levels], axis=-1) for bars in self)
+        joined, closed = (
+            np.stack([(bars >= level).sum(-1) for level in levels], axis=-1) for bars in self
+        )
         return BettiNumbers(self.n - joined, closed)
 
     def curve(self) -> pd.DataFrame:
@@ -84,7 +90,10 @@ class Barcode:
         weights = np.concatenate([self.h0, self.h1])
         levels = np.unique(weights[weights > 0])[::-1]
         # both lists fall, so that the number of entries at or above a level is a place in the reversed list
-        joined, closed = (len(bars) - np.searchsorted(bars[::-1], levels, side="left") for bars in (self.h0, self.h1))
+        joined, closed = (
+            len(bars) - np.searchsorted(bars[::-1], levels, side="left")
+            for bars in (self.h0, self.h1)
+        )
         return pd.DataFrame({"threshold": levels, "beta0": self.n - joined, "beta1": closed})
 
 
@@ -104,7 +113,10 @@ def barcode(weights: Any, loops: bool = True) -> Barcode:
     if n == 0 or len(graphs) == 0:
         sizes = max(0, n - 1), (max(0, (n - 1) * (n - 2) // 2) if n else 0) + (n if loops else 0)
         return Barcode(
-            np.zeros((*lead, sizes[0]), array.dtype), np.zeros((*lead, sizes[1]), array.dtype), n, precision_of(weights)
+            np.zeros((*lead, sizes[0]), array.dtype),
+            np.zeros((*lead, sizes[1]), array.dtype),
+            n,
+            precision_of(weights),
         )
     parts = over_graphs(graphs, lambda part, _: _bars(part, loops))
     h0, h1 = (np.concatenate(values) for values in zip(*parts, strict=True))
@@ -139,10 +151,14 @@ def rips_features(weights: Any, holes: bool = True) -> Array:
     n, lead = array.shape[-1], array.shape[:-2]
     graphs = array.reshape(int(np.prod(lead)), n, n)
     _refuse_wrong(graphs)
-    joined = kernels.dense_tree(graphs)[1][:, 1:] if n > 1 else np.zeros((len(graphs), 0), array.dtype)
+    joined = (
+        kernels.dense_tree(graphs)[1][:, 1:] if n > 1 else np.zeros((len(graphs), 0), array.dtype)
+    )
     first = h0_features(joined)
     second = h1_features(graphs) if holes else np.full((len(graphs), len(H1_FEATURES)), np.nan)
-    return np.concatenate([first, second], axis=-1).reshape(*lead, len(H0_FEATURES) + len(H1_FEATURES))
+    return np.concatenate([first, second], axis=-1).reshape(
+        *lead, len(H0_FEATURES) + len(H1_FEATURES)
+    )
 
 
 def h0_features(joined: Array) -> Array:
@@ -172,7 +188,9 @@ def _distances(weights: Array) -> Array:
 def _lengths(lengths: Array) -> tuple[Array, Array]:
     """Sum and entropy of bars' lengths, along the last axis."""
     total = lengths.sum(-1)
-    shares = np.divide(lengths, total[..., None], out=np.zeros(lengths.shape), where=total[..., None] > 0)
+    shares = np.divide(
+        lengths, total[..., None], out=np.zeros(lengths.shape), where=total[..., None] > 0
+    )
     return total, np.sum(shares * -np.log(np.where(shares > 0, shares, 1)), axis=-1) + 0.0  # not -0
 
 
@@ -191,7 +209,9 @@ def _holes(gudhi: Any, distance: Array) -> Array:
     """H1 bars of a Rips complex: [bar, 2]. Edges that change no bar are taken out first, which saves most of the time."""
     if len(distance) < 4:  # a hole needs four points
         return np.zeros((0, 2))
-    tree = gudhi.RipsComplex(distance_matrix=distance, max_edge_length=1.0).create_simplex_tree(max_dimension=1)
+    tree = gudhi.RipsComplex(distance_matrix=distance, max_edge_length=1.0).create_simplex_tree(
+        max_dimension=1
+    )
     tree.collapse_edges()
     tree.expansion(2)
     tree.compute_persistence(homology_coeff_field=2)
@@ -245,7 +265,9 @@ class BarcodeMeasure(HeadFeatures[BarcodeState]):
 
     name: ClassVar[str] = "barcode"
     state: ClassVar[type[FeaturesState]] = BarcodeState
-    h1_tokens: int | None = option(None, "Longest text whose holes are counted, in tokens.", at_least=0, at_most=256)
+    h1_tokens: int | None = option(
+        None, "Longest text whose holes are counted, in tokens.", at_least=0, at_most=256
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -272,10 +294,14 @@ class BarcodeMeasure(HeadFeatures[BarcodeState]):
             second = h1_features(stacked(layer.dense().weights))
         else:
             second = np.full((len(first), len(H1_FEATURES)), np.nan)
-        return np.concatenate([first, second], axis=-1).reshape(-1, layer.n_heads, len(self.features))
+        return np.concatenate([first, second], axis=-1).reshape(
+            -1, layer.n_heads, len(self.features)
+        )
 
     def result(self, state: BarcodeState) -> dict[str, pd.DataFrame]:
         tables = super().result(state)
         counts = state.heads.count.reshape(-1, len(self.features))
-        tables["barcode_heads"] = tables["barcode_heads"].assign(texts=counts[:, 0], h1_texts=counts[:, -1])
+        tables["barcode_heads"] = tables["barcode_heads"].assign(
+            texts=counts[:, 0], h1_texts=counts[:, -1]
+        )
         return tables

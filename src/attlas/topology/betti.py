@@ -35,7 +35,9 @@ class BettiNumbers(NamedTuple):
     beta1: Integers
 
 
-def betti(weights: Any, thresholds: Sequence[float] = THRESHOLDS, loops: bool = True) -> BettiNumbers:
+def betti(
+    weights: Any, thresholds: Sequence[float] = THRESHOLDS, loops: bool = True
+) -> BettiNumbers:
     """Betti numbers of attention graphs [..., n, n] at each threshold, exactly.
 
     At threshold t two tokens are joined if either attends to the other with weight t or more. beta0 is the number of connected components,

@@ -20,15 +20,37 @@ from attlas.models import load as load_model
 from attlas.stats.scores import accuracy, confusion, mcc
 from attlas.support.errors import AttlasError, MeasureError, ModelError
 from attlas.support.machine import one_thread
-from attlas.support.saving import UNREADABLE, Saved, check_shapes, differing_parts, first_line, fitted_identity
+from attlas.support.saving import (
+    UNREADABLE,
+    Saved,
+    check_shapes,
+    differing_parts,
+    first_line,
+    fitted_identity,
+)
 from attlas.topology.features import TopologyFeatures
 
 Array = npt.NDArray[Any]
 
 STRENGTHS = (1e-4, 5e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0)  # C, the paper's grid
-ITERATIONS = (1, 2, 3, 5, 10, 25, 50, 100, 500, 1000, 2000)  # max_iter, the paper's grid: stopping early regularises
+ITERATIONS = (
+    1,
+    2,
+    3,
+    5,
+    10,
+    25,
+    50,
+    100,
+    500,
+    1000,
+    2000,
+)  # max_iter, the paper's grid: stopping early regularises
 ARRAYS = ("coef", "intercept", "mean", "scale")  # what is fitted, each with an underscore
-HELD_OUT, FEWEST = 0.2, 5  # the share of texts to choose by where no dev is given; with fewer texts, all of them
+HELD_OUT, FEWEST = (
+    0.2,
+    5,
+)  # the share of texts to choose by where no dev is given; with fewer texts, all of them
 SLOW = 100  # iterations after which a path that has found nothing is left too
 FORMAT = Saved(
     "topology classifier",
@@ -87,7 +109,9 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_labels_known("dev", wanted, self.classes_)
             self._choose(features, codes, chosen, label_codes(wanted, self.classes_), tell)
         elif dev is not None:
-            raise MeasureError("dev must be a pair: the features and the labels of the texts to choose on")
+            raise MeasureError(
+                "dev must be a pair: the features and the labels of the texts to choose on"
+            )
         else:
             fitted, kept = _parts(codes, self.seed)
             self._choose(features[fitted], codes[fitted], features[kept], codes[kept], tell)
@@ -97,13 +121,21 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 self._keep(weights)
                 return False
 
-            _path(self._scaled(features), codes, len(self.classes_), self.C_, [self.max_iter_], keep)
+            _path(
+                self._scaled(features), codes, len(self.classes_), self.C_, [self.max_iter_], keep
+            )
         return self
 
     def _check_grids(self) -> None:
         for name, values in (("C", self.C), ("max_iter", self.max_iter)):
-            if isinstance(values, int | float | str) or not list(values) or not all(value > 0 for value in values):
-                raise MeasureError(f"{name} is {values!r}; give a list of numbers above 0 to choose from")
+            if (
+                isinstance(values, int | float | str)
+                or not list(values)
+                or not all(value > 0 for value in values)
+            ):
+                raise MeasureError(
+                    f"{name} is {values!r}; give a list of numbers above 0 to choose from"
+                )
 
     def _checked(self, X: Any) -> Array:  # noqa: N803
         known_names = getattr(self, "feature_names_in_", None)
@@ -121,7 +153,9 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         known = getattr(self, "n_features_in_", None)
         if known is not None and features.shape[1] != known:
-            raise MeasureError(f"there are {features.shape[1]} features, but the classifier was fitted on {known}")
+            raise MeasureError(
+                f"there are {features.shape[1]} features, but the classifier was fitted on {known}"
+            )
         if not np.isfinite(features).all():
             column = int((~np.isfinite(features)).any(0).argmax())
             name = X.columns[column] if isinstance(X, pd.DataFrame) else f"column {column}"
@@ -134,13 +168,20 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.mean_ = features.mean(0)
         variance, rounding = features.var(0), len(features) * np.finfo(np.float64).eps
         still = variance <= rounding * variance + (rounding * self.mean_) ** 2
-        self.scale_ = np.where(still, 1.0, np.sqrt(variance))  # a feature that never changes says nothing
+        self.scale_ = np.where(
+            still, 1.0, np.sqrt(variance)
+        )  # a feature that never changes says nothing
 
     def _scaled(self, features: Array) -> Array:
         return (features - self.mean_) / self.scale_
 
     def _choose(
-        self, features: Array, codes: Array, dev: Array, wanted: Array, tell: Callable[[int, int], None]
+        self,
+        features: Array,
+        codes: Array,
+        dev: Array,
+        wanted: Array,
+        tell: Callable[[int, int], None],
     ) -> None:
         self._set_scale(features)
         scaled, chosen = self._scaled(features), self._scaled(dev)
@@ -155,13 +196,17 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 guesses = _decide(chosen @ weights[:-1] + weights[-1])
                 table = confusion(wanted, guesses, len(self.classes_))
                 reached, right = float(mcc(table)), float(accuracy(table))
-                rows.append({"C": strength, "max_iter": iterations, "mcc": reached, "accuracy": right})
+                rows.append(
+                    {"C": strength, "max_iter": iterations, "mcc": reached, "accuracy": right}
+                )
                 if reached > best:
                     best, self.C_, self.max_iter_ = reached, float(strength), int(iterations)
                     self._keep(weights)
                 since = 0 if reached > top else since + 1
                 top = max(top, reached)
-                stuck = top > 0 or iterations >= SLOW  # the first steps may still give every text one label
+                stuck = (
+                    top > 0 or iterations >= SLOW
+                )  # the first steps may still give every text one label
                 return self.patience is not None and since >= self.patience and stuck
 
             _path(scaled, codes, len(self.classes_), strength, self.max_iter, visit)
@@ -254,7 +299,9 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             known = None if out.fitted_on_ is None else dict(out.fitted_on_)
             parts = [] if model is None or known is None else _changed(known, model)
         except UNREADABLE as error:
-            raise AttlasError(f"{place} holds no topology classifier: {first_line(error)}") from error
+            raise AttlasError(
+                f"{place} holds no topology classifier: {first_line(error)}"
+            ) from error
         if known is not None and parts:
             raise ModelError(
                 f"the classifier in {place} was fitted on features of another model than the one "
@@ -285,7 +332,9 @@ def _changed(known: dict[str, Any], model: Any) -> list[str]:
 
 def _check_labels(features: Array, labels: Array) -> None:
     if labels.ndim != 1:
-        raise MeasureError(f"the labels have shape {labels.shape}; give a list with one label a text")
+        raise MeasureError(
+            f"the labels have shape {labels.shape}; give a list with one label a text"
+        )
     if len(features) != len(labels):
         raise MeasureError(f"there are {len(features)} texts but {len(labels)} labels")
     if any(label is None or label != label for label in labels.tolist()):
@@ -304,17 +353,25 @@ def _decide(logits: Array) -> Array:
     return (logits[:, 0] > 0).astype(np.int64) if logits.shape[1] == 1 else logits.argmax(-1)
 
 
-Visit = Callable[[int, Array], bool]  # told the number of iterations and the weights; says whether to stop
+Visit = Callable[
+    [int, Array], bool
+]  # told the number of iterations and the weights; says whether to stop
 
 
-def _path(features: Array, codes: Array, classes: int, strength: float, stops: Sequence[int], visit: Visit) -> None:
+def _path(
+    features: Array, codes: Array, classes: int, strength: float, stops: Sequence[int], visit: Visit
+) -> None:
     """Show `visit` what logistic regression has after each of `stops` iterations: weights [feature + 1, class], the intercept last.
 
     There is one column for two classes. Objective and settings of the solver are scikit-learn's, so that each stop is its
     `LogisticRegression(C=strength, max_iter=stop)`. Once it has converged the next stop is the last: nothing changes any more.
     """
     width = 1 if classes == 2 else classes
-    loss = _two(features, codes, strength) if classes == 2 else _many(features, codes, classes, strength)
+    loss = (
+        _two(features, codes, strength)
+        if classes == 2
+        else _many(features, codes, classes, strength)
+    )
     wanted, done, seen = sorted(stops), 0, 0
 
     def after(intermediate_result: Any) -> None:
@@ -331,7 +388,12 @@ def _path(features: Array, codes: Array, classes: int, strength: float, stops: S
         jac=True,
         method="L-BFGS-B",
         callback=after,
-        options={"maxiter": wanted[-1], "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps},
+        options={
+            "maxiter": wanted[-1],
+            "maxls": 50,
+            "gtol": 1e-4,
+            "ftol": 64 * np.finfo(float).eps,
+        },
     )
     later = [stop for stop in wanted if stop >= end.nit]
     if seen < end.nit and later:
@@ -363,10 +425,14 @@ def _many(features: Array, codes: Array, classes: int, strength: float) -> Loss:
     def loss(flat: Array) -> tuple[float, Array]:
         weights = flat.reshape(-1, classes)
         logits = features @ weights[:-1] + weights[-1]
-        value = (logsumexp(logits, axis=1) - logits[rows, codes]).mean() + 0.5 * penalty * (weights[:-1] ** 2).sum()
+        value = (logsumexp(logits, axis=1) - logits[rows, codes]).mean() + 0.5 * penalty * (
+            weights[:-1] ** 2
+        ).sum()
         pull = softmax(logits, axis=1)
         pull[rows, codes] -= 1
         pull /= len(features)
-        return float(value), np.concatenate([features.T @ pull + penalty * weights[:-1], pull.sum(0)[None]]).reshape(-1)
+        return float(value), np.concatenate(
+            [features.T @ pull + penalty * weights[:-1], pull.sum(0)[None]]
+        ).reshape(-1)
 
     return loss

@@ -56,7 +56,12 @@ def digraph(weights: Any, thresholds: Sequence[float] = THRESHOLDS, cap: int = C
     graphs = array.reshape(int(np.prod(lead)), n, n)
     shape = (*lead, len(levels))
     if n == 0 or len(graphs) == 0:
-        return Digraph(*(np.zeros(shape, kind) for kind in (np.int64, np.int64, np.float64, np.int64, np.int64)))
+        return Digraph(
+            *(
+                np.zeros(shape, kind)
+                for kind in (np.int64, np.int64, np.float64, np.int64, np.int64)
+            )
+        )
     parts = over_graphs(graphs, lambda part, first: invariants(graphs_of(part, levels, first), cap))
     return Digraph(*(np.concatenate(values).reshape(shape) for values in zip(*parts, strict=True)))
 

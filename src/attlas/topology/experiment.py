@@ -40,9 +40,13 @@ class Topology(Experiment):
     resolves: ClassVar[str] = "work:resolve"
 
     train: TextsLike = given("Labelled texts to fit classifiers on.")
-    dev: TextsLike | None = given("Labelled texts to choose settings on (default: a tenth of train).", None)
+    dev: TextsLike | None = given(
+        "Labelled texts to choose settings on (default: a tenth of train).", None
+    )
     test: TextsLike = given("Labelled texts to score classifiers on.")
-    model: ModelLike | None = given("Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL)
+    model: ModelLike | None = given(
+        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
+    )
     frozen: ModelLike | None = given(
         "Control: the model before fine-tuning (default: the one that attlas finetune recorded).",
         None,
@@ -54,7 +58,9 @@ class Topology(Experiment):
     thresholds: tuple[float, ...] = option(
         THRESHOLDS, "Attention weights from which graphs have an edge.", above=0, below=math.inf
     )
-    controls: bool = option(True, "Also the model before fine-tuning, random weights, and length alone.")
+    controls: bool = option(
+        True, "Also the model before fine-tuning, random weights, and length alone."
+    )
     seed: int = seed_option()
     text: str | None = opening(None, "Column of the text.", of="texts")
     label: str | None = opening("label", "Column of the label.", of="texts")
@@ -62,25 +68,39 @@ class Topology(Experiment):
     global_tokens: str | None = opening(
         None, "Tokens of a Longformer that see all: first, special, none, or indices such as 0,5."
     )
-    allow_pickle: bool = opening(False, "Also read pickled weights, which can run code: only if you trust them.")
+    allow_pickle: bool = opening(
+        False, "Also read pickled weights, which can run code: only if you trust them."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = [kind if isinstance(kind, str) else getattr(kind, "name", "") for kind in self.features]
-        unknown = [str(kind) for kind, name in zip(self.features, names, strict=True) if name not in KINDS]
+        names = [
+            kind if isinstance(kind, str) else getattr(kind, "name", "") for kind in self.features
+        ]
+        unknown = [
+            str(kind) for kind, name in zip(self.features, names, strict=True) if name not in KINDS
+        ]
         if unknown or not names:
             found = ", ".join(unknown) or "none"
             raise MeasureError(f"features are some of {', '.join(KINDS)}, not {found}")
         if len(set(names)) < len(names):
-            raise MeasureError(f"a kind of features comes twice in {', '.join(names)}; name each once")
+            raise MeasureError(
+                f"a kind of features comes twice in {', '.join(names)}; name each once"
+            )
         if not self.thresholds or not all(map(math.isfinite, self.thresholds)):
-            raise MeasureError(f"thresholds is {self.thresholds}; give at least one number, such as 0.1")
+            raise MeasureError(
+                f"thresholds is {self.thresholds}; give at least one number, such as 0.1"
+            )
         if len(set(self.thresholds)) < len(self.thresholds):
             raise MeasureError(f"a threshold comes twice in {', '.join(map(str, self.thresholds))}")
 
     def completed(self) -> Topology:
         """With the model that the record of `attlas finetune` names as `frozen`, if none is given."""
-        if self.frozen is not None or not self.controls or not isinstance(self.model, str | os.PathLike):
+        if (
+            self.frozen is not None
+            or not self.controls
+            or not isinstance(self.model, str | os.PathLike)
+        ):
             return self
         base = base_of(self.model)
         return self if base is None else replace(self, frozen=base)

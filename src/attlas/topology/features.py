@@ -83,9 +83,13 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_layers_, self.n_heads_ = model.n_layers, model.n_heads
         self._all_names = feature_names(model, measures)
         self._picked = [
-            place for place, name in enumerate(self._all_names) if wanted is None or head_of(name) in wanted
+            place
+            for place, name in enumerate(self._all_names)
+            if wanted is None or head_of(name) in wanted
         ]
-        self.feature_names_out_ = np.array([self._all_names[place] for place in self._picked], dtype=object)
+        self.feature_names_out_ = np.array(
+            [self._all_names[place] for place in self._picked], dtype=object
+        )
         return self
 
     def transform(self, X: Any) -> Array:  # noqa: N803
@@ -146,12 +150,16 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return feature_matrix(done, texts, self.measures())
 
 
-def measures_of(features: Sequence[str | HeadFeatures[Any]], thresholds: Sequence[float]) -> list[HeadFeatures[Any]]:
+def measures_of(
+    features: Sequence[str | HeadFeatures[Any]], thresholds: Sequence[float]
+) -> list[HeadFeatures[Any]]:
     """The measures behind names of features; measures stay as they are."""
     kinds = [features] if isinstance(features, str | HeadFeatures) else list(features)
     unknown = [kind for kind in kinds if not isinstance(kind, HeadFeatures) and kind not in KINDS]
     if unknown or not kinds:
-        raise MeasureError(f"features are some of {', '.join(KINDS)}, not {', '.join(map(str, unknown)) or 'none'}")
+        raise MeasureError(
+            f"features are some of {', '.join(KINDS)}, not {', '.join(map(str, unknown)) or 'none'}"
+        )
     levels = check_thresholds(thresholds)
     return [
         kind
@@ -167,16 +175,22 @@ def feature_names(model: Model, measures: Sequence[HeadFeatures[Any]]) -> list[s
     return [name for measure in measures for name in column_names(*shape, measure.features)]
 
 
-def feature_matrix(done: Study, texts: Sequence[Text], measures: Sequence[HeadFeatures[Any]]) -> Array:
+def feature_matrix(
+    done: Study, texts: Sequence[Text], measures: Sequence[HeadFeatures[Any]]
+) -> Array:
     """The features of each text from a study of these texts: [text, feature]."""
     frames = [done.table(measure.name) for measure in measures if done.has(measure.name)]
     there = frames[0]["text"].tolist() if frames and "text" in frames[0] else []
-    missing = next((place for place, one in enumerate(texts) if [one.id] != there[place : place + 1]), None)
+    missing = next(
+        (place for place, one in enumerate(texts) if [one.id] != there[place : place + 1]), None
+    )
     if missing is not None:
         raise CorpusError(
             f"the tokenizer makes no token of text {missing} ({texts[missing].text[:40]!r}); leave it out"
         )
-    return np.concatenate([frame.drop(columns="text").to_numpy(dtype=np.float32) for frame in frames], axis=1)
+    return np.concatenate(
+        [frame.drop(columns="text").to_numpy(dtype=np.float32) for frame in frames], axis=1
+    )
 
 
 def head_of(name: str) -> Head:
@@ -213,7 +227,9 @@ def _numbered(X: Any) -> list[Text]:  # noqa: N803
     if isinstance(X, str):
         raise CorpusError("one string was given; pass a list of texts")
     if isinstance(X, Mapping) or hasattr(X, "columns") or not isinstance(X, Iterable):
-        raise CorpusError(f"the texts are a {type(X).__name__}; pass a list of texts, such as one of its columns")
+        raise CorpusError(
+            f"the texts are a {type(X).__name__}; pass a list of texts, such as one of its columns"
+        )
     return [_numbered_text(number, one) for number, one in enumerate(X)]
 
 

@@ -29,14 +29,20 @@ def check_thresholds(thresholds: Sequence[float]) -> tuple[float, ...]:
     try:
         out = tuple(map(float, np.atleast_1d(np.asarray(thresholds, dtype=np.float64))))
     except (TypeError, ValueError):
-        raise MeasureError(f"the thresholds are {thresholds!r}; give a list of numbers above 0, such as 0.1") from None
+        raise MeasureError(
+            f"the thresholds are {thresholds!r}; give a list of numbers above 0, such as 0.1"
+        ) from None
     if not out:
         raise MeasureError("there are no thresholds; give at least one, such as 0.1")
     wrong = [threshold for threshold in out if not (np.isfinite(threshold) and threshold > 0)]
     if wrong:
-        raise MeasureError(f"a threshold is {wrong[0]}; thresholds are numbers above 0, such as 0.1")
+        raise MeasureError(
+            f"a threshold is {wrong[0]}; thresholds are numbers above 0, such as 0.1"
+        )
     if len(set(out)) < len(out):
-        raise MeasureError(f"a threshold comes twice in {', '.join(f'{threshold:g}' for threshold in out)}")
+        raise MeasureError(
+            f"a threshold comes twice in {', '.join(f'{threshold:g}' for threshold in out)}"
+        )
     return out
 
 
@@ -46,7 +52,11 @@ def check_weights(weights: Any) -> Array:
         if weights.is_complex():
             raise MeasureError(f"the weights are of type {weights.dtype}; they must be numbers")
         weights = weights.detach()
-        weights = (weights if weights.dtype in (torch.float32, torch.float64) else weights.float()).cpu().numpy()
+        weights = (
+            (weights if weights.dtype in (torch.float32, torch.float64) else weights.float())
+            .cpu()
+            .numpy()
+        )
     try:
         array = np.asarray(weights)
     except ValueError as error:
@@ -73,7 +83,9 @@ def in_precision(thresholds: tuple[float, ...], precision: str) -> tuple[float, 
     """Thresholds rounded to half precision where the weights had it; `_comparable` rounds to single precision itself."""
     if precision not in ("float16", "bfloat16"):
         return thresholds
-    return tuple(torch.tensor(thresholds, dtype=torch.float64).to(getattr(torch, precision)).tolist())
+    return tuple(
+        torch.tensor(thresholds, dtype=torch.float64).to(getattr(torch, precision)).tolist()
+    )
 
 
 @dataclass(frozen=True)
@@ -89,11 +101,14 @@ class Graphs:
     def invariants(self, cap: int) -> Array:
         """Strong components, edges, pairs, simple cycles: [4, graph, threshold]."""
         return _as_given(
-            kernels.digraph_counts(self.start, self.key, self.level, self.n, len(self.order), cap), self.order
+            kernels.digraph_counts(self.start, self.key, self.level, self.n, len(self.order), cap),
+            self.order,
         )
 
 
-def betti_of(weights: Array, thresholds: tuple[float, ...], loops: bool, first: int = 0) -> tuple[Array, Array]:
+def betti_of(
+    weights: Array, thresholds: tuple[float, ...], loops: bool, first: int = 0
+) -> tuple[Array, Array]:
     """Betti numbers of square matrices [graph, n, n]: two arrays [graph, threshold]. `first` is the number of the first, for errors."""
     bits, steps, order, marks = _comparable(weights, thresholds)
     out = np.zeros((2, len(weights), len(thresholds)), np.int64)
@@ -102,7 +117,9 @@ def betti_of(weights: Array, thresholds: tuple[float, ...], loops: bool, first: 
     return beta0, beta1
 
 
-def betti_of_layer(layer: Attention, thresholds: tuple[float, ...], loops: bool) -> tuple[Array, Array]:
+def betti_of_layer(
+    layer: Attention, thresholds: tuple[float, ...], loops: bool
+) -> tuple[Array, Array]:
     """Betti numbers of all heads of all texts of a layer, text by text; from the band where there is one."""
     if not isinstance(layer, BandedAttention):
         weights = layer.dense().weights
@@ -157,17 +174,26 @@ def stacked(tensor: torch.Tensor) -> Array:
 def as_floats(tensor: torch.Tensor) -> Array:
     """A tensor as a contiguous array of float32, or float64 if it was."""
     tensor = tensor.detach()
-    return np.ascontiguousarray((tensor if tensor.dtype == torch.float64 else tensor.float()).cpu().numpy())
+    return np.ascontiguousarray(
+        (tensor if tensor.dtype == torch.float64 else tensor.float()).cpu().numpy()
+    )
 
 
 def band_parts(layer: BandedAttention) -> tuple[Array, Array, Array, Array]:
     """Band, columns, rows and places of every head of every text, [graph, ...]."""
     heads = layer.band.shape[1]
     places = layer.places.cpu().numpy().repeat(heads, axis=0)
-    return stacked(layer.band), stacked(layer.columns), stacked(layer.rows), np.ascontiguousarray(places)
+    return (
+        stacked(layer.band),
+        stacked(layer.columns),
+        stacked(layer.rows),
+        np.ascontiguousarray(places),
+    )
 
 
-def _comparable(weights: Array, thresholds: tuple[float, ...]) -> tuple[Array, Array, Array, tuple[Any, Any]]:
+def _comparable(
+    weights: Array, thresholds: tuple[float, ...]
+) -> tuple[Array, Array, Array, tuple[Any, Any]]:
     """Weights and sorted thresholds as integers in the same order; the order; infinity and minus zero.
 
     Thresholds are rounded to the weights' precision, as numpy and torch do when they compare an array with a number: a float32 weight of 0.7
@@ -175,13 +201,17 @@ def _comparable(weights: Array, thresholds: tuple[float, ...]) -> tuple[Array, A
     """
     whole = np.int32 if weights.dtype == np.float32 else np.int64
     order = np.argsort(thresholds, kind="stable")
-    with np.errstate(over="ignore"):  # a threshold beyond all floats is infinity: no weight reaches it
+    with np.errstate(
+        over="ignore"
+    ):  # a threshold beyond all floats is infinity: no weight reaches it
         steps = np.asarray(thresholds, dtype=weights.dtype)[order].view(whole)
     marks = np.array([np.inf, -0.0], dtype=weights.dtype).view(whole)
     return weights.view(whole), np.maximum(steps, 1).astype(whole), order, (marks[0], marks[1])
 
 
-def _whole(entries: tuple[Array, Array, Array, int], n: int, order: Array, first: int = 0) -> Graphs:
+def _whole(
+    entries: tuple[Array, Array, Array, int], n: int, order: Array, first: int = 0
+) -> Graphs:
     start, key, level, bad = entries
     refuse(bad, first)
     return Graphs(start, key, level, n, order)
@@ -196,4 +226,6 @@ def over_graphs(weights: Array, work: Callable[[Array, int], T]) -> list[T]:
         size = min(size, -(-len(weights) // (2 * threads)))
         firsts = range(0, len(weights), size)
         return in_kept_threads(lambda first: work(weights[first : first + size], first), firsts)
-    return [work(weights[first : first + size], first) for first in range(0, max(1, len(weights)), size)]
+    return [
+        work(weights[first : first + size], first) for first in range(0, max(1, len(weights)), size)
+    ]

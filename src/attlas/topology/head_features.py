@@ -24,7 +24,10 @@ def column_names(n_layers: int, n_heads: int, features: tuple[str, ...]) -> tupl
     ('L0.H0.b0@0.1', 'L0.H0.b1@0.1', 'L0.H1.b0@0.1', 'L0.H1.b1@0.1')
     """
     return tuple(
-        f"L{layer}.H{head}.{name}" for layer in range(n_layers) for head in range(n_heads) for name in features
+        f"L{layer}.H{head}.{name}"
+        for layer in range(n_layers)
+        for head in range(n_heads)
+        for name in features
     )
 
 
@@ -34,7 +37,10 @@ def at_thresholds(names: tuple[str, ...], thresholds: tuple[float, ...]) -> tupl
     >>> at_thresholds(("b0", "b1"), (0.025, 0.5))
     ('b0@0.025', 'b0@0.5', 'b1@0.025', 'b1@0.5')
     """
-    short = [f"{threshold:g}" if float(f"{threshold:g}") == threshold else repr(threshold) for threshold in thresholds]
+    short = [
+        f"{threshold:g}" if float(f"{threshold:g}") == threshold else repr(threshold)
+        for threshold in thresholds
+    ]
     return tuple(f"{name}@{threshold}" for name in names for threshold in short)
 
 
@@ -91,7 +97,9 @@ class HeadFeatures(Measure[F]):
         state.uniform.add(layer.index, np.broadcast_to(even, values.shape))
         state.pending.append(values.astype(self.kind, copy=False))
         if len(state.pending) == len(state.heads.mean):
-            wide = np.stack(state.pending, axis=1).reshape(layer.n_texts, -1)  # text, layer head feature
+            wide = np.stack(state.pending, axis=1).reshape(
+                layer.n_texts, -1
+            )  # text, layer head feature
             ids = np.array([text.id for text in layer.batch.texts], dtype=object)
             getattr(state, self.name).add(np.array(layer.batch.places), {"text": ids}, wide)
             state.pending = []

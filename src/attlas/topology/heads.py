@@ -42,7 +42,11 @@ def score_heads(
         if other is not None:
             check_labels_known(name, other[1], train[1])
     heads, own = heads_of(names), classifier or TopologyClassifier()
-    parts = {name: part for name, part in (("train", train), ("dev", dev), ("test", test)) if part is not None}
+    parts = {
+        name: part
+        for name, part in (("train", train), ("dev", dev), ("test", test))
+        if part is not None
+    }
     rows = []
     for number, head in enumerate(heads):
         rows.append(score_head(head, names, parts, own.get_params()))
@@ -56,16 +60,24 @@ def heads_of(names: Sequence[str]) -> list[Head]:
 
 
 def score_head(
-    head: Head, names: Sequence[str], parts: Mapping[str, tuple[Array, Any]], settings: Mapping[str, Any]
+    head: Head,
+    names: Sequence[str],
+    parts: Mapping[str, tuple[Array, Any]],
+    settings: Mapping[str, Any],
 ) -> dict[str, float]:
     """A classifier on the features of one head: its MCC on every part."""
     places = columns_of(names, [head])
-    own = {part: (features[:, places], np.asarray(labels)) for part, (features, labels) in parts.items()}
+    own = {
+        part: (features[:, places], np.asarray(labels))
+        for part, (features, labels) in parts.items()
+    }
     fitted = TopologyClassifier(**settings).fit(*own["train"], own["dev"])
     row: dict[str, float] = {"layer": head[0], "head": head[1]}
     for part, (features, labels) in own.items():
         guesses = label_codes(fitted.predict(features), fitted.classes_)
-        row[part] = float(mcc(confusion(label_codes(labels, fitted.classes_), guesses, len(fitted.classes_))))
+        row[part] = float(
+            mcc(confusion(label_codes(labels, fitted.classes_), guesses, len(fitted.classes_)))
+        )
     return row
 
 
@@ -73,7 +85,9 @@ def best_heads(scores: pd.DataFrame, count: int, by: str = "train") -> list[Head
     """The heads with the highest score, best first; the lower layer and head first among equals."""
     places = best_first(*(scores[name].to_numpy() for name in (by, "layer", "head")))[:count]
     order = scores.iloc[places]
-    return [(int(layer), int(head)) for layer, head in zip(order["layer"], order["head"], strict=True)]
+    return [
+        (int(layer), int(head)) for layer, head in zip(order["layer"], order["head"], strict=True)
+    ]
 
 
 def likeness(scores: pd.DataFrame, one: str = "train", two: str = "test") -> dict[str, float]:

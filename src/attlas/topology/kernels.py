@@ -58,7 +58,9 @@ def _passing(row: Array, floor: Any, infinity: Any, minus_zero: Any, found: Arra
 
 
 @numba.njit(nogil=True, cache=True)
-def dense_entries(bits: Array, steps: Array, infinity: Any, minus_zero: Any) -> tuple[Array, Array, Array, int]:
+def dense_entries(
+    bits: Array, steps: Array, infinity: Any, minus_zero: Any
+) -> tuple[Array, Array, Array, int]:
     """Sparse rows of square matrices [graph, n, n]; the last value is the first graph with a weight that is none, or -1."""
     graphs, n = bits.shape[0], bits.shape[1]
     start = np.zeros(graphs * n + 1, np.int64)
@@ -82,7 +84,13 @@ def dense_entries(bits: Array, steps: Array, infinity: Any, minus_zero: Any) -> 
 
 @numba.njit(nogil=True, cache=True)
 def band_entries(
-    band: Array, columns: Array, rows: Array, places: Array, steps: Array, infinity: Any, minus_zero: Any
+    band: Array,
+    columns: Array,
+    rows: Array,
+    places: Array,
+    steps: Array,
+    infinity: Any,
+    minus_zero: Any,
 ) -> tuple[Array, Array, Array, int]:
     """Sparse rows of a band [graph, n, 2 reach + 1] with global columns [graph, n, global], rows [graph, global, n] at places [graph, global]."""
     graphs, n, width = band.shape
@@ -139,7 +147,15 @@ def _root(parent: Array, vertex: int) -> int:
 
 @numba.njit(nogil=True, cache=True)
 def _count_pieces(
-    left: Array, right: Array, high: Array, edges: int, loop: Array, n: int, loops: bool, beta0: Array, beta1: Array
+    left: Array,
+    right: Array,
+    high: Array,
+    edges: int,
+    loop: Array,
+    n: int,
+    loops: bool,
+    beta0: Array,
+    beta1: Array,
 ) -> None:
     """Betti numbers of one graph from its undirected edges, each with the number of thresholds it reaches; `loop` counts loops by that number.
 
@@ -174,7 +190,13 @@ def _count_pieces(
 
 @numba.njit(nogil=True, cache=True)
 def dense_betti(
-    bits: Array, steps: Array, infinity: Any, minus_zero: Any, loops: bool, beta0: Array, beta1: Array
+    bits: Array,
+    steps: Array,
+    infinity: Any,
+    minus_zero: Any,
+    loops: bool,
+    beta0: Array,
+    beta1: Array,
 ) -> int:
     """Components and independent cycles of square matrices [graph, n, n] at every threshold, into arrays [graph, threshold].
 
@@ -184,7 +206,11 @@ def dense_betti(
     floor = steps[0]
     found = np.empty(n, np.int32)
     loop = np.zeros(steps.shape[0] + 1, np.int64)
-    left, right, high = np.empty(8 * n, np.int32), np.empty(8 * n, np.int32), np.empty(8 * n, np.int32)
+    left, right, high = (
+        np.empty(8 * n, np.int32),
+        np.empty(8 * n, np.int32),
+        np.empty(8 * n, np.int32),
+    )
     for graph in range(graphs):
         matrix, edges = bits[graph], 0
         loop[:] = 0
@@ -195,7 +221,11 @@ def dense_betti(
                 return graph
             if edges + count > left.shape[0]:
                 size = max(edges + count, 2 * left.shape[0])
-                left, right, high = _grown(left, edges, size), _grown(right, edges, size), _grown(high, edges, size)
+                left, right, high = (
+                    _grown(left, edges, size),
+                    _grown(right, edges, size),
+                    _grown(high, edges, size),
+                )
             for number in range(count):
                 cell = found[number]
                 back = matrix[cell, query]
@@ -226,7 +256,11 @@ def band_betti(
     graphs, n, width = band.shape
     reach, floor = width // 2, steps[0]
     loop = np.zeros(steps.shape[0] + 1, np.int64)
-    left, right, high = np.empty(8 * n, np.int32), np.empty(8 * n, np.int32), np.empty(8 * n, np.int32)
+    left, right, high = (
+        np.empty(8 * n, np.int32),
+        np.empty(8 * n, np.int32),
+        np.empty(8 * n, np.int32),
+    )
     number_of = np.full(n, -1, np.int64)
     for graph in range(graphs):
         edges = 0
@@ -237,7 +271,11 @@ def band_betti(
         for query in range(n):
             if edges + n > left.shape[0]:
                 size = max(edges + n, 2 * left.shape[0])
-                left, right, high = _grown(left, edges, size), _grown(right, edges, size), _grown(high, edges, size)
+                left, right, high = (
+                    _grown(left, edges, size),
+                    _grown(right, edges, size),
+                    _grown(high, edges, size),
+                )
             own = number_of[query]
             if own < 0:
                 for cell in range(max(0, query - reach), min(n, query + reach + 1)):
@@ -250,7 +288,11 @@ def band_betti(
                     if cell == query:
                         loop[_level(value, steps)] += 1
                     elif cell > query or back < floor:
-                        left[edges], right[edges], high[edges] = query, cell, _level(max(value, back), steps)
+                        left[edges], right[edges], high[edges] = (
+                            query,
+                            cell,
+                            _level(max(value, back), steps),
+                        )
                         edges += 1
                 for number in range(places.shape[1]):
                     if _is_bad(columns[graph, query, number], infinity, minus_zero):
@@ -394,7 +436,11 @@ def simple_cycles(begin: Array, heads: Array, n: int, member: Array, parts: int,
     for vertex in range(n):
         source[begin[vertex] : begin[vertex + 1]] = vertex
     blocked, closed, at = np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.zeros(n, np.int64)
-    waiting, following, listed = np.full(n, -1, np.int64), np.full(edges, -1, np.int64), np.zeros(edges, np.bool_)
+    waiting, following, listed = (
+        np.full(n, -1, np.int64),
+        np.full(edges, -1, np.int64),
+        np.zeros(edges, np.bool_),
+    )
     path, free, touched = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     for root in range(n):
         own = member[root]
@@ -446,7 +492,12 @@ def simple_cycles(begin: Array, heads: Array, n: int, member: Array, parts: int,
             else:
                 for entry in range(begin[vertex], begin[vertex + 1]):
                     other = heads[entry]
-                    if other > root and other != vertex and member[other] == own and not listed[entry]:
+                    if (
+                        other > root
+                        and other != vertex
+                        and member[other] == own
+                        and not listed[entry]
+                    ):
                         listed[entry] = True
                         following[entry] = waiting[other]
                         waiting[other] = entry
@@ -512,7 +563,8 @@ def band_tree(band: Array, columns: Array, rows: Array, places: Array) -> Array:
                 for other in range(max(0, vertex - reach), min(n, vertex + reach + 1)):
                     if number_of[other] < 0:
                         weight = max(
-                            band[graph, vertex, other - vertex + reach], band[graph, other, vertex - other + reach]
+                            band[graph, vertex, other - vertex + reach],
+                            band[graph, other, vertex - other + reach],
                         )
                         best[other] = max(best[other], weight)
                 for number in range(places.shape[1]):
@@ -571,7 +623,9 @@ def dense_sums(weights: Array) -> tuple[Array, Array, Array]:
 
 
 @numba.njit(nogil=True, cache=True)
-def band_sums(band: Array, columns: Array, rows: Array, places: Array) -> tuple[Array, Array, Array]:
+def band_sums(
+    band: Array, columns: Array, rows: Array, places: Array
+) -> tuple[Array, Array, Array]:
     """The sums of `dense_sums` for a band with global columns and rows."""
     graphs, n, width = band.shape
     reach = width // 2

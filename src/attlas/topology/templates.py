@@ -38,7 +38,9 @@ def template_distances(layer: Attention) -> Array:
         received.reshape(texts, heads, n),
     )
     kinds = batch.mask(frozenset(",")), batch.mask(frozenset(".")), batch.sep
-    marks = np.stack([kind.cpu().numpy() for kind in kinds], -1).astype(np.float64)  # text token kind
+    marks = np.stack([kind.cpu().numpy() for kind in kinds], -1).astype(
+        np.float64
+    )  # text token kind
     counts = marks.sum(1)
     share = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)  # text kind
     common = np.empty((len(marks), heads, len(TEMPLATES)))
@@ -49,7 +51,9 @@ def template_distances(layer: Attention) -> Array:
         near[..., 2],
     )
     common[..., 4:] = np.matmul(received, marks) * share[:, None]
-    size = np.concatenate([np.broadcast_to([n, n, n - 1.0, n - 1.0], (len(marks), 4)), n * share], axis=-1)[:, None]
+    size = np.concatenate(
+        [np.broadcast_to([n, n, n - 1.0, n - 1.0], (len(marks), 4)), n * share], axis=-1
+    )[:, None]
     whole = squares[..., None] + size
     return np.sqrt(np.maximum(whole - 2 * common, 0) / whole)
 

@@ -155,7 +155,9 @@ def features_of(
             "no feature is there for all texts; holes of `barcode` need texts within its limit of tokens"
         )
     parts = zip((matrix[:, whole] for matrix in matrices), texts.values(), strict=True)
-    return Features(names, tuple((matrix, labels_of(some)) for matrix, some in parts), int((~whole).sum()))
+    return Features(
+        names, tuple((matrix, labels_of(some)) for matrix, some in parts), int((~whole).sum())
+    )
 
 
 def labels_of(texts: Sequence[Text]) -> tuple[str, ...]:
@@ -192,10 +194,15 @@ def fit(work: Workspace, features: Features, seed: int) -> Row:
     return dict(work.cached(fit_columns, every, features.names, features.parts, seed))
 
 
-def fit_columns(columns: Sequence[int], names: Sequence[str], parts: Sequence[Part], seed: int) -> Row:
+def fit_columns(
+    columns: Sequence[int], names: Sequence[str], parts: Sequence[Part], seed: int
+) -> Row:
     """A classifier on some features: its record, its predictions of test, and its scores."""
     named = [names[column] for column in columns]
-    train, dev, test = ((pd.DataFrame(matrix[:, columns], columns=named), np.array(labels)) for matrix, labels in parts)
+    train, dev, test = (
+        (pd.DataFrame(matrix[:, columns], columns=named), np.array(labels))
+        for matrix, labels in parts
+    )
     fitted = TopologyClassifier(seed=seed).fit(*train, dev)
     predictions = fitted.predict(test[0])
     about, arrays = fitted.record()
@@ -213,7 +220,9 @@ def fit_head(head: Head, names: Sequence[str], parts: Sequence[Part]) -> dict[st
     return score_head(head, names, dict(zip(PARTS, parts, strict=True)), {})
 
 
-def model_control(topology: Topology, work: Workspace, model: Model | None, texts: Texts) -> Row | None:
+def model_control(
+    topology: Topology, work: Workspace, model: Model | None, texts: Texts
+) -> Row | None:
     """The score of a classifier on the features of another model; None if there is no model."""
     if model is None:
         return None
@@ -243,7 +252,9 @@ def has_head(model: Model) -> bool:
     return "ForSequenceClassification" in type(model.network).__name__
 
 
-def base_model(topology: Topology, work: Workspace, model: Model, frozen: Model | None) -> Model | None:
+def base_model(
+    topology: Topology, work: Workspace, model: Model, frozen: Model | None
+) -> Model | None:
     """The model before fine-tuning: one without a head was not fine-tuned; None if not known."""
     if frozen is not None or not has_head(model):
         return model if frozen is None else frozen
@@ -287,7 +298,9 @@ def scores_of(features: Features, fits: Fits, own: Array | None, seed: int) -> d
     return {
         **fits.whole["row"],
         "model": None if own is None else score(labels, own, seed).to_dict(),
-        "difference_from_model": None if own is None else difference(labels, predictions, own, seed),
+        "difference_from_model": None
+        if own is None
+        else difference(labels, predictions, own, seed),
         "heads": fits.best,
         "majority_accuracy": majority_share(labels),
         "maps": to_json(likeness(fits.heads)),

@@ -24,9 +24,19 @@ ACCENT = "#2b5fa8"
 SECOND = "#d08a2e"
 FOR, AGAINST = "#008562", "#cd5400"
 COLOURS = [
-    "#2b5fa8", "#d08a2e", "#008562", "#b13f76", "#6b4fa1", "#7a9e1f",
-    "#3aa6b9", "#a0522d", "#cd5400", "#5c6b2f", "#1f2a44", "#c9a227",
-]  # fmt: skip
+    "#2b5fa8",
+    "#d08a2e",
+    "#008562",
+    "#b13f76",
+    "#6b4fa1",
+    "#7a9e1f",
+    "#3aa6b9",
+    "#a0522d",
+    "#cd5400",
+    "#5c6b2f",
+    "#1f2a44",
+    "#c9a227",
+]
 # how columns of controls end
 CONTROLS = {"_uniform": "uniform", "_random": "random weights", "_all": "all weights"}
 

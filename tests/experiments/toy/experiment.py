@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import ClassVar
 
 from attlas.experiments.experiment import Experiment
-from attlas.support.options import FILE, MODEL, MODEL_OR_NONE, ModelLike, TextsLike, given, opening, option
+from attlas.support.options import (
+    FILE,
+    MODEL,
+    MODEL_OR_NONE,
+    ModelLike,
+    TextsLike,
+    given,
+    opening,
+    option,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -28,7 +28,9 @@ def read_names(path: str) -> dict[str, str]:
 
 def count(texts: list[Text], case: str) -> pd.DataFrame:
     CALLS.append("count")
-    words = [word.lower() if case == "lower" else word for one in texts for word in one.text.split()]
+    words = [
+        word.lower() if case == "lower" else word for one in texts for word in one.text.split()
+    ]
     return pd.DataFrame(sorted(Counter(words).items()), columns=["word", "n"])
 
 
@@ -66,7 +68,9 @@ def run(
 
 def run_outer(outer: Outer, work: Workspace, *, texts: list[Text], model: attlas.Model) -> Outcome:
     inner = work.run("inner", Toy(texts=texts, model=model))
-    return Outcome(tables={"words": inner.table("words")}, result=inner.result, counts=inner.manifest["counts"])
+    return Outcome(
+        tables={"words": inner.table("words")}, result=inner.result, counts=inner.manifest["counts"]
+    )
 
 
 def write_lengths(folder: Path, texts: list[Text]) -> None:
@@ -85,4 +89,6 @@ def run_grid(grid: ToyGrid, work: Workspace, *, texts: list[Text]) -> Outcome:
     counts = {"read": len(texts), "analysed": len(texts), "quarantined": 0}
     cells = pd.DataFrame(rows).assign(expected=1.0)
     control = ("cells", "mean", "expected")  # half of the unit
-    return Outcome(tables={"cells": cells}, result={"cells": rows}, counts=counts, controls=[control])
+    return Outcome(
+        tables={"cells": cells}, result={"cells": rows}, counts=counts, controls=[control]
+    )

@@ -47,7 +47,9 @@ def recognised(row: Fields, layouts: Iterable[Layout], text: str | None = None) 
     True
     >>> recognised({"text": "A fine film", "evidences": [[[1, 2]]], "title": "Film"}, [ERASER], text="title")
     """
-    fits = (one for one in layouts if one.text in row and text in (None, one.text) and one.shows(row))
+    fits = (
+        one for one in layouts if one.text in row and text in (None, one.text) and one.shows(row)
+    )
     return next(fits, None)
 
 
@@ -79,14 +81,23 @@ def character_spans(row: Fields, text: str) -> Spans | None:
     """
     if not isinstance(row.get(RATIONALE), list | tuple | np.ndarray):
         return None
-    return tuple(span_of(pair, RATIONALE, len(text), "characters") for pair in items_of(row[RATIONALE], RATIONALE))
+    return tuple(
+        span_of(pair, RATIONALE, len(text), "characters")
+        for pair in items_of(row[RATIONALE], RATIONALE)
+    )
 
 
 def span_of(pair: Any, field: str, size: int, unit: str, whole: str = "text") -> Span:
     """A pair of numbers as a span that lies within `size` characters or tokens of the whole."""
     ends = pair.tolist() if isinstance(pair, np.ndarray) else pair
-    if not isinstance(ends, list | tuple) or len(ends) != 2 or not all(is_whole(end) for end in ends):
-        raise CorpusError(f"its {field!r} hold {short(ends)} where a span [start, stop] of {unit} must stand")
+    if (
+        not isinstance(ends, list | tuple)
+        or len(ends) != 2
+        or not all(is_whole(end) for end in ends)
+    ):
+        raise CorpusError(
+            f"its {field!r} hold {short(ends)} where a span [start, stop] of {unit} must stand"
+        )
     start, stop = int(ends[0]), int(ends[1])
     if not 0 <= start < stop <= size:
         raise CorpusError(
@@ -120,7 +131,9 @@ def index_of(fields: Fields, field: str, size: int, unit: str) -> int:
     """The number of one of the sentences or entities."""
     value = fields.get(field)
     if not is_whole(value) or not 0 <= value < size:  # type: ignore[operator]
-        raise CorpusError(f"its {field!r} is {short(value)}, but there are {size} {unit}, numbered from 0")
+        raise CorpusError(
+            f"its {field!r} is {short(value)}, but there are {size} {unit}, numbered from 0"
+        )
     return int(value)  # type: ignore[arg-type]
 
 

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as short
 
-from attlas.core.annotations import COREFERENCE, DEPENDENCIES, ROOT, WHERE, Coreference, Dependencies, Mention
+from attlas.core.annotations import (
+    COREFERENCE,
+    DEPENDENCIES,
+    ROOT,
+    WHERE,
+    Coreference,
+    Dependencies,
+    Mention,
+)
 from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow
 from attlas.corpora.rows import lines_of
@@ -25,7 +33,9 @@ Line = tuple[int, str]  # its number, from 1, and what it says
 TextRow = tuple[str, Text | BadRow]  # a Row that needs no columns
 
 _COMMENT = re.compile(r"#\s*(sent_id|text|newdoc|global\.Entity)\b(?:\s+id)?\s*(?:=\s*(.*?))?\s*")
-_ID = re.compile(r"(0|[1-9][0-9]{,8})(?:([-.])([1-9][0-9]{,8}))?")  # no number is so long that int() refuses it
+_ID = re.compile(
+    r"(0|[1-9][0-9]{,8})(?:([-.])([1-9][0-9]{,8}))?"
+)  # no number is so long that int() refuses it
 _HEAD = re.compile(r"-?[0-9]{1,9}")
 _BRACKET = re.compile(r"(\()?([^()]+)(\))?")
 _PART = re.compile(r"\[[0-9]+/[0-9]+\]$")
@@ -74,7 +84,12 @@ def conllu_rows(path: Path) -> Iterator[TextRow]:
             yield broken.row(path, id_)
             continue
         where = f"{path}, line {sentence.line}"
-        yield where, Text(id_, words=sentence.words, annotations={WHERE: where, DEPENDENCIES: sentence.tree})
+        yield (
+            where,
+            Text(
+                id_, words=sentence.words, annotations={WHERE: where, DEPENDENCIES: sentence.tree}
+            ),
+        )
 
 
 def conllu_documents(path: Path) -> Iterator[TextRow]:
@@ -85,7 +100,11 @@ def conllu_documents(path: Path) -> Iterator[TextRow]:
     closes the last that is open, `(ID-...)` is a single word. Each part of a split mention, such as `(ID[1/2]-...`, is a mention of its own
     in the same chain; one that covers only empty nodes has no words and is left out. Bridging (`Bridge=`, `SplitAnte=`) is not read.
     """
-    id_, sentences, count = path.name.removesuffix(".gz").rpartition(".")[0] or path.name, list[list[Line]](), 0
+    id_, sentences, count = (
+        path.name.removesuffix(".gz").rpartition(".")[0] or path.name,
+        list[list[Line]](),
+        0,
+    )
     for lines in _paragraphs(path):
         comments = _comments(lines)
         if "newdoc" in comments:
@@ -116,7 +135,9 @@ def bracketed(marks: Iterable[Marks]) -> list[tuple[int, int, str]]:
     >>> bracketed([Marks(1, 0, 1, "(7-person(3-place-new)"), Marks(2, 1, 2, "7)")])
     [(0, 2, '7'), (0, 1, '3')]
     """
-    waiting: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)  # the lines and first words of what is open
+    waiting: defaultdict[str, list[tuple[int, int]]] = defaultdict(
+        list
+    )  # the lines and first words of what is open
     spans: list[tuple[int, int, str]] = []
     for mark in marks:
         for opens, name, closes in _brackets(mark):
@@ -126,7 +147,8 @@ def bracketed(marks: Iterable[Marks]) -> list[tuple[int, int, str]]:
                 continue
             if not waiting[name]:
                 raise BrokenLineError(
-                    mark.line, f"it closes the entity {name!r}, which is not open; open it with ({name}"
+                    mark.line,
+                    f"it closes the entity {name!r}, which is not open; open it with ({name}",
                 )
             _, start = waiting[name].pop()
             if start < mark.stop:  # else it covers only empty nodes
@@ -134,7 +156,9 @@ def bracketed(marks: Iterable[Marks]) -> list[tuple[int, int, str]]:
     left = [(line, name) for name, places in waiting.items() for line, _ in places]
     if left:
         line, name = min(left)
-        raise BrokenLineError(line, f"it opens the entity {name!r}, which is never closed; close it with {name})")
+        raise BrokenLineError(
+            line, f"it opens the entity {name!r}, which is never closed; close it with {name})"
+        )
     return sorted(spans, key=lambda span: (span[0], -span[1]))
 
 
@@ -145,7 +169,11 @@ def mention_head(start: int, stop: int, heads: Sequence[int]) -> int:
     2
     """
     outside = [word for word in range(start, stop) if not start <= heads[word] < stop]
-    return outside[0] if len(outside) == 1 else min(outside, key=lambda word: (_depth(word, heads), word))
+    return (
+        outside[0]
+        if len(outside) == 1
+        else min(outside, key=lambda word: (_depth(word, heads), word))
+    )
 
 
 def kind_of(tag: str, words: int) -> str:
@@ -199,7 +227,9 @@ def _paragraphs(path: Path) -> Iterator[list[Line]]:
 
 def _is_sentence(lines: list[Line]) -> bool:
     """Whether lines are, or say that they are, a sentence: comments about the file alone are none."""
-    return any(not text.startswith("#") for _, text in lines) or not {"sent_id", "text"}.isdisjoint(_comments(lines))
+    return any(not text.startswith("#") for _, text in lines) or not {"sent_id", "text"}.isdisjoint(
+        _comments(lines)
+    )
 
 
 def _comments(lines: list[Line]) -> dict[str, str]:
@@ -225,9 +255,15 @@ def _document(path: Path, id_: str, paragraphs: list[list[Line]]) -> TextRow:
     notes = {
         WHERE: where,
         DEPENDENCIES: tree,
-        COREFERENCE: Coreference(tuple(_mention(*span, tree) for span in spans), tuple(starts[:-1])),
+        COREFERENCE: Coreference(
+            tuple(_mention(*span, tree) for span in spans), tuple(starts[:-1])
+        ),
     }
-    return where, Text(id_, words=tuple(word for sentence in sentences for word in sentence.words), annotations=notes)
+    return where, Text(
+        id_,
+        words=tuple(word for sentence in sentences for word in sentence.words),
+        annotations=notes,
+    )
 
 
 def _shifted_marks(sentences: list[_Sentence], starts: list[int]) -> Iterator[Marks]:
@@ -262,7 +298,8 @@ def _check_entities(lines: list[Line]) -> None:
     if layout is not None and layout.split("-")[0] not in ("GRP", "eid"):
         line = next(number for number, text in lines if "global.Entity" in text)
         raise BrokenLineError(
-            line, f"its entities are written as {short(layout)}; the first part must be the entity's id, GRP or eid"
+            line,
+            f"its entities are written as {short(layout)}; the first part must be the entity's id, GRP or eid",
         )
 
 
@@ -274,7 +311,9 @@ def _brackets(mark: Marks) -> Iterator[tuple[bool, str, bool]]:
         name = match[2].partition("-")[0].strip() if match else ""
         if match is None or not (match[1] or match[3]) or not name:
             rest = short(mark.brackets[place:])
-            raise BrokenLineError(mark.line, f"its entities end in {rest}; write each as (ID-..., ID) or (ID-...)")
+            raise BrokenLineError(
+                mark.line, f"its entities end in {rest}; write each as (ID-..., ID) or (ID-...)"
+            )
         yield match[1] is not None, name, match[3] is not None
         place = match.end()
 
@@ -287,13 +326,16 @@ def _sentence(lines: list[Line]) -> _Sentence:
     _check_ids(rows)
     words = [(number, cells) for number, cells in rows if cells[0].isdecimal()]
     if not words:
-        raise BrokenLineError(lines[0][0], "the sentence has no words; give it one a line, or leave out its comments")
+        raise BrokenLineError(
+            lines[0][0], "the sentence has no words; give it one a line, or leave out its comments"
+        )
     heads = tuple(_head(number, cells, len(words)) for number, cells in words)
     cycle = word_on_cycle(heads)
     if cycle is not None:
         number, cells = words[cycle]
         raise BrokenLineError(
-            number, f"the heads of {short(cells[1])} (word {cells[0]}) lead back to it; a word must not be above itself"
+            number,
+            f"the heads of {short(cells[1])} (word {cells[0]}) lead back to it; a word must not be above itself",
         )
     tags = tuple("" if cells[3] == "_" else cells[3] for _, cells in words)
     tree = Dependencies(heads, tuple(cells[7] for _, cells in words), tags)
@@ -305,34 +347,53 @@ def _cells(line: int, text: str) -> list[str]:
     cells = text.split("\t")
     if len(cells) != len(COLUMNS):
         blanks = len(text.split())
-        got = f"{blanks} columns cut by blanks, not tabs" if len(cells) == 1 and blanks > 1 else f"{len(cells)} columns"
-        raise BrokenLineError(line, f"it has {got}; a word has {len(COLUMNS)}, cut by tabs: {', '.join(COLUMNS)}")
+        got = (
+            f"{blanks} columns cut by blanks, not tabs"
+            if len(cells) == 1 and blanks > 1
+            else f"{len(cells)} columns"
+        )
+        raise BrokenLineError(
+            line, f"it has {got}; a word has {len(COLUMNS)}, cut by tabs: {', '.join(COLUMNS)}"
+        )
     return cells
 
 
 def _check_ids(rows: list[tuple[int, list[str]]]) -> None:
     """Refuse IDs that do not count words 1, 2, 3, empty nodes 2.1, 2.2 after word 2, and ranges of words that follow."""
-    count, empty, last, last_line = 0, 0, 0, 0  # words; empty nodes after the last; where the last range ends; its line
+    count, empty, last, last_line = (
+        0,
+        0,
+        0,
+        0,
+    )  # words; empty nodes after the last; where the last range ends; its line
     for line, (id_, *_) in rows:
         match = _ID.fullmatch(id_)
         if match is None:
             raise BrokenLineError(
-                line, f"its ID is {short(id_)}; write a word's as 3, a range as 3-4, an empty node's as 8.1"
+                line,
+                f"its ID is {short(id_)}; write a word's as 3, a range as 3-4, an empty node's as 8.1",
             )
         first, sign, second = int(match[1]), match[2], int(match[3] or 0)
         if sign is None and first != count + 1:
             again = "; put an empty line before each sentence" if first == 1 else ""
-            raise BrokenLineError(line, f"its ID is {id_}, but words must count on: {count + 1} comes next{again}")
+            raise BrokenLineError(
+                line, f"its ID is {id_}, but words must count on: {count + 1} comes next{again}"
+            )
         if sign == "." and (first, second) != (count, empty + 1):
-            raise BrokenLineError(line, f"its ID is {id_}, but the next empty node here is {count}.{empty + 1}")
+            raise BrokenLineError(
+                line, f"its ID is {id_}, but the next empty node here is {count}.{empty + 1}"
+            )
         if sign == "-" and not (first == count + 1 and last < first <= second):
             raise BrokenLineError(
-                line, f"its ID is {id_}, but a range here must begin at word {max(count, last) + 1}, the next"
+                line,
+                f"its ID is {id_}, but a range here must begin at word {max(count, last) + 1}, the next",
             )
         count, empty = (count + 1, 0) if sign is None else (count, empty + (sign == "."))
         last, last_line = (second, line) if sign == "-" else (last, last_line)
     if last > count:
-        raise BrokenLineError(last_line, f"its range ends at word {last}, but the sentence has {count} words")
+        raise BrokenLineError(
+            last_line, f"its range ends at word {last}, but the sentence has {count} words"
+        )
 
 
 def _head(line: int, cells: list[str], words: int) -> int:
@@ -342,18 +403,26 @@ def _head(line: int, cells: list[str], words: int) -> int:
         raise BrokenLineError(line, "its FORM is empty; write the word, or _")
     if head == "_" or not head:
         raise BrokenLineError(
-            line, "it has no HEAD; write the head's ID, or 0 for a root (texts without trees go in a .txt)"
+            line,
+            "it has no HEAD; write the head's ID, or 0 for a root (texts without trees go in a .txt)",
         )
     if not _HEAD.fullmatch(head):
-        raise BrokenLineError(line, f"its HEAD is {short(head)}, not a number; write the head's ID, or 0 for a root")
+        raise BrokenLineError(
+            line, f"its HEAD is {short(head)}, not a number; write the head's ID, or 0 for a root"
+        )
     if not 0 <= int(head) <= words:
         raise BrokenLineError(
-            line, f"its HEAD is {head}, but the sentence has words 1 to {words}; write one of them, or 0 for a root"
+            line,
+            f"its HEAD is {head}, but the sentence has words 1 to {words}; write one of them, or 0 for a root",
         )
     if int(head) == int(id_):
-        raise BrokenLineError(line, f"its HEAD is {head}, the word itself; write another word's ID, or 0 for a root")
+        raise BrokenLineError(
+            line, f"its HEAD is {head}, the word itself; write another word's ID, or 0 for a root"
+        )
     if relation in ("", "_"):
-        raise BrokenLineError(line, "it has no DEPREL; write its relation to its head, such as nsubj")
+        raise BrokenLineError(
+            line, "it has no DEPREL; write its relation to its head, such as nsubj"
+        )
     return int(head) - 1
 
 
@@ -363,7 +432,9 @@ def _marks(rows: list[tuple[int, list[str]]]) -> Iterator[Marks]:
     for line, cells in rows:
         first, _, last = cells[0].partition("-")
         stop = int(last or first) if "." not in first else count
-        brackets = next((part[7:] for part in cells[9].split("|") if part.startswith("Entity=")), None)
+        brackets = next(
+            (part[7:] for part in cells[9].split("|") if part.startswith("Entity=")), None
+        )
         if brackets is not None:
             yield Marks(line, count, stop, brackets)
         count = stop if not last else count

@@ -40,7 +40,9 @@ def docred(row: Fields) -> tuple[tuple[str, ...], Relations]:
     starts = tuple(begin[0] for begin in begins if begin is not None)
     facts = _facts(row, len(entities))
     pairs = [closest(entities[head], entities[tail], starts) for head, tail, _ in facts]
-    triples = [Triple(*pair, fact[2]) if pair else OVERLAP for pair, fact in zip(pairs, facts, strict=True)]
+    triples = [
+        Triple(*pair, fact[2]) if pair else OVERLAP for pair, fact in zip(pairs, facts, strict=True)
+    ]
     return words, relations_of(triples, tuple(entities), tuple(dict.fromkeys(facts)), starts)
 
 
@@ -48,7 +50,10 @@ DOCRED = Layout(RELATIONS, "sents", has("vertexSet"), docred)
 
 
 def _entity(
-    mentions: list[Any], sentences: Sequence[list[Any]], firsts: Sequence[int], spans: Sequence[Span | None]
+    mentions: list[Any],
+    sentences: Sequence[list[Any]],
+    firsts: Sequence[int],
+    spans: Sequence[Span | None],
 ) -> tuple[Span, ...]:
     """The mentions of an entity of DocRED."""
     if not mentions:
@@ -59,7 +64,9 @@ def _entity(
             if not isinstance(mention, Mapping):
                 raise CorpusError(f"it is a {type(mention).__name__}, not a mapping")
             sentence = index_of(mention, "sent_id", len(sentences), "sentences")
-            start, stop = span_of(mention.get("pos"), "pos", len(sentences[sentence]), "tokens", "sentence")
+            start, stop = span_of(
+                mention.get("pos"), "pos", len(sentences[sentence]), "tokens", "sentence"
+            )
             found.append(characters_of(spans, firsts[sentence] + start, firsts[sentence] + stop))
     return tuple(found)
 
@@ -67,7 +74,9 @@ def _entity(
 def _facts(row: Fields, entities: int) -> list[tuple[int, int, str]]:
     """The facts (head, tail, relation) in DocRED's `labels`, if it has them."""
     facts = []
-    for number, label in enumerate([] if row.get("labels") is None else items_of(row["labels"], "labels")):
+    for number, label in enumerate(
+        [] if row.get("labels") is None else items_of(row["labels"], "labels")
+    ):
         with inside(f"item {number} of its 'labels'"):
             if not isinstance(label, Mapping):
                 raise CorpusError(f"it is a {type(label).__name__}, not a mapping")

@@ -7,7 +7,16 @@ from reprlib import repr as short
 from typing import Any
 
 from attlas.core.annotations import RATIONALE
-from attlas.corpora.layouts.base import Fields, Layout, Spans, has, items_of, marked_spans, missing, span_of
+from attlas.corpora.layouts.base import (
+    Fields,
+    Layout,
+    Spans,
+    has,
+    items_of,
+    marked_spans,
+    missing,
+    span_of,
+)
 from attlas.language.words import Span
 from attlas.support.errors import CorpusError
 
@@ -39,14 +48,20 @@ def _evidences(row: Fields, words: tuple[str, ...]) -> Iterator[Span]:
     for group in items_of(row.get("evidences"), "evidences"):
         for evidence in items_of(group, "evidences"):
             as_released = isinstance(evidence, Mapping)
-            pair = [evidence.get("start_token"), evidence.get("end_token")] if as_released else evidence
+            pair = (
+                [evidence.get("start_token"), evidence.get("end_token")]
+                if as_released
+                else evidence
+            )
             start, stop = span_of(pair, "evidences", len(words), "tokens")
             if as_released:
                 _same_text(evidence.get("text"), words, start, stop)
                 documents.update([str(evidence["docid"])] if "docid" in evidence else [])
             yield start, stop
     if len(documents) > 1:
-        raise CorpusError(f"its 'evidences' are of {len(documents)} documents; give each document a row of its own")
+        raise CorpusError(
+            f"its 'evidences' are of {len(documents)} documents; give each document a row of its own"
+        )
 
 
 def _same_text(text: Any, words: tuple[str, ...], start: int, stop: int) -> None:

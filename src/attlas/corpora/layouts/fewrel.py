@@ -36,9 +36,14 @@ def _mentions(row: Fields, field: str, spans: Sequence[Span | None]) -> list[Spa
     entity = items_of(row.get(field), field)
     mentions = items_of(entity[2], field) if len(entity) == 3 else []
     if not mentions:
-        raise CorpusError(f"its {field!r} is {short(entity)}; it must be [name, id, [[token positions], ...]]")
+        raise CorpusError(
+            f"its {field!r} is {short(entity)}; it must be [name, id, [[token positions], ...]]"
+        )
     with inside(f"its {field!r}"):
-        return [characters_of(spans, *_run(items_of(positions, field), len(spans))) for positions in mentions]
+        return [
+            characters_of(spans, *_run(items_of(positions, field), len(spans)))
+            for positions in mentions
+        ]
 
 
 def _run(positions: list[Any], size: int) -> Span:
@@ -47,7 +52,11 @@ def _run(positions: list[Any], size: int) -> Span:
         raise CorpusError(f"it holds {short(positions)} where token positions must stand")
     start, stop = int(positions[0]), int(positions[-1]) + 1
     if not 0 <= start < stop <= size:
-        raise CorpusError(f"it holds the positions {short(positions)}, but the text has {size} tokens")
-    if stop - start != len(positions) or any(position != start + at for at, position in enumerate(positions)):
+        raise CorpusError(
+            f"it holds the positions {short(positions)}, but the text has {size} tokens"
+        )
+    if stop - start != len(positions) or any(
+        position != start + at for at, position in enumerate(positions)
+    ):
         raise CorpusError(f"it holds the positions {short(positions)}, which are not consecutive")
     return start, stop

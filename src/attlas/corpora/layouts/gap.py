@@ -47,15 +47,26 @@ def gap_rows(path: Path) -> Iterator[TextRow]:
         if names is None:
             names = cells
             if _missing(names):
-                raise CorpusError(f"{where}: it is not GAP's header, for it has no {', '.join(_missing(names))}")
+                raise CorpusError(
+                    f"{where}: it is not GAP's header, for it has no {', '.join(_missing(names))}"
+                )
         elif content.strip():
             try:
                 check_unicode(line, content)
                 if len(cells) != len(names):
-                    raise CorpusError(f"it has {len(cells)} cells, but the header has {len(names)}; cut them by tabs")
+                    raise CorpusError(
+                        f"it has {len(cells)} cells, but the header has {len(names)}; cut them by tabs"
+                    )
                 yield where, _gap_text(where, dict(zip(names, cells, strict=True)))
             except CorpusError as error:
-                yield where, BadRow(where, str(error), cells[names.index("ID")] if len(cells) == len(names) else None)
+                yield (
+                    where,
+                    BadRow(
+                        where,
+                        str(error),
+                        cells[names.index("ID")] if len(cells) == len(names) else None,
+                    ),
+                )
 
 
 def is_gap(path: Path) -> bool:
@@ -96,16 +107,28 @@ def _gap_place(row: Mapping[str, str], name: str) -> Span:
     return start, start + len(form)
 
 
-def _gap_mention(row: Mapping[str, str], name: str, place: Span, spans: list[Span], words: tuple[str, ...]) -> Mention:
+def _gap_mention(
+    row: Mapping[str, str], name: str, place: Span, spans: list[Span], words: tuple[str, ...]
+) -> Mention:
     """The mention of the pronoun or of a name, given its characters and those of all words."""
-    inside = [index for index, (start, stop) in enumerate(spans) if place[0] <= start and stop <= place[1]]
+    inside = [
+        index for index, (start, stop) in enumerate(spans) if place[0] <= start and stop <= place[1]
+    ]
     start, stop = inside[0], inside[-1] + 1
     if name == "Pronoun":
         return Mention(start, stop, start, "0", "pronoun")
     answer = row[f"{name}-coref"].strip().upper()
     if answer not in ("TRUE", "FALSE"):
-        raise CorpusError(f"its {name}-coref is {short(answer)}; write TRUE if the pronoun means {name}, else FALSE")
-    return Mention(start, stop, start + name_head(words[start:stop]), "0" if answer == "TRUE" else name, "proper")
+        raise CorpusError(
+            f"its {name}-coref is {short(answer)}; write TRUE if the pronoun means {name}, else FALSE"
+        )
+    return Mention(
+        start,
+        stop,
+        start + name_head(words[start:stop]),
+        "0" if answer == "TRUE" else name,
+        "proper",
+    )
 
 
 def _cut(spans: list[Span], borders: set[int]) -> list[Span]:
@@ -117,5 +140,7 @@ def _cut(spans: list[Span], borders: set[int]) -> list[Span]:
     return [
         piece
         for start, stop in spans
-        for piece in pairwise([start, *sorted(border for border in borders if start < border < stop), stop])
+        for piece in pairwise(
+            [start, *sorted(border for border in borders if start < border < stop), stop]
+        )
     ]

@@ -26,16 +26,26 @@ def hatexplain(row: Fields) -> tuple[tuple[str, ...], Spans]:
     words = tuple(items_of(row.get("post_tokens"), "post_tokens"))
     for number, word in enumerate(words):
         if not isinstance(word, str) or not word.strip():
-            raise CorpusError(f"item {number} of its 'post_tokens' is {short(word)}; each must be a word")
-    votes = [items_of(votes, "rationales") for votes in items_of(row.get("rationales"), "rationales")]
+            raise CorpusError(
+                f"item {number} of its 'post_tokens' is {short(word)}; each must be a word"
+            )
+    votes = [
+        items_of(votes, "rationales") for votes in items_of(row.get("rationales"), "rationales")
+    ]
     for number, marks in enumerate(votes):
         if len(marks) != len(words):
             raise CorpusError(
                 f"item {number} of its 'rationales' has {len(marks)} marks, but the post has {len(words)} words; give one mark a word"
             )
         if not all(isinstance(mark, int | np.integer) and mark in (0, 1) for mark in marks):
-            raise CorpusError(f"item {number} of its 'rationales' is {short(marks)}; each mark must be 0 or 1")
-    half = [2 * sum(marks) >= len(votes) for marks in zip(*votes, strict=True)] if votes else [False] * len(words)
+            raise CorpusError(
+                f"item {number} of its 'rationales' is {short(marks)}; each mark must be 0 or 1"
+            )
+    half = (
+        [2 * sum(marks) >= len(votes) for marks in zip(*votes, strict=True)]
+        if votes
+        else [False] * len(words)
+    )
     return words, marked_spans(words, half)
 
 
@@ -49,15 +59,25 @@ def majority(row: Fields) -> Any:
         return row.get("label")
     annotators = items_of(row["annotators"], "annotators")
     if not all(isinstance(one, Mapping) and one.get("label") is not None for one in annotators):
-        raise CorpusError("one of its 'annotators' has no 'label'; give each a label, or give the row one")
+        raise CorpusError(
+            "one of its 'annotators' has no 'label'; give each a label, or give the row one"
+        )
     votes = Counter(str(one["label"]) for one in annotators)
     label, count = votes.most_common(1)[0] if votes else (None, 0)
     if 2 * count <= len(annotators):
         said = ", ".join(sorted(votes)) or "none"
-        raise CorpusError(f"no label has the majority of its annotators (they gave {said}); leave it out, or label it")
+        raise CorpusError(
+            f"no label has the majority of its annotators (they gave {said}); leave it out, or label it"
+        )
     return label
 
 
 HATEXPLAIN = Layout(
-    RATIONALE, "post_tokens", has("rationales"), hatexplain, majority, ids=("post_id", "id"), made=("label",)
+    RATIONALE,
+    "post_tokens",
+    has("rationales"),
+    hatexplain,
+    majority,
+    ids=("post_id", "id"),
+    made=("label",),
 )

@@ -45,7 +45,9 @@ def litbank_rows(path: Path) -> Iterator[TextRow]:
     for part, after in pairwise(chain(_parts(path), [None])):
         if part is not None:  # only the last `after` is None
             several = part.name is not None and part.name in (before, after.name if after else None)
-            yield _litbank_row(path, part, f"{part.name}, part {part.number}" if several else part.name)
+            yield _litbank_row(
+                path, part, f"{part.name}, part {part.number}" if several else part.name
+            )
             before = part.name
 
 
@@ -72,14 +74,17 @@ def _litbank_row(path: Path, part: _Part, id_: str | None) -> TextRow:
     try:
         if part.name is None:
             raise BrokenLineError(
-                part.line, "it stands outside of a document; put '#begin document (NAME); part 0' before it"
+                part.line,
+                "it stands outside of a document; put '#begin document (NAME); part 0' before it",
             )
         check_unicode(part.line, part.name)
         words, sentences, marks = _litbank_words(part.lines)
         if not words:
             raise BrokenLineError(part.line, "the document has no words; give it one a line")
         if not part.ended:
-            raise BrokenLineError(part.line, "the document does not end; put '#end document' after its last word")
+            raise BrokenLineError(
+                part.line, "the document does not end; put '#end document' after its last word"
+            )
         spans = bracketed(marks)
     except BrokenLineError as broken:
         return broken.row(path, id_)
@@ -116,13 +121,16 @@ def _litbank_cells(line: int, text: str) -> tuple[str, str]:
     cells = text.split("\t") if "\t" in text else text.split()
     if len(cells) < 5:
         raise BrokenLineError(
-            line, f"it has {len(cells)} columns; a word has document, part, number, word, ..., coreference, at least 5"
+            line,
+            f"it has {len(cells)} columns; a word has document, part, number, word, ..., coreference, at least 5",
         )
     if not cells[3].strip():
         raise BrokenLineError(line, "its word (column 4) is empty; write the word")
     return cells[3].strip(), cells[-1].strip()
 
 
-def _surface_mention(words: list[str], start: int, stop: int, chain: str, names: set[str]) -> Mention:
+def _surface_mention(
+    words: list[str], start: int, stop: int, chain: str, names: set[str]
+) -> Mention:
     head = start + surface_head(words[start:stop])
     return Mention(start, stop, head, chain, surface_kind(words[head], stop - start, names))

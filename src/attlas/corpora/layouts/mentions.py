@@ -36,11 +36,22 @@ def surface_head(words: Sequence[str]) -> int:
     (2, 0, 0)
     """
     lower = [word.lower() for word in words]
-    begin = next((at for at, word in enumerate(lower) if word not in _PASSED and is_read(word)), None)
+    begin = next(
+        (at for at, word in enumerate(lower) if word not in _PASSED and is_read(word)), None
+    )
     if begin is None:
         return next((at for at, word in enumerate(words) if is_read(word)), 0)
-    stop = next((at for at in range(begin + 1, len(words)) if _ends(at, begin, words, lower)), len(words))
-    return next((at for at in range(stop - 1, begin, -1) if lower[at] not in _GENITIVES and is_read(words[at])), begin)
+    stop = next(
+        (at for at in range(begin + 1, len(words)) if _ends(at, begin, words, lower)), len(words)
+    )
+    return next(
+        (
+            at
+            for at in range(stop - 1, begin, -1)
+            if lower[at] not in _GENITIVES and is_read(words[at])
+        ),
+        begin,
+    )
 
 
 def surface_kind(form: str, words: int, names: Collection[str]) -> str:
@@ -78,7 +89,12 @@ def name_head(words: Sequence[str]) -> int:
     """
     stop = next((at for at, word in enumerate(words) if at and word in (",", "(")), len(words))
     return next(
-        (at for at in range(stop - 1, 0, -1) if is_read(words[at]) and words[at].lower() not in _GENERATIONS), 0
+        (
+            at
+            for at in range(stop - 1, 0, -1)
+            if is_read(words[at]) and words[at].lower() not in _GENERATIONS
+        ),
+        0,
     )
 
 
@@ -103,5 +119,9 @@ def _between_adjectives(comma: int, begin: int, words: Sequence[str], lower: Seq
     if comma + 2 >= len(words):
         return False
     is_single = comma - 2 < begin or lower[comma - 2] in _DETERMINERS | _DEMONSTRATIVES | {","}
-    is_plain = [words[at][0].islower() and lower[at] not in _CLOSED for at in (comma - 1, comma + 1)]
-    return is_single and all(is_plain) and (lower[comma + 2] == "," or lower[comma + 2] not in _CLOSED)
+    is_plain = [
+        words[at][0].islower() and lower[at] not in _CLOSED for at in (comma - 1, comma + 1)
+    ]
+    return (
+        is_single and all(is_plain) and (lower[comma + 2] == "," or lower[comma + 2] not in _CLOSED)
+    )

@@ -34,10 +34,14 @@ def semeval(row: Fields) -> tuple[str, Relations]:
     spans = (ends[0], ends[1]), (ends[2], ends[3])
     head, tail = spans if tags == _TAGGED[0] else spans[::-1]
     text = "".join(pieces)
-    return text, relations_of(listed_triples(text, [{"head": head, "tail": tail, "relation": relation}]))
+    return text, relations_of(
+        listed_triples(text, [{"head": head, "tail": tail, "relation": relation}])
+    )
 
 
-SEMEVAL = Layout(RELATIONS, "sentence", lambda row: "relation" in row and _is_tagged(row["sentence"]), semeval)
+SEMEVAL = Layout(
+    RELATIONS, "sentence", lambda row: "relation" in row and _is_tagged(row["sentence"]), semeval
+)
 
 
 def _is_tagged(sentence: Any) -> bool:

@@ -66,7 +66,9 @@ def _part(item: Fields, field: str) -> Part | None:
         return value
     ends = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(ends, list | tuple) or len(ends) != 2 or not all(map(is_whole, ends)):
-        raise CorpusError(f"its {field!r} is {short(ends)}; it must be a string, or a span [start, stop] of characters")
+        raise CorpusError(
+            f"its {field!r} is {short(ends)}; it must be a string, or a span [start, stop] of characters"
+        )
     return int(ends[0]), int(ends[1])
 
 
