@@ -193,9 +193,9 @@ class ArcCounts(Measure[ArcState]):
         chosen: list[Any] = [asked[text] for text in there]
         answers = np.concatenate(
             [
-                np.stack([layer[text] for layer in layers], 1).reshape(-1, len(asked[text].right)).T
-                for text in there
-            ]  # type: ignore[union-attr]
+                np.stack([layer[text] for layer in layers], 1).reshape(-1, len(cases.right)).T
+                for text, cases in zip(there, chosen, strict=True)
+            ]
         )  # case, direction x layer x head
         offsets = np.concatenate([cases.offsets for cases in chosen])
         kinds = [relation for cases in chosen for relation in cases.relations]
