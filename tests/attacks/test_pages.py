@@ -23,7 +23,6 @@ from tests.attacks import command_line
 from tests.views.test_sections import SECTIONS, measured, studies, study_with
 from tests.views.test_views import browser, open_page  # noqa: F401
 
-pytestmark = pytest.mark.attack
 RUN = "window.__hacked=1"
 PAYLOADS = (
     f"</script><script>{RUN}</script>",

@@ -365,3 +365,12 @@ def test_a_study_in_a_notebook_is_escaped(hostile: attlas.Study) -> None:
     html = hostile._repr_html_()
     assert "8 of 8 read" in html
     assert isinstance(hostile.to_frame(), pd.DataFrame)
+
+
+def test_a_line_separator_in_a_sorted_name_does_not_break_its_chart(tmp_path: Path) -> None:
+    """Vega-Lite puts the names of a sort order into expressions, whose strings end at U+2028."""
+    names = ["b\u2028c", "a\u2029"]
+    frame = pd.DataFrame({"name": names, "value": [1.0, 2.0]})
+    chart = alt.Chart(frame).mark_bar().encode(alt.X("value:Q"), alt.Y("name:N", sort=names))
+    path = charts.export(chart, tmp_path / "chart.svg")
+    assert "b c" in path.read_text()

@@ -358,10 +358,30 @@ def ends(
     )
 
 
+def chart_spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    """The Vega-Lite specification of a chart.
+
+    Line and paragraph separators (U+2028, U+2029) become spaces: Vega-Lite puts the values of a
+    sort order into expressions, and a string there cannot contain them.
+    """
+    return dict(_one_line(chart.to_dict()))
+
+
+def _one_line(value: Any) -> Any:
+    """The same specification with spaces in place of line separators, also in names."""
+    if isinstance(value, str):
+        return value.replace("\u2028", " ").replace("\u2029", " ")
+    if isinstance(value, list):
+        return [_one_line(one) for one in value]
+    if isinstance(value, dict):
+        return {_one_line(name): _one_line(one) for name, one in value.items()}
+    return value
+
+
 def export(chart: alt.TopLevelMixin, path: Path, *, force: bool = False) -> Path:
     """Write a chart as the format its name ends in; over an existing file only with `force`."""
     check_output(path, CHARTS, force)
-    content = chart.to_dict()
+    content = chart_spec(chart)
     content["config"] = {**content.get("config", {}), **theme()}
     write_bytes(path, _drawn(content, path.suffix))
     return path

@@ -90,7 +90,7 @@ def _numbered(
     chart = None
     if figure.chart is not None:
         chart = len(specs)
-        specs.append(figure.chart.to_dict())
+        specs.append(charts.chart_spec(figure.chart))
     drawn = []
     for part in figure.parts:
         known = data.setdefault(part.drawing, [])

@@ -150,7 +150,9 @@ def _alone(data: pd.DataFrame, what: str, title: str) -> alt.LayerChart | alt.Fa
 def layers(frame: pd.DataFrame) -> alt.Chart:
     """F1 of relations by readers of one layer: a box for each layer and what is read."""
     data = frame.assign(name=frame["reader"].map(LAYERS).fillna(frame["reader"])).round(4)
-    names = [name for name in LAYERS.values() if (data["name"] == name).any()]
+    present = list(data["name"].unique())
+    others = [name for name in present if name not in LAYERS.values()]
+    names = [name for name in LAYERS.values() if name in present] + others
     colours = dict(
         zip(LAYERS.values(), [charts.ACCENT, charts.GREY, charts.FOR, charts.SECOND], strict=True)
     )
@@ -171,7 +173,9 @@ def layers(frame: pd.DataFrame) -> alt.Chart:
                 "name:N",
                 title=None,
                 sort=names,
-                scale=alt.Scale(domain=names, range=[colours[name] for name in names]),
+                scale=alt.Scale(
+                    domain=names, range=[colours.get(name, charts.GREY) for name in names]
+                ),
                 legend=alt.Legend(orient="top", labelLimit=320, columns=4),
             ),
         )
