@@ -122,4 +122,12 @@ def make_home(home: Path) -> Path:
     files = {"train": home / "triples.jsonl", "dev": home / "more.jsonl", "model": home / "model"}
     attlas.run(attlas.FitRelations(**files), home / "extractor", **QUIET)
     attlas.study(home / "model", home / "texts.txt", ["entropy", "totals"], home / "study", **QUIET)
+    compile_kernels(home)
     return home
+
+
+def compile_kernels(home: Path) -> None:
+    """Compile what numba compiles on first use (7 s for topology), which no attack should time."""
+    files = {"train": home / "labelled.jsonl", "test": home / "test.jsonl"}
+    options = {"model": home / "classifier", "thresholds": (0.1,), "controls": False}
+    attlas.run(attlas.Topology(**files, **options), home / "topology", **QUIET)
