@@ -7,36 +7,35 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+
+from attlas.support.jit import numba
 
 _LN2 = np.float32(np.log(2.0))
 _SQRT_HALF_BITS = np.int32(np.float32(np.sqrt(0.5)).view(np.int32))
 _THIRD, _FIFTH, _SEVENTH, _NINTH = (np.float32(1 / n) for n in (3, 5, 7, 9))
 
 
-@intrinsic
+@numba.extending.intrinsic
 def _bits(_context: Any, _value: Any) -> Any:
     """The bits of a float32 as an int32."""
 
     def code(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.IntType(32))
 
-    return types.int32(types.float32), code
+    return numba.types.int32(numba.types.float32), code
 
 
-@intrinsic
+@numba.extending.intrinsic
 def _float(_context: Any, _value: Any) -> Any:
     """The float32 that has the bits of an int32."""
 
     def code(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.FloatType())
 
-    return types.float32(types.int32), code
+    return numba.types.float32(numba.types.int32), code
 
 
 _FAST = {"reassoc", "contract", "arcp", "nsz"}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from attlas.dynamics.ragged import Numbers
+from attlas.support.jit import numba
 
 Floats = npt.NDArray[np.float32]
 
 MOST = 0xFFFFFFFF
 
 
-@njit(cache=True, inline="always")
+@numba.njit(cache=True, inline="always")
 def _kept(at, seed, least):  # type: ignore[no-untyped-def]
     """Whether the number at a place is kept: a hash of place and seed, so that the same are kept whenever it is asked, in lanes of a vector."""
     bits = np.uint32(at) ^ np.uint32(seed)
@@ -25,7 +25,7 @@ def _kept(at, seed, least):  # type: ignore[no-untyped-def]
     return bits >= least
 
 
-@njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True)
 def gather(table: Floats, ids: Numbers, rate: float, seed: int, out: Floats) -> None:
     """The vectors of tokens, [token, dimension]; a share `rate` of the numbers is dropped, as the seed (of 32 bits) says, and the rest scaled up."""
     width = table.shape[1]
@@ -40,7 +40,7 @@ def gather(table: Floats, ids: Numbers, rate: float, seed: int, out: Floats) -> 
             to[at] = row[at] * scale if _kept(first + np.uint32(at), seed, least) else np.float32(0)
 
 
-@njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True)
 def scatter(
     grad: Floats,
     ids: Numbers,
@@ -81,7 +81,7 @@ def scatter(
     return used
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def adagrad(table: Floats, total: Floats, rows: Numbers, grad: Floats, rate: float) -> None:
     """Adagrad on some rows of a table; the others have no gradient and stay, so that it is Adagrad on all."""
     step = np.float32(rate)
@@ -92,7 +92,7 @@ def adagrad(table: Floats, total: Floats, rows: Numbers, grad: Floats, rate: flo
             row[at] -= step * given[at] / (np.sqrt(sums[at]) + np.float32(1e-10))
 
 
-@njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True)
 def descend(table: Floats, rows: Numbers, grad: Floats, rate: float) -> None:
     """Plain gradient descent on some rows of a table."""
     step = np.float32(rate)
@@ -101,7 +101,7 @@ def descend(table: Floats, rows: Numbers, grad: Floats, rate: float) -> None:
             table[rows[slot], at] -= step * grad[slot, at]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def adam(
     table: Floats,
     first: Floats,
@@ -125,7 +125,7 @@ def adam(
             )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def softmax(scores, starts, out):  # type: ignore[no-untyped-def]
     """Attention weights: the softmax of the scores of each text's tokens."""
     for text in range(len(starts) - 1):
@@ -139,7 +139,7 @@ def softmax(scores, starts, out):  # type: ignore[no-untyped-def]
             out[token] /= total
 
 
-@njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True)
 def pool(vectors, weights, starts, out):  # type: ignore[no-untyped-def]
     """The weighted sum of each text's vectors: [text, dimension]."""
     for text in range(len(starts) - 1):
@@ -150,7 +150,7 @@ def pool(vectors, weights, starts, out):  # type: ignore[no-untyped-def]
                 out[text, at] += weight * vectors[token, at]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def pool_back(vectors, weights, starts, grad, by_vector, by_score):  # type: ignore[no-untyped-def]
     """What `softmax` and `pool` pass back to vectors and to scores, from the gradient [text, dimension] of the sums."""
     for text in range(len(starts) - 1):

@@ -9,7 +9,8 @@ import math
 
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401  what np.dot of a kernel calls: loaded here, so that its threads can be held
-from numba import njit
+
+from attlas.support.jit import numba
 
 # tanh x = x P(x²) / Q(x²) for single precision, fitted here by least squares of the relative error on [0, 8.2]: wrong by at most 4e-7, and made of products alone, so that it runs in lanes
 P0, P1, P2, P3, P4, P5 = (
@@ -29,7 +30,7 @@ Q1, Q2, Q3 = (
 END, ONE, HALF = np.float32(8.2), np.float32(1), np.float32(0.5)
 
 
-@njit(cache=True, inline="always")
+@numba.njit(cache=True, inline="always")
 def _tanh(value):  # type: ignore[no-untyped-def]
     value = END if value > END else value
     value = -END if value < -END else value
@@ -38,7 +39,7 @@ def _tanh(value):  # type: ignore[no-untyped-def]
     return value * above / (ONE + square * (Q1 + square * (Q2 + square * Q3)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _activate(gate, width, single):  # type: ignore[no-untyped-def]
     """Sigmoids of the first three gates, tanh of the last, in place; in single precision by the fraction above, else by the library."""
     if single:
@@ -53,7 +54,7 @@ def _activate(gate, width, single):  # type: ignore[no-untyped-def]
             gate[at] = math.tanh(gate[at])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def forward(gates, turned, sizes, cells, bent, states):  # type: ignore[no-untyped-def]
     """From the inputs' part of the gates, which become their values, to cells, their tanh and states; `turned` is the matrix of states, transposed."""
     width, single = states.shape[1], states.itemsize == 4
@@ -93,7 +94,7 @@ def forward(gates, turned, sizes, cells, bent, states):  # type: ignore[no-untyp
         before, start = start, start + size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def backward(grad, gates, cells, bent, states, by_state, sizes, out, earlier):  # type: ignore[no-untyped-def]
     """From the gradient of states, which is changed, to that of the gates' inputs (`out`), and the states before each (`earlier`)."""
     width = states.shape[1]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from attlas.stats.rankings import Floats, Ints, cosine, jaccard, ranks_of, surplus
+from attlas.support.jit import numba
 
 _RUN = 16  # numpy's quicksort leaves runs of at most 17 to insertion sort
 

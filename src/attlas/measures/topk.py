@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -19,6 +18,7 @@ from attlas.core.masks import Keep
 from attlas.core.measure import Measure, Shape, check_bytes
 from attlas.core.states import Rows, State, Tally
 from attlas.support.errors import MeasureError
+from attlas.support.jit import numba
 from attlas.support.options import option
 
 Ints = npt.NDArray[np.int64]

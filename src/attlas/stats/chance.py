@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from attlas.support.jit import numba
 
 Ints = npt.NDArray[np.int64]
 SHUFFLES = 100  # of the scores of a text, for the mean of a metric by chance

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from attlas.support.errors import MeasureError
+from attlas.support.jit import numba
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from attlas.support.jit import numba
 
 Array = npt.NDArray[Any]
 BLOCK = 32
