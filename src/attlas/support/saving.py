@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
+from attlas.support.arrays import Array
 from attlas.support.errors import StudyError
 from attlas.support.files import (
     LOCK,
@@ -19,11 +20,6 @@ from attlas.support.files import (
     write_json,
 )
 from attlas.support.fingerprint import sha256
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array: TypeAlias = npt.NDArray[Any]
 
 FILES = "files"
 # what reading a folder of anyone's may raise; RecursionError is a RuntimeError
