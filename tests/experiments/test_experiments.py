@@ -746,7 +746,7 @@ print(used, heavy, file=sys.stderr)
 
 
 def test_a_finished_folder_is_opened_without_loading_anything(tmp_path: Path) -> None:
-    """Law 6: embedded data, by its own command, in under a second of processor time, without torch."""
+    """Law 6: embedded data, by its own command, in under a second of CPU time, without torch."""
     options = {"train": "embedded:sentences", "min_cases": 10}
     attlas.run(attlas.Syntax(**options), "out", progress=False)
     verb = "probe syntax --train embedded:sentences --min-cases 10 --out out --no-report --json"

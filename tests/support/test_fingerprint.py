@@ -374,7 +374,7 @@ def test_every_parameter_of_every_measure_counts(name: str) -> None:
 
 
 def test_code_counts_and_drawing_does_not(tmp_path: Path) -> None:
-    """A changed byte in what computes is another source; in views, papers, command line or tests' helpers it is not."""
+    """A changed byte counts where something is computed, not in views, papers, cli or testing."""
     package = tmp_path / "attlas"
     shutil.copytree(
         Path(attlas.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
@@ -428,7 +428,10 @@ def test_classes_of_other_packages_count_with_their_source(
     prints = set()
     for number, name in ((1, "plug_one"), (2, "plug_one"), (2, "plug_two")):
         (tmp_path / f"{name}.py").write_text(f"class Mine:\n    number = {number}\n")
-        code = f"import {name}; from attlas.support.fingerprint import fingerprint; print(fingerprint({name}.Mine))"
+        code = (
+            f"import {name}; from attlas.support.fingerprint import fingerprint; "
+            f"print(fingerprint({name}.Mine))"
+        )
         done = subprocess.run(
             [sys.executable, "-B", "-c", code],
             capture_output=True,
@@ -444,7 +447,10 @@ def test_classes_of_other_packages_count_with_their_source(
 def test_a_class_from_a_prompt_is_known_by_its_code() -> None:
     def made(number: int, default: int = 0, attribute: int = 0) -> str:
         body = f"    window = {attribute}\n    def f(self, k={default}):\n        return {number}"
-        code = f"class Mine:\n{body}\nfrom attlas.support.fingerprint import fingerprint; print(fingerprint(Mine))"
+        code = (
+            f"class Mine:\n{body}\nfrom attlas.support.fingerprint import fingerprint; "
+            "print(fingerprint(Mine))"
+        )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
