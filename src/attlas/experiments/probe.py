@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator
 
 from attlas.core.measure import Measure
 from attlas.core.text import Text
-from attlas.experiments.run import check_how
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.studies import Study, study
@@ -44,5 +43,4 @@ def pass_of(
 
 def workspace_of(cache: Path, workers: int | None, progress: bool | None) -> Workspace:
     """A workspace over the cache of an estimator: what it makes there is found again."""
-    check_how(workers)
     return Workspace(Folder(cache, "cache"), cache=cache, workers=workers, progress=progress)

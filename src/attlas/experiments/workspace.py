@@ -17,7 +17,6 @@ from attlas.core.measure import Measure
 from attlas.core.text import Text
 from attlas.corpora import Corpus
 from attlas.experiments.cache import MISSING, Cache
-from attlas.experiments.run import check_how
 from attlas.models import Model, load
 from attlas.studies.engines import default_workers
 from attlas.studies.folder import PARTS, DamagedError, Folder, States, clear
@@ -27,6 +26,7 @@ from attlas.studies.shards import Survey, survey, survey_of_texts
 from attlas.support.errors import LockedError, StudyError
 from attlas.support.fingerprint import fingerprint, source_digest
 from attlas.support.machine import cores, one_thread
+from attlas.support.options import WORKERS, checked
 from attlas.support.processes import run_in_processes
 from attlas.support.progress import Report, progress_bar
 
@@ -45,7 +45,7 @@ class Workspace:
 
     def __init__(
         self,
-        place: Folder,
+        folder: Folder,
         *,
         cache: Path | None = None,
         workers: int | None = None,
@@ -53,9 +53,10 @@ class Workspace:
         progress: bool | None = None,
         say: Line | None = None,
     ) -> None:
-        self.place, self.workers, self.engine = place, workers, engine
+        self.folder, self.engine = folder, engine
+        self.workers = checked("workers", workers, int | None, WORKERS, StudyError)
         self._progress, self._say, self._user_cache = progress, say, cache
-        self._passes = place.states.folder if cache is None else cache
+        self._passes = folder.states.folder if cache is None else cache
         self._cache = Cache(self._passes)
         self._models: dict[str, Model] = {}
         self._known: dict[int, tuple[Any, Any]] = {}  # by id: the thing, and what it is known by
@@ -261,7 +262,7 @@ class Workspace:
 
         return run(
             experiment,
-            self.place.path / PARTS / name,
+            self.folder.path / PARTS / name,
             workers=self.workers,
             engine=self.engine,
             cache=self._user_cache,
@@ -277,7 +278,7 @@ class Workspace:
 
     def log(self, line: str) -> None:
         """Say what is done now: on the terminal, and with the time in the folder's `log.txt`."""
-        self.place.log(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}")
+        self.folder.log(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}")
         if self._say is not None:
             self._say(line)
         elif self._progress or (self._progress is None and sys.stderr.isatty()):
@@ -298,11 +299,11 @@ def scratch(
     cache: str | Path | None = None, workers: int | None = None, progress: bool | None = None
 ) -> Iterator[Workspace]:
     """A workspace for an estimator that is used on its own; without a cache nothing is left."""
-    check_how(workers)
     shared = None if cache is None else Path(cache).expanduser()
     with tempfile.TemporaryDirectory(prefix="attlas-") as folder:
-        place = Folder(Path(folder), "scratch")
-        yield Workspace(place, cache=shared, workers=workers, progress=progress)
+        yield Workspace(
+            Folder(Path(folder), "scratch"), cache=shared, workers=workers, progress=progress
+        )
 
 
 def _in_threads(

@@ -36,7 +36,10 @@ def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: S
         for layer in layers:
             measure.update(state, layer)
         if isinstance(measure, LearningMeasure) and layers and isinstance(model, Model):
-            needs = {"gradients": measure.needs_gradients, "weights": measure.needs_weights}
+            needs: dict[str, Any] = {
+                "gradients": measure.needs_gradients,
+                "weights": measure.needs_weights,
+            }
             measure.learn(state, differentiate(model, layers[0].batch, **needs))
         if isinstance(measure, ActingMeasure) and layers:
             measure.act(state, model, layers[0].batch)
