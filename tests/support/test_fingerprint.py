@@ -162,13 +162,13 @@ def test_kinds_of_values_differ() -> None:
 @pytest.mark.parametrize(
     ("thing", "said"),
     [
-        (object(), "object cannot be part"),
-        (lambda: 0, "use a function of a module"),
-        (functools.partial(len), "partial cannot be part"),
+        (object(), "object has no fingerprint"),
+        (lambda: 0, "use a function defined in a module"),
+        (functools.partial(len), "partial has no fingerprint"),
         (Path("a"), "depends on what is in a file, not on its name"),
-        ({"deep": [object()]}, "object cannot be part"),
+        ({"deep": [object()]}, "object has no fingerprint"),
         (File(Path("nowhere")), "cannot be read: No such file"),
-        (np.array([object()], dtype=object), "object cannot be part"),
+        (np.array([object()], dtype=object), "object has no fingerprint"),
     ],
 )
 def test_what_has_no_rule_is_an_error(thing: Any, said: str) -> None:

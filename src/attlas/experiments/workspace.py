@@ -1,4 +1,4 @@
-"""Workspace: all that an experiment may touch beyond its fields; what it makes is found again."""
+"""Workspace: all that an experiment may use beyond its fields; its results are cached."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Workspace:
         self.excluded: Excluded = []
 
     def load(self, model: Any = None, **opening: Any) -> Model:
-        """Load a model once; asked again with the same options, it is the same object."""
+        """Load a model once: the same options give the same object."""
         if not isinstance(model, str | Path | None):
             return load(model, **{"task": "auto", **opening})
         key = fingerprint((None if model is None else str(model), opening))
@@ -121,7 +121,7 @@ class Workspace:
     def study(
         self, model: Model, texts: Sequence[Text] | Corpus, measures: Sequence[Measure[Any]]
     ) -> Study:
-        """One pass of texts through a model, resumed by shard, found again when it is complete.
+        """One pass of texts through a model: resumed by shard, cached when complete.
 
         Of a corpus, rows that are not texts are quarantined; its rows must be those of its
         identity.
@@ -130,7 +130,7 @@ class Workspace:
         chosen = {measure.name: measure for measure in measures}
         if len(chosen) < len(measures):
             raise StudyError(
-                f"two measures have one name: {', '.join(one.name for one in measures)}"
+                f"two measures have the same name: {', '.join(one.name for one in measures)}"
             )
         folder = self._passes / self.key("study", model, texts, chosen)
 
@@ -162,8 +162,8 @@ class Workspace:
         or of arrays, or JSON.
         """
         key = self.key("cached", function, *inputs)
-        found = self._cache.find(key)
-        return self._cache.keep(key, function(*inputs)) if found is MISSING else found
+        value = self._cache.find(key)
+        return self._cache.keep(key, function(*inputs)) if value is MISSING else value
 
     def map(
         self,
@@ -201,7 +201,7 @@ class Workspace:
     ) -> list[Path]:
         """Files that `function(folder, job, *common)` writes for each job, in threads: the folders.
 
-        As `map`, for what is too large for memory: each folder is found again as it was written.
+        As `map`, for what is too large for memory: each folder is cached as it was written.
         """
         each = list(jobs)
         keys = [self.key("files", function, job, *common) for job in each]
@@ -225,7 +225,7 @@ class Workspace:
         processes: bool = False,
         name: Callable[[Any], str] = str,
     ) -> Iterator[tuple[int, Any]]:
-        """The number and result of each job as it finishes, of so many in all; one bar for all."""
+        """The number and result of each job as it finishes; one bar for all."""
         models = [one for one in common if isinstance(one, Model)]
         most = self.workers or min([cores(), *(default_workers(one.device) for one in models)])
         workers, numbers, before = min(most, max(1, len(jobs))), list(jobs), total - len(jobs)
@@ -277,7 +277,7 @@ class Workspace:
             yield report
 
     def log(self, line: str) -> None:
-        """Say what is done now: on the terminal, and with the time in the folder's `log.txt`."""
+        """Report a step: on the terminal, and with the time in the folder's `log.txt`."""
         self.folder.log(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}")
         if self._say is not None:
             self._say(line)
