@@ -1,1 +1,1 @@
-"""What Attlas costs, beside the plain way, both measured in one run: `make bench`."""
+"""What Attlas costs compared with a plain implementation, timed in one run: `make bench`."""

@@ -1,4 +1,4 @@
-"""`make bench`: one table, ours beside the reference way, both measured in this run."""
+"""`make bench`: one table of ours and the reference, both timed in this run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ BENCHMARKS = ("study", "memory", "topology", "long", "explain", "heads", "relati
 
 if __name__ == "__main__":
     began = time.perf_counter()
-    print(
-        f"{os.cpu_count()} cores, torch {torch.__version__}; seconds are the best of several turns, noisy machines included: read the ratios"
-    )
+    print(f"{os.cpu_count()} cores, torch {torch.__version__}; best of several rounds")
     for name in sys.argv[1:] or BENCHMARKS:
         for row in importlib.import_module(f"benchmarks.{name}").rows():
             print(row, flush=True)
-    print(f"{time.perf_counter() - began:.0f} s in all")
+    print(f"{time.perf_counter() - began:.0f} s in total")

@@ -1,4 +1,4 @@
-"""Texts of mixed lengths for benchmarks, made from the embedded corpora, so that they need nothing from outside."""
+"""Texts of mixed lengths for benchmarks, made from the embedded corpora."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attlas
 
 
 def mixed(count: int, seed: int = 0, longest: int = 8) -> list[str]:
-    """Texts of one to `longest` embedded texts each: from a few tokens to some hundreds, most of them short."""
+    """Texts of one to `longest` embedded texts each: a few to some hundred tokens, mostly short."""
     pieces = [text.text for text in attlas.read("embedded:all")]
     draw = random.Random(seed)
     sizes = [1, 1, 1, 1, 2, 2, 3, 4, longest]

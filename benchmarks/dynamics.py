@@ -1,7 +1,9 @@
-"""Dynamics: an epoch on SST beside the padded way with a mask that a loop makes, and the terms of the flow beside automatic differentiation.
+"""Dynamics: an epoch on SST vs. padded batches, and the terms of the flow vs. autograd.
 
-With ATTLAS_DATA set to the folder of data sets SST is read from there; else texts of its size and lengths are drawn, with words as often as Zipf's law says. The reference has the same model, the same batches and the
-same optimizer: vectors of all words in one dense table, texts padded to the longest of the batch, a mask filled text by text, Adagrad over the whole table.
+SST is read from the folder ATTLAS_DATA if that is set; otherwise texts of its size and lengths are
+drawn, with word frequencies by Zipf's law. The reference has the same model, batches and optimizer:
+the vectors of all words in one dense table, texts padded to the longest of the batch, a mask filled
+text by text, Adagrad over the whole table.
 """
 
 from __future__ import annotations
@@ -84,11 +86,10 @@ def texts() -> tuple[Bags, Any]:
     if root:
         from attlas.papers.data import sst
 
-        found = sst(Path(root), "train")
-        tokens = [one.text.lower().split() for one in found]
-        return bagged(tokens, vocabulary_of(tokens)), np.array(
-            [int(one.label or 0) for one in found]
-        )
+        sentences = sst(Path(root), "train")
+        tokens = [one.text.lower().split() for one in sentences]
+        labels = np.array([int(one.label or 0) for one in sentences])
+        return bagged(tokens, vocabulary_of(tokens)), labels
     draw = np.random.default_rng(0)
     lengths = np.clip(draw.gamma(4, 4.8, TEXTS).astype(np.int64), 2, 52)
     ids = np.minimum(

@@ -1,6 +1,7 @@
-"""Heads: all divergences between heads beside the paper's pair-by-pair procedure, and the time of the tree probe for 12,000 sentences beside one sentence at a time.
+"""Heads: divergences between all heads vs. pair by pair, and the tree probe vs. one by one.
 
-Treebanks are taken from the folder named by ATTLAS_DATA (as UD-EWT's train in ud_ewt), else the embedded sentences are repeated.
+The treebank is UD-EWT's train in the folder ATTLAS_DATA (ud_ewt); if that is not set, the embedded
+sentences are repeated.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ def ours(batches: list[list[Any]]) -> Any:
 
 
 def pair_by_pair(batches: list[list[Any]], kind: type[np.floating[Any]] = np.float32) -> Any:
-    """As the paper's code: every ordered pair in turn, both smoothed anew, in numpy; its weights and arithmetic are in half precision."""
+    """As in the paper's code: each ordered pair, both smoothed anew, in numpy at half precision."""
     total: Any = 0
     for layers in batches:
         heads = np.concatenate([layer.dense().weights[0].numpy() for layer in layers]).astype(
             kind
         )  # head query key
         n = heads.shape[-1]
-        found = np.zeros((len(heads),) * 2)
+        divergences = np.zeros((len(heads),) * 2)
         for one in range(len(heads)):
             for other in range(len(heads)):
                 left, right = (
@@ -53,8 +54,8 @@ def pair_by_pair(batches: list[list[Any]], kind: type[np.floating[Any]] = np.flo
                 )
                 middle = (left + right) / kind(2)
                 apart = left * np.log(left / middle) + right * np.log(right / middle)
-                found[one, other] = apart.sum() / 2
-        total = total + found
+                divergences[one, other] = apart.sum() / 2
+        total = total + divergences
     return total
 
 
@@ -78,7 +79,10 @@ def treebank() -> tuple[str, list[Any]]:
 
 
 def alone(texts: list[Any], heads: int, size: int) -> float:
-    """Seconds of the paper's training of attention and words for some sentences, on numbers of the same shapes: one at a time, a layer over the vectors of every pair."""
+    """Seconds to train the paper's attention-and-words probe, one sentence at a time.
+
+    On random numbers of the same shapes; a layer over the vectors of every pair.
+    """
     layer = torch.nn.Linear(2 * size, 2 * heads)
     optimizer = torch.optim.Adam(layer.parameters(), 0.002)
     random = torch.Generator().manual_seed(0)
@@ -117,7 +121,7 @@ def rows() -> Iterator[Row]:
         mine / TEXTS,
         "the paper's way, in half precision",
         half,
-        "at most .02",
+        "at most 0.02",
     )
     yield Row(
         f"the same, {TEXTS} texts", mine, "pair by pair, in float32", theirs, "as small as can be"

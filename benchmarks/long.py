@@ -1,7 +1,8 @@
-"""Every token view of a text of 4,096 tokens from the band, beside the way through square matrices; and how the cost grows with length.
+"""Every token view of 4,096 tokens from the band vs. square matrices, and the cost by length.
 
-The model is a Longformer of 12 x 12 heads, 768 wide, window 512, with random weights. The reference fills the squares of all heads and asks them: first as one would with
-torch (vectorised), then by the loops of the paper's code, of which a few rows are run and the rest is reckoned.
+The model is a Longformer of 12 x 12 heads, 768 wide, window 512, with random weights. The reference
+fills the square matrices of all heads and reads them: first vectorised in torch, then by the loops
+of the paper's code, of which a few rows are run and the rest is extrapolated.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def ours(model: Any, batch: Any) -> dict[str, float]:
 
 
 def squares(model: Any, batch: Any) -> dict[str, float]:
-    """The reference, vectorised: every head's square filled from transformers' own output, then the same views."""
+    """The vectorised reference: each head's square filled from transformers' output, same views."""
     began = time.perf_counter()
     with torch.inference_mode():
         model.network.set_attn_implementation("eager")
@@ -117,7 +118,7 @@ def squares(model: Any, batch: Any) -> dict[str, float]:
 
 
 def loops(model: Any, batch: Any, rows: int = 400) -> dict[str, float]:
-    """The reference as the paper's code has it: cell by cell; some rows of one head, reckoned up to all."""
+    """The reference as in the paper's code: cell by cell; a few rows of one head, extrapolated."""
     with torch.inference_mode():
         output = model.network(input_ids=batch.ids, output_attentions=True, **batch.inputs)
     local = output.attentions[0][0, 0]
@@ -134,18 +135,20 @@ def loops(model: Any, batch: Any, rows: int = 400) -> dict[str, float]:
 
 
 def alone(code: str) -> dict[str, float]:
-    """Run something in a process of its own: what it says, and its peak memory in MB."""
-    script = f"import json, torch; from benchmarks.long import *; model = model_of(); batch = batch_of(model, {TOKENS}); found = {code}; print(json.dumps(found))\n{PEAK}"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    """Run code in a process of its own: its value, and its peak memory in MB."""
+    script = (
+        "import json, torch; from benchmarks.long import *; model = model_of()\n"
+        f"batch = batch_of(model, {TOKENS}); print(json.dumps({code}))\n{PEAK}"
     )
-    *_, said, peak = done.stdout.splitlines()
-    return {**json.loads(said), "peak": int(peak) / 1024}
+    command = [sys.executable, "-c", script]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    *_, value, peak = process.stdout.splitlines()
+    return {**json.loads(value), "peak": int(peak) / 1024}
 
 
 def best(way: Callable[[], dict[str, float]], repeats: int = 2) -> dict[str, float]:
-    found = [way() for _ in range(repeats)]
-    return {name: min(one[name] for one in found) for name in found[0]}
+    rounds = [way() for _ in range(repeats)]
+    return {name: min(one[name] for one in rounds) for name in rounds[0]}
 
 
 def rows() -> Iterator[Row]:
@@ -158,14 +161,14 @@ def rows() -> Iterator[Row]:
         mine["all"],
         "square matrices, vectorised",
         theirs["all"],
-        aim="at most .1",
+        aim="at most 0.1",
     )
     yield Row(
         f"{what}, views alone",
         mine["views"],
         "square matrices, vectorised",
         theirs["views"],
-        aim="at most .1",
+        aim="at most 0.1",
     )
     yield Row(
         "the model's pass alone, with capture",
@@ -186,7 +189,7 @@ def rows() -> Iterator[Row]:
         mine["peak"],
         "square matrices",
         theirs["peak"],
-        aim="at most .125",
+        aim="at most 0.125",
         unit="MB",
     )
     model = model_of()

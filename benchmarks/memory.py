@@ -1,4 +1,4 @@
-"""Peak memory of a study at 1,000 and at 10,000 texts, and of a 512-token text beside all its attention."""
+"""Peak memory of studies of 1,000 and 10,000 texts, and of a text of 512 tokens."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import attlas
 from benchmarks.table import Row
@@ -18,10 +19,15 @@ PEAK = (
 
 def peak(code: str) -> float:
     """Peak resident memory in MB of a fresh process that runs the code."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{PEAK}"], capture_output=True, text=True, check=True
-    )
-    return int(done.stdout.split()[-1]) / 1024
+    command = [sys.executable, "-c", f"{code}\n{PEAK}"]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    return int(process.stdout.split()[-1]) / 1024
+
+
+def study_peak(path: Path, **options: Any) -> float:
+    """Peak memory of a study of a file."""
+    options |= {"out": str(path.with_suffix(""))}
+    return peak(f"import attlas; attlas.study(None, {str(path)!r}, {MEASURES!r}, **{options!r})")
 
 
 def rows() -> list[Row]:
@@ -33,37 +39,17 @@ def rows() -> list[Row]:
             path.write_text(
                 "\n".join(f"{short[number % len(short)]} {number}" for number in range(count))
             )
-            peaks.append(
-                peak(
-                    f"import attlas; attlas.study(None, {str(path)!r}, {MEASURES!r}, out={str(path.with_suffix(''))!r})"
-                )
-            )
+            peaks.append(study_peak(path))
         path = Path(folder) / "long.txt"
         path.write_text(" ".join(short) * 2)
-        study = peak(
-            f"import attlas; attlas.study(None, {str(path)!r}, {MEASURES!r}, workers=1, out={str(path.with_suffix(''))!r})"
-        )
+        study = study_peak(path, workers=1)
         held = peak(
             "import torch, attlas; from attlas.testing import stream; model = attlas.load()\n"
             f"layers = stream(model, [open({str(path)!r}).read()])"
         )
     return [
-        Row(
-            "peak memory, 10,000 texts",
-            peaks[1],
-            "1,000 texts",
-            peaks[0],
-            aim="at most 1.1",
-            unit="MB",
-        ),
-        Row(
-            "peak memory, a text of 512 tokens",
-            study,
-            "all its layers held",
-            held,
-            aim="below 1",
-            unit="MB",
-        ),
+        Row("peak memory, 10,000 texts", peaks[1], "1,000 texts", peaks[0], "at most 1.1", "MB"),
+        Row("peak memory, a text of 512 tokens", study, "all layers held", held, "below 1", "MB"),
     ]
 
 

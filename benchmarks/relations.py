@@ -1,6 +1,7 @@
-"""Relations: triple vectors beside one triple at a time, each with a forward pass of its sentence; and the 95-way reader beside scikit-learn's.
+"""Relations: vectors of triples vs. one forward pass per triple, and our reader vs. scikit-learn's.
 
-The reader learns from numbers of T-REx's size (3,400 triples, 432 features, 95 classes) drawn around a centre for each class.
+The reader is fitted on random data of T-REx's size (3,400 triples, 432 features, 95 classes), drawn
+around one centre per class.
 """
 
 from __future__ import annotations
@@ -20,18 +21,16 @@ DIRECTIONS = ((0, 2), (2, 1), (0, 1), (2, 0), (1, 2), (1, 0))  # parts: head, ta
 
 
 def one_at_a_time(model: Any, texts: list[Any], cases: list[Any]) -> Any:
-    """As the paper's code: for every triple the sentence goes through the model again, word pieces are pooled on rows and columns, and six cells are read from every map."""
-    found = []
+    """As in the paper's code: a forward pass per triple, word pieces pooled, six cells per map."""
+    vectors = []
     model.network.set_attn_implementation("eager")
     for case in cases:
         string = texts[case.text].text
         encoded = model.tokenizer(string, return_tensors="pt", return_offsets_mapping=True)
         offsets = encoded.pop("offset_mapping")[0].numpy()
         with torch.no_grad():
-            maps = torch.cat(
-                model.network(**encoded, output_attentions=True).attentions
-            )  # layer head query key
-        square = maps.flatten(0, 1).numpy()
+            maps = model.network(**encoded, output_attentions=True).attentions
+        square = torch.cat(maps).flatten(0, 1).numpy()  # map query key
         inside = [
             (offsets[:, 0] < stop) & (offsets[:, 1] > start) & (offsets[:, 1] > offsets[:, 0])
             for start, stop in case.spans
@@ -40,8 +39,8 @@ def one_at_a_time(model: Any, texts: list[Any], cases: list[Any]) -> Any:
         for one, other in DIRECTIONS:
             for attention in square:
                 vector.append(attention[inside[one]][:, inside[other]].sum(1).mean())
-        found.append(vector)
-    return np.array(found, dtype=np.float32)
+        vectors.append(vector)
+    return np.array(vectors, dtype=np.float32)
 
 
 def rows() -> Iterator[Row]:
@@ -76,7 +75,7 @@ def rows() -> Iterator[Row]:
 
 
 def reader_rows() -> Iterator[Row]:
-    """Seven penalties of a 95-way reader, beside one of scikit-learn's at the same tolerance."""
+    """All penalties of a 95-way reader, vs. one of scikit-learn's at the same tolerance."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
@@ -85,20 +84,18 @@ def reader_rows() -> Iterator[Row]:
     rng = np.random.default_rng(0)
     classes = rng.integers(CLASSES, size=TRIPLES)
     mixing = rng.normal(size=(FEATURES, FEATURES)) * np.geomspace(1, 0.05, FEATURES)
-    x = (
-        (rng.normal(size=(CLASSES, FEATURES))[classes] + rng.normal(size=(TRIPLES, FEATURES)))
-        @ mixing.T
-    ).astype(np.float32)
-    names = [f"P{number}" for number in classes]
-    held = rng.random(TRIPLES) < 0.2
-    told = [name for name, away in zip(names, held, strict=True) if away]
-    learnt = [name for name, away in zip(names, held, strict=True) if not away]
+    centres, noise = rng.normal(size=(CLASSES, FEATURES)), rng.normal(size=(TRIPLES, FEATURES))
+    x = ((centres[classes] + noise) @ mixing.T).astype(np.float32)
+    names = np.array([f"P{number}" for number in classes])
+    held_out = rng.random(TRIPLES) < 0.2
+    train, train_names = x[~held_out], names[~held_out].tolist()
+    dev = x[held_out], names[held_out].tolist()
     began = time.perf_counter()
-    fit_reader(x[~held], learnt, (x[held], told), by_macro_f1)
+    fit_reader(train, train_names, dev, by_macro_f1)
     ours = time.perf_counter() - began
-    scaled = StandardScaler().fit_transform(x[~held])
+    scaled = StandardScaler().fit_transform(train)
     began = time.perf_counter()
-    LogisticRegression(C=1.0, tol=1e-5, max_iter=1000).fit(scaled, learnt)
+    LogisticRegression(C=1.0, tol=1e-5, max_iter=1000).fit(scaled, train_names)
     theirs = time.perf_counter() - began
     yield Row(
         f"95-way reader, {len(GRID)} penalties, tuned and calibrated",

@@ -1,4 +1,4 @@
-"""A study with the four measures beside a bare eager forward pass, and beside the usual way."""
+"""A study of four measures vs. a bare eager forward pass, and vs. the usual way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEASURES = ["surface", "entropy", "positions", "totals"]
 
 
 def bare_pass(model: Any, eager: Any, texts: list[str]) -> Callable[[], None]:
-    """Reference: tokenise and run the eager model over the very batches of the study, with all cores in each product; keep nothing."""
+    """Reference: run the eager model over the same batches, with all cores; keep nothing."""
     corpus = attlas.read(texts)
 
     def run() -> None:
@@ -57,7 +57,7 @@ def bare_pass_in_workers(model: Any, eager: Any, texts: list[str]) -> Callable[[
 def usual_way(
     eager: Any, tokenizer: Any, texts: list[str], batch_size: int = 32
 ) -> Callable[[], None]:
-    """Reference: padded batches in the order of the corpus, output_attentions=True, numpy afterwards; the same four measures."""
+    """Reference: padded batches in corpus order, output_attentions=True, then numpy."""
 
     def run() -> None:
         surface: list[Any] = []

@@ -1,4 +1,4 @@
-"""Rows of the benchmark table, and timing two ways in turns so that a noisy machine is unfair to neither."""
+"""Rows of the benchmark table; two ways are timed alternately, so that noise hits both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured: ours, the reference, and their ratio beside what we aim at."""
+    """One measurement: ours, the reference, their ratio, and the target."""
 
     what: str
     ours: float
@@ -23,11 +23,13 @@ class Row:
         return self.ours / self.reference
 
     def __str__(self) -> str:
-        return f"{self.what:52} {self.ours:9.2f} {self.unit:3} {self.reference_way:42} {self.reference:9.2f} {self.unit:3} ratio {self.ratio:7.3f}  (aim: {self.aim})"
+        ours = f"{self.what:52} {self.ours:9.2f} {self.unit:3}"
+        reference = f"{self.reference_way:42} {self.reference:9.2f} {self.unit:3}"
+        return f"{ours} {reference} ratio {self.ratio:7.3f}  (aim: {self.aim})"
 
 
 def best_of(*ways: Callable[[], None], repeats: int = 3) -> list[float]:
-    """The best time of each way, the ways taken in turns after one round to warm up."""
+    """The best time of each way; they alternate, after one round to warm up."""
     for way in ways:
         way()
     times: list[list[float]] = [[] for _ in ways]

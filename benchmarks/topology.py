@@ -1,4 +1,4 @@
-"""Betti numbers of all heads beside one networkx graph for each head and threshold, and beside the forward pass that made the weights."""
+"""Betti numbers of all heads vs. one networkx graph per head and threshold, and vs. forward."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEADS_BY_NETWORKX = 12  # of the 72; the rest would take as long again and again
 
 
 def text_of(model: Any, tokens: int, seed: int = 0) -> str:
-    """A text of just so many tokens, from the embedded corpora."""
+    """A text of exactly this many tokens, from the embedded corpora."""
     draw = random.Random(seed)
     text = " ".join(draw.sample([text.text for text in attlas.read("embedded:all")], 80))
     encoded = replace(model.encoder, max_length=tokens).encode([(0, Text("0", text))])[0]
@@ -48,7 +48,7 @@ def by_networkx(weights: np.ndarray) -> tuple[list[list[int]], list[list[int]]]:
 
 
 def by_the_papers_code(weights: np.ndarray) -> tuple[list[list[int]], list[list[int]]]:
-    """Reference: as the papers' code does it: a directed multigraph from the matrix, then collapsed to an undirected graph."""
+    """Reference, as in the papers' code: a directed multigraph, then an undirected graph."""
     zero, one = [], []
     for matrix in weights:
         rows = []
@@ -101,7 +101,7 @@ def rows() -> Iterator[Row]:
                 1e3 * ours,
                 name,
                 1e3 * theirs * len(weights) / len(some),
-                aim="at most .01 at 64",
+                aim="at most 0.01 at 64",
                 unit="ms",
             )
     threads = torch.get_num_threads()
@@ -109,13 +109,13 @@ def rows() -> Iterator[Row]:
     try:
         for name in ("betti", "digraph", "templates"):
             for tokens in LENGTHS:
-                yield beside_forward(model, name, tokens)
+                yield vs_forward(model, name, tokens)
     finally:
         torch.set_num_threads(threads)
 
 
-def beside_forward(model: Any, name: str, tokens: int) -> Row:
-    """A measure's share: its update on every layer of a batch beside the batch's forward pass, without capture."""
+def vs_forward(model: Any, name: str, tokens: int) -> Row:
+    """The update of a measure on all layers of a batch vs. the forward pass, without capture."""
     texts = [text_of(model, tokens, seed) for seed in range(max(1, 1024 // tokens))]
     batch, kept = layers_of(model, texts)
     measure: Any = MEASURES[name]()
@@ -131,7 +131,7 @@ def beside_forward(model: Any, name: str, tokens: int) -> Row:
             model.network(input_ids=batch.ids)
 
     ours, theirs = best_of(measured, forward, repeats=5)
-    aim = "below .1" if name == "betti" else "none"
+    aim = "below 0.1" if name == "betti" else "none"
     return Row(
         f"{name} of all heads, {len(texts)} x {tokens} tokens",
         1e3 * ours,

@@ -673,7 +673,9 @@ def test_a_result_folder_that_is_an_input_is_refused(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in (tmp_path / "m").iterdir()}
     for out in (tmp_path / "m", tmp_path):
         for fresh in (False, True):
-            with pytest.raises(StudyError, match="m is read as other; choose another folder"):
+            with pytest.raises(
+                StudyError, match="m, which is the input other; choose another folder"
+            ):
                 run(toy(other="m"), out, fresh=fresh, progress=False)
     assert {path: path.read_bytes() for path in (tmp_path / "m").iterdir()} == before
 
@@ -682,7 +684,7 @@ def test_texts_in_the_result_folder_are_refused(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "a.jsonl").write_text('{"text": "a cat"}\n')
     for fresh in (False, True):
-        with pytest.raises(StudyError, match="is read as texts; choose another folder"):
+        with pytest.raises(StudyError, match="which is the input texts; choose another folder"):
             run(toy(texts="out/a.jsonl"), "out", fresh=fresh, progress=False)
     assert (tmp_path / "out" / "a.jsonl").is_file()
 
@@ -746,7 +748,7 @@ print(used, heavy, file=sys.stderr)
 
 
 def test_a_finished_folder_is_opened_without_loading_anything(tmp_path: Path) -> None:
-    """Law 6: embedded data, by its own command, in under a second of processor time, without torch."""
+    """Law 6: embedded data, by its own command, in under a second of CPU time, without torch."""
     options = {"train": "embedded:sentences", "min_cases": 10}
     attlas.run(attlas.Syntax(**options), "out", progress=False)
     verb = "probe syntax --train embedded:sentences --min-cases 10 --out out --no-report --json"

@@ -1,4 +1,4 @@
-"""The laws of result folders on every experiment: one stop and one damaged file here, every stop and every file in `make attack`."""
+"""The laws of result folders on every experiment: one stop, one damaged file (attack: all)."""
 
 from __future__ import annotations
 

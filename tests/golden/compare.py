@@ -1,7 +1,8 @@
 """What a command printed and wrote, as numbers to keep, and how they differ from those kept.
 
-Paths, seconds, versions and digests are left out. Strings and integers must be equal; floats may differ by a relative 1e-4, or by
-1e-4 of the root mean square of their column. Step counts of solvers, what fine-tuning learned and what is UNSTABLE are known by type alone.
+Paths, seconds, versions and digests are excluded. Strings and integers must be equal; floats may
+differ by a relative 1e-4, or by 1e-4 of the root mean square of their column. Of step counts of
+solvers, what fine-tuning learned and what is UNSTABLE, only the type is compared.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ BY_TYPE = (
     "evaluations_total",
     "steps",
 )  # step counts: keys of JSON and columns of tables
-# What another CPU moves by more than rounding, by command: keys, columns and readers that are known by type alone. `make same`
-# compares them byte for byte.
+# What another CPU changes by more than rounding, by command: keys, columns and readers; only their
+# type is compared. `make same` compares them byte for byte.
 _READERS = ("word_embeddings", "f1_word_embeddings")  # a reader with near ties between relations
 UNSTABLE: dict[str, tuple[str, ...]] = {
     # learned by many small steps
@@ -72,7 +73,7 @@ Summary = dict[str, Any]
 
 
 def stable(value: Any, unstable: Collection[str] = BY_TYPE) -> Any:
-    """JSON without what differs from run to run or from machine to machine; under keys that are `unstable`, types in place of values.
+    """JSON without what differs between runs or machines; types for values under `unstable` keys.
 
     >>> stable({"mcc": 0.5, "seconds": 3.2, "fit": {"steps": 12}, "texts": "0123456789abcdef"})
     {'mcc': 0.5, 'fit': {'steps': 'int'}}
@@ -124,9 +125,9 @@ def table_files(folder: Path) -> dict[str, Path]:
 
 
 def summary(frame: pd.DataFrame, unstable: Collection[str] = BY_TYPE) -> Summary:
-    """A table's rows and columns: integers and strings by a digest of all values, floats by moments, both by a few rows.
+    """A table in brief: a digest of integers and strings, moments of floats, a few rows.
 
-    Columns that are unstable are known by type, rows of a reader that is unstable are left out.
+    Of unstable columns only the type is kept; rows of an unstable reader are excluded.
     """
     if "reader" in frame:
         frame = frame[~frame["reader"].isin([*unstable])]
@@ -183,11 +184,12 @@ def _column_differences(where: str, found: Summary, expected: Summary) -> Iterat
             yield f"{where}: {'rows' if name == 'at' else name}: expected {other}, got {one}"
             return
     if found.get("sha256") != expected.get("sha256"):
-        yield f"{where}: values: expected sha256 {expected.get('sha256')}, got {found.get('sha256')}; the {ROWS} rows kept are equal"
+        digests = f"expected sha256 {expected.get('sha256')}, got {found.get('sha256')}"
+        yield f"{where}: values: {digests}; the {ROWS} rows kept are equal"
 
 
 def close(found: Any, expected: Any, scale: float = 0.0) -> bool:
-    """Equal, floats within the tolerance; `scale` is the root mean square of the numbers they belong to.
+    """Equal, floats within the tolerance; `scale` is the root mean square of their column.
 
     >>> close(1.00005, 1.0), close(1.001, 1.0), close(0.00005, 0.0, scale=1.0), close(1, 1.0)
     (True, False, True, False)
@@ -214,7 +216,7 @@ def names_differ(where: str, found: list[str], expected: list[str]) -> Iterator[
 
 
 def json_differences(where: str, found: Any, expected: Any) -> Iterator[str]:
-    """One line for each value that is not as expected; sentences may differ by one in the last digit of their numbers."""
+    """One line per value that differs; numbers in sentences may differ by one in the last digit."""
     scales: dict[str, list[float]] = defaultdict(list)
     for path, value in _leaves("", expected):
         if isinstance(value, float):

@@ -13,13 +13,14 @@ from tests.golden import compare
 from tests.golden.scenario import SCENARIOS, run_scenario
 
 GOLDEN = Path(__file__).parent
-SMALLEST = 1e-3  # a choice nearer to its runner-up than this, and not tied with it, could fall otherwise on another CPU
+# a choice that is closer to its runner-up, and not tied with it, could differ on another CPU
+SMALLEST = 1e-3
 
 Tables = Mapping[str, pd.DataFrame]
 
 
 def summarised(name: str, folder: Path) -> dict[str, Any]:
-    """Run the commands of a scenario in a folder that has the inputs: what they printed, their tables, margins of choices."""
+    """Run the commands of a scenario: what they printed, their tables, margins of choices."""
     printed, out, frames = run_scenario(name, folder), {}, {}
     for command in SCENARIOS[name]:
         files = {} if command.out is None else compare.table_files(folder / command.out)
@@ -53,7 +54,7 @@ def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterat
 
 
 def margins(tables: Tables) -> dict[str, dict[str, float]]:
-    """How far the best of each choice that the tables show is ahead of the next that is worse, and how many tie with the best.
+    """How far the best of each choice is ahead of the next, and how many tie with the best.
 
     Scores of choices are shares of whole cases, so that a tie is exact and broken by order.
     """

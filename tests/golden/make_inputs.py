@@ -1,8 +1,9 @@
-"""Write `inputs/`: two tiny models and a few rows of the embedded corpora, on which goldens and old folders are made.
+"""Write `inputs/` of goldens and old folders: two tiny models, a few rows of embedded corpora.
 
     python -m tests.golden.make_inputs
 
-They are kept in the tree, so that neither another library's random numbers nor an edited corpus moves a golden number.
+They are kept in the tree, so that neither another library's random numbers nor an edited corpus
+changes a golden number.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""Write `old_folders/`: result folders of every kind as Attlas made them before folders had format 2.
+"""Write `old_folders/`: result folders of every kind, as Attlas made them before format 2.
 
-Run only with the code of commit ae133d3; what it wrote is kept in the tree, so that later code can be tested to open it:
+Run only with the code of commit ae133d3; what it wrote is kept in the tree, to test that later code
+opens it:
 
     python -m tests.golden.make_old_folders
 
-Names of files in the folders are relative to the folder they were made in, which held `inputs/`. Two things are not as they
-were made: `report.html` of topology is left out for its size, and the absolute path of the base model in `finetune.json` is
-made relative. `predictions.json` notes what the saved estimators and models predict.
+File names in them are relative to the folder they were made in, which held `inputs/`. Two things
+were changed: `report.html` of topology is excluded for its size, and the absolute path of the base
+model in `finetune.json` is made relative. `predictions.json` has what the saved estimators and
+models predict.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ _GRID = "--scales 1,10 --attention dot,additive --epochs 3 --dim 16 --batch-size
 COMMANDS = (
     Command(
         "study",
-        f"{_STUDY} surface,entropy,positions,totals,topk,position_bias,head_distance,importance,betti",
+        f"{_STUDY} surface,entropy,positions,totals,topk,position_bias,head_distance,"
+        "importance,betti",
         "study",
     ),
     Command(
@@ -57,7 +60,8 @@ COMMANDS = (
     Command("dynamics", f"dynamics {_TEXTS} --encoders none,lstm {_GRID}", "dynamics"),
     Command(
         "finetuned",
-        "finetune --data train.jsonl --dev dev.jsonl --model model --epochs 1 --batch-size 8 --hold-out 0.2",
+        "finetune --data train.jsonl --dev dev.jsonl --model model --epochs 1 --batch-size 8 "
+        "--hold-out 0.2",
         "finetuned",
     ),
     Command("long", "lengthen --model model --length 256 --window 16", "long"),

@@ -1,4 +1,4 @@
-"""What loaded estimators and models predict, as plain numbers: noted when old folders were made, compared when they are loaded."""
+"""What loaded estimators and models predict, as plain numbers, to compare old folders with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the goldens anew, all or some; only after a change that is meant to move numbers, and with the diff read.
+"""Rewrite all or some goldens: only after a change that is meant to change numbers; read the diff.
 
 python -m tests.golden.record [NAME ...]
 """

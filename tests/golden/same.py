@@ -1,11 +1,13 @@
-"""Two commits, the same bytes on this machine: run every verb with both and compare all that they print and write.
+"""Two commits, the same bytes: run every verb with both and compare what they print and write.
 
     python -m tests.golden.same BASE [NAME ...]
 
-The present tree says which commands are run, on its inputs; each side runs them with its own `src`. Tables are compared by their
-bytes, or by all values where only the file's layout differs; other results by their bytes; JSON without what differs from run to
-run. Files are known by name, wherever in the result folder they are: `classifier/` may be `files/classifier/`, a part
-`parts/NAME/`. Manifests, reports, logs, locks and caches are left out. Prints one line for each difference; exits with 1 if any.
+The present tree defines the commands and their inputs; each side runs them with its own `src`.
+Tables are compared by their bytes, or by all values where only the file's layout differs; other
+results by their bytes; JSON without what differs between runs. Files are known by name, wherever in
+the result folder they are: `classifier/` may be `files/classifier/`, a part `parts/NAME/`.
+Manifests, reports, logs, locks and caches are excluded. Prints one line per difference; exits with
+1 if there are any.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def run_side(source: Path, folder: Path, names: list[str]) -> None:
     """All commands with one side's code, in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "HF_HUB_OFFLINE": "1"}
     environment |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    # both sides compile anew: what numba has just compiled and what it finds compiled differ in the last bits
+    # both sides compile anew: numba's cached code differs from fresh code in the last bits
     environment["NUMBA_CACHE_DIR"] = str(folder.with_name(f"{folder.name}-compiled"))
     check = "import attlas; print(attlas.__file__)"
     command = [sys.executable, "-P", "-c", check]
@@ -97,7 +99,8 @@ def file_differences(where: str, base: Path, present: Path) -> Iterator[str]:
             where, *(stable(json.loads(path.read_text()), ()) for path in (base, present))
         )
     else:
-        yield f"{where}: bytes differ ({base.stat().st_size} in the base, {present.stat().st_size} now)"
+        sizes = f"{base.stat().st_size} in the base, {present.stat().st_size} now"
+        yield f"{where}: bytes differ ({sizes})"
 
 
 def _frames(where: str, base: pd.DataFrame, present: pd.DataFrame) -> Iterator[str]:
@@ -116,7 +119,9 @@ def _frames(where: str, base: pd.DataFrame, present: pd.DataFrame) -> Iterator[s
         differ = ~((one == other) | (one.isna() & other.isna()))
         if differ.any():
             row = int(differ.to_numpy().argmax())
-            yield f"{where}, column {name}: {int(differ.sum())} of {len(one)} values differ; row {row}: {one[row]!r} in the base, {other[row]!r} now"
+            count = f"{int(differ.sum())} of {len(one)} values differ"
+            values = f"row {row}: {one[row]!r} in the base, {other[row]!r} now"
+            yield f"{where}, column {name}: {count}; {values}"
 
 
 def _values(where: str, base: Any, present: Any) -> Iterator[str]:

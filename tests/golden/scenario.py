@@ -1,8 +1,8 @@
-"""The verbs that goldens, old folders and `make same` run: every one, on `inputs/`, each with where its results are.
+"""The commands that goldens, old folders and `make same` run on `inputs/`: every verb.
 
     python -m tests.golden.scenario FOLDER [NAME ...]
 
-runs them in FOLDER with whatever `attlas` is on the path, and writes what each printed to FOLDER/NAME.stdout.
+runs them in FOLDER with the `attlas` on the path; what each prints goes to FOLDER/NAME.stdout.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ MEASURES = (
     "surface,entropy,positions,totals,topk,heatmap,position_bias,head_distance,special_gradient,importance,"
     "explanations,betti,digraph,barcode,templates"
 )
-METHODS = (  # all but occlusion, whose near ties are ranked otherwise on other CPUs; `make same` has it
-    "integrated_gradients,saliency,input_x_gradient,deeplift,gradient_shap,attention_last,attention_all,"
-    "attention_last_scaled,attention_all_scaled,cls_row,rollout,attention_x_gradient,gradient_rollout,random"
+METHODS = (  # without occlusion, whose near ties differ between CPUs; `make same` has it
+    "integrated_gradients,saliency,input_x_gradient,deeplift,gradient_shap,attention_last,"
+    "attention_all,attention_last_scaled,attention_all_scaled,cls_row,rollout,attention_x_gradient,"
+    "gradient_rollout,random"
 )
 SENTENCE = "In March Anna Weber joined Corwin Steel, and the old mill was made of oak."
 
@@ -50,7 +51,10 @@ _TREES = "--train trees-train.conllu --test trees-test.conllu --model model --wo
 
 def _relations(convention: str, out: str) -> tuple[Command, ...]:
     """An extractor fitted, scored and used."""
-    fit = "relations fit --train relations-train.jsonl --dev relations-dev.jsonl --model model --interpret --workers 1"
+    fit = (
+        "relations fit --train relations-train.jsonl --dev relations-dev.jsonl --model model "
+        "--interpret --workers 1"
+    )
     score = f"relations score --extractor {out} --test relations-test.jsonl --workers 1 --no-report"
     return (
         Command(f"{out}_fit", f"{fit} --no-report --convention {convention}", out),
@@ -66,7 +70,8 @@ SCENARIOS: dict[str, tuple[Command, ...]] = {
     "study": (
         Command(
             "study",
-            f"study --data reviews.jsonl --label label --model model --measures {MEASURES} --workers 1 --no-report",
+            f"study --data reviews.jsonl --label label --model model --measures {MEASURES} "
+            "--workers 1 --no-report",
             "study",
         ),
     ),
@@ -76,15 +81,16 @@ SCENARIOS: dict[str, tuple[Command, ...]] = {
         Command(
             "long_study",
             "study --data test.jsonl --label label --model long --global-tokens special "
-            "--measures surface,entropy,positions,totals,topk,heatmap,position_bias,betti --workers 1 --no-report",
+            "--measures surface,entropy,positions,totals,topk,heatmap,position_bias,betti "
+            "--workers 1 --no-report",
             "long_study",
         ),
     ),
     "finetune": (
         Command(
             "finetune",
-            "finetune --data train.jsonl --dev dev.jsonl --model model --epochs 2 --batch-size 8 --learning-rate 0.001 "
-            "--hold-out 0.2",
+            "finetune --data train.jsonl --dev dev.jsonl --model model --epochs 2 --batch-size 8 "
+            "--learning-rate 0.001 --hold-out 0.2",
             "finetuned",
         ),
         Command(
@@ -96,16 +102,16 @@ SCENARIOS: dict[str, tuple[Command, ...]] = {
     "topology": (
         Command(
             "topology",
-            f"topology {_TRAINED} --model model --frozen frozen --features betti,digraph,barcode,templates "
-            "--thresholds 0.025,0.1,0.5",
+            f"topology {_TRAINED} --model model --frozen frozen "
+            "--features betti,digraph,barcode,templates --thresholds 0.025,0.1,0.5",
             "topology",
         ),
     ),
     "explain": (
         Command(
             "explain",
-            f"explain --data reviews.jsonl --label label --model model --method {METHODS} --workers 1 --no-report "
-            "--faithfulness remove,mask",
+            f"explain --data reviews.jsonl --label label --model model --method {METHODS} "
+            "--workers 1 --no-report --faithfulness remove,mask",
             "explain",
         ),
     ),
@@ -116,8 +122,9 @@ SCENARIOS: dict[str, tuple[Command, ...]] = {
     "dynamics": (
         Command(
             "dynamics",
-            f"dynamics {_TRAINED} --model model --vectors model --scales 1,10 --encoders none,affine,lstm,vectors,model "
-            "--attention dot,additive --epochs 3 --dim 16 --batch-size 12 --no-report",
+            f"dynamics {_TRAINED} --model model --vectors model --scales 1,10 "
+            "--encoders none,affine,lstm,vectors,model --attention dot,additive --epochs 3 "
+            "--dim 16 --batch-size 12 --no-report",
             "dynamics",
         ),
     ),
@@ -125,14 +132,12 @@ SCENARIOS: dict[str, tuple[Command, ...]] = {
 
 # run by `make same` alone: what another CPU decides otherwise
 EXACT: dict[str, tuple[Command, ...]] = {
-    "sound": _relations(
-        "sound", "sound"
-    ),  # penalties are chosen on dev, where they are nearly tied
+    "sound": _relations("sound", "sound"),  # penalties are nearly tied on dev
     "occlusion": (
         Command(
             "occlusion",
-            "explain --data reviews.jsonl --label label --model model --method integrated_gradients,occlusion --workers 1 "
-            "--no-report",
+            "explain --data reviews.jsonl --label label --model model "
+            "--method integrated_gradients,occlusion --workers 1 --no-report",
             "occlusion",
         ),
     ),
@@ -146,7 +151,7 @@ def put_inputs(folder: Path) -> None:
 
 
 def run_command(command: Command, folder: Path) -> str:
-    """Run one command in a folder, in this process with one thread, and return what it printed; an error is raised."""
+    """What one command prints, run in a folder, in this process with one thread."""
     import torch
     from threadpoolctl import threadpool_limits
 

@@ -98,7 +98,7 @@ def seconds(read: Callable[[str], Any], text: str) -> float:
 
 
 def growth(read: Callable[[str], Any], piece: str, small: int, most: float, floor: float) -> float:
-    """How much longer ten times the text takes; tried again where a disturbance may be the cause."""
+    """How much longer ten times the text takes; tried again in case the machine was disturbed."""
     short, long = ((piece * size)[:size] for size in (small, 10 * small))
     found = most
     for _ in range(3):

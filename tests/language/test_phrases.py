@@ -1,4 +1,4 @@
-"""Tags, sentences and phrases by rules: an example of every rule, and the promises that hold for any text."""
+"""Tags, sentences and phrases by rules: an example of every rule, and laws for any text."""
 
 from __future__ import annotations
 
@@ -126,7 +126,10 @@ def test_every_word_has_one_universal_tag(text):
 
 
 def test_tagging_is_fast():
-    sentence = "The old company was founded by Ada Smith in 1963 and it now sells red bicycles to all schools ."
+    sentence = (
+        "The old company was founded by Ada Smith in 1963 and it now sells red bicycles "
+        "to all schools ."
+    )
     words = sentence.split()
     start = time.perf_counter()
     for _ in range(1000):
@@ -281,7 +284,10 @@ def test_phrases_name_the_tag_of_their_head():
     ],
 )
 def test_head_tag_of_any_span(part, tag):
-    text = "The old mother of Ann was born in Leeds from which she took part in it; this is a kind of operating system."
+    text = (
+        "The old mother of Ann was born in Leeds from which she took part in it; "
+        "this is a kind of operating system."
+    )
     start = text.index(part)
     assert head_tag(tagged(text), (start, start + len(part))) == tag
 

@@ -1,4 +1,4 @@
-"""Damage is noticed: a file that is missing, truncated or changed is refused or made again, never handed back."""
+"""Damage is noticed: a missing, truncated or changed file is refused or made again, never used."""
 
 from __future__ import annotations
 

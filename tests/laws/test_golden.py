@@ -1,7 +1,7 @@
 """Every verb on fixed inputs gives the numbers that are kept in `tests/golden/*.json`.
 
-A failure names table, column, what was expected and what came. After a change that is meant to move numbers, write them anew with
-`python -m tests.golden.record` and read the diff.
+A failure names table, column, expected and actual values. After a change that is meant to change
+numbers, rewrite them with `python -m tests.golden.record` and read the diff.
 """
 
 from __future__ import annotations

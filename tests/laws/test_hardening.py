@@ -244,7 +244,10 @@ def test_killed_while_clearing_no_row_of_the_earlier_corpus_appears(
 ) -> None:
     folder = tmp_path / "study"
     attlas.study(model(), rows("old", 3), "entropy", folder, keep_states=True, **QUIET)
-    code = f"from tests.laws.test_hardening import new_study\nfrom pathlib import Path\nnew_study(Path({str(folder)!r}), True)"
+    code = (
+        "from tests.laws.test_hardening import new_study\nfrom pathlib import Path\n"
+        f"new_study(Path({str(folder)!r}), True)"
+    )
     process = attlas_start(code=killed_at(3, ("unlink", "remove", "rmdir"), code))
     assert process.wait(120) == -signal.SIGKILL
     done = outcome(lambda: new_study(folder, False))
@@ -314,7 +317,8 @@ sys.addaudithook(heard)
 runs = []
 for number in (1, 2):
     names, root = set(), str(Path(f"run{{number}}").absolute())
-    attlas.study(model(), TEXTS, "entropy", root + "/study", **QUIET).report(root + "/study/report.html")
+    study = attlas.study(model(), TEXTS, "entropy", root + "/study", **QUIET)
+    study.report(root + "/study/report.html")
     run_grid(Path(root) / "grid")
     tuned({base!r}, Path(root) / "tuned")
     runs.append(names)
@@ -323,7 +327,7 @@ print(json.dumps(sorted(runs[0] & runs[1])))
 
 
 def test_temporary_names_cannot_be_predicted(base: Path, attlas_start: Start) -> None:
-    """Files are written under another name and moved; a second run uses other names than the first."""
+    """Files are written under another name and moved; each run uses other names."""
     process = attlas_start(code=MOVED.format(root=ROOT, base=str(base)))
     out, error = process.communicate(timeout=240)
     assert process.returncode == 0, error
@@ -356,7 +360,10 @@ def test_a_damaged_model_is_never_handed_back(base: Path, how: str, tmp_path: Pa
 def test_killed_at_a_move_finetune_resumes(
     base: Path, number: int, fresh: bool, attlas_start: Start, tmp_path: Path
 ) -> None:
-    code = f"from tests.laws.test_hardening import tuned\nfrom pathlib import Path\ntuned({str(base)!r}, Path('out'))"
+    code = (
+        "from tests.laws.test_hardening import tuned\nfrom pathlib import Path\n"
+        f"tuned({str(base)!r}, Path('out'))"
+    )
     process = attlas_start(code=killed_at(number, ("replace", "rename"), code))
     assert process.wait(120) == -signal.SIGKILL
     done = tuned(base, tmp_path / "out", fresh=fresh)

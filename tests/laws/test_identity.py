@@ -1,4 +1,4 @@
-"""Every field of every input counts: whatever is changed, one at a time, gives another identity. Nothing is run: identities only."""
+"""Every field of every input counts: a change of any gives another identity. Nothing is run."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Total(State):
 
 @dataclass(frozen=True, eq=False)
 class Tagged(Measure[Total]):
-    """A measure of someone else: how many texts have the tag that it asks for, times its weights."""
+    """A plug-in measure: how many texts have the given tag, times its weights."""
 
     name: ClassVar[str] = "tagged"
     tag: str = "a"
@@ -248,7 +248,12 @@ found = [entropies(), entropies()]
 with open("copied/attlas/measures/entropy.py", "a") as file:
     file.write(
         "\\n_result = Entropy.result\\n"
-        "Entropy.result = lambda self, state: {name: table.assign(entropy=2 * table['entropy']) if 'entropy' in table else table for name, table in _result(self, state).items()}\\n"
+        "def doubled(table):\\n"
+        "    changed = {'entropy': 2 * table['entropy']} if 'entropy' in table else {}\\n"
+        "    return table.assign(**changed)\\n"
+        "Entropy.result = lambda self, state: {\\n"
+        "    name: doubled(table) for name, table in _result(self, state).items()\\n"
+        "}\\n"
     )
 print(json.dumps([*found, entropies()]))
 """
@@ -265,7 +270,7 @@ def test_a_study_sees_the_source_of_attlas(attlas_start: Start) -> None:
 
 
 def in_a_process(start: Start, code: str, first: str | Path | None = None) -> Any:
-    """What code prints last, as JSON, in a process of its own; `first` is the first folder on its path."""
+    """What code prints last, as JSON, in its own process; `first` comes first on its path."""
     paths = [str(Path(__file__).parents[2]), *([] if first is None else [str(first)])]
     process = start(
         code=f"import sys\nfor path in {paths!r}:\n    sys.path.insert(0, path)\n{code}"
@@ -287,7 +292,10 @@ def study_of_texts() -> bool:
 
 def test_a_study_sees_the_version_of_the_tokenizers(attlas_start: Start, tmp_path: Path) -> None:
     premise(study_of_texts(), "nothing was read")
-    code = "import json\nfrom tests.laws.test_stale import study_of_texts\nprint(json.dumps(study_of_texts()))"
+    code = (
+        "import json\nfrom tests.laws.test_stale import study_of_texts\n"
+        "print(json.dumps(study_of_texts()))"
+    )
     premise(not in_a_process(attlas_start, code), "the same versions do not find the study")
     assert in_a_process(attlas_start, code, upgrade("tokenizers", tmp_path / "newer")), (
         "the study of older tokenizers was returned"
@@ -384,7 +392,7 @@ def tuned(model: Any, out: str | None = None, texts: Any = ROWS, **options: Any)
 def save_tiny(
     folder: str | Path, family: str = "bert", seed: int = 0, lower: bool = True, **options: Any
 ) -> None:
-    """A tiny classifier in a folder, in the place of what was there; if not `lower`, upper case is unknown to its tokenizer."""
+    """Replace a folder by a tiny classifier; if not `lower`, its tokenizer knows no upper case."""
     shutil.rmtree(folder, ignore_errors=True)
     model = tiny(family, "classify", seed=seed, **options)
     model.tokenizer.backend_tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower)
@@ -747,7 +755,10 @@ def read_related() -> bool:
 @pytest.mark.slow
 def test_the_cache_of_relations_sees_versions(attlas_start: Start, tmp_path: Path) -> None:
     premise(read_related(), "nothing was read")
-    code = "import json\nfrom tests.laws.test_stale import read_related\nprint(json.dumps(read_related()))"
+    code = (
+        "import json\nfrom tests.laws.test_stale import read_related\n"
+        "print(json.dumps(read_related()))"
+    )
     premise(
         not in_a_process(attlas_start, code), "the same versions do not find what is in the cache"
     )
@@ -895,7 +906,7 @@ def test_differences_are_not_those_of_other_data_or_seeds(changed: str) -> None:
 
 
 def lengthened(monkeypatch: pytest.MonkeyPatch, window: int = 8) -> tuple[Any, list[int]]:
-    """The attention windows of the lengthened model that a recipe fine-tunes, and the tokens of a text."""
+    """The attention windows of the lengthened model of a recipe, and the tokens of a text."""
     monkeypatch.setattr(longformer, "WINDOW", window)
     monkeypatch.setattr(longformer, "LENGTH", 1040)
     seen: list[attlas.Model] = []

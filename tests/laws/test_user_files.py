@@ -323,7 +323,7 @@ EITHER = pytest.mark.parametrize("fresh", [False, True], ids=["resume", "fresh"]
 
 
 def cases() -> Iterator[tuple[str, str, bool]]:
-    """Every command with everything a user may have, with and without fresh if it has that option."""
+    """Every command with all that a user may have, with and without fresh if it has that option."""
     for name, entries in FOREIGN_FOLDERS.items():
         either = (False,) if name.endswith("save") else (False, True)
         yield from itertools.product([name], entries, either)

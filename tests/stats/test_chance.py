@@ -1,4 +1,4 @@
-"""Permutations are even, a p-value is that of a permutation test, and one text is as many draws as a corpus."""
+"""Permutations are uniform, p-values are those of a permutation test, draws do not depend on n."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def test_wilsons_interval_is_scipys(count: tuple[int, int]) -> None:
 
 
 def told_of(right: int, n: int) -> Answers:
-    """A case of relation a or b in each text, and one that is not related, of which so many are right."""
+    """A case of relation a or b in each text and an unrelated one, of which some are right."""
     gold = np.tile(["a", "b"], n)[:n]
     named = np.where(np.arange(n) < right, gold, np.where(gold == "a", "b", "a"))
     related, correct = np.repeat([True, False], n), np.tile(np.arange(n) < right, 2)
@@ -53,7 +53,7 @@ def test_the_same_counts_have_the_same_interval_everywhere(count: tuple[int, int
 
 @pytest.mark.parametrize(("right", "n"), [(20, 20), (90, 100), (0, 30)])
 def test_topology_and_relations_draw_the_same_texts(right: int, n: int) -> None:
-    """The bootstrap of one case per text is one bootstrap, whether its cases are called texts or not."""
+    """With one case per text, the bootstrap is the same with and without `texts`."""
     told = told_of(right, n)
     row = intervals({"x": told}, n, "x")["x"]
     codes = {"a": 0, "b": 1}

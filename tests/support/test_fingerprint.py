@@ -93,61 +93,63 @@ class Twin:
     quiet: Any = field(default=0, repr=False, compare=False)
 
 
+KINDS = [
+    1,
+    1.0,
+    True,
+    "1",
+    b"1",
+    1j,
+    None,
+    [],
+    {},
+    set(),
+    "",
+    b"",
+    (1,),
+    {1},
+    {1: 1},
+    0.0,
+    -0.0,
+    float("nan"),
+    float("inf"),
+    date(2020, 1, 1),
+    datetime(2020, 1, 1),
+    Decimal("1.0"),
+    Decimal("1.00"),
+    Color.RED,
+    Color.BLUE,
+    Pair(1, 2),
+    [1, 2],
+    range(2),
+    Hidden(),
+    Hidden(1),
+    Hidden(0, 1),
+    Twin(),
+    np.zeros(2),
+    np.zeros(2, dtype=np.float32),
+    np.zeros((2, 1)),
+    np.zeros((1, 2)),
+    np.array(["a", "b"]),
+    np.array(["a", "b"], dtype=object),
+    pd.Series([1, 2]),
+    pd.DataFrame({"a": [1, 2]}),
+    pd.DataFrame({"b": [1, 2]}),
+    pd.DataFrame({"a": [1.0, 2]}),
+    pd.DataFrame({"a": [1, 2]}, index=[1, 0]),
+    pd.DataFrame({"a": ["x", None]}),
+    pd.DataFrame({"a": ["x", "None"]}),
+    len,
+    fingerprint,
+    Text,
+    Hidden,
+]
+
+
 def test_kinds_of_values_differ() -> None:
-    things = [
-        1,
-        1.0,
-        True,
-        "1",
-        b"1",
-        1j,
-        None,
-        [],
-        {},
-        set(),
-        "",
-        b"",
-        (1,),
-        {1},
-        {1: 1},
-        0.0,
-        -0.0,
-        float("nan"),
-        float("inf"),
-        date(2020, 1, 1),
-        datetime(2020, 1, 1),
-        Decimal("1.0"),
-        Decimal("1.00"),
-        Color.RED,
-        Color.BLUE,
-        Pair(1, 2),
-        [1, 2],
-        range(2),
-        Hidden(),
-        Hidden(1),
-        Hidden(0, 1),
-        Twin(),
-        np.zeros(2),
-        np.zeros(2, dtype=np.float32),
-        np.zeros((2, 1)),
-        np.zeros((1, 2)),
-        np.array(["a", "b"]),
-        np.array(["a", "b"], dtype=object),
-        pd.Series([1, 2]),
-        pd.DataFrame({"a": [1, 2]}),
-        pd.DataFrame({"b": [1, 2]}),
-        pd.DataFrame({"a": [1.0, 2]}),
-        pd.DataFrame({"a": [1, 2]}, index=[1, 0]),
-        pd.DataFrame({"a": ["x", None]}),
-        pd.DataFrame({"a": ["x", "None"]}),
-        len,
-        fingerprint,
-        Text,
-        Hidden,
-    ]
-    prints = [fingerprint(thing) for thing in things]
+    prints = [fingerprint(thing) for thing in KINDS]
     assert len(set(prints)) == len(prints)
-    assert prints == [fingerprint(thing) for thing in things]
+    assert prints == [fingerprint(thing) for thing in KINDS]
     assert fingerprint(np.int64(1)) == fingerprint(1)
     assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
     many = np.arange(5000.0)
@@ -160,13 +162,13 @@ def test_kinds_of_values_differ() -> None:
 @pytest.mark.parametrize(
     ("thing", "said"),
     [
-        (object(), "object cannot be part"),
-        (lambda: 0, "use a function of a module"),
-        (functools.partial(len), "partial cannot be part"),
+        (object(), "object has no fingerprint"),
+        (lambda: 0, "use a function defined in a module"),
+        (functools.partial(len), "partial has no fingerprint"),
         (Path("a"), "depends on what is in a file, not on its name"),
-        ({"deep": [object()]}, "object cannot be part"),
+        ({"deep": [object()]}, "object has no fingerprint"),
         (File(Path("nowhere")), "cannot be read: No such file"),
-        (np.array([object()], dtype=object), "object cannot be part"),
+        (np.array([object()], dtype=object), "object has no fingerprint"),
     ],
 )
 def test_what_has_no_rule_is_an_error(thing: Any, said: str) -> None:
@@ -374,7 +376,7 @@ def test_every_parameter_of_every_measure_counts(name: str) -> None:
 
 
 def test_code_counts_and_drawing_does_not(tmp_path: Path) -> None:
-    """A changed byte in what computes is another source; in views, papers, command line or tests' helpers it is not."""
+    """A changed byte counts where something is computed, not in views, papers, cli or testing."""
     package = tmp_path / "attlas"
     shutil.copytree(
         Path(attlas.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
@@ -428,7 +430,10 @@ def test_classes_of_other_packages_count_with_their_source(
     prints = set()
     for number, name in ((1, "plug_one"), (2, "plug_one"), (2, "plug_two")):
         (tmp_path / f"{name}.py").write_text(f"class Mine:\n    number = {number}\n")
-        code = f"import {name}; from attlas.support.fingerprint import fingerprint; print(fingerprint({name}.Mine))"
+        code = (
+            f"import {name}; from attlas.support.fingerprint import fingerprint; "
+            f"print(fingerprint({name}.Mine))"
+        )
         done = subprocess.run(
             [sys.executable, "-B", "-c", code],
             capture_output=True,
@@ -444,7 +449,10 @@ def test_classes_of_other_packages_count_with_their_source(
 def test_a_class_from_a_prompt_is_known_by_its_code() -> None:
     def made(number: int, default: int = 0, attribute: int = 0) -> str:
         body = f"    window = {attribute}\n    def f(self, k={default}):\n        return {number}"
-        code = f"class Mine:\n{body}\nfrom attlas.support.fingerprint import fingerprint; print(fingerprint(Mine))"
+        code = (
+            f"class Mine:\n{body}\nfrom attlas.support.fingerprint import fingerprint; "
+            "print(fingerprint(Mine))"
+        )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout

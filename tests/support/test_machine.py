@@ -1,4 +1,4 @@
-"""One computing thread: torch and every BLAS are held to it and restored, and fits have the same bytes on every number of cores."""
+"""One computing thread: torch and BLAS keep to it and are restored; fits do not depend on cores."""
 
 from __future__ import annotations
 

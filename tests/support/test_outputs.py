@@ -1,4 +1,4 @@
-"""Files that a user names are written whole, with a fitting ending, and never over what is there."""
+"""Files that a user names are written whole, with a fitting ending, never over existing files."""
 
 from __future__ import annotations
 

@@ -56,7 +56,8 @@ import attlas
 from attlas.core.text import Text
 from attlas.testing import tiny
 
-study = attlas.study(tiny("bert"), ["a cat sat", "a dog"], "entropy", "study", workers=2, progress=False)
+quiet = {"workers": 2, "progress": False}
+study = attlas.study(tiny("bert"), ["a cat sat", "a dog"], "entropy", "study", **quiet)
 texts = [Text(str(n), f"a {('bad', 'good')[n % 2]} film", label=str(n % 2)) for n in range(40)]
 parts = {"train": texts[:20], "dev": texts[20:30], "test": texts[30:]}
 for workers in (1, 2):
@@ -67,7 +68,7 @@ print(len(study.table("texts")), len(grid.table("dynamics")), multiprocessing.ge
 
 
 def run(code: str, folder: Path) -> str:
-    """Run a script as the command `attlas` is run: it lies in another folder than the working one."""
+    """Run a script as the command `attlas` is run: from another folder than the working one."""
     (folder / "script").mkdir()
     (folder / "work").mkdir(exist_ok=True)
     script = folder / "script" / "started.py"

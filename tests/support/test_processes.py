@@ -1,4 +1,4 @@
-"""Jobs in processes: each result with its job; nothing is imported from the working folder, run again, or left running."""
+"""Jobs in processes: each result with its job; nothing of the working folder is imported."""
 
 from __future__ import annotations
 
@@ -173,8 +173,15 @@ PLANTED = [
     "attlas",
     "sitecustomize",
 ]
-CALL = "from attlas.support.processes import run_in_processes; from tests.support import jobs; print(sorted(run_in_processes(jobs.doubled, [1, 2, 3], 2)))"
-LATER = "import pathlib, sys; from attlas.support import processes; from tests.support import jobs; [pathlib.Path(f'{name}.py').write_text(f'open(\"ran\", \"a\").write({name!r}); 1 / 0') for name in NAMES]; "
+CALL = (
+    "from attlas.support.processes import run_in_processes; from tests.support import jobs; "
+    "print(sorted(run_in_processes(jobs.doubled, [1, 2, 3], 2)))"
+)
+LATER = (
+    "import pathlib, sys; from attlas.support import processes; from tests.support import jobs; "
+    "[pathlib.Path(f'{name}.py').write_text(f'open(\"ran\", \"a\").write({name!r}); 1 / 0') "
+    "for name in NAMES]; "
+)
 
 
 @pytest.mark.parametrize("how", ["-c", "script", "-m", "PYTHONPATH", "-I", "-E -P"])
@@ -262,7 +269,11 @@ def test_folders_to_import_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 # how workers end
 
 # a background job of a shell ignores interrupts, and what it starts does too
-SLEEP = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from attlas.support.processes import run_in_processes; from tests.support import jobs; import sys; list(run_in_processes(jobs.noted, [[sys.argv[1], 60]] * 2, 2))"
+SLEEP = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from attlas.support.processes import run_in_processes; from tests.support import jobs; "
+    "list(run_in_processes(jobs.noted, [[sys.argv[1], 60]] * 2, 2))"
+)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -1,4 +1,4 @@
-"""Saved estimators that were damaged by someone who can repair a checksum: each is refused in one line."""
+"""Saved estimators that are damaged, with a repaired checksum: each is refused in one line."""
 
 from __future__ import annotations
 

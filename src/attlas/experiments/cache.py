@@ -29,11 +29,11 @@ class Cache:
 
     def find(self, key: str) -> Any:
         """The value under a key; `MISSING` if there is none or it is damaged."""
-        place = self.entries.find(key)
-        return MISSING if place is None else read_value(place)
+        folder = self.entries.find(key)
+        return MISSING if folder is None else read_value(folder)
 
     def keep(self, key: str, value: Any) -> Any:
-        """Keep a value under a key; gives back what is kept, as it will be found again."""
+        """Keep a value under a key; returns it as it will be read again."""
         with self.entries.make(key) as folder:
             write_value(folder, value)
             return read_value(folder)
@@ -56,7 +56,7 @@ def write_value(folder: Path, value: Any) -> None:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise StudyError(
-                f"a {type(value).__name__} cannot be kept ({error}); give back a DataFrame, a "
+                f"a {type(value).__name__} cannot be cached ({error}); return a DataFrame, a "
                 "mapping of DataFrames or of arrays, or plain JSON"
             ) from error
         write_json(folder / VALUE, {"value": value})

@@ -1,4 +1,4 @@
-"""An experiment is a frozen record of its inputs and options; what it does stands in its package.
+"""An experiment is a frozen record of its inputs and options; its package has what it does.
 
 >>> from dataclasses import dataclass
 >>> from attlas.support.options import option
@@ -83,15 +83,15 @@ class Experiment:
             if isinstance(about, Opening) and about.of == of
         }
 
-    def part(self, place: str) -> Any:
-        """A function of its package by its place there, `module:function`."""
-        module, _, name = place.partition(":")
+    def part(self, location: str) -> Any:
+        """A function of its package by its location there, `module:function`."""
+        module, _, name = location.partition(":")
         package = type(self).__module__.rpartition(".")[0]
         return getattr(importlib.import_module(f"{package}.{module}"), name)
 
 
 Control = str | Mapping[str, str]  # a column, or rows of the same table: {column: value}
-Excluded = list[tuple[str, int, Any]]  # rows that were left out: their input, place, and BadRow
+Excluded = list[tuple[str, int, Any]]  # excluded rows: input, index, BadRow
 
 
 @dataclass(frozen=True)
@@ -116,4 +116,4 @@ class Outcome:
     controls: Sequence[tuple[str, str, Control]] = ()  # table, column of a score, its control
     about: Mapping[str, Any] = field(default_factory=dict)  # further entries of the manifest
     corpus: Mapping[str, Any] = field(default_factory=dict)  # further facts of the corpus: labels
-    quarantine: Path | None = None  # rows left out, each with its reason: a pass's file
+    quarantine: Path | None = None  # excluded rows with their reasons: a pass's file

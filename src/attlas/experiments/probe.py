@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator
 
 from attlas.core.measure import Measure
 from attlas.core.text import Text
-from attlas.experiments.run import check_how
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.studies import Study, study
@@ -33,7 +32,7 @@ def pass_of(
     workers: int | None = None,
     progress: bool | None = None,
 ) -> Study:
-    """A study of one measure over texts; found again or resumed in the cache, if there is one."""
+    """A study of one measure over texts, cached and resumed if there is a cache."""
     out = None
     if cache is not None:
         out = Path(cache).expanduser() / fingerprint(
@@ -43,6 +42,5 @@ def pass_of(
 
 
 def workspace_of(cache: Path, workers: int | None, progress: bool | None) -> Workspace:
-    """A workspace over the cache of an estimator: what it makes there is found again."""
-    check_how(workers)
+    """A workspace over the cache of an estimator."""
     return Workspace(Folder(cache, "cache"), cache=cache, workers=workers, progress=progress)

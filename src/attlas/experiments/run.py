@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +35,11 @@ from attlas.support.options import (
     FILE_OR_MODEL,
     MODEL_OR_NONE,
     TEXTS,
-    WORKERS,
     Given,
-    checked,
+    check_fields,
     declared,
+    option,
+    workers_option,
 )
 
 if TYPE_CHECKING:
@@ -49,25 +50,31 @@ EXCLUDED = "excluded"  # rows of the inputs, in the identity
 ENGINES = ("local",)
 
 
-def run(
-    experiment: Experiment,
-    out: str | Path | None = None,
-    *,
-    workers: int | None = None,
-    engine: str = "local",
-    fresh: bool = False,
-    cache: str | Path | None = None,
-    keep_states: bool = False,
-    progress: bool | None = None,
-    say: Callable[[str], None] | None = None,
-) -> Study:
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How an experiment is run, which changes neither its numbers nor its identity."""
+
+    workers: int | None = workers_option()
+    engine: str = option("local", "What runs the passes.", choices=ENGINES)
+    fresh: bool = False  # clear what an earlier run wrote to the folder
+    cache: str | Path | None = None  # a folder of passes that experiments may share
+    keep_states: bool = False
+    progress: bool | None = None  # show bars and lines; None: on a terminal
+    say: Callable[[str], None] | None = None  # gets the lines instead of standard error
+
+    def __post_init__(self) -> None:
+        check_fields(self, StudyError)
+
+
+def run(experiment: Experiment, out: str | Path | None = None, **how: Any) -> Study:
     """Run an experiment, or open its finished folder; `result` has its numbers, `table` its tables.
 
-    Killed anywhere and run again, it resumes. `cache` is a folder that experiments may share;
-    `fresh` clears what an earlier run wrote to `out`. Without `out` the result lives in a temporary
-    folder as long as it is used.
+    An interrupted run resumes. The fields of `How` are keywords: `workers`, `engine`, `fresh`
+    (clear what an earlier run wrote to `out`), `cache` (a folder that experiments may share),
+    `keep_states`, `progress` and `say`. Without `out` the result lives in a temporary folder as
+    long as it is used.
     """
-    check_how(workers, engine)
+    settings = How(**how)
     experiment, inferred = completed(experiment)
     texts = []
     for name, value in experiment.inputs.items():
@@ -79,35 +86,30 @@ def run(
 
     def go(path: Path) -> Study:
         _refuse_inputs_of(path, experiment)
-        place = Folder(path, experiment.name)
-        finished = None if fresh else _finished(place, experiment)
+        folder = Folder(path, experiment.name)
+        finished = None if settings.fresh else _finished(folder, experiment)
         if finished is not None:
             return finished
         for value in texts:
             check_columns(value, experiment.openings("texts"))
-        shared = None if cache is None else Path(cache).expanduser()
-        if shared is not None and shared.resolve().is_relative_to(path.resolve()):
-            raise StudyError(f"the cache {shared} is inside the result folder; choose another")
+        cache = None if settings.cache is None else Path(settings.cache).expanduser()
+        if cache is not None and cache.resolve().is_relative_to(path.resolve()):
+            raise StudyError(
+                f"the cache {cache} is inside the result folder {path}; choose another cache folder"
+            )
         from attlas.experiments.workspace import Workspace  # torch begins here
 
         work = Workspace(
-            place,
-            cache=shared,
-            workers=workers,
-            engine=engine,
-            progress=progress,
-            say=say,
+            folder,
+            cache=cache,
+            workers=settings.workers,
+            engine=settings.engine,
+            progress=settings.progress,
+            say=settings.say,
         )
-        return _run(experiment, work, inferred, fresh, keep_states)
+        return _run(experiment, work, inferred, settings.fresh, settings.keep_states)
 
     return in_folder(out, go)
-
-
-def check_how(workers: int | None, engine: str = "local") -> None:
-    """Refuse a number of workers or an engine that cannot be."""
-    checked("workers", workers, int | None, WORKERS, StudyError)
-    if engine not in ENGINES:
-        raise StudyError(f"engine is {engine!r}; it must be {' or '.join(ENGINES)}")
 
 
 def check_columns(source: Any, names: Mapping[str, Any]) -> None:
@@ -120,17 +122,20 @@ def check_columns(source: Any, names: Mapping[str, Any]) -> None:
 
 
 def check_path(name: str, value: Any) -> None:
-    """Refuse an input that names a file or folder which is not there."""
+    """Refuse the path of an input if there is no such file or folder."""
     if isinstance(value, str | os.PathLike) and not os.path.exists(Path(value).expanduser()):
         raise StudyError(f"there is no file {str(value)[:200]!r}; give the path of {name}")
 
 
 def _refuse_inputs_of(out: Path, experiment: Experiment) -> None:
-    """Refuse a result folder that is an input itself, or holds one: it would be cleared."""
+    """Refuse a result folder that is or contains an input."""
     for name, value in experiment.inputs.items():
         for path in _files(_given(experiment, name), value) or ():
             if path.resolve().is_relative_to(out.resolve()):
-                raise StudyError(f"{path} is read as {name}; choose another folder (--out)")
+                raise StudyError(
+                    f"the result folder contains {path}, which is the input {name}; "
+                    "choose another folder (--out)"
+                )
 
 
 def _given(experiment: Experiment, name: str) -> Given:
@@ -145,16 +150,16 @@ def _is_model(experiment: Experiment, name: str) -> bool:
 
 def completed(experiment: Experiment) -> tuple[Experiment, set[str]]:
     """An experiment with the inputs that follow from others, and the names of these inputs."""
-    done = experiment.completed()
-    before, after = experiment.inputs, done.inputs
-    return done, {name for name in after if after[name] is not before[name]}
+    whole = experiment.completed()
+    before, after = experiment.inputs, whole.inputs
+    return whole, {name for name in after if after[name] is not before[name]}
 
 
 def _run(
     experiment: Experiment, work: Workspace, inferred: Set[str], fresh: bool, keep_states: bool
 ) -> Study:
     began = time.perf_counter()
-    work.place.refuse_foreign() if fresh else read_manifest(work.place.path)
+    work.folder.refuse_foreign() if fresh else read_manifest(work.folder.path)
     files = input_files(experiment)
     opened = open_inputs(experiment, work, inferred)
     if experiment.checks:
@@ -164,9 +169,9 @@ def _run(
     if input_files(experiment) != files:
         raise StudyError("an input changed while it was read; run the same command again")
     details = {name: parts for name, parts in known.items() if isinstance(parts, Mapping)}
-    with work.place.claim(identity, fresh, details) as found:
-        if found is not None:
-            return Study(work.place.path, found)
+    with work.folder.claim(identity, fresh, details) as finished:
+        if finished is not None:
+            return Study(work.folder.path, finished)
         outcome = experiment.part(experiment.does)(experiment, work, **opened)
         if work.excluded:
             outcome = with_excluded(outcome, work)
@@ -175,8 +180,8 @@ def _run(
             about["inputs"][name]["from"] = "another input"
         about[OPENED_FROM] = files
         about["seconds"] = round(time.perf_counter() - began, 3)
-        write_outcome(work.place, outcome, about, keep_states)
-    return Study.open(work.place.path)
+        write_outcome(work.folder, outcome, about, keep_states)
+    return Study.open(work.folder.path)
 
 
 def open_inputs(
@@ -203,7 +208,7 @@ def open_inputs(
 
 
 def open_texts(experiment: Experiment) -> tuple[dict[str, Any], Excluded]:
-    """Open every input but models, and the rows that were left out; one not given stays None."""
+    """Open every input but models, and the excluded rows; an input not given stays None."""
     opened: dict[str, Any] = {}
     excluded: Excluded = []
     for name, value in experiment.inputs.items():
@@ -211,28 +216,28 @@ def open_texts(experiment: Experiment) -> tuple[dict[str, Any], Excluded]:
             about = _given(experiment, name)
             opener = experiment.part(about.opened_by)
             how = experiment.openings("texts") if about.of == TEXTS else {}
-            found = None if value is None else opener(value, **how)
-            if isinstance(found, Labelled):
-                excluded += [(name, place, row) for place, row in found.excluded]
-                found = found.texts
-            opened[name] = found
+            content = None if value is None else opener(value, **how)
+            if isinstance(content, Labelled):
+                excluded += [(name, index, row) for index, row in content.excluded]
+                content = content.texts
+            opened[name] = content
     return opened, excluded
 
 
 def _known_by(excluded: Excluded) -> dict[str, str]:
-    """The part of the identity that rows have which were left out; none where there are none."""
+    """The part of the identity for excluded rows; nothing if there are none."""
     return {EXCLUDED: fingerprint(excluded)} if excluded else {}
 
 
 def with_excluded(outcome: Outcome, work: Workspace) -> Outcome:
-    """An outcome that counts the rows of its inputs which were left out, each with its reason."""
+    """An outcome that counts the excluded rows of its inputs and has them with their reasons."""
     count = len(work.excluded)
     counts = {**outcome.counts}
     for name in ("read", "quarantined"):
         counts[name] = counts.get(name, 0) + count
     rows = [
-        {"input": name, "place": place, "id": row.id, "where": row.where, "reason": row.reason}
-        for name, place, row in work.excluded
+        {"input": name, "place": index, "id": row.id, "where": row.where, "reason": row.reason}
+        for name, index, row in work.excluded
     ]
     before = b"" if outcome.quarantine is None else outcome.quarantine.read_bytes()
     return replace(
@@ -244,7 +249,7 @@ def with_excluded(outcome: Outcome, work: Workspace) -> Outcome:
 
 
 def write_excluded(folder: Path, before: bytes, rows: list[dict[str, Any]]) -> None:
-    """Write the rows that were left out after those of a pass."""
+    """Write the excluded rows of inputs after those of a pass."""
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     (folder / QUARANTINE).write_bytes(before + lines.encode("utf-8", "backslashreplace"))
 
@@ -303,17 +308,17 @@ def _files(about: Given, value: Any) -> list[Path] | None:
         if not isinstance(value, str | os.PathLike):
             return None
         path = Path(value).expanduser()
-        found = path if about.of == FILE or os.path.exists(path) else folder_of(value)
-        return None if found is None else [found]
+        source = path if about.of == FILE or os.path.exists(path) else folder_of(value)
+        return None if source is None else [source]
     return files_of(value)
 
 
-def _finished(place: Folder, experiment: Experiment) -> Study | None:
+def _finished(folder: Folder, experiment: Experiment) -> Study | None:
     """The finished result of the same files, opened the same way: no model is loaded."""
-    manifest = read_manifest(place.path)
+    manifest = read_manifest(folder.path)
     if manifest is None or manifest["attlas"] < FORMAT or manifest["status"] != COMPLETE:
         return None
-    if manifest["kind"] != place.kind or OPENED_FROM not in manifest:
+    if manifest["kind"] != folder.kind or OPENED_FROM not in manifest:
         return None
     plain = _plain_identity(experiment)
     if any(manifest["identity"].get(name) != value for name, value in plain.items()):
@@ -324,8 +329,8 @@ def _finished(place: Folder, experiment: Experiment) -> Study | None:
         return None
     if rest and not _are_texts_of(experiment, rest, manifest["identity"]):
         return None
-    place.check_files(manifest)
-    return Study(place.path, manifest)
+    folder.check_files(manifest)
+    return Study(folder.path, manifest)
 
 
 def _are_texts_of(experiment: Experiment, names: Set[str], identity: Mapping[str, str]) -> bool:
@@ -380,7 +385,7 @@ def source_name(source: Any) -> str:
 
 
 def write_outcome(
-    place: Folder, outcome: Outcome, about: Mapping[str, Any], keep_states: bool = False
+    folder: Folder, outcome: Outcome, about: Mapping[str, Any], keep_states: bool = False
 ) -> None:
     """Stage tables, result and files, then publish them together."""
     from attlas.studies.run import table_kind
@@ -392,7 +397,7 @@ def write_outcome(
         else (about["model"]["n_layers"], about["model"]["n_heads"])
     )
     tables = {}
-    with place.staging() as stage, write_errors(place.path):
+    with folder.staging() as stage, write_errors(folder.path):
         for name, thing in outcome.files.items():
             if name != ".":  # a model stands in the folder itself, so that from_pretrained finds it
                 (stage / FILES).mkdir(exist_ok=True)
@@ -408,4 +413,4 @@ def write_outcome(
         write_json(stage / RESULT, to_json(outcome.result))
         if outcome.quarantine is not None:
             link(outcome.quarantine, stage / QUARANTINE)
-        place.publish(stage, {**about, "tables": tables}, keep_states)
+        folder.publish(stage, {**about, "tables": tables}, keep_states)

@@ -1,4 +1,4 @@
-"""Workspace: all that an experiment may touch beyond its fields; what it makes is found again."""
+"""Workspace: all that an experiment may use beyond its fields; its results are cached."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from attlas.core.measure import Measure
 from attlas.core.text import Text
 from attlas.corpora import Corpus
 from attlas.experiments.cache import MISSING, Cache
-from attlas.experiments.run import check_how
 from attlas.models import Model, load
 from attlas.studies.engines import default_workers
 from attlas.studies.folder import PARTS, DamagedError, Folder, States, clear
@@ -27,6 +26,7 @@ from attlas.studies.shards import Survey, survey, survey_of_texts
 from attlas.support.errors import LockedError, StudyError
 from attlas.support.fingerprint import fingerprint, source_digest
 from attlas.support.machine import cores, one_thread
+from attlas.support.options import WORKERS, checked
 from attlas.support.processes import run_in_processes
 from attlas.support.progress import Report, progress_bar
 
@@ -45,7 +45,7 @@ class Workspace:
 
     def __init__(
         self,
-        place: Folder,
+        folder: Folder,
         *,
         cache: Path | None = None,
         workers: int | None = None,
@@ -53,9 +53,10 @@ class Workspace:
         progress: bool | None = None,
         say: Line | None = None,
     ) -> None:
-        self.place, self.workers, self.engine = place, workers, engine
+        self.folder, self.engine = folder, engine
+        self.workers = checked("workers", workers, int | None, WORKERS, StudyError)
         self._progress, self._say, self._user_cache = progress, say, cache
-        self._passes = place.states.folder if cache is None else cache
+        self._passes = folder.states.folder if cache is None else cache
         self._cache = Cache(self._passes)
         self._models: dict[str, Model] = {}
         self._known: dict[int, tuple[Any, Any]] = {}  # by id: the thing, and what it is known by
@@ -64,7 +65,7 @@ class Workspace:
         self.excluded: Excluded = []
 
     def load(self, model: Any = None, **opening: Any) -> Model:
-        """Load a model once; asked again with the same options, it is the same object."""
+        """Load a model once: the same options give the same object."""
         if not isinstance(model, str | Path | None):
             return load(model, **{"task": "auto", **opening})
         key = fingerprint((None if model is None else str(model), opening))
@@ -120,7 +121,7 @@ class Workspace:
     def study(
         self, model: Model, texts: Sequence[Text] | Corpus, measures: Sequence[Measure[Any]]
     ) -> Study:
-        """One pass of texts through a model, resumed by shard, found again when it is complete.
+        """One pass of texts through a model: resumed by shard, cached when complete.
 
         Of a corpus, rows that are not texts are quarantined; its rows must be those of its
         identity.
@@ -129,7 +130,7 @@ class Workspace:
         chosen = {measure.name: measure for measure in measures}
         if len(chosen) < len(measures):
             raise StudyError(
-                f"two measures have one name: {', '.join(one.name for one in measures)}"
+                f"two measures have the same name: {', '.join(one.name for one in measures)}"
             )
         folder = self._passes / self.key("study", model, texts, chosen)
 
@@ -161,8 +162,8 @@ class Workspace:
         or of arrays, or JSON.
         """
         key = self.key("cached", function, *inputs)
-        found = self._cache.find(key)
-        return self._cache.keep(key, function(*inputs)) if found is MISSING else found
+        value = self._cache.find(key)
+        return self._cache.keep(key, function(*inputs)) if value is MISSING else value
 
     def map(
         self,
@@ -200,7 +201,7 @@ class Workspace:
     ) -> list[Path]:
         """Files that `function(folder, job, *common)` writes for each job, in threads: the folders.
 
-        As `map`, for what is too large for memory: each folder is found again as it was written.
+        As `map`, for what is too large for memory: each folder is cached as it was written.
         """
         each = list(jobs)
         keys = [self.key("files", function, job, *common) for job in each]
@@ -224,7 +225,7 @@ class Workspace:
         processes: bool = False,
         name: Callable[[Any], str] = str,
     ) -> Iterator[tuple[int, Any]]:
-        """The number and result of each job as it finishes, of so many in all; one bar for all."""
+        """The number and result of each job as it finishes; one bar for all."""
         models = [one for one in common if isinstance(one, Model)]
         most = self.workers or min([cores(), *(default_workers(one.device) for one in models)])
         workers, numbers, before = min(most, max(1, len(jobs))), list(jobs), total - len(jobs)
@@ -261,7 +262,7 @@ class Workspace:
 
         return run(
             experiment,
-            self.place.path / PARTS / name,
+            self.folder.path / PARTS / name,
             workers=self.workers,
             engine=self.engine,
             cache=self._user_cache,
@@ -276,8 +277,8 @@ class Workspace:
             yield report
 
     def log(self, line: str) -> None:
-        """Say what is done now: on the terminal, and with the time in the folder's `log.txt`."""
-        self.place.log(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}")
+        """Report a step: on the terminal, and with the time in the folder's `log.txt`."""
+        self.folder.log(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}")
         if self._say is not None:
             self._say(line)
         elif self._progress or (self._progress is None and sys.stderr.isatty()):
@@ -298,11 +299,11 @@ def scratch(
     cache: str | Path | None = None, workers: int | None = None, progress: bool | None = None
 ) -> Iterator[Workspace]:
     """A workspace for an estimator that is used on its own; without a cache nothing is left."""
-    check_how(workers)
     shared = None if cache is None else Path(cache).expanduser()
     with tempfile.TemporaryDirectory(prefix="attlas-") as folder:
-        place = Folder(Path(folder), "scratch")
-        yield Workspace(place, cache=shared, workers=workers, progress=progress)
+        yield Workspace(
+            Folder(Path(folder), "scratch"), cache=shared, workers=workers, progress=progress
+        )
 
 
 def _in_threads(

@@ -21,7 +21,8 @@ from attlas.explain import numpy_order
 from attlas.stats import chance, rankings
 from attlas.stats.chance import SHUFFLES
 from attlas.stats.intervals import mean_interval
-from attlas.stats.rankings import Floats, Ints, rbo
+from attlas.stats.rankings import rbo
+from attlas.support.arrays import Floats, Ints
 from attlas.support.errors import MeasureError
 
 METRICS = ("cosine", "tau", "rbo", "jaccard")

@@ -100,7 +100,7 @@ def run(
         job = Job(classifier, fitted, scored, parts.names, finetune)
         key = work.key("finetune", model, texts, dev, finetune.options)
         with work.progress("fine-tuning", "steps") as report:
-            history = train(job, work.place.states, key, report)
+            history = train(job, work.folder.states, key, report)
     work.log(f"Finetune 3/3: scoring on {len(scored):,} texts")
     wanted = parts.numbers(parts.dev)
     scores = mcc_and_accuracy(wanted, logits_of(classifier, parts.dev))

@@ -266,8 +266,8 @@ def _linked(units: Sequence[_Unit], left: Span, right: Span) -> bool:
 def _dates(units: Sequence[_Unit]) -> Iterator[Span]:
     """Dates with a month ("12 March 1963", "March 12, 1963", "March 1963") and bare numbers."""
     for place, unit in enumerate(units):
-        beside = _day(unit) and any(_dated(units, month) for month in (place - 1, place + 1))
-        if unit.tag == "NUM" and not beside:
+        of_month = _day(unit) and any(_dated(units, month) for month in (place - 1, place + 1))
+        if unit.tag == "NUM" and not of_month:
             yield place, place + 1
         if not _dated(units, place):
             continue
@@ -280,7 +280,7 @@ def _dates(units: Sequence[_Unit]) -> Iterator[Span]:
 
 
 def _dated(units: Sequence[_Unit], place: int) -> bool:
-    """Whether a month with a number beside it stands here."""
+    """Whether a month next to a number is here."""
     named = (
         0 <= place < len(units)
         and units[place].tag in ("PROPN", "NOUN")

@@ -1,4 +1,4 @@
-"""The former place of four estimators; each name warns and leads to its new package. Removed in 0.3."""
+"""Deprecated aliases of four estimators, removed in 0.3; each warns and names its new package."""
 
 from __future__ import annotations
 

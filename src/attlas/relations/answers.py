@@ -14,7 +14,6 @@ import pandas as pd
 from attlas.relations.fitting import Readers
 from attlas.relations.reading import Sample
 from attlas.stats.bootstrap import bootstrap, ends
-from attlas.stats.linear import Floats
 from attlas.stats.scores import (
     balanced_accuracy,
     codes_of,
@@ -25,6 +24,7 @@ from attlas.stats.scores import (
     precision,
     recall,
 )
+from attlas.support.arrays import Array as Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from attlas.relations.baselines import Surface
 from attlas.relations.fitting import Labelled, ReaderJob, pair_of_jobs
 from attlas.relations.reading import Sample, Setup, attention_features
 from attlas.relations.vectors import PAIR_DIRECTIONS
-from attlas.stats.linear import Floats
+from attlas.support.arrays import Array as Floats
 
 ATTENTION, RANDOM, BAG = "attention", "random_model", "relation_words"
 HEAD_TAIL, BOTH = "head_tail", "attention_and_words"

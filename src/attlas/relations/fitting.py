@@ -17,7 +17,6 @@ from attlas.experiments.workspace import Workspace
 from attlas.relations.reading import RELATED, Sample
 from attlas.stats.linear import (
     GRID,
-    Floats,
     Judge,
     LinearReader,
     by_balanced_accuracy,
@@ -25,6 +24,7 @@ from attlas.stats.linear import (
     fit_published,
     fit_reader,
 )
+from attlas.support.arrays import Array as Floats
 from attlas.support.errors import CorpusError
 
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attlas.stats.linear import Floats, balanced, whitening
+from attlas.stats.linear import balanced, whitening
+from attlas.support.arrays import Array as Floats
 from attlas.support.machine import one_thread
 
 Ints = npt.NDArray[np.int64]

@@ -28,8 +28,9 @@ from attlas.relations.reading import Sample
 from attlas.stats.chance import REFITS, TESTS, p_value, permutations
 from attlas.stats.choose import ranked_places
 from attlas.stats.correlations import spearman
-from attlas.stats.linear import Floats, LinearReader, by_macro_f1, fit_reader, whitening
+from attlas.stats.linear import LinearReader, by_macro_f1, fit_reader, whitening
 from attlas.stats.scores import codes_of, confusion, f1
+from attlas.support.arrays import Array as Floats
 from attlas.support.errors import MeasureError
 
 FEW = (0.03, 0.3)  # penalties tried for parts of the features

@@ -13,7 +13,8 @@ from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.relations.candidates import Case, drawn_cases, has_words
 from attlas.relations.vectors import Asked, CaseVectors, Lengths, directions_of, read_cases
-from attlas.stats.linear import GRID, Floats
+from attlas.stats.linear import GRID
+from attlas.support.arrays import Array as Floats
 from attlas.support.errors import CorpusError, MeasureError
 
 FLOOR = 1e-6  # added to a weight before its logarithm is taken

@@ -1,1 +1,1 @@
-"""Statistics: intervals, bootstrap, rankings, linear classifiers, scores. Numbers in, numbers out."""
+"""Statistics: intervals, bootstrap, rankings, linear classifiers, scores: numbers in and out."""

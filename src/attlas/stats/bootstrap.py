@@ -1,12 +1,12 @@
 """95% intervals of scores without a closed form (MCC, F1, differences): a bootstrap over texts.
 
-Texts are drawn with replacement, with all cases that belong to them, 2,000 times. One more text can
-be drawn, of which nothing is known: it has as many cases as a text has on average, all with the
-same random label (of those that occur) and the same random guess. Without it, a classifier that is
-right on all of 20 texts would have the interval [1, 1].
+Texts are drawn with replacement, with all their cases, 2,000 times. One more, unknown text can be
+drawn: it has as many cases as a text has on average, all with the same random label (of those that
+occur) and the same random guess. Without it, a classifier that is right on all of 20 texts would
+have the interval [1, 1].
 
-The interval is about which texts the test has; that fitting again would give another classifier is
-not in it. Accuracy on independent texts does not need a bootstrap: its interval is Wilson's.
+The interval covers the choice of test texts, not the variation of refitting the classifier.
+Accuracy on independent texts does not need a bootstrap: its interval is Wilson's.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from attlas.stats.intervals import wilson
 from attlas.stats.scores import accuracy, codes_of, confusion, mcc
+from attlas.support.arrays import Array
 from attlas.support.errors import MeasureError
 
-Array = npt.NDArray[Any]
 Statistic = Callable[[Array], Array]  # of confusion tables: [draw, label, guess] -> [draw]
 DRAWS = 2000
 AT_ONCE = 100  # draws whose tables are in memory
@@ -40,8 +39,8 @@ def bootstrap(
 ) -> Array:
     """Compute a statistic of several classifiers on the same draws of texts: [classifier, draw].
 
-    Labels and guesses are numbers below `classes`, one per case; a statistic takes confusion tables.
-    `texts` is the text of each case and the number of texts; without it, each case is a text.
+    Labels and guesses are numbers below `classes`, one per case; a statistic takes confusion
+    tables. `texts` is the text of each case and the number of texts; by default each case is one.
     """
     rng = np.random.default_rng(seed)
     of, times = _groups(labels, guesses) if texts is None else (texts[0], np.ones(texts[1], int))
@@ -50,11 +49,11 @@ def bootstrap(
     counts = [_counts(labels, each, classes, of, times, texts is None) for each in guesses]
     out = np.empty((len(guesses), DRAWS))
     for start in range(0, DRAWS, AT_ONCE):
-        drawn = rng.multinomial(total, shares, size=AT_ONCE)
-        draw = np.repeat(np.arange(AT_ONCE), drawn[:, -1])  # of each unknown text
+        times_drawn = rng.multinomial(total, shares, size=AT_ONCE)
+        draw = np.repeat(np.arange(AT_ONCE), times_drawn[:, -1])  # of each unknown text
         label = rng.choice(occurring, len(draw))
         for row, each in enumerate(counts):
-            tables = (each.T @ drawn[:, :-1].T).T.reshape(-1, classes, classes)
+            tables = (each.T @ times_drawn[:, :-1].T).T.reshape(-1, classes, classes)
             np.add.at(tables, (draw, label, rng.integers(classes, size=len(draw))), size)
             out[row, start : start + AT_ONCE] = statistic(tables)
     return out
@@ -116,10 +115,10 @@ def score(labels: Any, guesses: Any, seed: int = 0) -> Score:
 
 
 def difference(labels: Any, guesses: Any, others: Any, seed: int = 0) -> dict[str, float]:
-    """Compare the MCC of two classifiers' guesses of the same texts: the difference, and its interval.
+    """The difference in MCC of two classifiers on the same texts, and its interval.
 
-    >>> found = difference(["a", "b"] * 50, ["a", "b"] * 50, ["a", "b"] * 50)
-    >>> found["mcc"], found["low"] < 0 < found["high"]
+    >>> apart = difference(["a", "b"] * 50, ["a", "b"] * 50, ["a", "b"] * 50)
+    >>> apart["mcc"], apart["low"] < 0 < apart["high"]
     (0.0, True)
     """
     classes, (known, one, two) = _checked(labels, guesses, others)
@@ -130,11 +129,11 @@ def difference(labels: Any, guesses: Any, others: Any, seed: int = 0) -> dict[st
 
 
 def _checked(labels: Any, *guesses: Any) -> tuple[Array, list[Array]]:
-    """Code labels and guesses, of which there must be as many."""
+    """Labels and guesses as class numbers; refused unless they are equally many."""
     parts = [np.asarray(part) for part in (labels, *guesses)]
     if any(part.ndim != 1 or part.shape != parts[0].shape for part in parts) or not len(parts[0]):
         shapes = ", ".join(str(part.shape) for part in parts)
         raise MeasureError(
-            f"labels and guesses have the shapes {shapes}; give lists of one length, of at least one text"
+            f"labels and guesses have the shapes {shapes}; give lists of one length, at least 1"
         )
     return codes_of(*parts)

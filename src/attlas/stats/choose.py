@@ -7,13 +7,10 @@ Where penalties are tried from strong to weak, the stronger one wins (`first_bes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
+from attlas.support.arrays import Array, Ints
 
 
 def best_first(scores: Array, layers: Array, heads: Array, directions: Array | None = None) -> Ints:
@@ -27,7 +24,7 @@ def best_first(scores: Array, layers: Array, heads: Array, directions: Array | N
 
 
 def ranked_places(scores: Array) -> Ints:
-    """Order the places of a grid [layer, head] or [direction, layer, head]: flat numbers, best first.
+    """Order the cells of a grid [layer, head] or [direction, layer, head]: flat, best first.
 
     >>> ranked_places(np.array([[0.1, 0.3], [0.3, 0.2]])).tolist()
     [1, 2, 3, 0]
@@ -37,7 +34,7 @@ def ranked_places(scores: Array) -> Ints:
 
 
 def best(scores: Array) -> int:
-    """The best place of a grid [layer, head] or [direction, layer, head], as a flat number.
+    """The best cell of a grid [layer, head] or [direction, layer, head], as a flat number.
 
     >>> best(np.array([[[0.2, 0.5]], [[0.5, 0.1]]]))  # layer 0, head 0 of the second direction
     2

@@ -1,26 +1,24 @@
-"""Cases by kind: how often each of many answers is right, beside baselines, with intervals that know that the cases of a text belong together.
+"""How often is each answer right, with intervals that allow for cases of one text being alike?
 
-For every kind of case (a relation, a sort of mention) a row of sums over texts is kept: how many cases h, b each answer and each baseline got right in a text
-of n cases, their squares and products. That is all that the variance of a share over texts needs, so a corpus of any length takes the same memory and
-parts of it add up.
+For every kind of case (a relation, a kind of mention) one row of sums over texts is kept: of n
+cases in a text, how many h and b each answer and each baseline got right, their squares and
+products. The variance of a share over texts needs nothing else, so a corpus of any length takes the
+same memory, and the sums of its parts add up.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from attlas.stats.intervals import student, wilson
-
-Floats = npt.NDArray[np.float64]
+from attlas.support.arrays import Array, Floats
 
 
 def shares_of(frame: pd.DataFrame, kind: str, answers: int, baselines: int) -> dict[str, Shares]:
-    """The sums of a table, read."""
+    """The shares of each kind of case, from a table of sums with one row per kind."""
     sums: Floats = frame.drop(columns=kind).to_numpy(dtype=np.float64)
     return {
         str(name): Shares(row, answers, baselines)
@@ -30,25 +28,19 @@ def shares_of(frame: pd.DataFrame, kind: str, answers: int, baselines: int) -> d
 
 @dataclass(frozen=True)
 class Shares:
-    """The sums of one kind of case, read: shares that are right with their 95 % intervals."""
+    """The shares of one kind of case that are right, with 95% intervals, from sums over texts."""
 
-    sums: Floats
+    sums: Floats  # texts, n, nn; h, hh, hn per answer; b, bb, bn per baseline; hb per pair
     n_answers: int
     n_baselines: int
 
     @classmethod
-    def of(
-        cls, right: npt.NDArray[Any], others: npt.NDArray[Any], cases: npt.NDArray[Any]
-    ) -> Shares:
-        """One answer beside one other, from how many cases each got right in every text: [text] each."""
-        h, b, n = (np.asarray(part, dtype=np.float64) for part in (right, others, cases))
-        there = n > 0
-        h, b, n = h[there], b[there], n[there]
-        return cls(
-            np.array([len(n), n.sum(), n @ n, h.sum(), h @ h, h @ n, b.sum(), b @ b, b @ n, h @ b]),
-            1,
-            1,
-        )
+    def of(cls, right: Array, others: Array, cases: Array) -> Shares:
+        """One answer and one baseline, from how many cases of each text they got right: [text]."""
+        counts = np.stack([right, others, cases]).astype(np.float64)
+        h, b, n = counts[:, counts[2] > 0]
+        sums = [len(n), n.sum(), n @ n, h.sum(), h @ h, h @ n, b.sum(), b @ b, b @ n, h @ b]
+        return cls(np.array(sums), 1, 1)
 
     @property
     def texts(self) -> int:
@@ -58,64 +50,71 @@ class Shares:
     def cases(self) -> int:
         return int(self.sums[1])
 
-    def _three(self, first: int, size: int) -> list[Floats]:
-        return [self.sums[first + part * size : first + (part + 1) * size] for part in range(3)]
-
     @property
     def answers(self) -> Floats:
         """The share of cases that each answer gets right."""
-        return self._three(3, self.n_answers)[0] / self.sums[1]
+        return self._answer_sums[0] / self.sums[1]
 
     @property
     def baselines(self) -> Floats:
         """The share of cases that each baseline gets right."""
-        return self._three(3 + 3 * self.n_answers, self.n_baselines)[0] / self.sums[1]
+        return self._baseline_sums[0] / self.sums[1]
+
+    @property
+    def _answer_sums(self) -> Floats:
+        """The sums of h, h^2 and h n: [sum, answer]."""
+        return self.sums[3 : 3 + 3 * self.n_answers].reshape(3, -1)
+
+    @property
+    def _baseline_sums(self) -> Floats:
+        """The sums of b, b^2 and b n: [sum, baseline]."""
+        first = 3 + 3 * self.n_answers
+        return self.sums[first : first + 3 * self.n_baselines].reshape(3, -1)
+
+    @property
+    def _products(self) -> Floats:
+        """The sums of h b: [answer, baseline]."""
+        first = 3 + 3 * (self.n_answers + self.n_baselines)
+        return self.sums[first:].reshape(self.n_answers, self.n_baselines)
 
     def interval(self, answer: int) -> tuple[float, float]:
-        """The 95 % interval of an answer's share."""
-        return self._interval(*(float(part[answer]) for part in self._three(3, self.n_answers)))
+        """The 95% interval of an answer's share."""
+        return self._interval(self._answer_sums[:, answer])
 
     def baseline_interval(self, baseline: int) -> tuple[float, float]:
-        """The 95 % interval of a baseline's share."""
-        parts = self._three(3 + 3 * self.n_answers, self.n_baselines)
-        return self._interval(*(float(part[baseline]) for part in parts))
+        """The 95% interval of a baseline's share."""
+        return self._interval(self._baseline_sums[:, baseline])
 
-    def _interval(self, right: float, squares: float, with_n: float) -> tuple[float, float]:
-        """Wilson's, with as many cases as would vary so much if they were independent.
+    def _interval(self, sums: Floats) -> tuple[float, float]:
+        """Wilson's interval, for as many independent cases as would vary this much.
 
-        If all or none are right, nothing is seen to vary: then there are no more than texts. Texts of one case each are independent: Wilson's as it is.
+        If all or none are right, no variation is observed: then there are as many as texts. Texts
+        of one case each are independent: Wilson's as it is.
         """
         texts, n, nn = self.sums[:3]
+        right, squares, with_n = map(float, sums)
         share = right / n
         if n == texts:
             return wilson(share, float(n))
         spread = self._spread(squares, with_n, share, nn, texts) / n**2
-        alone = share * (1 - share) / n  # if all cases were independent
-        return wilson(
-            share,
-            float(n / max(1.0, spread / alone)) if alone > 0 else float(texts),
-            student(int(texts)),
-        )
+        independent = share * (1 - share) / n
+        effective = n / max(1.0, spread / independent) if independent > 0 else texts
+        return wilson(share, float(effective), student(int(texts)))
 
     def difference(self, answer: int, baseline: int) -> tuple[float, float, float]:
-        """By how much an answer is right more often than a baseline on the same cases, and its 95 % interval."""
+        """An answer's share minus a baseline's on the same cases, and its 95% interval.
+
+        It is never narrower than that many independent cases allow, even if all texts agree.
+        """
         texts, n, nn = self.sums[:3]
-        h, hh, hn = (float(part[answer]) for part in self._three(3, self.n_answers))
-        b, bb, bn = (
-            float(part[baseline]) for part in self._three(3 + 3 * self.n_answers, self.n_baselines)
-        )
-        hb = float(
-            self.sums[
-                3 + 3 * (self.n_answers + self.n_baselines) + answer * self.n_baselines + baseline
-            ]
-        )
+        h, hh, hn = map(float, self._answer_sums[:, answer])
+        b, bb, bn = map(float, self._baseline_sums[:, baseline])
+        hb = float(self._products[answer, baseline])
         gap = (h - b) / n
         if texts < 2:
             return float(gap), -1.0, 1.0
         z = student(int(texts))
-        size = (abs(gap) * n + z * z / 2) / (
-            n + z * z
-        )  # no surer than so many independent cases could be, also where all texts agree
+        size = (abs(gap) * n + z * z / 2) / (n + z * z)
         spread = self._spread(hh - 2 * hb + bb, hn - bn, gap, nn, texts) / n**2
         half = z * float(np.sqrt(max(spread, size * (1 - size) / n)))
         return float(gap), float(max(-1.0, gap - half)), float(min(1.0, gap + half))

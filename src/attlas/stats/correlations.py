@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from attlas.support.arrays import Floats
 
 
 def pearson(left: Any, right: Any) -> float:

@@ -13,16 +13,17 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 from scipy.stats import rankdata
+
+from attlas.support.arrays import Array
 
 Z = float(ndtri(0.975))  # standard errors to each side, if the error is known
 
 
 @cache
 def student(count: int) -> float:
-    """Standard errors to each side, if the error is estimated from so many texts (at least two).
+    """Standard errors to each side, if the error is estimated from `count` texts (at least two).
 
     >>> round(student(10), 2), round(student(1000), 2)
     (2.26, 1.96)
@@ -84,18 +85,18 @@ class Ranked(NamedTuple):
     high: float
 
 
-def auc(above: npt.NDArray[Any], below: npt.NDArray[Any]) -> Ranked:
+def auc(above: Array, below: Array) -> Ranked:
     """The probability that a value of the first is above one of the second (ties count half).
 
-    The interval is that of DeLong et al. (1988). Where all pairs agree its variance is 0: then it is
-    Wilson's for the smaller of the two. NaN if one is empty.
+    The interval is that of DeLong et al. (1988). Where all pairs agree its variance is 0: then it
+    is Wilson's for the smaller of the two. NaN if one is empty.
 
     >>> auc(np.array([3, 2, 4]), np.array([1, 2])).auc
     0.9166666666666666
     """
     first, second = len(above), len(below)
     if not first or not second:
-        return Ranked(*[float("nan")] * 3)
+        return Ranked(math.nan, math.nan, math.nan)
     ranks = rankdata(np.concatenate([above, below]))
     beaten = (ranks[:first] - rankdata(above)) / second  # share of the second below each value
     beating = 1 - (ranks[first:] - rankdata(below)) / first
@@ -107,5 +108,5 @@ def auc(above: npt.NDArray[Any], below: npt.NDArray[Any]) -> Ranked:
     return Ranked(area, max(0.0, area - half), min(1.0, area + half))
 
 
-def _variance_of_mean(values: npt.NDArray[Any]) -> float:
+def _variance_of_mean(values: Array) -> float:
     return float(values.var(ddof=1) / len(values)) if len(values) > 1 else 0.0

@@ -1,7 +1,8 @@
-"""Linear readers: multinomial logistic regression on decorrelated features, converged, tuned and calibrated on texts that were not learnt from.
+"""Linear readers: multinomial logistic regression on whitened features, tuned on held-out texts.
 
-Features are standardised and then whitened (their principal axes scaled to about one, small ones less), so that an L2 penalty treats all
-directions of the data alike and L-BFGS needs tens of steps, not hundreds. Both are linear, so they fold into the coefficients: a reader is a matrix.
+Features are standardised and then whitened (their principal axes scaled to about one, small ones
+less), so that an L2 penalty treats all directions of the data alike and L-BFGS needs tens of steps,
+not hundreds. Both are linear, so they fold into the coefficients: a reader is a matrix.
 """
 
 from __future__ import annotations
@@ -9,33 +10,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from attlas.stats.scores import balanced_accuracy, codes_of, confusion, macro_f1
+from attlas.support.arrays import Array, Ints, Strings
 from attlas.support.errors import CorpusError
 from attlas.support.machine import one_thread
 
-Floats = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
-GRID = (
-    0.0003,
-    0.001,
-    0.003,
-    0.01,
-    0.03,
-    0.1,
-    0.3,
-    1.0,
-    3.0,
-)  # C: how weak the penalty is, tried from strong to weak
-PATIENCE = 2  # weaker penalties that are no better, after which no more are tried
+GRID = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # C; a small C is a strong penalty
+PATIENCE = 2  # the search for C stops after this many that are not better
 SHRINK = 0.03  # added to the variance along each principal axis before it is scaled to one
 TOLERANCE, STEPS = 1e-5, 1000  # of the largest gradient; at most
 OUT_OF_STEPS = 1  # scipy's status
@@ -44,15 +32,16 @@ SAGA_STEPS = 100  # the paper's
 
 @dataclass(frozen=True, eq=False)
 class LinearReader:
-    """Class scores that are linear in the features, and the temperature and offset that make them probabilities.
+    """Class scores that are linear in the features, and the temperature that calibrates them.
 
-    `scale` is each feature's standard deviation in training: `coef * scale` compares features. `steps`, `converged` and `whitened` tell how it was fitted.
+    `scale` is each feature's standard deviation in training: `coef * scale` compares features.
+    `steps`, `converged` and `whitened` record how it was fitted.
     """
 
     classes: tuple[str, ...]
-    coef: Floats  # class feature
-    intercept: Floats  # class
-    scale: Floats  # feature
+    coef: Array  # class feature
+    intercept: Array  # class
+    scale: Array  # feature
     penalty: float  # C
     temperature: float = 1.0
     offset: float = 0.0  # of the last class; two classes only
@@ -60,65 +49,68 @@ class LinearReader:
     converged: bool = True
     whitened: bool = True
 
-    def decision(self, features: Floats) -> Floats:
+    def decision(self, features: Array) -> Array:
         """Class scores: [case, feature] -> [case, class]."""
-        scores: Floats = features @ self.coef.T + self.intercept
+        scores: Array = features @ self.coef.T + self.intercept
         return scores
 
-    def probabilities(self, features: Floats) -> Floats:
+    def probabilities(self, features: Array) -> Array:
         """Calibrated probabilities: [case, class]."""
         return self.calibrated(self.decision(features))
 
-    def calibrated(self, scores: Floats) -> Floats:
+    def calibrated(self, scores: Array) -> Array:
         """Class scores as probabilities: [..., class]."""
         scores = np.asarray(scores, dtype=np.float64) / self.temperature
         if self.offset:
             scores = scores + np.eye(len(self.classes))[-1] * self.offset
         powers = np.exp(scores - scores.max(-1, keepdims=True))
-        found: Floats = powers / powers.sum(-1, keepdims=True)
-        return found
+        probabilities: Array = powers / powers.sum(-1, keepdims=True)
+        return probabilities
 
-    def predict(self, features: Floats) -> npt.NDArray[np.str_]:
-        """The likeliest class of each case."""
+    def predict(self, features: Array) -> Strings:
+        """The most likely class of each case."""
         return np.array(self.classes)[self.probabilities(features).argmax(1)]
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """All of it as arrays, by field."""
+    def arrays(self) -> dict[str, Array]:
+        """All fields as arrays, by name."""
         return {one.name: np.asarray(getattr(self, one.name)) for one in fields(self)}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LinearReader:
-        """A reader from what `arrays` gave."""
+    def of_arrays(cls, arrays: Mapping[str, Array]) -> LinearReader:
+        """A reader from what `arrays` returned."""
         plain = {name: array.item() for name, array in arrays.items() if not array.ndim}
         classes = tuple(map(str, arrays["classes"]))
         return cls(**{**arrays, **plain, "classes": classes})
 
     @property
-    def importance(self) -> Floats:
-        """Coefficients on standardised features, less their mean over the classes: [class, feature]."""
-        weights: Floats = self.coef * self.scale
+    def importance(self) -> Array:
+        """Coefficients on standardised features minus their mean over classes: [class, feature]."""
+        weights: Array = self.coef * self.scale
         return weights - weights.mean(0)
 
-    def by_map(self, maps: int) -> Floats:
-        """How much each of so many maps weighs for each class, all directions together: [class, map]."""
+    def by_map(self, maps: int) -> Array:
+        """The norm of the coefficients of each attention map, over directions: [class, map]."""
         parts = self.importance.reshape(len(self.classes), -1, maps)
-        found: Floats = np.sqrt(np.square(parts).sum(1))
-        return found
+        norms: Array = np.sqrt(np.square(parts).sum(1))
+        return norms
 
 
-def balanced(classes: Ints) -> Floats:
-    """Weights of cases such that all classes weigh the same, in all one.
+def balanced(classes: Ints) -> Array:
+    """Weights of cases that give every class the same total weight; they sum to one.
 
     >>> balanced(np.array([0, 0, 0, 1])).round(3)
     array([0.167, 0.167, 0.167, 0.5  ])
     """
     counts = np.bincount(classes)
-    weights: Floats = 1 / (counts[classes] * (counts > 0).sum())
+    weights: Array = 1 / (counts[classes] * (counts > 0).sum())
     return weights
 
 
-def whitening(features: Floats, shrink: float = SHRINK) -> tuple[Floats, Floats, Floats]:
-    """Mean and standard deviation of each feature, and the matrix that whitens what is standardised by them: [feature], [feature], [feature, axis]."""
+def whitening(features: Array, shrink: float = SHRINK) -> tuple[Array, Array, Array]:
+    """Mean and scale of each feature, and the matrix that whitens standardised features.
+
+    The shapes are [feature], [feature] and [feature, axis].
+    """
     mean, scale = features.mean(0, dtype=np.float64), features.std(0, dtype=np.float64)
     scale = np.where(scale > 1e-9, scale, 1.0)
     standard = ((features - mean) / scale).astype(np.float32)
@@ -131,26 +123,28 @@ def whitening(features: Floats, shrink: float = SHRINK) -> tuple[Floats, Floats,
 class Solved:
     """Where L-BFGS stopped: [feature + 1, class], the last row the intercepts."""
 
-    weights: Floats
+    weights: Array
     steps: int
     converged: bool
 
 
 def multinomial(
-    features: Floats,
+    features: Array,
     classes: Ints,
     penalty: float,
-    weights: Floats,
-    start: Floats | None = None,
+    weights: Array,
+    start: Array | None = None,
     tolerance: float = TOLERANCE,
 ) -> Solved:
-    """Minimise the weighted log loss plus |coef|^2 / (2 C n), intercepts free: scikit-learn's objective divided by C n.
+    """Minimise the weighted log loss plus |coef|^2 / (2 C n), intercepts free.
 
-    Matrix products are in single precision. Its rounding can end the search (no descent to be seen, no change of the value) while the gradient is
-    above the tolerance, on one CPU and not on another; double precision then resumes, so that `converged` means the same on every CPU.
+    This is scikit-learn's objective divided by C n. Matrix products are in single precision, whose
+    rounding can stop the search while the gradient is still above the tolerance, on one CPU and not
+    on another; it then continues in double precision, so that `converged` means the same on every
+    CPU.
     """
     count = int(classes.max()) + 1
-    place = np.zeros((features.shape[1] + 1) * count) if start is None else start.ravel()
+    point = np.zeros((features.shape[1] + 1) * count) if start is None else start.ravel()
     steps, converged = 0, False
     for precision in (torch.float32, torch.float64):
         loss = _objective(features, classes, penalty, weights, precision)
@@ -161,17 +155,17 @@ def multinomial(
             "ftol": 1e-13,
             "maxcor": 10,
         }
-        found = minimize(loss, place, jac=True, method="L-BFGS-B", options=options)
-        place, steps, converged = found.x, steps + int(found.nit), bool(found.success)
-        if np.abs(found.jac).max() <= tolerance or found.status == OUT_OF_STEPS:
+        optimum = minimize(loss, point, jac=True, method="L-BFGS-B", options=options)
+        point, steps, converged = optimum.x, steps + int(optimum.nit), bool(optimum.success)
+        if np.abs(optimum.jac).max() <= tolerance or optimum.status == OUT_OF_STEPS:
             break
-    return Solved(place.reshape(-1, count), steps, converged)
+    return Solved(point.reshape(-1, count), steps, converged)
 
 
 def _objective(
-    features: Floats, classes: Ints, penalty: float, weights: Floats, precision: torch.dtype
-) -> Callable[[Floats], tuple[float, Floats]]:
-    """The value and gradient that `multinomial` minimises, with matrix products in this precision."""
+    features: Array, classes: Ints, penalty: float, weights: Array, precision: torch.dtype
+) -> Callable[[Array], tuple[float, Array]]:
+    """The value and gradient of the objective of `multinomial`, in this precision."""
     cases, size = features.shape
     count = int(classes.max()) + 1
     x = torch.from_numpy(np.ascontiguousarray(features)).to(precision)
@@ -180,7 +174,7 @@ def _objective(
     share = torch.from_numpy(weights).to(precision)
     ridge = 1 / (penalty * cases)
 
-    def loss(flat: Floats) -> tuple[float, Floats]:
+    def loss(flat: Array) -> tuple[float, Array]:
         w = torch.from_numpy(flat).to(precision).reshape(size + 1, count)
         logs = torch.log_softmax(torch.addmm(w[-1], x, w[:-1]), 1)
         value = -float((logs[rows, y] * share).sum(dtype=torch.float64))
@@ -197,83 +191,80 @@ def _objective(
     return loss
 
 
-Judge = Callable[[LinearReader, Floats, npt.NDArray[np.str_]], float]
+Judge = Callable[[LinearReader, Array, Strings], float]
 
 
-def by_macro_f1(reader: LinearReader, features: Floats, names: npt.NDArray[np.str_]) -> float:
-    """The mean F1 of the classes that cases have."""
+def by_macro_f1(reader: LinearReader, features: Array, names: Strings) -> float:
+    """The mean F1 of the classes that occur."""
     return float(macro_f1(_table(reader, features, names)))
 
 
-def by_balanced_accuracy(
-    reader: LinearReader, features: Floats, names: npt.NDArray[np.str_]
-) -> float:
-    """The mean recall of the classes that cases have."""
+def by_balanced_accuracy(reader: LinearReader, features: Array, names: Strings) -> float:
+    """The mean recall of the classes that occur."""
     return float(balanced_accuracy(_table(reader, features, names)))
 
 
-def _table(reader: LinearReader, features: Floats, names: npt.NDArray[np.str_]) -> npt.NDArray[Any]:
+def _table(reader: LinearReader, features: Array, names: Strings) -> Array:
     classes, (labels, guesses) = codes_of(names, reader.predict(features))
     return confusion(labels, guesses, len(classes))
 
 
 @one_thread()
 def fit_reader(
-    features: Floats,
+    features: Array,
     names: Sequence[str],
-    dev: tuple[Floats, Sequence[str]],
+    dev: tuple[Array, Sequence[str]],
     judge: Judge,
     grid: Sequence[float] = GRID,
     whiten: bool = True,
     plain: int = 0,
 ) -> LinearReader:
-    """A reader for each penalty, each begun where the one before ended; the best on `dev` is kept (the stronger penalty of equals) and calibrated there.
+    """Fit a reader for each penalty; the best on `dev` is calibrated there and returned.
 
-    The last `plain` features are taken as they are, whatever is done with the others.
+    Each fit starts where the one before ended; of equals, the stronger penalty wins. The last
+    `plain` features are used as they are, without whitening.
     """
     known, classes = _classes(names)
-    x, told = np.asarray(features, dtype=np.float32), np.asarray(dev[1], dtype=np.str_)
-    kept = x.shape[1] - plain if whiten else 0  # the others are taken as they are
+    x, dev_names = np.asarray(features, dtype=np.float32), np.asarray(dev[1], dtype=np.str_)
+    n_whitened = x.shape[1] - plain if whiten else 0
     mean, scale = np.zeros(x.shape[1]), np.ones(x.shape[1])
-    axes = np.zeros((0, 0))
-    if kept:
-        mean[:kept], scale[:kept], axes = whitening(x[:, :kept])
-    white = ((x[:, :kept] - mean[:kept]) / scale[:kept]).astype(np.float32) @ axes.astype(
-        np.float32
-    )
-    inner = np.concatenate([white, x[:, kept:]], 1)
+    inner, axes = x, np.zeros((0, 0))
+    if n_whitened:
+        first, rest = x[:, :n_whitened], x[:, n_whitened:]
+        mean[:n_whitened], scale[:n_whitened], axes = whitening(first)
+        standard = ((first - mean[:n_whitened]) / scale[:n_whitened]).astype(np.float32)
+        inner = np.concatenate([standard @ axes.astype(np.float32), rest], 1)
     weights, start, spread = balanced(classes), None, x.std(0)
     best: tuple[float, LinearReader] | None = None
     worse = 0
     for penalty in sorted(grid):
         solved = multinomial(inner, classes, penalty, weights, start)
         start = solved.weights
-        coef = np.concatenate([axes @ start[:kept], start[kept:-1]]).T / scale
-        intercept = start[-1] - coef @ mean
+        coef = np.concatenate([axes @ start[:n_whitened], start[n_whitened:-1]]).T / scale
         reader = LinearReader(
             known,
             np.ascontiguousarray(coef, dtype=np.float32),
-            intercept,
+            start[-1] - coef @ mean,
             spread,
             penalty,
             steps=solved.steps,
             converged=solved.converged,
             whitened=whiten,
         )
-        value = judge(reader, dev[0], told)
+        value = judge(reader, dev[0], dev_names)
         worse = 0 if best is None or value > best[0] else worse + 1
         if worse == 0:
             best = value, reader
         if worse == PATIENCE:
             break
     if best is None:
-        raise CorpusError("no penalty to try was given; give at least one value of C")
+        raise CorpusError("the grid of penalties is empty; give at least one value of C")
     return calibrate(best[1], *dev)
 
 
 @one_thread()
-def fit_published(features: Floats, names: Sequence[str], weighted: bool) -> LinearReader:
-    """The paper's way: features as they are, C = 1, saga stopped after 100 steps whether it has converged or not."""
+def fit_published(features: Array, names: Sequence[str], weighted: bool) -> LinearReader:
+    """Fit as published: raw features, C = 1, saga stopped after 100 steps, converged or not."""
     known, classes = _classes(names)
     model = LogisticRegression(
         solver="saga",
@@ -286,60 +277,47 @@ def fit_published(features: Floats, names: Sequence[str], weighted: bool) -> Lin
         model.fit(features, classes)
     coef, intercept = model.coef_, model.intercept_
     if len(known) == 2:
-        coef, intercept = (
-            np.concatenate([-coef, coef]) / 2,
-            np.concatenate([-intercept, intercept]) / 2,
-        )
-    steps = int(np.max(model.n_iter_))
-    return LinearReader(
-        known,
-        coef,
-        intercept,
-        np.ones(features.shape[1]),
-        1.0,
-        steps=steps,
-        converged=steps < SAGA_STEPS,
-    )
+        coef = np.concatenate([-coef, coef]) / 2
+        intercept = np.concatenate([-intercept, intercept]) / 2
+    scale, steps = np.ones(features.shape[1]), int(np.max(model.n_iter_))
+    converged = steps < SAGA_STEPS
+    return LinearReader(known, coef, intercept, scale, 1.0, steps=steps, converged=converged)
 
 
-def calibrate(reader: LinearReader, features: Floats, names: Sequence[str]) -> LinearReader:
-    """The temperature (and for two classes the offset) under which the classes of these cases are likeliest; classes that were not learnt are left out."""
-    place = {name: number for number, name in enumerate(reader.classes)}
-    known = np.array([name in place for name in names], dtype=bool)
+def calibrate(reader: LinearReader, features: Array, names: Sequence[str]) -> LinearReader:
+    """Fit the temperature, and for two classes the offset, by the likelihood of these cases.
+
+    Cases of classes that the reader does not have are ignored.
+    """
+    number = {name: class_ for class_, name in enumerate(reader.classes)}
+    known = np.array([name in number for name in names], dtype=bool)
     if not known.any():
         return reader
     scores = reader.decision(np.asarray(features)[known]).astype(np.float64)
-    classes = np.array([place[name] for name in names if name in place])
+    classes = np.array([number[name] for name in names if name in number])
     two = len(reader.classes) == 2
     weights = balanced(classes) if two else np.full(len(classes), 1 / len(classes))
 
-    def loss(parameters: Floats) -> float:
-        found = replace(
-            reader,
-            temperature=float(np.exp(parameters[0])),
-            offset=float(parameters[1]) if two else 0.0,
-        )
-        likely = found.calibrated(scores)[np.arange(len(classes)), classes]
-        return float(-(weights * np.log(np.maximum(likely, 1e-12))).sum())
+    def tempered(temperature: float, offset: float) -> LinearReader:
+        return replace(reader, temperature=temperature, offset=float(offset) if two else 0.0)
 
-    answer = minimize(
-        loss,
-        np.zeros(2),
-        method="Nelder-Mead",
-        options={"xatol": 1e-3, "fatol": 1e-7, "maxiter": 400},
-    ).x
-    temperature = float(np.clip(np.exp(answer[0]), 0.05, 20))
-    return replace(
-        reader, temperature=temperature, offset=float(np.clip(answer[1], -5, 5)) if two else 0.0
-    )
+    def loss(parameters: Array) -> float:
+        candidate = tempered(float(np.exp(parameters[0])), parameters[1])
+        likelihood = candidate.calibrated(scores)[np.arange(len(classes)), classes]
+        return float(-(weights * np.log(np.maximum(likelihood, 1e-12))).sum())
+
+    options = {"xatol": 1e-3, "fatol": 1e-7, "maxiter": 400}
+    log_temperature, offset = minimize(loss, np.zeros(2), method="Nelder-Mead", options=options).x
+    temperature = float(np.clip(np.exp(log_temperature), 0.05, 20))
+    return tempered(temperature, np.clip(offset, -5, 5))
 
 
 def _classes(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
     known, classes = np.unique(np.asarray(names, dtype=np.str_), return_inverse=True)
+    if not len(known):
+        raise CorpusError("there are no cases to train on; give texts with triples")
     if len(known) < 2:
         raise CorpusError(
-            f"there is nothing to tell apart: all {len(names)} cases are {known[0]!r}; give texts with at least two relations"
-            if len(known)
-            else "there is no case to learn from; give texts with triples"
+            f"all {len(names)} cases are {known[0]!r}; give texts with at least two relations"
         )
     return tuple(map(str, known)), classes.astype(np.int64)

@@ -1,7 +1,8 @@
-"""How alike are two rankings? Rank-biased overlap and the compiled loops behind `agreement`; each has a plain twin in the tests.
+"""How similar are two rankings? Rank-biased overlap, and the compiled loops behind `agreement`.
 
-A ranking is `order`, the item at each place, best first, with `stops`, where the group of ties that holds a place ends (the place after its
-last). The loops hold no lock and start no threads, like those of `attlas.core.kernels`.
+A ranking is `order`, the item at each position, best first, with `stops`, where the group of ties
+that holds a position ends (the position after its last). The loops hold no lock and start no
+threads, like those of `attlas.core.kernels`; each has a slow twin in the tests.
 """
 
 from __future__ import annotations
@@ -10,32 +11,32 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from attlas.support.arrays import Array, Floats, Ints
 from attlas.support.errors import MeasureError
 from attlas.support.jit import numba
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Stages = npt.NDArray[np.int8]
 TIES = ("w", "a", "b")
 _W, _A, _B = range(3)  # numbers of TIES
-_AHEAD, _OPEN, _PAST = range(
-    3
-)  # stages of an item: its group of ties is still to come, is being read, has been read
-_NOTHING = 1e-18  # weight that can no longer be seen in a float64 between 0 and 1
+# stages of an item: its group of ties is still to come, is being read, has been read
+_AHEAD, _OPEN, _PAST = range(3)
+_NOTHING = 1e-18  # a weight that changes no float64 between 0 and 1
 
 
 def rbo(left: Any, right: Any, p: float = 0.9, ties: str = "a") -> float:
-    """Extrapolated rank-biased overlap of two rankings, from 0 to 1 (Webber, Moffat and Zobel 2010, equation 32).
+    """Extrapolated rank-biased overlap of two rankings, from 0 to 1.
 
-    `left` and `right` are scores of the same items (floats, the highest is best), or ranked lists of items, best first, in which a set, tuple
-    or list is a group of ties; lists may differ in length and in items. The weight of depth d is (1 - p) p^(d - 1).
+    After Webber, Moffat and Zobel (2010), equation 32; the weight of depth d is (1 - p) p^(d - 1).
+    `left` and `right` are scores of the same items (floats, the highest is best), or ranked lists
+    of items, best first, in which a set, tuple or list is a group of ties; lists may differ in
+    length and in items.
 
-    Ties as in Corsi and Urbano 2024: `w` counts a group in full as soon as it begins, `a` is the mean over all orders of the tied items, `b`
-    divides `a` by what ties take from each ranking, so that a ranking agrees with itself by 1. The default is `a`, because equal scores
-    say nothing about which token comes first, and so must not count as agreement. (Past the end of a shorter list, an item it does not
-    show counts in the longer list's ties by its mean share, also as in that paper; this alone is not exactly the mean over orders.)
+    Ties as in Corsi and Urbano (2024): `w` counts a group in full as soon as it begins, `a` is the
+    mean over all orders of the tied items, `b` divides `a` by what ties take from each ranking, so
+    that a ranking agrees with itself by 1. The default is `a`: equal scores do not order tokens, so
+    they must not count as agreement. (Past the end of a shorter list, an item that it does not have
+    counts in the longer list's ties by its mean share, as in that paper; only this is not exactly
+    the mean over orders.)
 
     >>> round(rbo([1, 2, 3, 4, 5], [2, 3, 4, 1, 5]), 3)
     0.828
@@ -46,12 +47,10 @@ def rbo(left: Any, right: Any, p: float = 0.9, ties: str = "a") -> float:
     """
     if not 0 < p < 1:
         raise MeasureError(
-            f"rbo needs p between 0 and 1, both excluded, got {p}; 0.9 gives the first ten places most of the weight"
+            f"p is {p}; it must be above 0 and below 1 (0.9 gives the first ten items most weight)"
         )
     if ties not in TIES:
-        raise MeasureError(
-            f"there is no treatment of ties {ties!r}; the treatments are {', '.join(TIES)}"
-        )
+        raise MeasureError(f"ties is {ties!r}; it must be {' or '.join(TIES)}")
     (short, short_stops), (long, long_stops), items = _rankings(
         _plain(left, "left"), _plain(right, "right")
     )
@@ -61,7 +60,7 @@ def rbo(left: Any, right: Any, p: float = 0.9, ties: str = "a") -> float:
 
 
 def ranked(scores: Floats) -> tuple[Ints, Ints]:
-    """The ranking of scores without NaN, the highest first, and among equals the first first: `order` and `stops`.
+    """Rank scores without NaN, the highest first, ties in their order: `order` and `stops`.
 
     >>> order, stops = ranked(np.array([0.1, 0.7, 0.1]))
     >>> order.tolist(), stops.tolist()
@@ -77,7 +76,7 @@ def _plain(given: Any, name: str) -> list[Any]:
     """A ranking as a list, whatever it came as."""
     if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
         raise MeasureError(
-            f"{name} is {type(given).__name__}; rbo compares two lists, of scores or of items with the best first"
+            f"{name} is a {type(given).__name__}; give a list of scores, or of items, best first"
         )
     if isinstance(given, set | frozenset):
         raise MeasureError(
@@ -95,7 +94,7 @@ def _rankings(
     """Both rankings with items as numbers, and how many items there are in all."""
     if _are_scores(left) != _are_scores(right):
         raise MeasureError(
-            "one of left and right has scores (floats), the other items; give both as scores or both as items"
+            "one of left and right has scores (floats), the other items; give two of a kind"
         )
     if _are_scores(left):
         return _of_scores(left, "left"), _of_scores(right, "right", len(left)), len(left)
@@ -113,11 +112,11 @@ def _of_scores(entries: list[Any], name: str, expected: int | None = None) -> tu
     scores = np.array(entries, dtype=np.float64)
     if expected not in (None, len(scores)):
         raise MeasureError(
-            f"left scores {expected} items and right {len(scores)}; give one score for each of the same items"
+            f"left has {expected} scores and right {len(scores)}; give one score per item in both"
         )
     if np.isnan(scores).any():
         raise MeasureError(
-            f"the score of item {int(np.isnan(scores).argmax())} of {name} is not a number; leave such items out of both"
+            f"score {int(np.isnan(scores).argmax())} of {name} is NaN; remove the item from both"
         )
     return ranked(scores)
 
@@ -129,28 +128,28 @@ def _of_items(entries: list[Any], name: str, numbers: dict[Hashable, int]) -> tu
     for entry in entries:
         group = list(entry) if isinstance(entry, set | frozenset | tuple | list) else [entry]
         if not group:
-            raise MeasureError(f"{name} has an empty group of ties; leave it out")
+            raise MeasureError(f"{name} has an empty group of ties; remove it")
         for item in group:
             if not isinstance(item, Hashable):
                 raise MeasureError(
-                    f"{name} has an item of type {type(item).__name__}, which cannot be compared; use strings or numbers"
+                    f"{name} has an item of type {type(item).__name__}; use strings or numbers"
                 )
             order.append(numbers.setdefault(item, len(numbers)))
         stops += [len(order)] * len(group)
     if len(set(order)) < len(order):
         known = list(numbers)
-        twice = next(known[item] for place, item in enumerate(order) if item in order[:place])
+        twice = next(known[item] for at, item in enumerate(order) if item in order[:at])
         raise MeasureError(
-            f"{name} ranks {twice!r} more than once; rank each item once, or if these are scores give floats"
+            f"{name} ranks {twice!r} twice; rank each item once (if these are scores, use floats)"
         )
     return np.array(order, dtype=np.int64), np.array(stops, dtype=np.int64)
 
 
 @numba.njit(nogil=True, cache=True)
-def _advance(order: Ints, start: int, stop: int, stages: Stages, counts: Ints, step: int) -> None:
-    """Bring the items at places start to stop of one ranking to their next stage there; counts of items by stage follow."""
-    for place in range(start, stop):
-        item = order[place]
+def _advance(order: Ints, start: int, stop: int, stages: Array, counts: Ints, step: int) -> None:
+    """Move the items from start to stop of one ranking to their next stage, and update counts."""
+    for position in range(start, stop):
+        item = order[position]
         counts[stages[item]] -= 1
         stages[item] += step
         counts[stages[item]] += 1
@@ -160,14 +159,13 @@ def _advance(order: Ints, start: int, stop: int, stages: Stages, counts: Ints, s
 def overlap(
     left: Ints, left_stops: Ints, right: Ints, right_stops: Ints, items: int, p: float, ties: int
 ) -> float:
-    """Rank-biased overlap of two rankings of numbers below `items`, the left no longer than the right; `ties` is a place in TIES.
+    """Rank-biased overlap of rankings of numbers below `items`, the left no longer than the right.
 
-    Items only ever move from ahead to open to past, so that all overlaps together cost one step an item and stage, and are exact.
+    `ties` is an index into TIES. Items only move from ahead to open to past, so all overlaps
+    together cost one step per item and stage, and are exact.
     """
     short, long = left.size, right.size
-    stages = np.zeros(
-        items, dtype=np.int8
-    )  # of each item: 3 times its stage on the left and its stage on the right
+    stages = np.zeros(items, dtype=np.int8)  # of each item: 3 x stage on the left + on the right
     counts = np.zeros(9, dtype=np.int64)
     counts[0] = items
     pairs = counts.reshape((3, 3))  # the same: stage on the left, stage on the right
@@ -198,11 +196,9 @@ def overlap(
         if ties == _W:
             size = ((left_stop if depth <= short else depth) + right_stop) / 2
         elif ties == _B:
-            of_left = (
-                left_start + share_left**2 * (left_stop - left_start)
-                if depth <= short
-                else float(depth)
-            )
+            of_left = float(depth)
+            if depth <= short:
+                of_left = left_start + share_left**2 * (left_stop - left_start)
             size = np.sqrt(of_left * (right_start + share_right**2 * (right_stop - right_start)))
         if depth <= short:
             at_short = common / size
@@ -218,36 +214,35 @@ def overlap(
 def surplus(
     places: Ints, left_stops: Ints, right_starts: Ints, right_stops: Ints, tree: Ints
 ) -> int:
-    """Concordant minus discordant pairs of items, of which the one at a place on the left is at `places` on the right.
+    """Concordant minus discordant pairs; item i of the left is at `places[i]` on the right.
 
-    As fast as Knight's (1966) merge sort, n log n, but with a tree of running counts (Fenwick 1994), in which ties need no second sort: the items
-    of a group on the left are first all looked up, then all entered. `tree` has n + 1 cells and is overwritten.
+    As fast as Knight's (1966) merge sort, n log n, but with a tree of running counts (Fenwick
+    1994), in which ties need no second sort: the items of a group on the left are first all looked
+    up, then all entered. `tree` has n + 1 cells and is overwritten.
     """
-    found, start = 0, 0
+    pairs, start = 0, 0
     tree[:] = 0
     while start < places.size:
         stop = left_stops[start]
         for item in range(start, stop):
             place = places[item]
             better = _entered_before(tree, right_starts[place])
-            same = (
-                0
-                if right_stops[place] - right_starts[place] == 1
-                else _entered_before(tree, right_stops[place]) - better
-            )
-            found += 2 * better + same - start
+            same = 0
+            if right_stops[place] - right_starts[place] > 1:
+                same = _entered_before(tree, right_stops[place]) - better
+            pairs += 2 * better + same - start
         for item in range(start, stop):
             cell = right_starts[places[item]] + 1
             while cell < tree.size:
                 tree[cell] += 1
                 cell += cell & -cell
         start = stop
-    return found
+    return pairs
 
 
 @numba.njit(nogil=True, cache=True)
 def _entered_before(tree: Ints, place: int) -> int:
-    """How many entries of a tree of running counts are at places before this one."""
+    """How many entries of a tree of running counts are before this position."""
     count = 0
     while place > 0:
         count += tree[place]
@@ -257,7 +252,7 @@ def _entered_before(tree: Ints, place: int) -> int:
 
 @numba.njit(nogil=True, cache=True)
 def _untied_pairs(stops: Ints) -> int:
-    """How many pairs of places of a ranking are not tied."""
+    """How many pairs of a ranking are not tied."""
     pairs, start = 0, 0
     while start < stops.size:
         pairs += (stops[start] - start) * (stops.size - stops[start])
@@ -267,7 +262,7 @@ def _untied_pairs(stops: Ints) -> int:
 
 @numba.njit(nogil=True, cache=True)
 def starts_of(stops: Ints) -> Ints:
-    """Where the group of ties that holds each place begins."""
+    """Where the group of ties that holds each position begins."""
     starts = np.empty_like(stops)
     start = 0
     for place in range(stops.size):
@@ -279,21 +274,20 @@ def starts_of(stops: Ints) -> Ints:
 
 @numba.njit(nogil=True, cache=True)
 def cosine(left: Floats, right: Floats, places: Ints) -> float:
-    """The cosine of values on the left with those at `places` on the right; NaN if either are all 0."""
+    """The cosine of values on the left with those at `places` on the right; NaN if all are 0."""
     product = left_square = right_square = 0.0
     for item in range(places.size):
         one, two = left[item], right[places[item]]
         product += one * two
         left_square += one * one
         right_square += two * two
-    return (
-        product / np.sqrt(left_square * right_square) if left_square * right_square > 0 else np.nan
-    )
+    squares = left_square * right_square
+    return product / np.sqrt(squares) if squares > 0 else np.nan
 
 
 @numba.njit(nogil=True, cache=True)
 def jaccard(top_left: int, top_right: int, places: Ints) -> float:
-    """What share of the items in either top is in both; NaN if both tops are empty."""
+    """The share of the items in either top that is in both; NaN if both tops are empty."""
     both = 0
     for item in range(top_left):
         both += places[item] < top_right
@@ -312,7 +306,8 @@ def sound(
 ) -> Floats:
     """Cosine, tau-b, overlap and Jaccard of each pairing of two rankings: [row, metric].
 
-    `left` and `right` are values, the highest first; rows [row, item] say at which place on the right the item at a place on the left is.
+    `left` and `right` are values, the highest first; `rows` [row, item] has the position on the
+    right of each item of the left.
     """
     n = left.size
     out = np.empty((rows.shape[0], 4))
@@ -322,9 +317,8 @@ def sound(
     for row in range(rows.shape[0]):
         places = rows[row]
         out[row, 0] = cosine(left, right, places)
-        out[row, 1] = (
-            surplus(places, left_stops, starts, right_stops, tree) / scale if scale > 0 else np.nan
-        )
+        pairs = surplus(places, left_stops, starts, right_stops, tree)
+        out[row, 1] = pairs / scale if scale > 0 else np.nan
         out[row, 2] = overlap(numbers, left_stops, ranks_of(places), right_stops, n, p, _A)
         out[row, 3] = jaccard(tops[0], tops[1], places)
     return out
@@ -332,7 +326,7 @@ def sound(
 
 @numba.njit(nogil=True, cache=True)
 def ranks_of(order: Ints) -> Ints:
-    """The place of each item in an order."""
+    """The position of each item in an order."""
     ranks = np.empty_like(order)
     for place in range(order.size):
         ranks[order[place]] = place

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from attlas.support.arrays import Array
 
 
 def codes_of(*answers: Any) -> tuple[Array, list[Array]]:
@@ -87,7 +86,7 @@ def macro_f1(table: Array) -> Array:
 
 
 def balanced_accuracy(table: Array) -> Array:
-    """The mean recall of the classes that have cases, which weigh the same: [...].
+    """The mean recall of the classes that have cases, which count equally: [...].
 
     >>> float(balanced_accuracy(np.array([[3, 1], [0, 1]])))
     0.875
@@ -95,21 +94,21 @@ def balanced_accuracy(table: Array) -> Array:
     return macro(recall(table), table)
 
 
-def retrieval_scores(right: Any, predicted: Any, found: Any, wanted: Any) -> dict[str, Any]:
+def retrieval_scores(right: Any, predicted: Any, hit: Any, wanted: Any) -> dict[str, Any]:
     """Precision, recall and F1 of predicted items; 0 where there is nothing to divide by.
 
-    `right` of the predicted items are among the wanted ones, and `found` of the wanted ones were
+    `right` of the predicted items are among the wanted ones, and `hit` of the wanted ones were
     predicted: these may differ where several predictions match one item. Counts are numbers, or
     arrays of one shape.
 
     >>> retrieval_scores(1, 2, 1, 4)["recall"]
     0.25
     """
-    right, predicted, found, wanted = map(np.asarray, (right, predicted, found, wanted))
+    right, predicted, hit, wanted = map(np.asarray, (right, predicted, hit, wanted))
     scores = {
         "precision": _share(right, predicted),
-        "recall": _share(found, wanted),
-        "f1": _share(2 * right * found, right * wanted + found * predicted),
+        "recall": _share(hit, wanted),
+        "f1": _share(2 * right * hit, right * wanted + hit * predicted),
     }
     return {name: one if one.ndim else float(one) for name, one in scores.items()}
 

@@ -1,1 +1,1 @@
-"""What everything stands on: errors, files, fingerprints. No torch, numpy or pandas in here."""
+"""The basis of everything: errors, files, fingerprints, options. Imports no torch or numpy."""

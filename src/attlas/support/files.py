@@ -49,7 +49,7 @@ def write_errors(what: Path) -> Iterator[None]:
         if error.errno in _FULL:
             raise StudyError(
                 f"no space is left to write {what} ({os.strerror(error.errno or 0)}); "
-                "free some and run the same command again: it resumes"
+                "free some space and run the same command again: it resumes"
             ) from error
         raise StudyError(f"{what} cannot be written: {error.strerror or error}") from error
     except SafetensorError as error:

@@ -79,7 +79,7 @@ _RULES_IN = {"numpy": "attlas.core.contents", "pandas": "attlas.core.contents"}
 
 
 class FingerprintError(StudyError):
-    """A thing by which no result can be known again."""
+    """A value that has no fingerprint."""
 
 
 def fingerprint(thing: Any) -> str:
@@ -130,8 +130,8 @@ def feed(thing: Any, put: Put) -> None:
         feed_fields(thing, put)
     else:
         raise FingerprintError(
-            f"a {type(thing).__qualname__} cannot be part of what a result is known by: it has no "
-            "fingerprint; use plain values, arrays or dataclasses, or register a rule with "
+            f"a {type(thing).__qualname__} has no fingerprint and cannot be part of an identity; "
+            "use plain values, arrays or dataclasses, or register a rule with "
             "attlas.support.fingerprint.feed"
         )
 
@@ -262,7 +262,7 @@ def sha256_of(path: Path) -> str:
 
 @cache
 def _known_sha256(path: str, size: int, mtime: int, inode: int, ctime: int) -> str:
-    """Remember, within this process, the digest of a file that has not changed since."""
+    """The digest of a file, cached within this process as long as the file is unchanged."""
     return file_sha256(Path(path))
 
 
@@ -274,7 +274,7 @@ def _(thing: Any, put: Put) -> None:
     name = thing.__qualname__
     if isinstance(thing, FunctionType) and ("<" in name or thing.__closure__):
         raise FingerprintError(
-            f"{name} cannot be part of what a result is known by; use a function of a module "
+            f"{name} has no fingerprint; use a function defined in a module "
             "instead of a lambda, a local function or a closure"
         )
     feed(("named", str(thing.__module__), name), put)
@@ -333,7 +333,7 @@ def _code(code: CodeType) -> Iterable[Any]:
 
 
 def _package_digest(package: str) -> str:
-    """Digest the Python source of a package, or of a module that stands alone."""
+    """Digest the Python source of a package, or of a single module."""
     module: ModuleType | None = sys.modules.get(package)
     if module is None:
         module = importlib.import_module(package)
@@ -376,8 +376,8 @@ def versions() -> dict[str, str]:
 
 @cache
 def _versions() -> dict[str, str]:
-    found = {"attlas": _version("attlas"), "python": ".".join(map(str, sys.version_info[:2]))}
-    return {name: number for name in NUMERICAL if (number := _version(name))} | found
+    own = {"attlas": _version("attlas"), "python": ".".join(map(str, sys.version_info[:2]))}
+    return {name: number for name in NUMERICAL if (number := _version(name))} | own
 
 
 def _version(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Memo: what is asked of an object again is not computed again."""
+"""Memo: an object that caches values computed from it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ T = TypeVar("T")
 
 
 class Memo:
-    """An object that remembers what was worked out on it."""
+    """Base of objects that cache values computed from them."""
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """What `compute` gives, worked out the first time this key is asked for."""
+        """The value of `compute()`, computed the first time this key is used."""
         known: dict[Hashable, Any] = self.__dict__.setdefault("_known", {})
         if key not in known:
             known[key] = compute()
         return known[key]
 
     def forget(self) -> None:
-        """Let go of everything that was worked out."""
+        """Clear the cache."""
         self.__dict__.pop("_known", None)

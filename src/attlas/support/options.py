@@ -138,6 +138,11 @@ def seed_option(default: int = 0) -> Any:
     return field(default=default, metadata={_KEY: SEED})
 
 
+def workers_option() -> Any:
+    """Declare a number of workers."""
+    return field(default=None, metadata={_KEY: WORKERS})
+
+
 def same_option(record: type, name: str, default: Any) -> Any:
     """Declare a value with the domain that it has in another dataclass."""
     return field(default=default, metadata={_KEY: option_fields(record)[name]})
@@ -151,13 +156,11 @@ def max_length_opening() -> Any:
 
 def declared(experiment: Any) -> dict[str, Given | Option]:
     """The declaration of every field of an experiment, by name."""
-    found = {}
-    for one in fields(experiment):
-        about = one.metadata.get(_KEY)
+    declarations: dict[str, Any] = {one.name: one.metadata.get(_KEY) for one in fields(experiment)}
+    for name, about in declarations.items():
         if about is None:
-            raise TypeError(f"{one.name} is not declared; use given(), option() or opening()")
-        found[one.name] = about
-    return found
+            raise TypeError(f"{name} is not declared; use given(), option() or opening()")
+    return declarations
 
 
 def help_of(about: Given | Option) -> str:
@@ -181,8 +184,8 @@ def check_fields(record: Any, error: type[AttlasError] = AttlasError) -> None:
 
 def option_fields(record: Any) -> dict[str, Option]:
     """The options among the fields of a dataclass, by name; other fields need no declaration."""
-    found = {one.name: one.metadata.get(_KEY) for one in fields(record)}
-    return {name: about for name, about in found.items() if isinstance(about, Option)}
+    metadata = {one.name: one.metadata.get(_KEY) for one in fields(record)}
+    return {name: about for name, about in metadata.items() if isinstance(about, Option)}
 
 
 def is_required(one: Field[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Files that a user names to be written: with a fitting ending, and never over what is there."""
+"""Files that a user names to be written: with a fitting ending, never over existing files."""
 
 from __future__ import annotations
 

@@ -85,9 +85,9 @@ def _check(function: Callable[..., Any], jobs: Sequence[Any], workers: int) -> N
     module, name = function.__module__, function.__qualname__
     if module == "__main__" or getattr(sys.modules.get(module), name, None) is not function:
         raise StudyError(f"workers cannot find {name} of {module}; define it in a module")
-    strange = next((job for job in jobs if not _is_plain(job)), None)
-    if strange is not None:
-        raise StudyError(f"a job is {strange!r}; workers get plain values only")
+    refused = next((job for job in jobs if not _is_plain(job)), None)
+    if refused is not None:
+        raise StudyError(f"a job is {refused!r}; workers get plain values only")
 
 
 def _is_plain(value: Any) -> bool:
@@ -118,7 +118,7 @@ def _end_with_parent() -> None:
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call the function; an error that would not survive the way back is told in words."""
+    """Call the function; an error that cannot be pickled is replaced by its message."""
     try:
         return function(*arguments)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""One bar for a long loop: how much a second and time left; nothing where there is no terminal."""
+"""A progress bar with speed and time left; nothing is shown if there is no terminal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Speed(ProgressColumn):
 
 
 def status(what: str) -> AbstractContextManager[object]:
-    """A line that says what is going on while it goes on; nothing where there is no terminal."""
+    """A line that names the current step while it runs; nothing if there is no terminal."""
     return Console(stderr=True).status(what)
 
 

@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
+from attlas.support.arrays import Array
 from attlas.support.errors import StudyError
 from attlas.support.files import (
     LOCK,
@@ -19,11 +20,6 @@ from attlas.support.files import (
     write_json,
 )
 from attlas.support.fingerprint import sha256
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array: TypeAlias = npt.NDArray[Any]
 
 FILES = "files"
 # what reading a folder of anyone's may raise; RecursionError is a RuntimeError
@@ -36,7 +32,7 @@ UNREADABLE = (
     ArithmeticError,
     RuntimeError,
 )
-DEVICE = "device"  # where a model computes is no part of what an estimator was fitted on
+DEVICE = "device"  # where a model computes does not matter to an estimator
 
 
 @dataclass(frozen=True)
@@ -54,39 +50,39 @@ class Saved:
 
         A save that is killed half way leaves a folder that `read` refuses and `write` accepts.
         """
-        place = Path(folder).expanduser()
-        with write_errors(place):
-            place.mkdir(parents=True, exist_ok=True)
-            before = read_json(place / self.about) or {}
-            self._refuse_other(place, before)
+        path = Path(folder).expanduser()
+        with write_errors(path):
+            path.mkdir(parents=True, exist_ok=True)
+            before = read_json(path / self.about) or {}
+            self._refuse_other(path, before)
         if FILES not in before:
-            write_json(place / self.about, {self.key: self.kind})
-        write_bytes(place / self.arrays, arrays)
+            write_json(path / self.about, {self.key: self.kind})
+        write_bytes(path / self.arrays, arrays)
         files = {self.arrays: sha256(arrays).hexdigest()}
-        write_json(place / self.about, {self.key: self.kind, **about, FILES: files})
-        return place
+        write_json(path / self.about, {self.key: self.kind, **about, FILES: files})
+        return path
 
-    def _refuse_other(self, place: Path, before: Mapping[str, Any]) -> None:
+    def _refuse_other(self, folder: Path, before: Mapping[str, Any]) -> None:
         if before.get(self.key) == self.kind:
             return
-        strange = next(_entries(place), None)
-        if strange is not None:
+        entry = next(_entries(folder), None)
+        if entry is not None:
             raise StudyError(
-                f"{place} is not empty (it has {strange.name}) and holds no {self.what}; "
+                f"{folder} is not empty (it has {entry.name}) and holds no {self.what}; "
                 "choose another folder, or delete this one by hand"
             )
 
     def read(self, folder: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Read what the JSON says and the arrays; one of UNREADABLE if they cannot be right.
+        """Read the JSON and the arrays; raises one of UNREADABLE if they are damaged.
 
-        Arrays that were changed, cut or are not finite are refused; `check_shapes` does the rest.
+        Arrays that were changed, truncated or are not finite are refused; see also `check_shapes`.
         What was saved before files were listed has no checksum to compare.
         """
-        place = Path(folder).expanduser()
-        about = json.loads((place / self.about).read_bytes())
+        path = Path(folder).expanduser()
+        about = json.loads((path / self.about).read_bytes())
         if about[self.key] != self.kind:
             raise ValueError(f"it is a {about[self.key]!r}, not a {self.kind!r}")
-        arrays = (place / self.arrays).read_bytes()
+        arrays = (path / self.arrays).read_bytes()
         if FILES in about and about[FILES].get(self.arrays) != sha256(arrays).hexdigest():
             raise ValueError(f"{self.arrays} has changed since it was written")
         return about, self._arrays(arrays)
@@ -106,9 +102,9 @@ class Saved:
         return arrays
 
 
-def _entries(place: Path) -> Iterator[Path]:
-    """What is in a folder, without the lock and what a killed process left."""
-    for path in sorted(place.iterdir()):
+def _entries(folder: Path) -> Iterator[Path]:
+    """The entries of a folder, without the lock and what a killed process left."""
+    for path in sorted(folder.iterdir()):
         if path.name != LOCK and not is_temporary(path):
             yield path
 
@@ -119,8 +115,8 @@ def check_shapes(arrays: Mapping[str, Array], expected: Mapping[str, tuple[int, 
         if name not in arrays:
             raise KeyError(f"the array {name} is missing")
         if arrays[name].shape != shape:
-            found, wanted = list(arrays[name].shape), list(shape)
-            raise ValueError(f"the array {name} has the shape {found}, expected {wanted}")
+            actual, wanted = list(arrays[name].shape), list(shape)
+            raise ValueError(f"the array {name} has the shape {actual}, expected {wanted}")
 
 
 def check_finite(**numbers: Any) -> None:

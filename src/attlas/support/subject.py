@@ -14,15 +14,15 @@ API = 1  # of subjects; a package that was written for another one is refused
 class Subject:
     """What a package has: its experiments, verbs, measures, section, and part of the tour.
 
-    `package` is the package's name, `__name__`. Places are relative to it: `"experiment"` is a
-    module, `"arcs:ArcCounts"` a thing in one.
+    `package` is the package's name, `__name__`. Locations are relative to it: `"experiment"` is a
+    module, `"arcs:ArcCounts"` an object in one.
     """
 
     name: str
     package: str
     experiments: Mapping[str, str] = field(default_factory=dict)  # class -> module
     verb: str | Mapping[str, str] = ""  # of its experiment; of each experiment, by class
-    measures: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # place and question
+    measures: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # location and question
     section: str = ""  # module with SECTION, or SECTIONS by name
     tour: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # class -> its fields
     api: int = API
@@ -39,14 +39,14 @@ class Subject:
         return self.thing(f"{self.experiments[name]}:{name}")
 
     def sections(self) -> dict[str, Any]:
-        """The sections of the report by name; one that stands alone has the subject's name."""
+        """The sections of the report by name; a single one has the subject's name."""
         if not self.section:
             return {}
         module = self.thing(self.section)
         return dict(getattr(module, "SECTIONS", None) or {self.name: module.SECTION})
 
-    def thing(self, place: str) -> Any:
-        """A module of the package, or a thing in it, by its place."""
-        module, _, name = place.partition(":")
-        found = importlib.import_module(f"{self.package}.{module}")
-        return getattr(found, name) if name else found
+    def thing(self, location: str) -> Any:
+        """A module of the package, or an object in it, by its location."""
+        path, _, name = location.partition(":")
+        module = importlib.import_module(f"{self.package}.{path}")
+        return getattr(module, name) if name else module

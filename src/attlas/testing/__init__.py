@@ -1,4 +1,4 @@
-"""For authors of measures, and for tests: tiny models of every family, streams of attention, and the laws of a measure.
+"""For tests and plug-in authors: tiny models of every family, and the laws of what Attlas runs.
 
 >>> model = tiny("bert")
 >>> from attlas.measures.entropy import Entropy

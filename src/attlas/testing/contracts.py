@@ -1,8 +1,8 @@
-"""Streams of attention, and the laws that every measure keeps."""
+"""Streams of attention, and the laws of every measure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -18,13 +18,11 @@ from attlas.models.differentiate import differentiate
 
 
 def stream(model: Model, texts: Iterable[str | Text]) -> list[list[Attention]]:
-    """The attention of texts, a batch each: a list of all its layers."""
+    """The attention of texts, one batch per text: a list of its layers."""
     out = []
-    for place, text in enumerate(texts):
-        encoded = model.encode(
-            [(place, text if isinstance(text, Text) else Text(str(place), text))]
-        )
-        for batch in model.batches(encoded):
+    for number, text in enumerate(texts):
+        one = text if isinstance(text, Text) else Text(str(number), text)
+        for batch in model.batches(model.encode([(number, one)])):
             layers: list[Attention] = []
             model.forward(batch, layers.append)
             out.append(layers)
@@ -38,12 +36,11 @@ def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: S
         for layer in layers:
             measure.update(state, layer)
         if isinstance(measure, LearningMeasure) and layers and isinstance(model, Model):
-            batch, gradients, weights = (
-                layers[0].batch,
-                measure.needs_gradients,
-                measure.needs_weights,
-            )
-            measure.learn(state, differentiate(model, batch, gradients=gradients, weights=weights))
+            needs: dict[str, Any] = {
+                "gradients": measure.needs_gradients,
+                "weights": measure.needs_weights,
+            }
+            measure.learn(state, differentiate(model, layers[0].batch, **needs))
         if isinstance(measure, ActingMeasure) and layers:
             measure.act(state, model, layers[0].batch)
     return state
@@ -57,11 +54,15 @@ def check_measure(
 ) -> None:
     """Prove the laws of a measure on a stream of batches.
 
-    Cutting the stream anywhere and merging gives the whole (the ends prove that `start` is neutral); merging is associative; a state
-    goes through a file unharmed; `result` does not change the state; streamed tables are the parts' rows joined;
-    and the tables are plain: flat columns, a head-level one begins with `layer head`, a per-text one with `text`.
+    Splitting the stream anywhere and merging gives the whole (splits at the ends prove that `start`
+    is neutral); merging is associative; a state survives a file; `result` does not change the
+    state; streamed tables are the rows of the parts, joined; and tables are flat: one per head
+    begins with `layer head`, one per text with `text`.
     """
-    run: Callable[[Sequence[Sequence[Attention]]], State] = lambda part: fold(measure, part, model)  # noqa: E731
+
+    def run(part: Sequence[Sequence[Attention]]) -> State:
+        return fold(measure, part, model)
+
     whole = measure.result(run(batches))
     assert whole, f"{measure!r} has no tables"
     for cut in range(len(batches) + 1):
@@ -103,19 +104,10 @@ def check_measure(
 def assert_same(
     left: dict[str, pd.DataFrame], right: dict[str, pd.DataFrame], tolerance: float = 1e-9
 ) -> None:
-    """Two results are equal: the same tables, columns and rows, numbers to a tolerance (0: exactly)."""
+    """Two results have the same tables, columns and rows; numbers to a tolerance (0: exactly)."""
     assert list(left) == list(right), f"tables {list(left)} and {list(right)}"
     for name in left:
+        how: dict[str, Any] = {"check_exact": True}
         if tolerance:
-            pd.testing.assert_frame_equal(
-                left[name],
-                right[name],
-                check_exact=False,
-                rtol=tolerance,
-                atol=tolerance,
-                obj=f"table {name}",
-            )
-        else:
-            pd.testing.assert_frame_equal(
-                left[name], right[name], check_exact=True, obj=f"table {name}"
-            )
+            how = {"check_exact": False, "rtol": tolerance, "atol": tolerance}
+        pd.testing.assert_frame_equal(left[name], right[name], obj=f"table {name}", **how)

@@ -81,7 +81,7 @@ def check_how_it_is_run_does_not_count(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         done = _quietly(case.make(), Path(folder) / "out", workers=1)
         other = {"workers": 2, "progress": False, "cache": Path(folder) / "cache"}
-        again = run(case.make(), Path(folder) / "out", **other)  # type: ignore[arg-type]
+        again = run(case.make(), Path(folder) / "out", **other)
         assert again.manifest == done.manifest
 
 

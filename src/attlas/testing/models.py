@@ -11,57 +11,23 @@ from transformers import PreTrainedTokenizerFast
 
 from attlas.models import Model, load
 
-_WORDS = [
-    "the",
-    "a",
-    "an",
-    "cat",
-    "dog",
-    "sat",
-    "saw",
-    "on",
-    "mat",
-    "and",
-    "with",
-    ",",
-    ".",
-    "!",
-    "?",
-    "'",
-    "it",
-    "was",
-    "not",
-    "very",
-    "good",
-    "bad",
-    "film",
-    "in",
-    "of",
-    "to",
-    "is",
-    "i",
-    "you",
-    "we",
-    "they",
-    "he",
-    "she",
-]
-
-
+_WORDS = (
+    "the a an cat dog sat saw on mat and with "
+    ", . ! ? ' it was not very good bad film in of to is i you we they he she"
+)
 _MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def tiny_tokenizer(marks: bool = True) -> PreTrainedTokenizerFast:
-    """A WordPiece tokenizer that knows a few words and every ASCII letter and digit; `[CLS] ... [SEP]` around a text if `marks`."""
+    """A WordPiece tokenizer with a few words and all ASCII letters, digits and marks.
+
+    It adds `[CLS]` and `[SEP]` to a text if `marks`.
+    """
     letters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
-    pieces = list(
-        dict.fromkeys(
-            [*_MARKS, *_WORDS, *letters, *(f"##{letter}" for letter in letters), "##ing", "##ed"]
-        )
-    )
-    tokenizer = Tokenizer(
-        models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]")
-    )
+    inner = [f"##{piece}" for piece in (*letters, "ing", "ed")]
+    pieces = dict.fromkeys([*_MARKS, *_WORDS.split(), *letters, *inner])
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
@@ -84,12 +50,9 @@ _BERT = {
     "intermediate_size": 37,
     "max_position_embeddings": 520,
 }
-
-
 _LLAMA = _BERT | {"num_key_value_heads": 2, "head_dim": 8, "tie_word_embeddings": False}
 
-
-# name -> (config class, its options, model class by task, whether the tokenizer puts marks around a text)
+# name -> (config class, its options, model class by task, whether the tokenizer adds [CLS], [SEP])
 FAMILIES: dict[str, tuple[str, dict[str, Any], dict[str, str], bool]] = {
     "bert": (
         "BertConfig",

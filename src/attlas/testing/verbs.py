@@ -1,4 +1,4 @@
-"""The laws that every verb keeps: it is its experiment, said on a command line."""
+"""The laws that every verb keeps: it is its experiment, result on a command line."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class VerbCase:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command said and did."""
+class CommandResult:
+    """What a command printed and did."""
 
     code: int
     out: str
@@ -60,19 +60,19 @@ class Said:
     heavy: tuple[str, ...]  # heavy modules that it imported
 
 
-def command(folder: Path, *arguments: str) -> Said:
+def command(folder: Path, *arguments: str) -> CommandResult:
     """Run the command line in a process of its own."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", RUN, *arguments],
         capture_output=True,
         text=True,
         cwd=folder,
         env={**os.environ, "COLUMNS": "400", "HF_HUB_OFFLINE": "1"},
     )
-    *lines, last = done.stderr.rstrip("\n").split("\n")
+    *lines, last = process.stderr.rstrip("\n").split("\n")
     code, seconds, *heavy = last.split()
     error = "".join(f"{line}\n" for line in lines)
-    return Said(int(code), done.stdout, error, float(seconds), tuple(heavy))
+    return CommandResult(int(code), process.stdout, error, float(seconds), tuple(heavy))
 
 
 def verb_checks(case: VerbCase) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -108,10 +108,10 @@ def check_options_are_the_fields(case: VerbCase) -> None:
 def check_help_is_light_and_says_every_domain(case: VerbCase) -> None:
     """Law 16: without torch, numpy or pandas; every option with its help and its domain."""
     with TemporaryDirectory() as folder:
-        said = command(Path(folder), *case.verb.split(), "--help")
-    assert said.code == 0, said.error
-    assert not said.heavy, said.heavy
-    words = " ".join(said.out.split())
+        result = command(Path(folder), *case.verb.split(), "--help")
+    assert result.code == 0, result.error
+    assert not result.heavy, result.heavy
+    words = " ".join(result.out.split())
     for name, about in declared(case.experiment).items():
         for flag in about.flags or (f"--{name.replace('_', '-')}",):
             assert flag.split("/")[0] in words, flag
@@ -125,19 +125,19 @@ def check_mistakes_are_light_and_one_line(case: VerbCase) -> None:
         case.prepare(folder)
         for option, value in case.wrong.items():
             words = [*case.verb.split(), *flags(case, **{option: value}), "--out", "out"]
-            said = command(folder, *words)
-            assert (said.code, said.out) == (2, ""), said
-            assert not said.heavy, said.heavy
-            assert said.error == f"attlas: {refusal(case, **{option: value})}\n"
+            result = command(folder, *words)
+            assert (result.code, result.out) == (2, ""), result
+            assert not result.heavy, result.heavy
+            assert result.error == f"attlas: {refusal(case, **{option: value})}\n"
         files = [one for one in case.options if _is_file(case, one)]
         for one in files:
             words = [*case.verb.split(), *flags(case, **{one: "no/such.file"}), "--out", "out"]
-            said = command(folder, *words)
-            assert (said.code, said.out) == (2, ""), said
-            assert "no/such.file" in said.error
-            assert said.error.count("\n") == 1, said.error
-            assert not said.heavy, said.heavy
-            assert said.seconds < 1.5
+            result = command(folder, *words)
+            assert (result.code, result.out) == (2, ""), result
+            assert "no/such.file" in result.error
+            assert result.error.count("\n") == 1, result.error
+            assert not result.heavy, result.heavy
+            assert result.seconds < 1.5
 
 
 def check_wrong_columns_are_light_and_one_line(case: VerbCase) -> None:
@@ -153,12 +153,12 @@ def check_wrong_columns_are_light_and_one_line(case: VerbCase) -> None:
                 **{one: "texts.csv" for one in texts if one in case.options},
                 **{column: "nothing"},
             )
-            said = command(folder, *case.verb.split(), *words, "--out", "out")
-            assert (said.code, said.out) == (2, ""), said
-            assert "has no column 'nothing'; its columns are text, label" in said.error
-            assert said.error.count("\n") == 1, said.error
-            assert not {*said.heavy} - {"numpy"}, said.heavy
-            assert said.seconds < 1.5
+            result = command(folder, *case.verb.split(), *words, "--out", "out")
+            assert (result.code, result.out) == (2, ""), result
+            assert "has no column 'nothing'; its columns are text, label" in result.error
+            assert result.error.count("\n") == 1, result.error
+            assert not {*result.heavy} - {"numpy"}, result.heavy
+            assert result.seconds < 1.5
 
 
 def check_the_verbs_folder_is_the_functions(case: VerbCase) -> None:
@@ -209,7 +209,7 @@ def flags(case: VerbCase, **changes: Any) -> list[str]:
 
 
 def refusal(case: VerbCase, **changes: Any) -> str:
-    """What Python says of a mistake."""
+    """The error of Python for the same mistake."""
     try:
         case.experiment(**{**case.options, **changes})
     except AttlasError as error:
