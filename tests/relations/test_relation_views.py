@@ -1,4 +1,4 @@
-"""Views of relations: every section with its tables and not without, everything escaped, trees and graphs drawn as they are."""
+"""Views of relations: each section only with its tables, everything escaped, trees and graphs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.cluster.hierarchy import dendrogram as scipy_dendrogram, linkage
 
 from attlas.relations.extractor import RelationExtractor
-from attlas.relations.matching import Found
+from attlas.relations.matching import ExtractedTriple
 from attlas.relations.page import by_sentence, write_text_page
 from attlas.relations.section.charts import LAYERS
 from attlas.relations.section.dendrogram import dendrogram, tree
@@ -384,8 +384,9 @@ def test_what_attention_adds_is_told_with_its_sign(
     )
     told = relation_findings(study)
     assert told[0] == (
-        "Attention names the relation of 1,234 triples with macro F1 .60 [.55, .65]: behind the best control, word vectors of the phrases (.70), by .10 [.05, .15], "
-        "and ahead of attention of random weights (.58), by .02 [-.03, .07], an interval with 0 in it"
+        "Attention names the relation of 1,234 triples with macro F1 .60 [.55, .65]: behind the "
+        "best control, word vectors of the phrases (.70), by .10 [.05, .15], and ahead of "
+        "attention of random weights (.58), by .02 [-.03, .07], an interval with 0 in it"
     )
     assert told[-3:] == [
         "Triples not scored (relations): 3 cut off",
@@ -469,7 +470,7 @@ def test_every_chart_is_exported(study: Study, tmp_path: Path, kind: str) -> Non
 
 
 def joins_of(known: dict[str, Any]) -> set[tuple[Any, Any]]:
-    """The joins of scipy's picture: the places of both sides (leaf n is at 10 n + 5), and how far out each side and the join are."""
+    """The joins of scipy's picture: where both sides are (leaf n at 10 n + 5), and how far out."""
     out = set()
     for row, far in zip(known["icoord"], known["dcoord"], strict=True):
         sides = tuple((place - 5) / 10 for place in (row[0], row[3]))
@@ -694,8 +695,10 @@ def test_the_page_of_a_document(extractor: RelationExtractor, tmp_path: Path, br
     )
     late = text.rindex("Eve")
     found = [
-        Found((late, late + 3), (late + 10, late + 13), (late + 4, late + 9), "boss", 0.9, 0.9),
-        Found((0, 3), (14, 17), (4, 10), "teacher", 0.8, 0.8),
+        ExtractedTriple(
+            (late, late + 3), (late + 10, late + 13), (late + 4, late + 9), "boss", 0.9, 0.9
+        ),
+        ExtractedTriple((0, 3), (14, 17), (4, 10), "teacher", 0.8, 0.8),
     ]
     path = write_text_page(
         extractor, text, found, {"boss": "<u>is boss of</u>"}, tmp_path / "page.html"
@@ -731,7 +734,7 @@ def test_lines_of_a_document_are_those_of_its_sentences(extractor: RelationExtra
     for text, shift in ((alone, 0), (before + alone, len(before))):
         head, tail, words = ((start + shift, stop + shift) for start, stop in spans)
         tables.append(
-            by_sentence(extractor, text, [Found(head, tail, words, "boss", 0.9, 0.9)], {})
+            by_sentence(extractor, text, [ExtractedTriple(head, tail, words, "boss", 0.9, 0.9)], {})
         )
     one, other = (each["relation_lines"] for each in tables)
     np.testing.assert_allclose(one["weight"], other["weight"], rtol=1e-5)

@@ -1,6 +1,7 @@
-"""Probes from file to report: heads chosen here and scored there, against loops; found again, killed, refused, and drawn by a real browser.
+"""Probes from file to report: heads chosen and scored against loops; cached, killed and drawn.
 
-Their measures have twins of their own (test_conllu, test_coreference, test_tree_probe). Here a network is rigged so that what its heads find is known beforehand.
+Their measures have twins of their own (test_conllu, test_coreference, test_tree_probe). Here a
+network is rigged so that what its heads find is known beforehand.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from attlas.support.errors import AttlasError, CorpusError, MeasureError, StudyE
 from attlas.support.fingerprint import fingerprint
 from attlas.syntax import SyntaxHeads
 from attlas.syntax.arcs import DIRECTIONS, OFFSETS, PUBLISHED_OFFSETS
-from attlas.syntax.examples import FAINT, HEADS, examples, telling
+from attlas.syntax.examples import FAINT, HEADS, best_examples, examples
 from attlas.syntax.section import study_lines
 from attlas.testing import stream, tiny
 from attlas.tree import TreeProbe
@@ -85,7 +86,8 @@ RATES = torch.tensor([1.0, 0.5, 0.23, 0.11])
 def rigged(looks: Sequence[int | str] = LOOKS) -> Model:
     """A model of one layer whose heads look where they are told: at a fixed offset, or at a word.
 
-    Positions are points on four circles, which a query turns by its offset; every word has a mark of the same size, so that all lie on one sphere.
+    Positions are points on four circles, which a query turns by its offset; every word has a mark
+    of the same size, so that all lie on one sphere.
     """
     model = tiny("bert", num_hidden_layers=1, num_attention_heads=len(looks))
     network = model.network
@@ -154,7 +156,7 @@ def chained(name: object, offset: int, words: int = 6) -> Text:
 
 
 def treebank(count: int, seed: int = 0, words: Sequence[str] = PLAIN) -> list[Text]:
-    """Sentences for `rigged`: obj hangs on "cat", which stands anywhere; det on the word before, the rest on any before."""
+    """Sentences for `rigged`: the head of obj is "cat", of det the word before, else any before."""
     rng, out = np.random.default_rng(seed), []
     for number in range(count):
         size = int(rng.integers(7, 13))
@@ -181,7 +183,7 @@ def treebank(count: int, seed: int = 0, words: Sequence[str] = PLAIN) -> list[Te
 
 
 def stories(count: int, seed: int = 0) -> list[Text]:
-    """Documents of two sentences with mentions of all kinds; each kind has an antecedent in every one."""
+    """Documents of two sentences with mentions of all kinds, each with an antecedent."""
     rng, out = np.random.default_rng(seed), []
     for number in range(count):
         words = [
@@ -216,7 +218,7 @@ def stories(count: int, seed: int = 0) -> list[Text]:
 
 
 def as_conllu(texts: Sequence[Text]) -> str:
-    """Texts as a CoNLL-U file, a document each: trees if they have them, a chain of words if not; mentions as entities."""
+    """Texts as a CoNLL-U file: trees or chains of words, and mentions as entities."""
     out = []
     for text in texts:
         words = text.words or ()
@@ -237,7 +239,8 @@ def as_conllu(texts: Sequence[Text]) -> str:
         )
         out += [f"# newdoc id = {text.id}", f"# sent_id = {text.id}"]
         out += [
-            f"{place + 1}\t{word}\t_\t{tags.get(place, 'X')}\t_\t_\t{heads[place] + 1}\t{relations[place]}\t_\t{entity.get(place, '_')}"
+            f"{place + 1}\t{word}\t_\t{tags.get(place, 'X')}\t_\t_\t{heads[place] + 1}\t"
+            f"{relations[place]}\t_\t{entity.get(place, '_')}"
             for place, word in enumerate(words)
         ]
         out.append("")
@@ -248,7 +251,10 @@ def as_conllu(texts: Sequence[Text]) -> str:
 
 
 def between_slowly(model: Model, text: Text) -> tuple[list[str], np.ndarray]:
-    """The strings of all words of a text (special tokens among them) and the weights [layer, head, word, word], to a word the sum, from a word the mean."""
+    """The words of a text, special tokens among them, and weights [layer, head, word, word].
+
+    To a word the sum over its tokens, from a word the mean.
+    """
     [layers] = stream(model, [text])
     words = layers[0].batch.words[0]
     of = words.of.tolist()
@@ -854,7 +860,7 @@ def test_a_probe_is_found_again_and_another_is_refused(
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     for name in (
         "attlas.experiments.probe.study",
-        "attlas.tree.work.gather",
+        "attlas.tree.work.read_word_attention",
         "attlas.syntax.work.examples",
         "attlas.experiments.workspace.pass_over",
     ):
@@ -1478,15 +1484,19 @@ def test_relations_that_tell_are_those_above_the_offset() -> None:
     ]
     rows += [(f"e{n}", 0.01, 0.001) for n in range(12)]
     table = pd.DataFrame(rows, columns=["relation", "difference", "difference_low"])
-    assert telling(table)["relation"].tolist() == ["c", "a", *(f"e{n}" for n in range(HEADS - 2))]
-    assert telling(table, 1)["relation"].tolist() == ["c"]
+    assert best_examples(table)["relation"].tolist() == [
+        "c",
+        "a",
+        *(f"e{n}" for n in range(HEADS - 2)),
+    ]
+    assert best_examples(table, 1)["relation"].tolist() == ["c"]
 
 
 def test_examples_of_no_relation_are_empty_tables() -> None:
     tables = examples(
         rigged(),
         treebank(3),
-        telling(pd.DataFrame(columns=["relation", "difference", "difference_low"])),
+        best_examples(pd.DataFrame(columns=["relation", "difference", "difference_low"])),
     )
     assert {name: len(table) for name, table in tables.items()} == {
         "example_words": 0,
@@ -1603,7 +1613,8 @@ def test_a_looked_at_text_has_lines_that_follow_layer_and_head(
         weights = seen.weights[slice(None) if layer is None else [layer]]
         weights = weights[:, slice(None) if head is None else [head]].mean((0, 1)).numpy()
         shown = page.locator("#lines line").evaluate_all(
-            "all => all.map(node => [node.getAttribute('y1'), node.getAttribute('y2'), node.getAttribute('stroke-opacity')])"
+            "all => all.map(node => [node.getAttribute('y1'), node.getAttribute('y2'), "
+            "node.getAttribute('stroke-opacity')])"
         )
         drawn = {
             (round((float(y1) - 15) / 22), round((float(y2) - 15) / 22)): float(value)
@@ -1635,13 +1646,13 @@ def test_a_long_text_has_no_lines(tmp_path: Path, browser: Any) -> None:
 
 
 def test_reports_of_studies_with_little_in_them(tmp_path: Path, browser: Any) -> None:
-    """A model of one head; no relation above its offset; one kind of mention; all beside a map of heads."""
+    """One head; no relation above its offset; one kind of mention; with a map of heads."""
     one, flat = rigged((-1,)), [chained(n, -1) for n in range(12)]
     pairs = [
         document(n, "dog it was good", (0, "d", "common"), (1, "d", "pronoun")) for n in range(6)
     ]
     syntax = probe("syntax", one, flat, flat, tmp_path / "syntax", min_cases=5)
-    assert not len(telling(syntax.table("syntax")))
+    assert not len(best_examples(syntax.table("syntax")))
     assert study_lines(syntax) == ()
     coreference = probe("coreference", one, pairs, pairs, tmp_path / "coreference")
     assert coreference.result["heads"][0]["proper"] is None
@@ -1863,7 +1874,7 @@ def test_reproduce_bert(
         assert f"out/{name}" in said.out
     for name in (
         "attlas.experiments.probe.study",
-        "attlas.tree.work.gather",
+        "attlas.tree.work.read_word_attention",
         "attlas.studies.run.ShardJob",
     ):
         monkeypatch.setattr(name, refuse)

@@ -1,4 +1,4 @@
-"""What readers answer on a sample, scored: with intervals, next to each other, by relation."""
+"""Scores of what readers answer on a sample: with intervals, by reader and by relation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Answers:
         related, yes = of.related, readers.related_chances(features) >= 0.5
         gold = np.array(of.relations, dtype=np.str_)
         named = readers.named.predict(features[related])
-        return cls(of.places, related, yes == related, gold, named)
+        return cls(of.text_of_case, related, yes == related, gold, named)
 
     @cached_property
     def _coded(self) -> tuple[npt.NDArray[Any], list[npt.NDArray[Any]]]:

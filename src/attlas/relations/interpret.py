@@ -383,7 +383,7 @@ def f1_of_groups(job: tuple[int, list[int]], own: Sides, classes: list[str]) -> 
     return _named_f1((rows, [group[name] for name in relations]), (others[known], dev), MERGED)
 
 
-def likeness(
+def similarity_table(
     model: Model,
     sample: Sample,
     readers: Mapping[str, LinearReader],

@@ -14,7 +14,7 @@ from typing import Any
 from attlas.core.annotations import Relations, Triple
 from attlas.core.text import Text
 from attlas.language.words import Span
-from attlas.relations.candidates import noted
+from attlas.relations.candidates import relations_in
 from attlas.stats.scores import retrieval_scores
 
 # Jaccard distance of the sets of characters below which two strings match, as published
@@ -22,7 +22,7 @@ NEAR, NEAR_LONG = 0.4, 0.2  # in sentences, in long texts
 
 
 @dataclass(frozen=True)
-class Found:
+class ExtractedTriple:
     """An extracted triple: spans of the text, the relation, and how sure the two readers are."""
 
     head: Span
@@ -61,22 +61,22 @@ class Found:
         return [self.head, self.tail, self.words, self.relation, self.related, self.named]
 
     @classmethod
-    def of_json(cls, fields: Sequence[Any]) -> Found:
+    def of_json(cls, fields: Sequence[Any]) -> ExtractedTriple:
         """A triple from what `to_json` gave."""
         head, tail, words, *rest = fields
         return cls(tuple(head), tuple(tail), None if words is None else tuple(words), *rest)
 
 
-Match = Callable[[str, Found, Triple], bool]
+Match = Callable[[str, ExtractedTriple, Triple], bool]
 
 
-def exact(text: str, found: Found, gold: Triple) -> bool:
+def exact(text: str, found: ExtractedTriple, gold: Triple) -> bool:
     """Whether head, tail and relation words (where both have them) are the same characters."""
     same = found.head == gold.head and found.tail == gold.tail
     return same and (found.words is None or gold.words is None or found.words == gold.words)
 
 
-def lenient(text: str, found: Found, gold: Triple) -> bool:
+def lenient(text: str, found: ExtractedTriple, gold: Triple) -> bool:
     """The paper's match: each part's string in the other's, or of nearly the same characters."""
     pairs = [(found.head, gold.head), (found.tail, gold.tail)]
     if found.words is not None and gold.words is not None:
@@ -100,7 +100,7 @@ def _near(one: str, other: str, most: float = NEAR) -> bool:
 
 def extraction_scores(
     texts: Sequence[str],
-    found: Sequence[Sequence[Found]],
+    found: Sequence[Sequence[ExtractedTriple]],
     gold: Sequence[Sequence[Triple]],
     match: Match,
     relation: bool = True,
@@ -165,13 +165,13 @@ class Matched:
 
 
 def scores_by_match(
-    texts: Sequence[Text], found: Sequence[Sequence[Found]]
+    texts: Sequence[Text], found: Sequence[Sequence[ExtractedTriple]]
 ) -> dict[str, dict[str, Any]]:
     """Extraction by exact spans and by the paper's lenient match, the relation compared.
 
     Also by the lenient match without comparing the relation, as the poster counts.
     """
-    strings, gold = [text.text for text in texts], [noted(text).triples for text in texts]
+    strings, gold = [text.text for text in texts], [relations_in(text).triples for text in texts]
     return {
         "exact": extraction_scores(strings, found, gold, exact),
         "published": extraction_scores(strings, found, gold, lenient),
@@ -181,7 +181,7 @@ def scores_by_match(
 
 def fact_scores(
     texts: Sequence[str],
-    found: Sequence[Sequence[Found]],
+    found: Sequence[Sequence[ExtractedTriple]],
     gold: Sequence[Relations],
     known: Collection[str],
     lenient_: bool = False,

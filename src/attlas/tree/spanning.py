@@ -78,9 +78,7 @@ def _heads(scores: Array) -> Array:
                     state[path[place]] = 2
                 depth = 0
             elif state[member[best]] == 1:
-                depth = _contract(
-                    gain, into, source, member, above, path, depth, member[best], used
-                )
+                depth = _contract(gain, into, source, member, above, path, depth, used)
                 state[used] = 1
                 used += 1
             else:
@@ -114,11 +112,11 @@ def _contract(
     above: Array,
     path: Array,
     depth: int,
-    first: int,
     new: int,
 ) -> int:
-    """Make the end of the path, from component `first`, one component; the path's new length."""
+    """Make the cycle at the end of the path one component; the path's new length."""
     n = member.shape[0]
+    first = member[source[path[depth - 1]]]
     while True:
         depth -= 1
         part = path[depth]

@@ -1,10 +1,9 @@
 """Attention between the words of sentences, of all heads: on disk, read in batches.
 
-A text is one block [word, word + 4, head] in half precision, heads last: the query word, then the
-key words and the four ENDS, so that what probes do with it, products over heads, runs along memory.
-Blocks stand one after the other in one file per shard; a reader takes the blocks of a batch with
-plain reads, not by mapping the file, so that memory stays that of a batch however long the corpus
-is.
+A text is one block [word, word + 4, head] in half precision: the query word, then the key words and
+the four SPECIAL_COLUMNS. Heads are last, so that a probe's products over heads run along memory.
+Blocks follow one another in one file per shard; the blocks of a batch are read, the file is not
+mapped, so that memory stays that of a batch however long the corpus is.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from attlas.support.files import atomic_write, write_json
 from attlas.support.fingerprint import Put, feed
 
 Array = npt.NDArray[Any]
-ENDS = ("to [CLS]", "to [SEP]", "from [CLS]", "from [SEP]")
+SPECIAL_COLUMNS = ("to [CLS]", "to [SEP]", "from [CLS]", "from [SEP]")
 SHARD_TEXTS, SHARD_CELLS = 512, 2**20  # a shard ends at so many texts, or pairs of words
 FEW_HEADS = 144  # of all layers: up to so many, shards are as large as that
 WEIGHTS, INDEX = "words.f16", "words.json"  # of an entry: blocks one after the other; their sizes
@@ -59,7 +58,7 @@ def word_block(layers: Sequence[Attention], words: Words) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class WordAttention:
-    """Attention between the words of texts, as `gather` left it in the entries of a cache.
+    """Attention between the words of texts, in entries of a cache.
 
     `words` are how many words of each text the model saw; `missing` are a text's own words that it
     did not see (truncated, or dropped by the tokenizer). `counts` and `quarantine` are those of a
@@ -82,14 +81,14 @@ class WordAttention:
     @cached_property
     def _starts(self) -> npt.NDArray[np.int64]:
         """Where each text's block begins in its shard, in bytes."""
-        sizes = self.words * (self.words + len(ENDS)) * self.n_heads * 2
+        sizes = self.words * (self.words + len(SPECIAL_COLUMNS)) * self.n_heads * 2
         before = np.cumsum(sizes) - sizes
         return before - before[np.searchsorted(self.shard, self.shard)]
 
     def read(self, texts: Sequence[int]) -> Tensor:
         """The blocks of texts of one word count: [text, word, word + 4, head], half precision."""
         n = int(self.words[texts[0]])
-        out = np.empty((len(texts), n, n + len(ENDS), self.n_heads), dtype=np.float16)
+        out = np.empty((len(texts), n, n + len(SPECIAL_COLUMNS), self.n_heads), dtype=np.float16)
         for place, text in enumerate(texts):
             self._fill(out[place], text)
         return torch.from_numpy(out)
@@ -132,7 +131,7 @@ def _(attention: WordAttention, put: Put) -> None:
     feed(("word attention", [entry.name for entry in attention.entries]), put)
 
 
-def gather(work: Workspace, model: Model, texts: list[Text]) -> WordAttention:
+def read_word_attention(work: Workspace, model: Model, texts: list[Text]) -> WordAttention:
     """One pass of texts with words through a model; each shard is an entry of the cache of `work`.
 
     An interrupted pass resumes with the shards that are missing or damaged.
