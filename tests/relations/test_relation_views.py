@@ -150,44 +150,24 @@ def drawn_texts() -> dict[str, pd.DataFrame]:
     }
 
 
+NAMED = [name if number != 2 else "" for number, name in enumerate(HOSTILE)]
+
+
 @pytest.fixture(scope="module")
 def tables() -> dict[str, pd.DataFrame]:
     """Every table of relations, with strings that are out to break a page."""
     rng = np.random.default_rng(0)
-    names = [name if number != 2 else "" for number, name in enumerate(HOSTILE)]
-    called = [name or id for name, id in zip(names, IDS, strict=True)]
-    directions = ["h-r", "r-t", "h-t", "r-h", "t-r", "t-h"]
-    unseen = [
-        "attention",
-        "random_model",
-        "relation_words",
-        "word_embeddings",
-        "attention_and_words",
-    ]
-    each = {
-        "relation": IDS,
-        "name": names,
-        "n": 9,
-        **{
-            column: rng.random(len(IDS))
-            for column in (
-                "precision",
-                "recall",
-                "f1",
-                "f1_random_model",
-                "f1_relation_words",
-                "f1_word_embeddings",
-            )
-        },
-    }
-    parts = [
-        "binary_accuracy_alone",
-        "f1_alone",
-        "binary_accuracy_without",
-        "f1_without",
-        "binary_accuracy_alone_random",
-        "f1_alone_random",
-    ]
+    return {**score_tables(rng), **interpretation_tables(rng), **head_tables(), **drawn_texts()}
+
+
+def score_tables(rng: np.random.Generator) -> dict[str, pd.DataFrame]:
+    scored = ("precision", "recall", "f1")
+    columns = (*scored, "f1_random_model", "f1_relation_words", "f1_word_embeddings")
+    each = {"relation": IDS, "name": NAMED, "n": 9}
+    each |= {column: rng.random(len(IDS)) for column in columns}
+    unseen = ["attention", "random_model", "relation_words", "word_embeddings"]
+    unseen.append("attention_and_words")
+    extraction = dict.fromkeys((*scored, *(f"macro_{name}" for name in scored)), 0.5)
     return {
         "relations": scores(list(READERS), rng).assign(cases=1234, texts=1000),
         "relations_each": pd.DataFrame(each).assign(
@@ -198,31 +178,24 @@ def tables() -> dict[str, pd.DataFrame]:
         ),
         "relations_extraction": pd.DataFrame(
             [
-                {
-                    "match": name,
-                    **dict.fromkeys(
-                        (
-                            "precision",
-                            "recall",
-                            "f1",
-                            "macro_precision",
-                            "macro_recall",
-                            "macro_f1",
-                        ),
-                        0.5,
-                    ),
-                    "predicted": 1600,
-                    "gold": 69,
-                }
+                {"match": name, **extraction, "predicted": 1600, "gold": 69}
                 for name in ("exact", "published", "published_any_relation")
             ]
         ),
-        "relations_directions": pd.DataFrame(
-            {
-                "direction": directions,
-                **{name: rng.random(6) for name in ("weight_related", "weight_named", *parts)},
-            }
-        ),
+    }
+
+
+def interpretation_tables(rng: np.random.Generator) -> dict[str, pd.DataFrame]:
+    directions = ["h-r", "r-t", "h-t", "r-h", "t-r", "t-h"]
+    parts = [
+        f"{score}_{way}"
+        for way in ("alone", "without", "alone_random")
+        for score in ("binary_accuracy", "f1")
+    ]
+    weights = {name: rng.random(6) for name in ("weight_related", "weight_named", *parts)}
+    called = [name or id for name, id in zip(NAMED, IDS, strict=True)]
+    return {
+        "relations_directions": pd.DataFrame({"direction": directions, **weights}),
         "relations_layers": pd.DataFrame(
             [
                 {"layer": layer, "reader": reader, "relation": relation, "f1": float(rng.random())}
@@ -247,35 +220,22 @@ def tables() -> dict[str, pd.DataFrame]:
         "relations_merged": pd.DataFrame(
             {"classes": [8, 4, 2], "f1": [0.5, 0.6, 0.7], "f1_random": [0.5, 0.5, 0.6]}
         ),
+    }
+
+
+def head_tables() -> dict[str, pd.DataFrame]:
+    weight = {"share": 0.1, "share_uniform": 1 / 12}
+    pair = {"left": IDS[0], "right": IDS[1], "left_name": NAMED[0], "right_name": ""}
+    shared = {"shared": 6, "shared_uniform": 1.39, "p": 0.00023, "pairs": 4465}
+    return {
         "relation_heads": pd.DataFrame(
             [
-                {
-                    "relation": id,
-                    "name": name,
-                    "rank": rank,
-                    "layer": rank,
-                    "head": rank,
-                    "share": 0.1,
-                    "share_uniform": 1 / 12,
-                }
-                for id, name in zip(IDS, names, strict=True)
-                for rank in range(3)
+                {"relation": id, "name": name, "rank": n, "layer": n, "head": n, **weight}
+                for id, name in zip(IDS, NAMED, strict=True)
+                for n in range(3)
             ]
         ),
-        "relations_shared": pd.DataFrame(
-            [
-                {
-                    "left": IDS[0],
-                    "right": IDS[1],
-                    "left_name": names[0],
-                    "right_name": "",
-                    "shared": 6,
-                    "shared_uniform": 1.39,
-                    "p": 0.00023,
-                    "pairs": 4465,
-                }
-            ]
-        ),
+        "relations_shared": pd.DataFrame([pair | shared]),
         "relations_likeness": pd.DataFrame(
             {
                 "reader": ["attention", "random_model"],
@@ -284,7 +244,6 @@ def tables() -> dict[str, pd.DataFrame]:
                 "relations": 8,
             }
         ),
-        **drawn_texts(),
     }
 
 

@@ -86,7 +86,6 @@ from attlas.relations.features import (
 from attlas.relations.fitting import Readers, fitted
 from attlas.relations.head_selection import heads_order
 from attlas.relations.interpret import (
-    Inner,
     Sides,
     directions_table,
     heads_table,
@@ -1557,8 +1556,8 @@ def test_tables_of_interpretation(evidence, model, work, monkeypatch):
     np.testing.assert_allclose(directions["weight_related"], weights.mean(1), rtol=1e-5)
     assert directions[scores].to_numpy().min() >= 0
     assert directions[scores].to_numpy().max() <= 1
-    inner = [Inner.of(part.sample, part.features) for part in (train, tune)]
-    layers = layers_table(work, *inner, (3, 4))
+    states = tuple(part.sample.vectors.states for part in (train, tune))
+    layers = layers_table(work, own, random, states, (3, 4))
     assert layers.columns.tolist() == ["layer", "reader", "relation", "f1"]
     assert layers.groupby("reader").size().to_dict() == dict.fromkeys(
         (ATTENTION, RANDOM, "hidden_states", "hidden_states_few"), 9

@@ -1407,6 +1407,19 @@ def test_one_report_of_several_folders(
 # examples and lines
 
 
+def gold_pairs(
+    model: attlas.Model, one: Text, relation: str, direction: str
+) -> list[tuple[int, int]]:
+    """The arcs of a relation as words of the model, as attention runs."""
+    tree, own = one.annotations[DEPENDENCIES], own_words(model, one)
+    pairs = [
+        (own[word], own[up])
+        for word, (up, kind) in enumerate(zip(tree.heads, tree.relations, strict=True))
+        if kind == relation
+    ]
+    return [pair if direction == DIRECTIONS[0] else pair[::-1] for pair in pairs]
+
+
 def test_arcs_of_examples_are_the_attention_between_these_words() -> None:
     model, words = tiny("bert", num_hidden_layers=2), (*PLAIN, "unseeing", "x1")
     texts = [
@@ -1426,21 +1439,13 @@ def test_arcs_of_examples_are_the_attention_between_these_words() -> None:
     assert arcs.groupby("relation")["example"].nunique().max() <= 4
     assert "long" not in set(arcs["text"])
     for relation, layer, head, direction in rows[:2]:
-        told: dict[str, float] = {}
+        means: dict[str, float] = {}
         for one in texts:
-            tree = one.annotations[DEPENDENCIES]
-            pairs = [
-                (word, gold)
-                for word, (gold, name) in enumerate(zip(tree.heads, tree.relations, strict=True))
-                if name == relation
-            ]
-            if pairs and 6 <= len(one.words or ()) <= 16:
-                square, own = between_slowly(model, one)[1][layer, head], own_words(model, one)
-                turned = [pair if direction == DIRECTIONS[0] else pair[::-1] for pair in pairs]
-                told[one.id] = float(
-                    np.mean([square[own[query], own[key]] for query, key in turned])
-                )
-        best_texts = sorted(told, key=lambda name: -told[name])[:4]
+            gold = gold_pairs(model, one, relation, direction)
+            if gold and 6 <= len(one.words or ()) <= 16:
+                square = between_slowly(model, one)[1][layer, head]
+                means[one.id] = float(np.mean([square[pair] for pair in gold]))
+        best_texts = sorted(means, key=lambda name: -means[name])[:4]
         mine = arcs[arcs["relation"] == relation]
         assert mine["text"].drop_duplicates().tolist() == best_texts
         for name, example in mine.groupby("text"):
@@ -1462,16 +1467,7 @@ def test_arcs_of_examples_are_the_attention_between_these_words() -> None:
             }
             for pair, weight in kept.items():
                 assert weight == pytest.approx(weights[pair], abs=1e-5)
-            tree, own = one.annotations[DEPENDENCIES], own_words(model, one)
-            gold = {
-                (own[word], own[up])
-                for word, (up, kind) in enumerate(zip(tree.heads, tree.relations, strict=True))
-                if kind == relation
-            }
-            gold = {pair if direction == DIRECTIONS[0] else pair[::-1] for pair in gold}
-            assert {
-                (row.query, row.key) for row in example[example["gold"]].itertuples()
-            } == gold & set(kept)
+            assert gold == set(gold_pairs(model, one, relation, direction)) & set(kept)
 
 
 def test_relations_that_tell_are_those_above_the_offset() -> None:
@@ -1724,6 +1720,47 @@ def test_heads_on_the_map_are_named_by_what_they_find(
 # the paper
 
 
+def litbank(count: int) -> str:
+    """Novels of one sentence each."""
+    marks = {0: "(1)", 2: "(2", 3: "2)", 5: "(1)"}
+    lines = []
+    for number in range(count):
+        words = f"Anna saw the dog and she was good{number}".split()
+        lines.append(f"#begin document (book{number}); part 0")
+        for position, word in enumerate(words):
+            mark = marks.get(position, "_")
+            row = [f"book{number}", "0", str(position), word, *["_"] * 8, mark]
+            lines.append("\t".join(row))
+        lines += ["", "#end document"]
+    return "\n".join(lines) + "\n"
+
+
+def gap(part: str, count: int) -> str:
+    """Pronouns of GAP, of which every other one is that of the first name."""
+    columns = [
+        "ID",
+        "Text",
+        "Pronoun",
+        "Pronoun-offset",
+        "A",
+        "A-offset",
+        "A-coref",
+        "B",
+        "B-offset",
+        "B-coref",
+        "URL",
+    ]
+    rows = [columns]
+    for number in range(count):
+        text = f"Anna saw Mary and she was good {part} {number}"
+        first = number % 2 == 0
+        a = ["Anna", "0", str(first).upper()]
+        b = ["Mary", str(text.index("Mary")), str(not first).upper()]
+        pronoun = ["she", str(text.index("she"))]
+        rows.append([f"{part}-{number}", text, *pronoun, *a, *b, "http://example.org"])
+    return "\n".join("\t".join(row) for row in rows) + "\n"
+
+
 def write_paper(root: Path) -> None:
     """Treebanks, LitBank, GAP and GloVe in their real formats, as small as can be."""
     bank = [
@@ -1759,58 +1796,9 @@ def write_paper(root: Path) -> None:
             ]
         ]
         files[f"ud_gum/en_gum-ud-{part}.conllu"] = as_conllu(bank + both)
-    novels = []
-    for number in range(5):
-        novels.append(f"#begin document (book{number}); part 0")
-        for place, (word, mark) in enumerate(
-            [
-                ("Anna", "(1)"),
-                ("saw", "_"),
-                ("the", "(2"),
-                ("dog", "2)"),
-                ("and", "_"),
-                ("she", "(1)"),
-                ("was", "_"),
-                (f"good{number}", "_"),
-            ]
-        ):
-            novels.append("\t".join([f"book{number}", "0", str(place), word, *["_"] * 8, mark]))
-        novels += ["", "#end document"]
-    files["litbank/coref_shared.conll"] = "\n".join(novels) + "\n"
-    columns = [
-        "ID",
-        "Text",
-        "Pronoun",
-        "Pronoun-offset",
-        "A",
-        "A-offset",
-        "A-coref",
-        "B",
-        "B-offset",
-        "B-coref",
-        "URL",
-    ]
+    files["litbank/coref_shared.conll"] = litbank(5)
     for part in ("development", "validation"):
-        rows = [columns]
-        for number in range(6):
-            text = f"Anna saw Mary and she was good {part} {number}"
-            first = number % 2 == 0
-            rows.append(
-                [
-                    f"{part}-{number}",
-                    text,
-                    "she",
-                    str(text.index("she")),
-                    "Anna",
-                    "0",
-                    str(first).upper(),
-                    "Mary",
-                    str(text.index("Mary")),
-                    str(not first).upper(),
-                    "http://example.org",
-                ]
-            )
-        files[f"gap/gap-{part}.tsv"] = "\n".join("\t".join(row) for row in rows) + "\n"
+        files[f"gap/gap-{part}.tsv"] = gap(part, 6)
     files["glove50/glove.6B.50d.top20k.txt"] = "".join(
         f"{word} {' '.join(f'{value:.3f}' for value in rng.normal(size=50))}\n"
         for word in (*PLAIN, "cat", ".")

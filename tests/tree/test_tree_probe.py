@@ -928,7 +928,7 @@ def test_without_a_cache_the_folder_goes_with_the_probe() -> None:
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
-        ({"features": "words"}, "features is 'words'; it must be one of attention"),
+        ({"features": "words"}, "features is 'words'; it must be attention or"),
         ({"convention": "mine"}, "convention is 'mine'"),
         ({"epochs": 0}, "epochs is 0"),
         ({"learning_rate": -1.0}, "learning_rate is -1"),
@@ -951,7 +951,7 @@ def test_parameters_that_cannot_be_are_refused(parameters: dict[str, Any], match
         ([text(0, ["a", "cat"], [1])], "has 2 words, but its tree 1 heads"),
         ([text(0, ["a", "cat"], [1, 2])], "the head of word 1 is 2"),
         ([text(0, ["a", "cat"], [0, ROOT])], "the head of word 0 is 0"),
-        ([text(0, ["."], [ROOT])], "no text has a word to learn from"),
+        ([text(0, ["."], [ROOT])], "no text has a word to train on"),
     ],
 )
 def test_texts_that_cannot_be_learnt_from_are_refused(texts: list[Any], match: str) -> None:

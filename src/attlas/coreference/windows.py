@@ -118,7 +118,7 @@ def _room(model: Model, tokens: int | None) -> int | None:
     special = int(model.tokenizer.num_special_tokens_to_add())
     if min(limits) <= special:
         raise MeasureError(
-            f"windows of {min(limits)} tokens hold no word, as {special} are special tokens; "
+            f"windows of {min(limits)} tokens hold no word next to {special} special tokens; "
             f"give tokens of {special + 1} or more, or None"
         )
     return min(limits) - special

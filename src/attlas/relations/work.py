@@ -42,7 +42,6 @@ from attlas.relations.features import (
 )
 from attlas.relations.fitting import Readers, fit_jobs, fit_pairs
 from attlas.relations.interpret import (
-    Inner,
     Sides,
     depth_table,
     directions_table,
@@ -270,7 +269,8 @@ def interpreted(
 ) -> Tables:
     """Directions, layers, heads, and which relations are similar."""
     own, random = (Sides(train.features[name], dev.features[name]) for name in (ATTENTION, RANDOM))
-    inner = [Inner.of(part.sample, part.features) for part in (train, dev)]
+    each = (part.sample.vectors.states for part in (train, dev))
+    states = tuple(one for one in each if one is not None)
     shape, seed = (train.model.n_layers, train.model.n_heads), train.setup.seed
     pair = readers[ATTENTION]
     path, entered = path_table(work, own, shape, seed)
@@ -279,7 +279,7 @@ def interpreted(
     directions = train.setup.read_directions
     return {
         "relations_directions": directions_table(work, own, random, pair, directions),
-        "relations_layers": layers_table(work, inner[0], inner[1], shape),
+        "relations_layers": layers_table(work, own, random, states, shape),
         "relations_depth": depth_table(pair, shape),
         "relations_path": path,
         "relations_entered": entered,

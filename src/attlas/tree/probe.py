@@ -145,7 +145,7 @@ class TreeProbe(ModelProbe):
 
     def _checked(self, texts: Iterable[Text], trees: bool) -> list[Text]:
         """The texts, if they and this probe's own parameters can be used."""
-        self._options().check()
+        self._options()  # refuses values outside their domain
         given = list(texts)
         other = next((one for one in given if not isinstance(one, Text)), None)
         if other is not None or not given:

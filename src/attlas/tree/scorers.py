@@ -110,7 +110,7 @@ class AttentionWordsScorer(Scorer):
     def _words(self, pairs: Tensor, theirs: Tensor, ours: Tensor) -> Tensor:
         """[text, candidate, word]: each row of `pairs` times both weights of its word.
 
-        Those it has as the candidate, and those it has as the word whose head is sought.
+        Those it has as the candidate, and those it has as the word whose head is predicted.
         """
         texts, n, _, maps = pairs.shape
         turned = ours.roll(maps // 2, -1)  # from the word's side, what it gives comes first
