@@ -46,18 +46,18 @@ def one_at_a_time(model: Any, texts: list[Any], cases: list[Any]) -> Any:
 def rows() -> Iterator[Row]:
     """Vectors, then the reader."""
     import attlas
-    from attlas.relations.candidates import drawn_cases, related_texts
-    from attlas.relations.vectors import gather
+    from attlas.relations.candidates import draw_cases, related_texts
+    from attlas.relations.vectors import read_case_vectors
 
     model, plain = attlas.load(), attlas.load()
     texts = related_texts("embedded:relations")[:TEXTS]
-    cases = drawn_cases(
+    cases = draw_cases(
         texts, words=True, count=CANDIDATES - 1, seed=0, published=False, parser="rules"
     )
     kept: dict[str, Any] = {}
 
     def ours() -> None:
-        kept["ours"] = gather(model, texts, cases).attention.reshape(len(cases), -1)
+        kept["ours"] = read_case_vectors(model, texts, cases).attention.reshape(len(cases), -1)
 
     def theirs() -> None:
         kept["theirs"] = one_at_a_time(plain, texts, cases)

@@ -42,12 +42,13 @@ def said(text: str) -> tuple[str, ...]:
 
 
 VOCABULARY = said(
-    "the a his king queen cats cat dog he she it they i you woman Mary Smith Mr . 's unbelievable sat"
+    "the a his king queen cats cat dog he she it they i you woman Mary Smith Mr . 's "
+    "unbelievable sat"
 )
 
 
 def made(rng: np.random.Generator, length: int, name: str = "0", around: bool = False) -> Text:
-    """A document of `length` words: sentences, a tree and mentions of any kind, nested and crossing, in few chains."""
+    """A document of `length` words: sentences, a tree, and nested and crossing mentions."""
     words = tuple(rng.choice(VOCABULARY, length).tolist())
     spans = set()
     for _ in range(int(rng.integers(0, length + 1))):
@@ -177,7 +178,7 @@ def right_slowly(noted: Coreference, number: int, chosen: int) -> bool:
 
 
 def preferred_slowly(noted: Coreference, number: int, weight) -> int:
-    """The candidate with the most weight, the one with the earlier head word of equals; none if no weight is above 0."""
+    """The candidate with the most weight, the earlier of equals; none if no weight is above 0."""
     best = -1
     for other in sorted(
         candidates_slowly(noted, number), key=lambda other: noted.mentions[other].head
@@ -368,7 +369,7 @@ def test_an_empty_text_has_no_choices():
 
 def test_mentions_need_words_and_must_lie_among_them():
     noted = Coreference((Mention(0, 2, 1, "1", "common"),))
-    with pytest.raises(CorpusError, match=r"no words of its own.*Text\(id, words"):
+    with pytest.raises(CorpusError, match=r"mentions but no words.*Text\(id, words"):
         sieve.mentions_of(Text("a", "the king", annotations={COREFERENCE: noted}))
     with pytest.raises(CorpusError, match=r"0 to 2 and head 1.*1 words: correct"):
         sieve.mentions_of(Text("a", words=("king",), annotations={COREFERENCE: noted}))

@@ -13,7 +13,7 @@ import pytest
 
 import attlas
 from attlas.relations.candidates import gold_cases, related_texts
-from attlas.relations.vectors import gather
+from attlas.relations.vectors import read_case_vectors
 from attlas.testing import tiny
 from attlas.tree import TreeProbe
 from tests.attacks import DAMAGE
@@ -131,7 +131,7 @@ def test_damaged_attention_between_words_is_noticed(how: str) -> None:
 def vectors() -> np.ndarray:
     """Attention between the phrases of triples, in a cache."""
     texts = related_texts("embedded:relations")[:10]
-    return gather(
+    return read_case_vectors(
         tiny("bert"), texts, gold_cases(texts, True), cache="cache", workers=1, **QUIET
     ).attention
 

@@ -33,7 +33,7 @@ from attlas.models.vectors import GloveVectors, ModelVectors
 from attlas.papers import betti, dynamics as recipe, longformer
 from attlas.relations import RelationExtractor
 from attlas.relations.candidates import gold_cases
-from attlas.relations.vectors import gather
+from attlas.relations.vectors import read_case_vectors
 from attlas.support.errors import AttlasError
 from attlas.syntax import SyntaxHeads
 from attlas.testing import tiny
@@ -735,7 +735,9 @@ def related_vectors(
     """Attention between the phrases of some triples."""
     texts = related(30)
     read = [replace(one, annotations={**one.annotations, **annotations}) for one in texts]
-    return gather(model, read, gold_cases(texts, True), cache=cache, workers=1, **QUIET).attention
+    return read_case_vectors(
+        model, read, gold_cases(texts, True), cache=cache, workers=1, **QUIET
+    ).attention
 
 
 def test_the_cache_of_relations_sees_global_spans() -> None:

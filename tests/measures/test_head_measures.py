@@ -38,7 +38,7 @@ from attlas.stats.clustered import Shares, shares_of
 from attlas.stats.intervals import Z, wilson
 from attlas.support.errors import MeasureError, ModelError
 from attlas.syntax import kernels as probe_kernels
-from attlas.syntax.arcs import DIRECTIONS, OFFSETS, PUBLISHED_OFFSETS, ArcCounts, cases_of
+from attlas.syntax.arcs import DIRECTIONS, OFFSETS, PUBLISHED_OFFSETS, ArcCounts, arc_targets
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
 from tests import strategies
 from tests.close import close, close_tables, terms_of
@@ -1528,7 +1528,7 @@ def test_cases_by_hand():
         ("X",) * 7,
     )
     everything = np.ones(7, dtype=bool)
-    sound = cases_of(tree, words, everything, "sound", OFFSETS)
+    sound = arc_targets(tree, words, everything, "sound", OFFSETS)
     assert sound.asking.tolist() == [0, 1, 2, 3, 4]
     assert sound.right.tolist() == [1, 3, 1, 5, 5]
     assert sound.relations == ("det", "nmod:poss", "case", "nsubj", "cop")
@@ -1540,7 +1540,7 @@ def test_cases_by_hand():
         [1],
     ]
     assert sound.unseen == 0
-    published = cases_of(tree, words, everything, "published", PUBLISHED_OFFSETS)
+    published = arc_targets(tree, words, everything, "published", PUBLISHED_OFFSETS)
     assert published.asking.tolist() == [0, 2, 2, 3, 4, 5, 6]  # the possessor by its 's
     assert published.right[[0, 1, 2, 3, 4, 6]].tolist() == [1, 3, 1, 5, 5, 5]
     assert published.right[5] not in range(
@@ -1560,10 +1560,10 @@ def test_cases_by_hand():
     some = everything.copy()
     some[[2, 5]] = False  # dropped: 's and the root
     for convention, asking, unseen in (("sound", [0, 1], 3), ("published", [0, 1], 5)):
-        found = cases_of(tree, words, some, convention, OFFSETS)
+        found = arc_targets(tree, words, some, convention, OFFSETS)
         assert found.asking.tolist() == asking
         assert found.unseen == unseen
-    last = cases_of(
+    last = arc_targets(
         Dependencies((ROOT, 0, 0), ("root", "dep", "dep"), ("",) * 3),
         ("a", "b", "c"),
         np.ones(3, dtype=bool),

@@ -1,4 +1,4 @@
-"""Views of relations: every section with its tables and not without, everything escaped, trees and graphs drawn as they are."""
+"""Views of relations: each section only with its tables, everything escaped, trees and graphs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.cluster.hierarchy import dendrogram as scipy_dendrogram, linkage
 
 from attlas.relations.extractor import RelationExtractor
-from attlas.relations.matching import Found
+from attlas.relations.matching import ExtractedTriple
 from attlas.relations.page import by_sentence, write_text_page
 from attlas.relations.section.charts import LAYERS
 from attlas.relations.section.dendrogram import dendrogram, tree
@@ -150,44 +150,24 @@ def drawn_texts() -> dict[str, pd.DataFrame]:
     }
 
 
+NAMED = [name if number != 2 else "" for number, name in enumerate(HOSTILE)]
+
+
 @pytest.fixture(scope="module")
 def tables() -> dict[str, pd.DataFrame]:
     """Every table of relations, with strings that are out to break a page."""
     rng = np.random.default_rng(0)
-    names = [name if number != 2 else "" for number, name in enumerate(HOSTILE)]
-    called = [name or id for name, id in zip(names, IDS, strict=True)]
-    directions = ["h-r", "r-t", "h-t", "r-h", "t-r", "t-h"]
-    unseen = [
-        "attention",
-        "random_model",
-        "relation_words",
-        "word_embeddings",
-        "attention_and_words",
-    ]
-    each = {
-        "relation": IDS,
-        "name": names,
-        "n": 9,
-        **{
-            column: rng.random(len(IDS))
-            for column in (
-                "precision",
-                "recall",
-                "f1",
-                "f1_random_model",
-                "f1_relation_words",
-                "f1_word_embeddings",
-            )
-        },
-    }
-    parts = [
-        "binary_accuracy_alone",
-        "f1_alone",
-        "binary_accuracy_without",
-        "f1_without",
-        "binary_accuracy_alone_random",
-        "f1_alone_random",
-    ]
+    return {**score_tables(rng), **interpretation_tables(rng), **head_tables(), **drawn_texts()}
+
+
+def score_tables(rng: np.random.Generator) -> dict[str, pd.DataFrame]:
+    scored = ("precision", "recall", "f1")
+    columns = (*scored, "f1_random_model", "f1_relation_words", "f1_word_embeddings")
+    each = {"relation": IDS, "name": NAMED, "n": 9}
+    each |= {column: rng.random(len(IDS)) for column in columns}
+    unseen = ["attention", "random_model", "relation_words", "word_embeddings"]
+    unseen.append("attention_and_words")
+    extraction = dict.fromkeys((*scored, *(f"macro_{name}" for name in scored)), 0.5)
     return {
         "relations": scores(list(READERS), rng).assign(cases=1234, texts=1000),
         "relations_each": pd.DataFrame(each).assign(
@@ -198,31 +178,24 @@ def tables() -> dict[str, pd.DataFrame]:
         ),
         "relations_extraction": pd.DataFrame(
             [
-                {
-                    "match": name,
-                    **dict.fromkeys(
-                        (
-                            "precision",
-                            "recall",
-                            "f1",
-                            "macro_precision",
-                            "macro_recall",
-                            "macro_f1",
-                        ),
-                        0.5,
-                    ),
-                    "predicted": 1600,
-                    "gold": 69,
-                }
+                {"match": name, **extraction, "predicted": 1600, "gold": 69}
                 for name in ("exact", "published", "published_any_relation")
             ]
         ),
-        "relations_directions": pd.DataFrame(
-            {
-                "direction": directions,
-                **{name: rng.random(6) for name in ("weight_related", "weight_named", *parts)},
-            }
-        ),
+    }
+
+
+def interpretation_tables(rng: np.random.Generator) -> dict[str, pd.DataFrame]:
+    directions = ["h-r", "r-t", "h-t", "r-h", "t-r", "t-h"]
+    parts = [
+        f"{score}_{way}"
+        for way in ("alone", "without", "alone_random")
+        for score in ("binary_accuracy", "f1")
+    ]
+    weights = {name: rng.random(6) for name in ("weight_related", "weight_named", *parts)}
+    called = [name or id for name, id in zip(NAMED, IDS, strict=True)]
+    return {
+        "relations_directions": pd.DataFrame({"direction": directions, **weights}),
         "relations_layers": pd.DataFrame(
             [
                 {"layer": layer, "reader": reader, "relation": relation, "f1": float(rng.random())}
@@ -247,35 +220,22 @@ def tables() -> dict[str, pd.DataFrame]:
         "relations_merged": pd.DataFrame(
             {"classes": [8, 4, 2], "f1": [0.5, 0.6, 0.7], "f1_random": [0.5, 0.5, 0.6]}
         ),
+    }
+
+
+def head_tables() -> dict[str, pd.DataFrame]:
+    weight = {"share": 0.1, "share_uniform": 1 / 12}
+    pair = {"left": IDS[0], "right": IDS[1], "left_name": NAMED[0], "right_name": ""}
+    shared = {"shared": 6, "shared_uniform": 1.39, "p": 0.00023, "pairs": 4465}
+    return {
         "relation_heads": pd.DataFrame(
             [
-                {
-                    "relation": id,
-                    "name": name,
-                    "rank": rank,
-                    "layer": rank,
-                    "head": rank,
-                    "share": 0.1,
-                    "share_uniform": 1 / 12,
-                }
-                for id, name in zip(IDS, names, strict=True)
-                for rank in range(3)
+                {"relation": id, "name": name, "rank": n, "layer": n, "head": n, **weight}
+                for id, name in zip(IDS, NAMED, strict=True)
+                for n in range(3)
             ]
         ),
-        "relations_shared": pd.DataFrame(
-            [
-                {
-                    "left": IDS[0],
-                    "right": IDS[1],
-                    "left_name": names[0],
-                    "right_name": "",
-                    "shared": 6,
-                    "shared_uniform": 1.39,
-                    "p": 0.00023,
-                    "pairs": 4465,
-                }
-            ]
-        ),
+        "relations_shared": pd.DataFrame([pair | shared]),
         "relations_likeness": pd.DataFrame(
             {
                 "reader": ["attention", "random_model"],
@@ -284,7 +244,6 @@ def tables() -> dict[str, pd.DataFrame]:
                 "relations": 8,
             }
         ),
-        **drawn_texts(),
     }
 
 
@@ -384,8 +343,9 @@ def test_what_attention_adds_is_told_with_its_sign(
     )
     told = relation_findings(study)
     assert told[0] == (
-        "Attention names the relation of 1,234 triples with macro F1 .60 [.55, .65]: behind the best control, word vectors of the phrases (.70), by .10 [.05, .15], "
-        "and ahead of attention of random weights (.58), by .02 [-.03, .07], an interval with 0 in it"
+        "Attention names the relation of 1,234 triples with macro F1 .60 [.55, .65]: behind the "
+        "best control, word vectors of the phrases (.70), by .10 [.05, .15], and ahead of "
+        "attention of random weights (.58), by .02 [-.03, .07], an interval with 0 in it"
     )
     assert told[-3:] == [
         "Triples not scored (relations): 3 cut off",
@@ -469,7 +429,7 @@ def test_every_chart_is_exported(study: Study, tmp_path: Path, kind: str) -> Non
 
 
 def joins_of(known: dict[str, Any]) -> set[tuple[Any, Any]]:
-    """The joins of scipy's picture: the places of both sides (leaf n is at 10 n + 5), and how far out each side and the join are."""
+    """The joins of scipy's picture: where both sides are (leaf n at 10 n + 5), and how far out."""
     out = set()
     for row, far in zip(known["icoord"], known["dcoord"], strict=True):
         sides = tuple((place - 5) / 10 for place in (row[0], row[3]))
@@ -694,8 +654,10 @@ def test_the_page_of_a_document(extractor: RelationExtractor, tmp_path: Path, br
     )
     late = text.rindex("Eve")
     found = [
-        Found((late, late + 3), (late + 10, late + 13), (late + 4, late + 9), "boss", 0.9, 0.9),
-        Found((0, 3), (14, 17), (4, 10), "teacher", 0.8, 0.8),
+        ExtractedTriple(
+            (late, late + 3), (late + 10, late + 13), (late + 4, late + 9), "boss", 0.9, 0.9
+        ),
+        ExtractedTriple((0, 3), (14, 17), (4, 10), "teacher", 0.8, 0.8),
     ]
     path = write_text_page(
         extractor, text, found, {"boss": "<u>is boss of</u>"}, tmp_path / "page.html"
@@ -731,7 +693,7 @@ def test_lines_of_a_document_are_those_of_its_sentences(extractor: RelationExtra
     for text, shift in ((alone, 0), (before + alone, len(before))):
         head, tail, words = ((start + shift, stop + shift) for start, stop in spans)
         tables.append(
-            by_sentence(extractor, text, [Found(head, tail, words, "boss", 0.9, 0.9)], {})
+            by_sentence(extractor, text, [ExtractedTriple(head, tail, words, "boss", 0.9, 0.9)], {})
         )
     one, other = (each["relation_lines"] for each in tables)
     np.testing.assert_allclose(one["weight"], other["weight"], rtol=1e-5)

@@ -1,4 +1,7 @@
-"""Relations from attention: vectors, readers, candidates and scores against plain loops; extractor, pipeline and command line as a user meets them."""
+"""Relations from attention: vectors, readers, candidates and scores against plain loops.
+
+The extractor, the experiments and the command line are run as a user runs them.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +54,14 @@ from attlas.relations.baselines import GAPS, TAGS, Surface
 from attlas.relations.candidates import (
     Case,
     apart,
+    count_unusable,
     first_occurrences,
     gold_cases,
     has_words,
-    lost,
     negatives,
-    noted,
     pools,
     related_texts,
+    relations_in,
     unit_pools,
 )
 from attlas.relations.experiment import extractor_folder
@@ -69,26 +72,41 @@ from attlas.relations.extraction import (
     sentences_of as sentences_in,
 )
 from attlas.relations.extractor import RelationExtractor
-from attlas.relations.features import ATTENTION, BAG, BOTH, HEAD_TAIL, KINDS, RANDOM, kinds
+from attlas.relations.features import (
+    ATTENTION,
+    BAG,
+    BOTH,
+    FEATURE_KINDS,
+    HEAD_TAIL,
+    RANDOM,
+    Part,
+    feature_kinds,
+    read_part,
+)
 from attlas.relations.fitting import Readers, fitted
 from attlas.relations.head_selection import heads_order
 from attlas.relations.interpret import (
-    Inner,
     Sides,
     directions_table,
     heads_table,
     layers_table,
-    likeness,
     merged_table,
     merges,
     merges_frame,
     path_table,
+    similarity_table,
 )
-from attlas.relations.matching import Found, exact, extraction_scores, lenient
+from attlas.relations.matching import ExtractedTriple, exact, extraction_scores, lenient
 from attlas.relations.reading import FLOOR, Sample, attention_features, cases_of, read_sample
 from attlas.relations.unseen import halves, held_out_phrases, unseen_jobs, unseen_scores
-from attlas.relations.vectors import DIRECTIONS, CaseVectors, case_vectors, gather, read_units
-from attlas.relations.work import Part, in_both, read_part
+from attlas.relations.vectors import (
+    DIRECTIONS,
+    CaseVectors,
+    case_vectors,
+    read_case_vectors,
+    read_units,
+)
+from attlas.relations.work import in_both
 from attlas.stats.linear import (
     LinearReader,
     balanced,
@@ -164,7 +182,7 @@ def known(minilm: attlas.Model) -> SimpleNamespace:
     texts = [
         text
         for text in read("embedded:relations")
-        if {t.relation for t in noted(text).triples} <= {*wanted}
+        if {t.relation for t in relations_in(text).triples} <= {*wanted}
     ]
     train, test = texts[:90], texts[90:]
     made = RelationExtractor(minilm, negatives=2, grid=(0.03, 0.3), workers=1, progress=False)
@@ -188,11 +206,10 @@ def work() -> Iterator[Workspace]:
 @pytest.fixture(scope="module")
 def evidence(small: RelationExtractor, model: attlas.Model, work: Workspace) -> SimpleNamespace:
     """Cases of texts to learn from and to tune on, as every kind of features shows them."""
-    how = small.setup_, model, model.randomized(0)
+    how = small.setup_, (model, model.randomized(0))
     train = read_part(work, related_texts(rows(36)), *how, states=True)
-    vocabulary = train.evidence.vocabulary
-    tune = read_part(work, related_texts(rows(15, 1)), *how, 1, vocabulary, states=True)
-    return SimpleNamespace(train=train, tune=tune, readers=small.readers_, setup=small.setup_)
+    tune = read_part(work, related_texts(rows(15, 1)), *how, 1, train.vocabulary, states=True)
+    return SimpleNamespace(train=train, tune=tune, readers=small.readers_)
 
 
 def sample_of(extractor: RelationExtractor, texts: list[Text]) -> Sample:
@@ -201,7 +218,7 @@ def sample_of(extractor: RelationExtractor, texts: list[Text]) -> Sample:
     with scratch(workers=1, progress=False) as work:
         return read_sample(
             work, extractor.model_, texts, cases, published=extractor.setup_.published
-        )[0]
+        )
 
 
 class Passes:
@@ -259,7 +276,7 @@ def test_between_units_is_its_slow_twin(made, rng, units, mean):
 
 
 class Slow:
-    """The library's own forward pass for each triple, weights put out, loops over characters, tokens and cells."""
+    """The library's own forward pass for each triple, with loops over characters and tokens."""
 
     def __init__(self, model: attlas.Model) -> None:
         self.tokenizer, self.limit = model.tokenizer, model.max_length
@@ -325,7 +342,7 @@ PIECES = (
 
 @st.composite
 def texts_with_cases(draw: st.DrawFn) -> tuple[str, list[Case]]:
-    """A text with repeated, split and odd words, and cases of phrases of it: whole words, several, or parts of one."""
+    """A text with repeated, split and odd words, and cases of its words or parts of words."""
     words = draw(st.lists(st.sampled_from(PIECES), min_size=3, max_size=8))
     string = " ".join(words)
     starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()
@@ -355,7 +372,9 @@ def test_gather_is_one_slow_pass_for_each_triple(made, mean, limit):
     assume(
         not (limit and "[SEP]" in string)
     )  # a mark is no token of a phrase: where a text was cut, one that ends in it is not seen
-    found = gather(model, [Text("t", string)], cases, mean=mean, workers=1, progress=False)
+    found = read_case_vectors(
+        model, [Text("t", string)], cases, mean=mean, workers=1, progress=False
+    )
     for number, case in enumerate(cases):
         expected = slow.vector(string, case, mean)
         assert found.seen[number] == (expected is not None)
@@ -397,20 +416,20 @@ def drawn() -> SimpleNamespace:
 
 
 def test_vectors_do_not_depend_on_neighbours_order_or_workers(monkeypatch, model, drawn):
-    whole = gather(model, drawn.texts, drawn.cases, workers=1, progress=False)
+    whole = read_case_vectors(model, drawn.texts, drawn.cases, workers=1, progress=False)
     assert whole.seen.all()
     assert whole.attention.shape == (len(drawn.cases), 6, 12)
     alone = [
-        gather(model, drawn.texts, [case], workers=1, progress=False).attention[0]
+        read_case_vectors(model, drawn.texts, [case], workers=1, progress=False).attention[0]
         for case in drawn.cases[::4]
     ]
     rounding = {"terms": terms_of(model.network), "magnitude": 1}
     close(whole.attention[::4], alone, **rounding)
-    turned = gather(model, drawn.texts, drawn.cases[::-1], workers=1, progress=False)
+    turned = read_case_vectors(model, drawn.texts, drawn.cases[::-1], workers=1, progress=False)
     close(turned.attention[::-1], whole.attention, **rounding)
     monkeypatch.setattr(vectors_module, "SHARD", 3)
     one, three = (
-        gather(model, drawn.texts, drawn.cases, workers=n, progress=False, states=True)
+        read_case_vectors(model, drawn.texts, drawn.cases, workers=n, progress=False, states=True)
         for n in (1, 3)
     )
     assert (one.attention == three.attention).all()
@@ -421,7 +440,7 @@ def test_vectors_do_not_depend_on_neighbours_order_or_workers(monkeypatch, model
 
 
 def test_states_are_the_mean_over_the_tokens_of_a_phrase(model, drawn):
-    found = gather(
+    found = read_case_vectors(
         model, drawn.texts, drawn.cases[:2], states=True, workers=1, progress=False
     ).states
     case = drawn.cases[1]
@@ -446,7 +465,9 @@ def test_one_pass_of_a_text_however_many_cases(model, drawn):
     ]
     assert len(many) > 20
     with Passes(model) as passes:
-        found = gather(model, drawn.texts, [*many, *drawn.cases], workers=1, progress=False)
+        found = read_case_vectors(
+            model, drawn.texts, [*many, *drawn.cases], workers=1, progress=False
+        )
     assert passes.texts == len(drawn.texts)
     assert passes.batches < len(drawn.texts)  # texts of one length go together
     assert len(found.attention) == len(many) + len(drawn.cases)
@@ -459,12 +480,16 @@ def cached(folder: Path) -> list[Path]:
 
 def test_an_interrupted_run_resumes(monkeypatch, tmp_path, model, drawn):
     monkeypatch.setattr(vectors_module, "SHARD", 3)
-    plain = gather(model, drawn.texts, drawn.cases, workers=2, progress=False)
-    first = gather(model, drawn.texts, drawn.cases, cache=tmp_path, workers=2, progress=False)
+    plain = read_case_vectors(model, drawn.texts, drawn.cases, workers=2, progress=False)
+    first = read_case_vectors(
+        model, drawn.texts, drawn.cases, cache=tmp_path, workers=2, progress=False
+    )
     assert len(cached(tmp_path)) == 4
     shutil.rmtree(cached(tmp_path)[1].parent)
     with Passes(model) as passes:
-        again = gather(model, drawn.texts, drawn.cases, cache=tmp_path, workers=2, progress=False)
+        again = read_case_vectors(
+            model, drawn.texts, drawn.cases, cache=tmp_path, workers=2, progress=False
+        )
     assert passes.texts in (3, len(drawn.texts) - 9)
     assert len(cached(tmp_path)) == 4
     for one in (first, again):
@@ -477,9 +502,9 @@ def test_an_interrupted_run_resumes(monkeypatch, tmp_path, model, drawn):
 @pytest.mark.parametrize("how", ["cut", "empty", "changed", "gone", "list"])
 def test_a_damaged_entry_is_read_again(monkeypatch, tmp_path, model, drawn, how):
     monkeypatch.setattr(vectors_module, "SHARD", 3)
-    plain = gather(model, drawn.texts, drawn.cases, workers=1, progress=False)
+    plain = read_case_vectors(model, drawn.texts, drawn.cases, workers=1, progress=False)
     asked = model, drawn.texts, drawn.cases
-    gather(*asked, cache=tmp_path, workers=1, progress=False)
+    read_case_vectors(*asked, cache=tmp_path, workers=1, progress=False)
     path = cached(tmp_path)[0]
     if how == "gone":
         path.unlink()
@@ -493,7 +518,7 @@ def test_a_damaged_entry_is_read_again(monkeypatch, tmp_path, model, drawn, how)
         path.write_bytes(path.read_bytes()[:-9] if how == "cut" else b"")
     for expected in ({3, len(drawn.texts) - 9}, {0}):
         with Passes(model) as passes:
-            again = gather(*asked, cache=tmp_path, workers=1, progress=False)
+            again = read_case_vectors(*asked, cache=tmp_path, workers=1, progress=False)
         assert passes.texts in expected
         assert (again.attention == plain.attention).all()
         assert (again.seen == plain.seen).all()
@@ -518,21 +543,23 @@ def test_vectors_are_cached_by_all_they_are_made_from(monkeypatch, tmp_path, mod
         (model, noted_, cases, {}),
     ]
     quiet = {"workers": 1, "progress": False}
-    gather(model, texts, cases, cache=tmp_path, **quiet)
+    read_case_vectors(model, texts, cases, cache=tmp_path, **quiet)
     count = len(cached(tmp_path))
     for reader, some, asked, options in others:
-        found = gather(reader, some, asked, cache=tmp_path, **options, **quiet)
-        truth = gather(reader, some, asked, **options, **quiet)
+        found = read_case_vectors(reader, some, asked, cache=tmp_path, **options, **quiet)
+        truth = read_case_vectors(reader, some, asked, **options, **quiet)
         assert (found.attention == truth.attention).all()
         assert (found.states is None) == (truth.states is None)
         assert len(cached(tmp_path)) > count
         count = len(cached(tmp_path))
     named = [replace(case, relation="renamed") for case in cases]  # no vector depends on a name
     where = [replace(text, annotations={**text.annotations, "where": "row 3"}) for text in texts]
-    gather(attlas.load((model.network, model.tokenizer)), where, named, cache=tmp_path, **quiet)
+    read_case_vectors(
+        attlas.load((model.network, model.tokenizer)), where, named, cache=tmp_path, **quiet
+    )
     assert len(cached(tmp_path)) == count
     monkeypatch.setattr("attlas.experiments.workspace.source_digest", lambda: "other code")
-    gather(model, texts, cases, cache=tmp_path, **quiet)
+    read_case_vectors(model, texts, cases, cache=tmp_path, **quiet)
     assert len(cached(tmp_path)) > count
 
 
@@ -540,9 +567,9 @@ def test_a_cache_sees_global_spans(tmp_path):
     banded, texts = tiny("longformer"), list(related_texts("embedded:relations"))[:12]
     wide = [replace(text, annotations={**text.annotations, "global": [(0, 25)]}) for text in texts]
     cases, quiet = gold_cases(texts, True), {"workers": 1, "progress": False}
-    first = gather(banded, texts, cases, cache=tmp_path, **quiet).attention
-    second = gather(banded, wide, cases, cache=tmp_path, **quiet).attention
-    assert (second == gather(banded, wide, cases, **quiet).attention).all()
+    first = read_case_vectors(banded, texts, cases, cache=tmp_path, **quiet).attention
+    second = read_case_vectors(banded, wide, cases, cache=tmp_path, **quiet).attention
+    assert (second == read_case_vectors(banded, wide, cases, **quiet).attention).all()
     assert not np.allclose(first, second)
 
 
@@ -553,7 +580,9 @@ def test_a_cache_is_shared_and_nothing_else_in_it_is_touched(tmp_path, model, dr
     models = [attlas.load((model.network, model.tokenizer)), tiny("bert")]
     quiet = {"cache": tmp_path, "workers": 1, "progress": False}
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda one: gather(one, drawn.texts, drawn.cases, **quiet), models))
+        found = list(
+            pool.map(lambda one: read_case_vectors(one, drawn.texts, drawn.cases, **quiet), models)
+        )
     assert (found[0].attention == found[1].attention).all()
     assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {left.name, mine.name}
     assert len(cached(tmp_path)) == 1
@@ -565,7 +594,7 @@ def test_the_model_is_digested_once_for_all_shards(monkeypatch, tmp_path, model,
     monkeypatch.setattr(
         attlas.Model, "identity", lambda one, *known: (calls.append(1), plain(one, *known))[1]
     )
-    gather(model, drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False)
+    read_case_vectors(model, drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False)
     assert len(calls) == 1
 
 
@@ -582,10 +611,14 @@ def test_a_failing_pass_is_no_shard(monkeypatch, tmp_path, model, drawn):
     with monkeypatch.context() as patch:
         patch.setattr(vectors_module, "between_units", fail)
         with pytest.raises(RuntimeError, match="the machine stops"):
-            gather(model, drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False)
+            read_case_vectors(
+                model, drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False
+            )
     assert len(cached(tmp_path)) < 4
-    found = gather(model, drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False)
-    plain = gather(model, drawn.texts, drawn.cases, workers=1, progress=False)
+    found = read_case_vectors(
+        model, drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False
+    )
+    plain = read_case_vectors(model, drawn.texts, drawn.cases, workers=1, progress=False)
     assert (found.attention == plain.attention).all()
 
 
@@ -597,19 +630,20 @@ def test_phrases_that_were_cut_off_are_left_out_and_counted(model, work):
         ("Kim", "Sam", "hired", "boss"),
     )
     cases = gold_cases([text], True)
-    found = gather(short, [text], cases, workers=1, progress=False)
+    found = read_case_vectors(short, [text], cases, workers=1, progress=False)
     assert found.seen.tolist() == [False, False]
     assert (found.attention == 0).all()
     roomy = replace(model, limit=16)
-    found = gather(roomy, [text], cases, workers=1, progress=False)
+    found = read_case_vectors(roomy, [text], cases, workers=1, progress=False)
     assert found.seen.tolist() == [True, False]
     assert (found.attention[1] == 0).all()
     assert found.unseen == 1
-    kept, lengths = read_sample(work, roomy, [text], cases)
+    kept = read_sample(work, roomy, [text], cases)
+    lengths = kept.vectors.lengths
     assert [case.head for case in kept.cases] == [(0, 3)]
     assert kept.unseen == 1
     assert lengths.counts["truncated"] == 1
-    with pytest.raises(CorpusError, match=r"none of the 2 triples is left.*4 tokens"):
+    with pytest.raises(CorpusError, match=r"none of the 2 triples can be used.*4 tokens"):
         read_sample(work, replace(model, limit=4), [text], cases)
 
 
@@ -617,11 +651,11 @@ def test_a_phrase_that_is_cut_in_the_middle_is_not_seen(model):
     text = Text("t", "the cat unbelievable")
     case = Case(0, (0, 3), (8, 20), (4, 7))
     pieces = len(model.tokenizer(text.text)["input_ids"])
-    assert gather(model, [text], [case], workers=1, progress=False).seen.all()
-    assert gather(
+    assert read_case_vectors(model, [text], [case], workers=1, progress=False).seen.all()
+    assert read_case_vectors(
         replace(model, limit=pieces), [text], [case], workers=1, progress=False
     ).seen.all()
-    assert not gather(
+    assert not read_case_vectors(
         replace(model, limit=pieces - 1), [text], [case], workers=1, progress=False
     ).seen.any()
 
@@ -630,11 +664,11 @@ def test_texts_of_which_the_tokenizer_leaves_nothing_and_no_cases_at_all(model):
     texts = [Text("0", "\u200d"), Text("1", "Ann hired Ben")]
     cases = [Case(0, (0, 1), (0, 1), (0, 1)), Case(1, (0, 3), (10, 13), (4, 9))]
     for states in (False, True):
-        found = gather(model, texts, cases, states=states, workers=1, progress=False)
+        found = read_case_vectors(model, texts, cases, states=states, workers=1, progress=False)
         assert found.seen.tolist() == [False, True]
         assert (found.attention[0] == 0).all()
-    assert len(gather(model, texts, [], workers=1, progress=False).attention) == 0
-    assert len(gather(model, [], [], workers=1, progress=False).attention) == 0
+    assert len(read_case_vectors(model, texts, [], workers=1, progress=False).attention) == 0
+    assert len(read_case_vectors(model, [], [], workers=1, progress=False).attention) == 0
 
 
 def test_counts_are_those_of_a_study(model, work):
@@ -646,7 +680,7 @@ def test_counts_are_those_of_a_study(model, work):
         Text("2", long),
     ]
     short = replace(model, limit=12)
-    _, lengths = read_sample(work, short, texts, gold_cases(texts, True))
+    lengths = read_sample(work, short, texts, gold_cases(texts, True)).vectors.lengths
     assert lengths.excluded == [0]
     assert (
         lengths.counts == attlas.study(short, texts, "entropy", progress=False).manifest["counts"]
@@ -658,7 +692,7 @@ def test_a_longformer_gives_the_same_from_its_band():
     banded = tiny("longformer")
     text = Text("t", "the cat sat with the dog and Ann hired Ben in the old town")
     cases = [Case(0, (0, 7), (17, 24), (8, 11)), Case(0, (29, 32), (39, 42), (33, 38))]
-    found = gather(banded, [text], cases, workers=1, progress=False)
+    found = read_case_vectors(banded, [text], cases, workers=1, progress=False)
     layers = attlas.testing.stream(banded, [text])[0]
     batch = layers[0].batch
     for number, case in enumerate(cases):
@@ -706,7 +740,7 @@ def test_negatives_are_no_triples_and_depend_on_text_and_seed_alone():
                 )
         text = texts[case.text].text
         assert all(0 <= start < stop <= len(text) for start, stop in case.spans)
-        nominal, relational = pools(text, noted(texts[case.text]).triples)
+        nominal, relational = pools(text, relations_in(texts[case.text]).triples)
         assert case.head in nominal
         assert case.tail in nominal
         assert case.words in relational
@@ -739,7 +773,7 @@ def test_negatives_of_pairs_have_no_words_and_are_no_pairs():
 
 
 def test_no_triple_of_another_row_of_the_same_text_is_a_negative():
-    """FewRel and SemEval have a row for each triple: a text of several triples stands several times."""
+    """FewRel and SemEval have one row per triple: a text of several triples is repeated."""
     string = "Ann met Ben."
     texts = [
         text_of(string, ("Ann", "Ben", None, "a"), id="0"),
@@ -803,7 +837,7 @@ def test_related_texts_need_triples_and_good_rows():
             }
         ]
     )
-    assert lost(given_) == {"not in the text": 1, "overlap": 1}
+    assert count_unusable(given_) == {"not in the text": 1, "overlap": 1}
     assert len(gold_cases(given_, False)) == 1
     assert not has_words(given_)
 
@@ -1013,8 +1047,10 @@ def test_intervals_hold_the_point_shrink_and_compare_the_same_texts():
     assert widths[1] < widths[0] / 2
 
 
-def found_of(*spans: tuple[int, int], relation: str = "r", related: float = 1.0) -> Found:
-    return Found(spans[0], spans[1], spans[2] if len(spans) > 2 else None, relation, related, 1.0)
+def found_of(*spans: tuple[int, int], relation: str = "r", related: float = 1.0) -> ExtractedTriple:
+    return ExtractedTriple(
+        spans[0], spans[1], spans[2] if len(spans) > 2 else None, relation, related, 1.0
+    )
 
 
 def test_matches_by_hand():
@@ -1103,7 +1139,7 @@ def test_matching_is_its_slow_twin(rng, strict, relation):
 
     found = [
         [
-            Found(
+            ExtractedTriple(
                 span(t),
                 span(t),
                 span(t) if rng.random() < 0.5 else None,
@@ -1129,7 +1165,7 @@ def test_matching_is_its_slow_twin(rng, strict, relation):
     ]
     for mine, theirs in zip(found, gold, strict=True):  # some that are right
         mine += [
-            Found(t.head, t.tail, t.words, t.relation, 1.0, 1.0)
+            ExtractedTriple(t.head, t.tail, t.words, t.relation, 1.0, 1.0)
             for t in theirs
             if rng.random() < 0.5
         ]
@@ -1156,13 +1192,13 @@ def places_slowly(text, spans):
 
 
 def candidates_slowly(extractor, sentence, units, reach):
-    """The best probability of every head and tail, from the vectors of all candidates: {(head, tail): {words: probability}}."""
+    """The probability of every candidate, from its vector: {(head, tail): {words: probability}}."""
     spans, count = units.spans, len(sentence.nominal)
     place = places_slowly(sentence.text, spans)
     found: dict[tuple[int, int], dict[int, float]] = {}
     keys, vectors = [], []
     for head, tail in permutations(range(count), 2):
-        for words in range(count, len(spans)) if extractor.worded_ else [None]:
+        for words in range(count, len(spans)) if extractor.uses_relation_words_ else [None]:
             parts = [head, tail] if words is None else [head, tail, words]
             if not all(units.seen[part] for part in parts):
                 continue
@@ -1176,7 +1212,9 @@ def candidates_slowly(extractor, sentence, units, reach):
             if any(abs(place[a] - place[b]) > reach for a in parts for b in parts):
                 continue
             at = {"h": head, "t": tail, "r": words}
-            names = extractor.directions or (DIRECTIONS if extractor.worded_ else ("h-t", "t-h"))
+            names = extractor.directions or (
+                DIRECTIONS if extractor.uses_relation_words_ else ("h-t", "t-h")
+            )
             vector = np.concatenate([units.weights[at[name[0]], at[name[2]]] for name in names])
             keys.append((head, tail, words))
             vectors.append(
@@ -1196,7 +1234,7 @@ def sentences_of(extractor, strings):
     for units in read_units(
         extractor.model_, inputs, {n: one.spans for n, one in enumerate(made)}, mean=mean
     ):
-        yield made[units.place], units
+        yield made[units.index], units
 
 
 def check_candidates(extractor, strings, monkeypatch, reach=40):
@@ -1214,7 +1252,7 @@ def check_candidates(extractor, strings, monkeypatch, reach=40):
         for triple, chance in zip(triples, chances, strict=True):
             mine = slow[triple[:2]]
             assert chance == pytest.approx(max(mine.values()), abs=1e-4)
-            assert mine[triple[2] if extractor.worded_ else None] == pytest.approx(
+            assert mine[triple[2] if extractor.uses_relation_words_ else None] == pytest.approx(
                 max(mine.values()), abs=1e-4
             )
         some, likely = candidates(sentence, units, *how, 0.5)
@@ -1238,7 +1276,7 @@ def test_candidates_of_other_readers(model, monkeypatch, options):
     others = {name: value for name, value in options.items() if name != "worded"}
     made = RelationExtractor(model, negatives=1, grid=(0.1,), workers=1, progress=False, **others)
     made.fit(rows(24, worded=worded), rows(9, 1, worded=worded))
-    assert made.worded_ == worded
+    assert made.uses_relation_words_ == worded
     check_candidates(made, [row["text"] for row in rows(3, 5)], monkeypatch)
 
 
@@ -1402,18 +1440,18 @@ def test_held_out_phrases_leave_the_most_frequent_one(seed):
 
 def answers_of(part: Part, readers: dict[str, Readers]) -> dict[str, Answers]:
     return {
-        name: Answers.by(one, part.features[name].features, part.evidence.own)
+        name: Answers.by(one, part.features[name].features, part.sample)
         for name, one in readers.items()
     }
 
 
 def test_kinds_of_features_and_their_controls(evidence, work):
     train, tune = evidence.train, evidence.tune
-    assert HEAD_TAIL in kinds(True)
-    assert HEAD_TAIL not in kinds(False)
-    assert [*train.features] == [*tune.features] == [*kinds(True)] == [*KINDS]
+    assert HEAD_TAIL in feature_kinds(True)
+    assert HEAD_TAIL not in feature_kinds(False)
+    assert [*train.features] == [*tune.features] == [*feature_kinds(True)] == [*FEATURE_KINDS]
     made = work_module.fit_all(work, train, tune).readers
-    assert {*made} == {*KINDS}
+    assert {*made} == {*FEATURE_KINDS}
     assert (
         made[ATTENTION].named.coef == evidence.readers.named.coef
     ).all()  # as the estimator's own
@@ -1421,9 +1459,9 @@ def test_kinds_of_features_and_their_controls(evidence, work):
     assert answers[BAG].scores()["f1"] == 1  # the words say it
     shape = {name: train.features[name].features.shape[1] for name in (ATTENTION, BAG, BOTH)}
     assert shape[BOTH] == shape[ATTENTION] + shape[BAG]
-    assert list(train.evidence.own.cases) == list(train.evidence.random.cases)
+    assert list(train.sample.cases) == list(train.random.cases)
     assert not np.allclose(train.features[RANDOM].features, train.features[ATTENTION].features)
-    expected = attention_features(train.evidence.own.vectors, True, ("h-t", "t-h"))
+    expected = attention_features(train.sample.vectors, train.setup, ("h-t", "t-h"))
     assert (train.features[HEAD_TAIL].features == expected).all()
     table = each_relation(answers, {"boss": "employer"}, ATTENTION)
     assert table["relation"].tolist() == ["boss", "spouse", "teacher"]
@@ -1439,23 +1477,19 @@ def test_kinds_of_features_and_their_controls(evidence, work):
 
 
 def test_phrases_not_learnt_from_are_scored_apart(evidence):
-    train, tune, setup = evidence.train, evidence.tune, evidence.setup
-    whole = dict.fromkeys(KINDS, evidence.readers)
-    samples = train.evidence.own, tune.evidence.own
-    words = len(train.evidence.vocabulary)
+    train, tune = evidence.train, evidence.tune
+    whole = dict.fromkeys(FEATURE_KINDS, evidence.readers)
 
     def readers(*phrases: str) -> dict[str, LinearReader]:
-        jobs = unseen_jobs(
-            samples, train.features, tune.features, frozenset(phrases), whole, setup, words
-        )
+        jobs = unseen_jobs(train, tune, frozenset(phrases), whole)
         return {name: fitted(job) for name, job in jobs.items()}
 
     few = readers("nothing of this")
-    assert {*few} == {*KINDS}
+    assert {*few} == {*FEATURE_KINDS}
     assert all(
         reader.penalty == evidence.readers.named.penalty for reader in few.values()
     )  # nothing to tune on
-    scores = unseen_scores(samples[1], tune.features, few, frozenset({"nothing of this"}))
+    scores = unseen_scores(tune, few, frozenset({"nothing of this"}))
     assert scores == {"cases": 0, "phrases": 0, "relations": 0}
     assert all(reader.classes == ("spouse", "teacher") for reader in readers("hired").values())
 
@@ -1522,8 +1556,8 @@ def test_tables_of_interpretation(evidence, model, work, monkeypatch):
     np.testing.assert_allclose(directions["weight_related"], weights.mean(1), rtol=1e-5)
     assert directions[scores].to_numpy().min() >= 0
     assert directions[scores].to_numpy().max() <= 1
-    inner = [Inner.of(part.evidence.own, part.features) for part in (train, tune)]
-    layers = layers_table(work, *inner, (3, 4))
+    states = tuple(part.sample.vectors.states for part in (train, tune))
+    layers = layers_table(work, own, random, states, (3, 4))
     assert layers.columns.tolist() == ["layer", "reader", "relation", "f1"]
     assert layers.groupby("reader").size().to_dict() == dict.fromkeys(
         (ATTENTION, RANDOM, "hidden_states", "hidden_states_few"), 9
@@ -1543,14 +1577,14 @@ def test_tables_of_interpretation(evidence, model, work, monkeypatch):
     assert (heads["share_uniform"] == 1 / 12).all()
     assert len(shared) == 3
     assert shared["p"].between(0, 1).all()
-    assert likeness(
-        model, train.evidence.own, {ATTENTION: readers.named}
+    assert similarity_table(
+        model, train.sample, {ATTENTION: readers.named}
     ).empty  # too few relations
 
 
 def test_relations_of_like_words_have_like_coefficients_or_not(known):
     sample = sample_of(known.extractor, known.train)
-    table = likeness(
+    table = similarity_table(
         known.extractor.model_, sample, {ATTENTION: known.extractor.readers_.named}, draws=50
     )
     assert table.columns.tolist() == ["reader", "correlation", "p", "relations"]
@@ -1564,7 +1598,7 @@ def test_relations_of_like_words_have_like_coefficients_or_not(known):
 
 def test_what_was_learnt(known):
     fitted = known.extractor
-    assert fitted.worded_
+    assert fitted.uses_relation_words_
     assert fitted.classes_.tolist() == ["born_in", "capital_of", "married_to", "works_for"]
     assert fitted.n_features_in_ == 6 * 6 * 12 == len(fitted.get_feature_names_out())
     assert fitted.get_feature_names_out()[[0, 12, 72]].tolist() == ["h-r 0 0", "h-r 1 0", "r-t 0 0"]
@@ -1742,17 +1776,17 @@ def test_sentences_of_bad_arguments(model):
 
 
 def test_a_split_without_triples_says_so(model):
-    """The dev part of texts of which few have triples may have none; nothing lies behind the model's tokens."""
+    """The dev part of texts of which few have triples may have none; nothing is truncated."""
     plain = [{"text": f"the dog number {n} sat", "triples": []} for n in range(30)]
     with pytest.raises(CorpusError) as error:
         RelationExtractor(model, workers=1, progress=False).fit(
             [row | {"id": str(n)} for n, row in enumerate(rows(3) + plain)]
         )
-    assert "lie behind" not in str(error.value)
+    assert "lie beyond" not in str(error.value)
 
 
 def test_thresholds_are_cautious_where_nothing_can_be_found(model):
-    """No candidate is a triple of dev, so every threshold gives F1 0; the loosest would flood the reader with triples."""
+    """No candidate is a triple of dev, so every threshold gives F1 0; the loosest is useless."""
     odd = [
         [
             {**row, "triples": [{**row["triples"][0], "head": "In the", "tail": "left the"}]}
@@ -1766,7 +1800,7 @@ def test_thresholds_are_cautious_where_nothing_can_be_found(model):
 
 def test_thresholds_are_the_best_of_all_on_dev(small):
     texts = related_texts(rows(12, 1))
-    gold, strings = [noted(text).triples for text in texts], [text.text for text in texts]
+    gold, strings = [relations_in(text).triples for text in texts], [text.text for text in texts]
 
     def f1(related, named):
         made = copy.copy(small)
@@ -1800,7 +1834,7 @@ def test_no_workers_are_refused(small, model, tmp_path):
 
 
 def test_triples_without_words_are_an_error_or_left_out(small):
-    """An extractor that reads relation words cannot score triples that have none: said, not a traceback."""
+    """An extractor that reads relation words cannot score triples without: an error says so."""
     for mixed in (rows(6, 3, worded=False), rows(6, 3) + rows(6, 4, worded=False)):
         try:
             value = small.score(mixed)
@@ -1981,7 +2015,7 @@ def test_no_folder_is_one_clear_error(tmp_path):
 def test_pairs_of_phrases_end_to_end(model, tmp_path):
     made = RelationExtractor(model, negatives=2, grid=(0.3,), workers=1, progress=False)
     made.fit(fewrel_rows(36), fewrel_rows(12, 1))
-    assert not made.worded_
+    assert not made.uses_relation_words_
     assert made.n_features_in_ == 2 * 12
     assert made.get_feature_names_out()[12] == "t-h 0 0"
     assert 0 <= made.score(fewrel_rows(9, 2)) <= 1
@@ -2053,7 +2087,10 @@ def test_results_say_what_others_rely_on(home):
             "word_embeddings",
             BOTH,
         } <= {*result["controls"]}
-        for row in [result, *(result["controls"][name] for name in KINDS if name != ATTENTION)]:
+        for row in [
+            result,
+            *(result["controls"][name] for name in FEATURE_KINDS if name != ATTENTION),
+        ]:
             assert row["f1_low"] <= row["f1_high"]
             assert 0 <= row["binary_accuracy"] <= 1
         assert result["controls"][BAG]["f1_ahead"] == pytest.approx(
@@ -2136,7 +2173,7 @@ def test_an_interrupted_fit_loses_one_reader(home, tmp_path, monkeypatch):
     assert (
         passes.texts <= 24 * 2 + 1
     )  # extraction and pictures only: no phrases of train and dev again
-    assert len(done) - count == 2 * len(KINDS) - count
+    assert len(done) - count == 2 * len(FEATURE_KINDS) - count
     assert again.result == home.fitted.result
     saved = "files/extractor/readers.safetensors"
     assert (tmp_path / "out" / saved).read_bytes() == (home.place / "out" / saved).read_bytes()
@@ -2162,7 +2199,7 @@ def test_weights_and_texts_are_hashed_once(home, tmp_path, monkeypatch):
 
 
 def test_another_extractor_in_the_same_folder_is_scored_anew(home, tmp_path):
-    """The readers are what is scored: others, of the same texts and thresholds, are not remembered as these."""
+    """Scores are those of the readers: others with the same texts and thresholds run again."""
     shutil.copytree(home.place / "out", tmp_path / "out")
     saved = tmp_path / "out/files/extractor"
     arrays = load_file(saved / "readers.safetensors")

@@ -1,6 +1,7 @@
-"""Probes from file to report: heads chosen here and scored there, against loops; found again, killed, refused, and drawn by a real browser.
+"""Probes from file to report: heads chosen and scored against loops; cached, killed and drawn.
 
-Their measures have twins of their own (test_conllu, test_coreference, test_tree_probe). Here a network is rigged so that what its heads find is known beforehand.
+Their measures have twins of their own (test_conllu, test_coreference, test_tree_probe). Here a
+network is rigged so that what its heads find is known beforehand.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from attlas.support.errors import AttlasError, CorpusError, MeasureError, StudyE
 from attlas.support.fingerprint import fingerprint
 from attlas.syntax import SyntaxHeads
 from attlas.syntax.arcs import DIRECTIONS, OFFSETS, PUBLISHED_OFFSETS
-from attlas.syntax.examples import FAINT, HEADS, examples, telling
+from attlas.syntax.examples import FAINT, HEADS, best_examples, examples
 from attlas.syntax.section import study_lines
 from attlas.testing import stream, tiny
 from attlas.tree import TreeProbe
@@ -85,7 +86,8 @@ RATES = torch.tensor([1.0, 0.5, 0.23, 0.11])
 def rigged(looks: Sequence[int | str] = LOOKS) -> Model:
     """A model of one layer whose heads look where they are told: at a fixed offset, or at a word.
 
-    Positions are points on four circles, which a query turns by its offset; every word has a mark of the same size, so that all lie on one sphere.
+    Positions are points on four circles, which a query turns by its offset; every word has a mark
+    of the same size, so that all lie on one sphere.
     """
     model = tiny("bert", num_hidden_layers=1, num_attention_heads=len(looks))
     network = model.network
@@ -154,7 +156,7 @@ def chained(name: object, offset: int, words: int = 6) -> Text:
 
 
 def treebank(count: int, seed: int = 0, words: Sequence[str] = PLAIN) -> list[Text]:
-    """Sentences for `rigged`: obj hangs on "cat", which stands anywhere; det on the word before, the rest on any before."""
+    """Sentences for `rigged`: the head of obj is "cat", of det the word before, else any before."""
     rng, out = np.random.default_rng(seed), []
     for number in range(count):
         size = int(rng.integers(7, 13))
@@ -181,7 +183,7 @@ def treebank(count: int, seed: int = 0, words: Sequence[str] = PLAIN) -> list[Te
 
 
 def stories(count: int, seed: int = 0) -> list[Text]:
-    """Documents of two sentences with mentions of all kinds; each kind has an antecedent in every one."""
+    """Documents of two sentences with mentions of all kinds, each with an antecedent."""
     rng, out = np.random.default_rng(seed), []
     for number in range(count):
         words = [
@@ -216,7 +218,7 @@ def stories(count: int, seed: int = 0) -> list[Text]:
 
 
 def as_conllu(texts: Sequence[Text]) -> str:
-    """Texts as a CoNLL-U file, a document each: trees if they have them, a chain of words if not; mentions as entities."""
+    """Texts as a CoNLL-U file: trees or chains of words, and mentions as entities."""
     out = []
     for text in texts:
         words = text.words or ()
@@ -237,7 +239,8 @@ def as_conllu(texts: Sequence[Text]) -> str:
         )
         out += [f"# newdoc id = {text.id}", f"# sent_id = {text.id}"]
         out += [
-            f"{place + 1}\t{word}\t_\t{tags.get(place, 'X')}\t_\t_\t{heads[place] + 1}\t{relations[place]}\t_\t{entity.get(place, '_')}"
+            f"{place + 1}\t{word}\t_\t{tags.get(place, 'X')}\t_\t_\t{heads[place] + 1}\t"
+            f"{relations[place]}\t_\t{entity.get(place, '_')}"
             for place, word in enumerate(words)
         ]
         out.append("")
@@ -248,7 +251,10 @@ def as_conllu(texts: Sequence[Text]) -> str:
 
 
 def between_slowly(model: Model, text: Text) -> tuple[list[str], np.ndarray]:
-    """The strings of all words of a text (special tokens among them) and the weights [layer, head, word, word], to a word the sum, from a word the mean."""
+    """The words of a text, special tokens among them, and weights [layer, head, word, word].
+
+    To a word the sum over its tokens, from a word the mean.
+    """
     [layers] = stream(model, [text])
     words = layers[0].batch.words[0]
     of = words.of.tolist()
@@ -854,7 +860,7 @@ def test_a_probe_is_found_again_and_another_is_refused(
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     for name in (
         "attlas.experiments.probe.study",
-        "attlas.tree.work.gather",
+        "attlas.tree.work.read_word_attention",
         "attlas.syntax.work.examples",
         "attlas.experiments.workspace.pass_over",
     ):
@@ -1401,6 +1407,19 @@ def test_one_report_of_several_folders(
 # examples and lines
 
 
+def gold_pairs(
+    model: attlas.Model, one: Text, relation: str, direction: str
+) -> list[tuple[int, int]]:
+    """The arcs of a relation as words of the model, as attention runs."""
+    tree, own = one.annotations[DEPENDENCIES], own_words(model, one)
+    pairs = [
+        (own[word], own[up])
+        for word, (up, kind) in enumerate(zip(tree.heads, tree.relations, strict=True))
+        if kind == relation
+    ]
+    return [pair if direction == DIRECTIONS[0] else pair[::-1] for pair in pairs]
+
+
 def test_arcs_of_examples_are_the_attention_between_these_words() -> None:
     model, words = tiny("bert", num_hidden_layers=2), (*PLAIN, "unseeing", "x1")
     texts = [
@@ -1420,21 +1439,13 @@ def test_arcs_of_examples_are_the_attention_between_these_words() -> None:
     assert arcs.groupby("relation")["example"].nunique().max() <= 4
     assert "long" not in set(arcs["text"])
     for relation, layer, head, direction in rows[:2]:
-        told: dict[str, float] = {}
+        means: dict[str, float] = {}
         for one in texts:
-            tree = one.annotations[DEPENDENCIES]
-            pairs = [
-                (word, gold)
-                for word, (gold, name) in enumerate(zip(tree.heads, tree.relations, strict=True))
-                if name == relation
-            ]
-            if pairs and 6 <= len(one.words or ()) <= 16:
-                square, own = between_slowly(model, one)[1][layer, head], own_words(model, one)
-                turned = [pair if direction == DIRECTIONS[0] else pair[::-1] for pair in pairs]
-                told[one.id] = float(
-                    np.mean([square[own[query], own[key]] for query, key in turned])
-                )
-        best_texts = sorted(told, key=lambda name: -told[name])[:4]
+            gold = gold_pairs(model, one, relation, direction)
+            if gold and 6 <= len(one.words or ()) <= 16:
+                square = between_slowly(model, one)[1][layer, head]
+                means[one.id] = float(np.mean([square[pair] for pair in gold]))
+        best_texts = sorted(means, key=lambda name: -means[name])[:4]
         mine = arcs[arcs["relation"] == relation]
         assert mine["text"].drop_duplicates().tolist() == best_texts
         for name, example in mine.groupby("text"):
@@ -1456,16 +1467,7 @@ def test_arcs_of_examples_are_the_attention_between_these_words() -> None:
             }
             for pair, weight in kept.items():
                 assert weight == pytest.approx(weights[pair], abs=1e-5)
-            tree, own = one.annotations[DEPENDENCIES], own_words(model, one)
-            gold = {
-                (own[word], own[up])
-                for word, (up, kind) in enumerate(zip(tree.heads, tree.relations, strict=True))
-                if kind == relation
-            }
-            gold = {pair if direction == DIRECTIONS[0] else pair[::-1] for pair in gold}
-            assert {
-                (row.query, row.key) for row in example[example["gold"]].itertuples()
-            } == gold & set(kept)
+            assert gold == set(gold_pairs(model, one, relation, direction)) & set(kept)
 
 
 def test_relations_that_tell_are_those_above_the_offset() -> None:
@@ -1478,15 +1480,19 @@ def test_relations_that_tell_are_those_above_the_offset() -> None:
     ]
     rows += [(f"e{n}", 0.01, 0.001) for n in range(12)]
     table = pd.DataFrame(rows, columns=["relation", "difference", "difference_low"])
-    assert telling(table)["relation"].tolist() == ["c", "a", *(f"e{n}" for n in range(HEADS - 2))]
-    assert telling(table, 1)["relation"].tolist() == ["c"]
+    assert best_examples(table)["relation"].tolist() == [
+        "c",
+        "a",
+        *(f"e{n}" for n in range(HEADS - 2)),
+    ]
+    assert best_examples(table, 1)["relation"].tolist() == ["c"]
 
 
 def test_examples_of_no_relation_are_empty_tables() -> None:
     tables = examples(
         rigged(),
         treebank(3),
-        telling(pd.DataFrame(columns=["relation", "difference", "difference_low"])),
+        best_examples(pd.DataFrame(columns=["relation", "difference", "difference_low"])),
     )
     assert {name: len(table) for name, table in tables.items()} == {
         "example_words": 0,
@@ -1603,7 +1609,8 @@ def test_a_looked_at_text_has_lines_that_follow_layer_and_head(
         weights = seen.weights[slice(None) if layer is None else [layer]]
         weights = weights[:, slice(None) if head is None else [head]].mean((0, 1)).numpy()
         shown = page.locator("#lines line").evaluate_all(
-            "all => all.map(node => [node.getAttribute('y1'), node.getAttribute('y2'), node.getAttribute('stroke-opacity')])"
+            "all => all.map(node => [node.getAttribute('y1'), node.getAttribute('y2'), "
+            "node.getAttribute('stroke-opacity')])"
         )
         drawn = {
             (round((float(y1) - 15) / 22), round((float(y2) - 15) / 22)): float(value)
@@ -1635,13 +1642,13 @@ def test_a_long_text_has_no_lines(tmp_path: Path, browser: Any) -> None:
 
 
 def test_reports_of_studies_with_little_in_them(tmp_path: Path, browser: Any) -> None:
-    """A model of one head; no relation above its offset; one kind of mention; all beside a map of heads."""
+    """One head; no relation above its offset; one kind of mention; with a map of heads."""
     one, flat = rigged((-1,)), [chained(n, -1) for n in range(12)]
     pairs = [
         document(n, "dog it was good", (0, "d", "common"), (1, "d", "pronoun")) for n in range(6)
     ]
     syntax = probe("syntax", one, flat, flat, tmp_path / "syntax", min_cases=5)
-    assert not len(telling(syntax.table("syntax")))
+    assert not len(best_examples(syntax.table("syntax")))
     assert study_lines(syntax) == ()
     coreference = probe("coreference", one, pairs, pairs, tmp_path / "coreference")
     assert coreference.result["heads"][0]["proper"] is None
@@ -1713,6 +1720,47 @@ def test_heads_on_the_map_are_named_by_what_they_find(
 # the paper
 
 
+def litbank(count: int) -> str:
+    """Novels of one sentence each."""
+    marks = {0: "(1)", 2: "(2", 3: "2)", 5: "(1)"}
+    lines = []
+    for number in range(count):
+        words = f"Anna saw the dog and she was good{number}".split()
+        lines.append(f"#begin document (book{number}); part 0")
+        for position, word in enumerate(words):
+            mark = marks.get(position, "_")
+            row = [f"book{number}", "0", str(position), word, *["_"] * 8, mark]
+            lines.append("\t".join(row))
+        lines += ["", "#end document"]
+    return "\n".join(lines) + "\n"
+
+
+def gap(part: str, count: int) -> str:
+    """Pronouns of GAP, of which every other one is that of the first name."""
+    columns = [
+        "ID",
+        "Text",
+        "Pronoun",
+        "Pronoun-offset",
+        "A",
+        "A-offset",
+        "A-coref",
+        "B",
+        "B-offset",
+        "B-coref",
+        "URL",
+    ]
+    rows = [columns]
+    for number in range(count):
+        text = f"Anna saw Mary and she was good {part} {number}"
+        first = number % 2 == 0
+        a = ["Anna", "0", str(first).upper()]
+        b = ["Mary", str(text.index("Mary")), str(not first).upper()]
+        pronoun = ["she", str(text.index("she"))]
+        rows.append([f"{part}-{number}", text, *pronoun, *a, *b, "http://example.org"])
+    return "\n".join("\t".join(row) for row in rows) + "\n"
+
+
 def write_paper(root: Path) -> None:
     """Treebanks, LitBank, GAP and GloVe in their real formats, as small as can be."""
     bank = [
@@ -1748,58 +1796,9 @@ def write_paper(root: Path) -> None:
             ]
         ]
         files[f"ud_gum/en_gum-ud-{part}.conllu"] = as_conllu(bank + both)
-    novels = []
-    for number in range(5):
-        novels.append(f"#begin document (book{number}); part 0")
-        for place, (word, mark) in enumerate(
-            [
-                ("Anna", "(1)"),
-                ("saw", "_"),
-                ("the", "(2"),
-                ("dog", "2)"),
-                ("and", "_"),
-                ("she", "(1)"),
-                ("was", "_"),
-                (f"good{number}", "_"),
-            ]
-        ):
-            novels.append("\t".join([f"book{number}", "0", str(place), word, *["_"] * 8, mark]))
-        novels += ["", "#end document"]
-    files["litbank/coref_shared.conll"] = "\n".join(novels) + "\n"
-    columns = [
-        "ID",
-        "Text",
-        "Pronoun",
-        "Pronoun-offset",
-        "A",
-        "A-offset",
-        "A-coref",
-        "B",
-        "B-offset",
-        "B-coref",
-        "URL",
-    ]
+    files["litbank/coref_shared.conll"] = litbank(5)
     for part in ("development", "validation"):
-        rows = [columns]
-        for number in range(6):
-            text = f"Anna saw Mary and she was good {part} {number}"
-            first = number % 2 == 0
-            rows.append(
-                [
-                    f"{part}-{number}",
-                    text,
-                    "she",
-                    str(text.index("she")),
-                    "Anna",
-                    "0",
-                    str(first).upper(),
-                    "Mary",
-                    str(text.index("Mary")),
-                    str(not first).upper(),
-                    "http://example.org",
-                ]
-            )
-        files[f"gap/gap-{part}.tsv"] = "\n".join("\t".join(row) for row in rows) + "\n"
+        files[f"gap/gap-{part}.tsv"] = gap(part, 6)
     files["glove50/glove.6B.50d.top20k.txt"] = "".join(
         f"{word} {' '.join(f'{value:.3f}' for value in rng.normal(size=50))}\n"
         for word in (*PLAIN, "cat", ".")
@@ -1863,7 +1862,7 @@ def test_reproduce_bert(
         assert f"out/{name}" in said.out
     for name in (
         "attlas.experiments.probe.study",
-        "attlas.tree.work.gather",
+        "attlas.tree.work.read_word_attention",
         "attlas.studies.run.ShardJob",
     ):
         monkeypatch.setattr(name, refuse)

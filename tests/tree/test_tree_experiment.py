@@ -1,4 +1,4 @@
-"""Tree: inputs are hashed once, attention is read once, a kill loses one fit at most, counts add up."""
+"""Tree: inputs are hashed once, attention is read once, a kill loses one fit, counts add up."""
 
 from __future__ import annotations
 

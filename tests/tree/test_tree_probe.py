@@ -1,4 +1,4 @@
-"""The tree probe against loops that can be checked by eye: spanning trees, vectors, weights on disk, scores, UAS."""
+"""The tree probe against plain loops: spanning trees, vectors, weights on disk, scores, UAS."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from attlas.tree.scorers import (
     distance_features,
 )
 from attlas.tree.spanning import spanning_tree
-from attlas.tree.word_attention import WordAttention, gather as gather_in
+from attlas.tree.word_attention import WordAttention, read_word_attention
 
 WORDS = (
     "the",
@@ -252,7 +252,7 @@ def test_vectors_that_are_not_there_are_an_error(tmp_path: Path) -> None:
 def gather(
     model: Model, texts: list[Text], cache: Path, workers: int | None = None
 ) -> WordAttention:
-    return gather_in(workspace_of(cache, workers, False), model, texts)
+    return read_word_attention(workspace_of(cache, workers, False), model, texts)
 
 
 def block_slowly(model: Model, one: Text) -> np.ndarray:
@@ -505,7 +505,7 @@ HEADS, SIZE = 5, 3
 def random_given(
     n: int, rng: np.random.Generator
 ) -> tuple[Given, np.ndarray, np.ndarray, np.ndarray]:
-    """Random attention [head, word, word], ends [head, word, 4] and vectors [word, size] of one text, and the same as a batch."""
+    """Attention [head, word, word], ends [head, word, 4], vectors [word, size]; and as a batch."""
     maps, ends, vectors = (
         rng.random((HEADS, n, n)),
         rng.random((HEADS, n, 4)),
@@ -928,7 +928,7 @@ def test_without_a_cache_the_folder_goes_with_the_probe() -> None:
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
-        ({"features": "words"}, "features is 'words'; it must be one of attention"),
+        ({"features": "words"}, "features is 'words'; it must be attention or"),
         ({"convention": "mine"}, "convention is 'mine'"),
         ({"epochs": 0}, "epochs is 0"),
         ({"learning_rate": -1.0}, "learning_rate is -1"),
@@ -944,14 +944,14 @@ def test_parameters_that_cannot_be_are_refused(parameters: dict[str, Any], match
 @pytest.mark.parametrize(
     ("texts", "match"),
     [
-        ([], "the texts are none"),
-        (["a cat"], "the texts are of str"),
+        ([], "the list of texts is empty"),
+        (["a cat"], "the list of texts is of str"),
         ([Text("a", "a cat")], "text 'a' has no words"),
         ([Text("a", words=("a", "cat"))], "text 'a' has no dependency tree"),
         ([text(0, ["a", "cat"], [1])], "has 2 words, but its tree 1 heads"),
         ([text(0, ["a", "cat"], [1, 2])], "the head of word 1 is 2"),
         ([text(0, ["a", "cat"], [0, ROOT])], "the head of word 0 is 0"),
-        ([text(0, ["."], [ROOT])], "no text has a word to learn from"),
+        ([text(0, ["."], [ROOT])], "no text has a word to train on"),
     ],
 )
 def test_texts_that_cannot_be_learnt_from_are_refused(texts: list[Any], match: str) -> None:

@@ -33,27 +33,16 @@ from attlas.stats.clustered import Shares, shares_of
 from attlas.support.errors import CorpusError
 
 ALL = "all"
-WITHOUT = "has an antecedent in its window; give more documents with coreference, or longer windows (--tokens)"
-COLUMNS = (
-    "who",
-    "kind",
-    "accuracy",
-    "low",
-    "high",
-    "n",
-    "texts",
-    "layer",
-    "head",
-    "direction",
-    "difference",
-    "difference_low",
-    "difference_high",
+NO_ANTECEDENT = (
+    "no mention has an antecedent in its window; give more documents with coreference, "
+    "or longer windows (--tokens)"
 )
-ALL_KINDS = ("all", *KINDS)
-DIRECTIONS = (
-    "to",
-    "from",
-)  # the mention attends to the candidate; the candidate attends to the mention
+COLUMNS = [
+    *("who", "kind", "accuracy", "low", "high", "n", "texts", "layer", "head", "direction"),
+    *("difference", "difference_low", "difference_high"),
+]
+ALL_KINDS = (ALL, *KINDS)
+DIRECTIONS = ("to", "from")  # the mention attends to the candidate; the candidate to the mention
 COUNTS = ("texts", "texts_without_mentions", "mentions", "scored", "unscored", "unseen")
 _HEADS = ("layer", "head", "kind", "direction", "accuracy", "low", "high", "n", "texts")
 _BASELINES = ("kind", "baseline", "accuracy", "low", "high", "n", "texts")
@@ -61,7 +50,7 @@ _BASELINES = ("kind", "baseline", "accuracy", "low", "high", "n", "texts")
 
 @dataclass(frozen=True, eq=False)
 class Mentions:
-    """The scored mentions of one text whose head words the model sees, and the head words that they choose from."""
+    """The scored mentions of one text whose head words the model sees, and their candidates."""
 
     words: Ints  # word: those that head a mention, in order, as words of the batch
     head: Ints  # mention: its head, as an index of `words`
@@ -76,33 +65,32 @@ class Mentions:
 
 
 def mentions_seen(text: Text, words: Words) -> Mentions | None:
-    """A text's scored mentions as a batch shows its words; None if no mentions were noted."""
-    noted = mentions_of(text)
-    if noted is None:
+    """A text's scored mentions in the words of a batch; None without coreference annotations."""
+    annotated = mentions_of(text)
+    if annotated is None:
         return None
-    strings, whole = noted
-    place = {source: word for word, source in enumerate(words.source) if source >= 0}
-    seen = replace(
-        whole, mentions=tuple(mention for mention in whole.mentions if mention.head in place)
-    )
+    strings, whole = annotated
+    word_of = {source: word for word, source in enumerate(words.source) if source >= 0}
+    kept = tuple(mention for mention in whole.mentions if mention.head in word_of)
+    seen = replace(whole, mentions=kept)
     rows = scored(seen)
     heads, of = np.unique(
         np.array([mention.head for mention in seen.mentions], dtype=np.int64), return_inverse=True
     )
     heading = of[:, None] == np.arange(len(heads))  # mention word
     right = _by_word(antecedents(seen)[rows], heading)
-    chosen = np.stack(
-        [choose(strings, seen) for choose in BASELINES.values()], -1
-    )  # mention baseline
+    # mention baseline
+    chosen = np.stack([choose(strings, seen) for choose in BASELINES.values()], -1)
+    right_baselines = chosen >= 0
+    if len(rows):
+        right_baselines &= right[np.arange(len(rows))[:, None], of[chosen]]
     return Mentions(
-        words=np.array([place[head] for head in heads.tolist()], dtype=np.int64),
+        words=np.array([word_of[head] for head in heads.tolist()], dtype=np.int64),
         head=of[rows],
         kinds=tuple(seen.mentions[row].kind for row in rows),
         candidates=_by_word(candidates(seen)[rows], heading),
         right=right,
-        baselines=(chosen >= 0) & right[np.arange(len(rows))[:, None], of[chosen]]
-        if len(rows)
-        else chosen >= 0,
+        baselines=right_baselines,
         counts={
             "mentions": len(whole.mentions),
             "scored": len(rows),
@@ -113,25 +101,25 @@ def mentions_seen(text: Text, words: Words) -> Mentions | None:
 
 
 def _by_word(marked: Bools, heading: Bools) -> Bools:
-    """Which words head one of the marked mentions: [row, mention], [mention, word] -> [row, word]."""
+    """Which words head a marked mention: [row, mention], [mention, word] -> [row, word]."""
     return np.asarray(marked.astype(np.float32) @ heading > 0)
 
 
 def heads_right(weights: npt.NDArray[np.float32], mentions: Mentions) -> Bools:
-    """Whether the candidate that a head prefers is an antecedent, the earlier of equals: [head, word, word] -> [mention, direction, head]; not if all weights are 0."""
+    """Whether the candidate with the largest weight is an antecedent; False if all weights are 0.
+
+    [head, word, word] -> [mention, direction, head]. Of equal weights the earlier is taken.
+    """
     to, back = weights[:, mentions.head], weights.transpose(0, 2, 1)[:, mentions.head]
-    both = np.where(
-        mentions.candidates, np.stack([to, back]), -np.inf
-    )  # direction head mention word
-    right: Bools = mentions.right[np.arange(len(mentions)), both.argmax(-1)] & (
-        both.max(-1) > 0
-    )  # direction head mention
+    # direction head mention word
+    both = np.where(mentions.candidates, np.stack([to, back]), -np.inf)
+    right: Bools = mentions.right[np.arange(len(mentions)), both.argmax(-1)] & (both.max(-1) > 0)
     return right.transpose(2, 0, 1)
 
 
 @dataclass
 class AntecedentState(State):
-    """Sums by kind of mention, counts, and the batch that is under way."""
+    """Sums by kind of mention, counts, and the current batch."""
 
     right: Tally  # kind: sums of attlas.stats.clustered; answers are direction layer head
     counts: Tally
@@ -144,11 +132,13 @@ class AntecedentState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class AntecedentCounts(Measure[AntecedentState]):
-    """How often the head word of a mention attends most, of all its candidates' head words, to that of an antecedent; beside three baselines.
+    """How often a mention's head word attends most to that of an antecedent.
 
-    Clark et al. 2019, section 4.2; their code was not released, so that candidates are ours: see `attlas.coreference.baselines`. Direction `to` is the mention that
-    attends to the candidate, `from` the candidate that attends to the mention. Intervals are of 95 % over texts. A mention whose head word was cut off is
-    `unseen`; one without an antecedent among those seen is `unscored`.
+    Compared with all its candidates' head words, and with three baselines (Clark et al. 2019,
+    section 4.2; their code was not released, so the candidates are ours: see
+    `attlas.coreference.baselines`). Direction `to` is the mention that attends to the candidate,
+    `from` the candidate that attends to the mention. 95% intervals are over texts. A mention whose
+    head word was truncated is `unseen`; one without an antecedent among those seen is `unscored`.
     """
 
     name: ClassVar[str] = "antecedents"
@@ -209,17 +199,8 @@ class AntecedentCounts(Measure[AntecedentState]):
             size = (shares.cases, shares.texts)
             for answer, accuracy in enumerate(shares.answers):
                 direction, layer, head = np.unravel_index(answer, (len(DIRECTIONS), layers, heads))
-                rows.append(
-                    (
-                        layer,
-                        head,
-                        kind,
-                        DIRECTIONS[direction],
-                        accuracy,
-                        *shares.interval(answer),
-                        *size,
-                    )
-                )
+                about = (layer, head, kind, DIRECTIONS[direction])
+                rows.append((*about, accuracy, *shares.interval(answer), *size))
             for number, name in enumerate(BASELINES):
                 controls.append(
                     (kind, name, shares.baselines[number], *shares.baseline_interval(number), *size)
@@ -243,7 +224,7 @@ def _texts(batch: Batch) -> list[Mentions | None]:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The best head for all mentions and for each kind: its number among all answers, and that of the best of the other direction."""
+    """The best head for all mentions and for each kind, by its number among all answers."""
 
     to: dict[str, int]  # kind: the head whose mentions attend most to an antecedent
     back: dict[str, int]  # kind: the head whose antecedents attend most to the mention
@@ -253,28 +234,28 @@ def choose_heads(sums: pd.DataFrame, shape: tuple[int, int]) -> Chosen:
     """The best heads, from the table `antecedents_sums`; `shape` is (layers, heads)."""
     size, shares = shape[0] * shape[1], _shares(sums, shape)
     if ALL not in shares:
-        raise CorpusError(f"no mention {WITHOUT}")
-    to = {kind: best(found.answers[:size].reshape(shape)) for kind, found in shares.items()}
-    back = {
-        kind: size + best(found.answers[size:].reshape(shape)) for kind, found in shares.items()
-    }
-    return Chosen(to, back)
+        raise CorpusError(NO_ANTECEDENT)
+    answers = {kind: one.answers for kind, one in shares.items()}
+    return Chosen(
+        to={kind: best(each[:size].reshape(shape)) for kind, each in answers.items()},
+        back={kind: size + best(each[size:].reshape(shape)) for kind, each in answers.items()},
+    )
 
 
 def score_heads(chosen: Chosen, sums: pd.DataFrame, shape: tuple[int, int]) -> pd.DataFrame:
-    """Chosen heads and the baselines on the counts of other documents: a row for each and each kind of mention."""
+    """Chosen heads and the baselines on the counts of other documents, one row per kind each."""
     rows: list[dict[str, Any]] = []
     shares = _shares(sums, shape)
-    for kind in (kind for kind in (ALL, *KINDS) if kind in shares):
-        found = shares[kind]
-        rows.append(_head("head", kind, found, chosen.to[ALL], shape))
+    for kind in (kind for kind in ALL_KINDS if kind in shares):
+        one = shares[kind]
+        rows.append(_head("head", kind, one, chosen.to[ALL], shape))
         if kind != ALL and kind in chosen.to:
-            rows.append(_head("head_by_kind", kind, found, chosen.to[kind], shape))
-        rows.append(_head("head_back", kind, found, chosen.back[ALL], shape))
-        rows += [_baseline(name, number, kind, found) for number, name in enumerate(BASELINES)]
+            rows.append(_head("head_by_kind", kind, one, chosen.to[kind], shape))
+        rows.append(_head("head_back", kind, one, chosen.back[ALL], shape))
+        rows += [_baseline(name, number, kind, one) for number, name in enumerate(BASELINES)]
     if not rows:
-        raise CorpusError(f"no mention {WITHOUT}")
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+        raise CorpusError(NO_ANTECEDENT)
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _shares(sums: pd.DataFrame, shape: tuple[int, int]) -> dict[str, Shares]:
@@ -308,12 +289,12 @@ def _head(
 
 def _baseline(who: str, number: int, kind: str, shares: Shares) -> dict[str, Any]:
     low, high = shares.baseline_interval(number)
-    size = {"n": shares.cases, "texts": shares.texts}
     return {
         "who": who,
         "kind": kind,
         "accuracy": float(shares.baselines[number]),
         "low": low,
         "high": high,
-        **size,
+        "n": shares.cases,
+        "texts": shares.texts,
     }

@@ -1,7 +1,8 @@
-"""What one would choose as a mention's antecedent without a model: the nearest mention, the same head word, or four sieves of rules.
+"""Antecedents without a model: the nearest mention, the same head word, or four sieves of rules.
 
-Clark et al. 2019, section 4.2, whose code was not released: nearest 27 %, same head word 52 %, rules 69 % of the mentions of CoNLL-2012. A baseline takes
-a text's words and its mentions, and gives for each scored mention the index of the mention it chooses, or -1 for none.
+Clark et al. 2019, section 4.2, whose code was not released: nearest 27%, same head word 52%, rules
+69% of the mentions of CoNLL-2012. A baseline takes a text's words and its mentions, and gives for
+each scored mention the index of the mention it chooses, or -1 for none.
 """
 
 from __future__ import annotations
@@ -52,50 +53,56 @@ _GENITIVES = word_list("determiners", "genitive marks")
 
 
 def mentions_of(text: Text) -> tuple[tuple[str, ...], Coreference] | None:
-    """A text's words and its mentions; None if no mentions were noted."""
+    """A text's words and its mentions; None without coreference annotations."""
     coreference = coreference_of(text.annotations)
     if coreference is None:
         return None
     if text.words is None:
         raise CorpusError(
-            f"text {text.id!r} has mentions but no words of its own; mentions count words, so make it with Text(id, words=...)"
+            f"text {text.id!r} has mentions but no words, which mentions count; "
+            "make it with Text(id, words=...)"
         )
     for mention in coreference.mentions:
         if not 0 <= mention.start <= mention.head < mention.stop <= len(text.words):
             raise CorpusError(
-                f"a mention of text {text.id!r} has words {mention.start} to {mention.stop} and head {mention.head}; expected a head "
-                f"among them and all among the text's {len(text.words)} words: correct the annotation"
+                f"a mention of text {text.id!r} has words {mention.start} to {mention.stop} and "
+                f"head {mention.head}; expected a head among them and all among the text's "
+                f"{len(text.words)} words: correct the annotation"
             )
     return text.words, coreference
 
 
 def candidates(coreference: Coreference) -> Bools:
-    """Which mentions each mention chooses from: all earlier ones (with `around` all others) that another word heads. [mention, mention]"""
+    """Which mentions each mention chooses from: [mention, mention].
+
+    All earlier ones (with `around` all others) that another word heads.
+    """
     heads = _heads(coreference)
     others: Bools = heads[:, None] != heads
     return others if coreference.around else np.tril(others, -1)
 
 
 def antecedents(coreference: Coreference) -> Bools:
-    """Which candidates of each mention name the same thing: [mention, mention]; with `around` only pronouns have any."""
-    same: Bools = candidates(coreference) & _equal(
-        [mention.chain for mention in coreference.mentions]
-    )
-    asking = [
-        not coreference.around or mention.kind == "pronoun" for mention in coreference.mentions
-    ]
+    """Which candidates of each mention name the same thing: [mention, mention].
+
+    With `around` only pronouns have any.
+    """
+    mentions = coreference.mentions
+    same: Bools = candidates(coreference) & _equal([mention.chain for mention in mentions])
+    asking = [not coreference.around or mention.kind == "pronoun" for mention in mentions]
     return same & np.array(asking, dtype=bool)[:, None]
 
 
 def scored(coreference: Coreference) -> Ints:
-    """The mentions that have an antecedent to be found, in order."""
+    """The mentions that have an antecedent, in order."""
     return np.flatnonzero(antecedents(coreference).any(1))
 
 
 def nearest(words: Sequence[str], coreference: Coreference) -> Ints:
-    """The candidate whose head word stands nearest before the mention's (with `around` on either side, the earlier of two): [scored].
+    """The candidate whose head word is the nearest before the mention's: [scored].
 
-    Where no candidate's head word stands before, as of "his" in "his wife", the nearest after.
+    With `around` on either side, the earlier of two. Where no candidate's head word comes before,
+    as of "his" in "his wife", the nearest after.
     """
     return _nearest(coreference, candidates(coreference))
 
@@ -108,15 +115,16 @@ def head_match(words: Sequence[str], coreference: Coreference) -> Ints:
 def rules(words: Sequence[str], coreference: Coreference) -> Ints:
     """The nearest candidate by the first of four sieves that holds any: [scored].
 
-    The same string but for leading articles and possessives; the same head word; agreement of number, gender and person; any. What contains a pronoun,
-    or lies within it, is no candidate of it ("his" in "his wife"); of nouns and names it is, as appositions are often marked within one another.
+    The same string without leading articles and possessives; the same head word; agreement of
+    number, gender and person; any. What contains a pronoun, or lies within it, is not its candidate
+    ("his" in "his wife"); of nouns and names it is, as appositions are often nested.
     """
     pronoun = np.array([mention.kind == "pronoun" for mention in coreference.mentions], dtype=bool)
     free = candidates(coreference) & ~(_nested(coreference) & pronoun[:, None])
     out = np.full(len(scored(coreference)), -1)
     for sieve in (_same_strings, _same_heads, _agreeing):
-        found = _nearest(coreference, free & sieve(words, coreference))
-        out = np.where(out < 0, found, out)
+        chosen = _nearest(coreference, free & sieve(words, coreference))
+        out = np.where(out < 0, chosen, out)
     return np.where(out < 0, _nearest(coreference, free), out)
 
 
@@ -128,9 +136,10 @@ BASELINES: dict[str, Callable[[Sequence[str], Coreference], Ints]] = {
 
 
 def features(words: Sequence[str], mention: Mention) -> Features:
-    """Number, gender and person of a mention, UNKNOWN where its words do not tell.
+    """Number, gender and person of a mention, UNKNOWN where its words do not show it.
 
-    A name that looks plural may be one thing (Athens) or several (the Beatles); a name takes its gender from the title before it.
+    A name that looks plural may be one thing (Athens) or several (the Beatles); a name takes its
+    gender from the title before it.
 
     >>> features(["Mrs.", "Dalloway"], Mention(0, 2, 1, "1", "proper")) == (SINGULAR, FEMININE, 3)
     True
@@ -150,7 +159,10 @@ def _looks_plural(word: str) -> bool:
 
 
 def _string(words: Sequence[str], mention: Mention) -> str:
-    """A mention's words without leading articles and possessives and without a final 's, never less than its head."""
+    """A mention's words without leading articles and possessives and without a final 's.
+
+    Never less than its head.
+    """
     start, stop = mention.start, mention.stop
     while start < mention.head and words[start].casefold() in _LEADING:
         start += 1
@@ -188,15 +200,17 @@ def _agreeing(words: Sequence[str], coreference: Coreference) -> Bools:
 
 def _nested(coreference: Coreference) -> Bools:
     """Which mentions lie within each other, either way: [mention, mention]."""
-    spans = np.array([(mention.start, mention.stop) for mention in coreference.mentions]).reshape(
-        -1, 2
-    )
+    pairs = [(mention.start, mention.stop) for mention in coreference.mentions]
+    spans = np.array(pairs).reshape(-1, 2)
     within = (spans[:, None, 0] >= spans[:, 0]) & (spans[:, None, 1] <= spans[:, 1])
     return within | within.T
 
 
 def _nearest(coreference: Coreference, allowed: Bools) -> Ints:
-    """The nearest allowed mention of each scored one, the first in order of those that one word heads: [mention, mention] -> [scored]."""
+    """The nearest allowed mention of each scored one: [mention, mention] -> [scored].
+
+    Of those that one word heads, the first.
+    """
     rows = scored(coreference)
     if not len(rows):
         return rows

@@ -1,8 +1,8 @@
-"""Coreference heads: the head that finds antecedents best, chosen on some documents and scored on others, compared with rules."""
+"""CoreferenceHeads: the head that finds antecedents best, compared with rules."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Self
 
 import pandas as pd
@@ -10,33 +10,22 @@ import pandas as pd
 from attlas.coreference.antecedents import ALL, AntecedentCounts, choose_heads, score_heads
 from attlas.coreference.windows import TOKENS, Cut, cut
 from attlas.corpora.annotated import documents
-from attlas.experiments.probe import Probe, pass_of
-from attlas.models import Model, load
+from attlas.experiments.probe import ModelProbe
 from attlas.studies import Study
 from attlas.support.errors import MeasureError
 
 
-class CoreferenceHeads(Probe):
-    """The head whose mentions attend most to an antecedent, chosen in `fit`, scored in `evaluate` (Clark et al. 2019, Table 2).
+@dataclass(kw_only=True, eq=False, repr=False)
+class CoreferenceHeads(ModelProbe):
+    """The head whose mentions attend most to an antecedent (Clark et al. 2019, Table 2).
 
-    A mention with an antecedent in its window is right if its head word attends most, of the head words of all mentions before it, to that of an antecedent. Documents are cut between
-    sentences in windows of `tokens` (128 in the paper; None: as many as the model takes); what the cut loses is counted in `cut_`.
+    It is chosen in `fit` and scored in `evaluate`. A mention with an antecedent in its window is
+    right if its head word attends most, of the head words of all mentions before it, to that of an
+    antecedent. Documents are split between sentences into windows of `tokens` (128 in the paper;
+    None: as many as the model takes); `cut_` counts the antecedents that are lost by it.
     """
 
-    def __init__(
-        self,
-        model: Any = None,
-        *,
-        tokens: int | None = TOKENS,
-        cache: str | Path | None = None,
-        workers: int | None = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.model = model
-        self.tokens = tokens
-        self.cache = cache
-        self.workers = workers
-        self.progress = progress
+    tokens: int | None = TOKENS
 
     def fit(self, texts: Any, y: Any = None) -> Self:
         """Choose the best head for all mentions and for each kind of them."""
@@ -45,18 +34,16 @@ class CoreferenceHeads(Probe):
         return self
 
     def counts(self, texts: Any) -> tuple[Study, Cut]:
-        """The study that counts for every head, and what cutting the documents lost."""
-        model = load(self.model) if not isinstance(self.model, Model) else self.model
-        self.shape_ = (model.n_layers, model.n_heads)
-        found = cut(model, documents(texts), self.tokens)
-        return pass_of(
-            model, found.texts, AntecedentCounts(), self.cache, self.workers, self.progress
-        ), found
+        """The study that counts for every head, and what splitting the documents loses."""
+        self.shape_ = (self.model_.n_layers, self.model_.n_heads)
+        windows = cut(self.model_, documents(texts), self.tokens)
+        return self.study(windows.texts, AntecedentCounts()), windows
 
     def evaluate(self, texts: Any) -> pd.DataFrame:
-        """The chosen heads and the baselines on other documents: a row for each and each kind of mention.
+        """The chosen heads and the baselines on other documents, one row per kind of mention each.
 
-        `head` is the one head chosen for all mentions, `head_by_kind` the one chosen for the kind, `head_back` the one whose antecedents attend most to the mention; the difference is that
+        `head` is the one head chosen for all mentions, `head_by_kind` the one chosen for the kind,
+        `head_back` the one whose antecedents attend most to the mention; the difference is that
         from the rules.
         """
         if not hasattr(self, "chosen_"):

@@ -1,4 +1,4 @@
-"""Windows: documents cut between sentences into texts that a model reads whole, their mentions and dependency trees with them."""
+"""Windows: documents split between sentences, with their mentions and dependency trees."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ TOKENS = 128  # of a window in Clark et al. 2019
 
 @dataclass
 class Cut:
-    """The windows of documents and what was lost between them.
+    """The windows of documents and what is lost between them.
 
-    `scored` counts the documents' mentions that have an antecedent; of these, those are `out_of_reach` that have none in their own window. `across`
-    are mentions that lie in no window as a whole.
+    `scored` counts the documents' mentions that have an antecedent; of these, `out_of_reach` have
+    none in their own window. `across` are mentions that lie in no window as a whole.
     """
 
     texts: list[Text] = field(default_factory=list)
-    documents: int = 0  # with mentions noted
+    documents: int = 0  # with mentions
     mentions: int = 0
     across: int = 0
     scored: int = 0
     out_of_reach: int = 0
 
     def add(self, other: Cut) -> None:
-        """Take in other documents, which follow."""
+        """Append the windows and counts of other documents."""
         for part in fields(self):
             mine = getattr(self, part.name)
             mine += getattr(other, part.name)  # in place, if a list
@@ -62,15 +62,17 @@ def cut(model: Model, documents: Iterable[Text], tokens: int | None = TOKENS) ->
 
 
 def cut_document(model: Model, document: Text, tokens: int | None = TOKENS) -> Cut:
-    """A document in windows of as many sentences as fit into `tokens` (and into the model), special tokens included; None: into the model.
+    """A document in windows of as many sentences as fit into `tokens` and into the model.
 
-    A sentence that is longer makes a window by itself. Sentences are measured one by one: where a tokenizer treats the first word of a text in a way
-    of its own (byte pairs without a leading blank) a window can come out a token or two longer. Without mentions a document stays whole.
+    Special tokens are counted; None: as many as fit into the model. A sentence that is longer makes
+    a window by itself. Sentences are measured one by one: where a tokenizer treats the first word
+    of a text differently (byte pairs without a leading blank) a window can be a token or two
+    longer. Without mentions a document stays whole.
     """
-    noted = mentions_of(document)
-    if noted is None:
+    annotated = mentions_of(document)
+    if annotated is None:
         return Cut([document])
-    words, coreference = noted
+    words, coreference = annotated
     starts = sorted({0, *(start for start in coreference.sentences if 0 < start < len(words))})
     room = _room(model, tokens)
     first = [0] if room is None else packed(_lengths(model, words, starts), room)
@@ -116,13 +118,14 @@ def _room(model: Model, tokens: int | None) -> int | None:
     special = int(model.tokenizer.num_special_tokens_to_add())
     if min(limits) <= special:
         raise MeasureError(
-            f"windows of {min(limits)} tokens hold no word, as the tokenizer adds {special} special tokens; give tokens of {special + 1} or more, or None"
+            f"windows of {min(limits)} tokens hold no word next to {special} special tokens; "
+            f"give tokens of {special + 1} or more, or None"
         )
     return min(limits) - special
 
 
 def _lengths(model: Model, words: Sequence[str], starts: Sequence[int]) -> list[int]:
-    """How many tokens each sentence has, special ones not counted."""
+    """How many tokens each sentence has, without special ones."""
     sentences = [
         (number, Text(str(number), words=tuple(words[start:stop])))
         for number, (start, stop) in enumerate(pairwise([*starts, len(words)]))
@@ -155,25 +158,17 @@ def _window(
 
 
 def _mentions(coreference: Coreference, start: int, stop: int) -> Coreference:
-    """The mentions that lie wholly within some words, and the sentences that begin there, counted from the first of these words."""
-    inside = [
-        mention
-        for mention in coreference.mentions
-        if start <= mention.start and mention.stop <= stop
-    ]
+    """The mentions that lie wholly within some words, and the sentences that begin there.
+
+    Both are counted from the first of these words.
+    """
     mentions = tuple(
-        replace(
-            mention,
-            start=mention.start - start,
-            stop=mention.stop - start,
-            head=mention.head - start,
-        )
-        for mention in inside
+        replace(one, start=one.start - start, stop=one.stop - start, head=one.head - start)
+        for one in coreference.mentions
+        if start <= one.start and one.stop <= stop
     )
-    begins = sorted(
-        {0, *(begin - start for begin in coreference.sentences if start <= begin < stop)}
-    )
-    return replace(coreference, mentions=mentions, sentences=tuple(begins))
+    begins = {0, *(begin - start for begin in coreference.sentences if start <= begin < stop)}
+    return replace(coreference, mentions=mentions, sentences=tuple(sorted(begins)))
 
 
 def _tree(tree: Dependencies, start: int, stop: int) -> Dependencies:

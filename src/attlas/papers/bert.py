@@ -35,7 +35,7 @@ from attlas.papers.data import check_chosen, data_folder, existing
 from attlas.papers.parts import Recipe, Reproduced, run_parts
 from attlas.studies import Study, study
 from attlas.studies.folder import STATES
-from attlas.syntax.examples import telling
+from attlas.syntax.examples import best_examples
 from attlas.syntax.experiment import Syntax
 from attlas.syntax.section import relations, study_lines
 from attlas.tree.experiment import Tree
@@ -145,7 +145,7 @@ class _Run(Recipe):
             if name == "ud_ewt":
                 self.part.named += [
                     [row["layer"], row["head"], row["relation"]]
-                    for row in telling(table).to_dict("records")
+                    for row in best_examples(table).to_dict("records")
                 ]
                 drawn = study_lines(found)
                 for one in {each.relation: each for each in reversed(drawn)}.values():

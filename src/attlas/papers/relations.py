@@ -19,7 +19,7 @@ from attlas.experiments.run import run
 from attlas.models import Model, load
 from attlas.papers.data import check_chosen, data_folder, existing
 from attlas.papers.parts import Recipe, Reproduced, run_parts
-from attlas.relations.candidates import noted, related_texts
+from attlas.relations.candidates import related_texts, relations_in
 from attlas.relations.experiment import FitRelations, ScoreRelations
 from attlas.relations.extractor import RelationExtractor
 from attlas.relations.matching import fact_scores
@@ -161,7 +161,7 @@ class _Run(Recipe):
             for _, triples in fitted.predict_iter(texts):
                 found.append(triples)
                 report(len(found), len(texts))
-        gold, strings = [noted(text) for text in texts], [text.text for text in texts]
+        gold, strings = [relations_in(text) for text in texts], [text.text for text in texts]
         rows = {
             name: fact_scores(strings, found, gold, known, lenient)
             for name, lenient in (("exact spans", False), ("published match", True))
@@ -212,9 +212,9 @@ class _Run(Recipe):
 
     def _pairs(self, name: str, path: Path, names: Path | None, title: str) -> None:
         texts = [
-            replace(text, label=noted(text).triples[0].relation)
+            replace(text, label=relations_in(text).triples[0].relation)
             for text in related_texts(path)
-            if noted(text).triples
+            if relations_in(text).triples
         ]
         first, second = split(texts, 0.2, SEED)
         _, scored = self.both(name, first, second, names)

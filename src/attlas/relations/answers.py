@@ -1,4 +1,4 @@
-"""What readers answer on a sample, scored: with intervals, next to each other, by relation."""
+"""Scores of what readers answer on a sample: with intervals, by reader and by relation."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from attlas.support.arrays import Array as Floats
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What readers answer on a sample: on all cases, and on the related ones."""
+    """The predictions of readers: for all cases, and for the related ones."""
 
     text: npt.NDArray[np.int64]  # case: its text
     related: npt.NDArray[np.bool_]  # case
-    right: npt.NDArray[np.bool_]  # case: whether `related` was answered rightly
+    right: npt.NDArray[np.bool_]  # case: whether `related` was predicted
     gold: npt.NDArray[np.str_]  # related case
     named: npt.NDArray[np.str_]  # related case
 
@@ -42,26 +42,26 @@ class Answers:
         related, yes = of.related, readers.related_chances(features) >= 0.5
         gold = np.array(of.relations, dtype=np.str_)
         named = readers.named.predict(features[related])
-        return cls(of.places, related, yes == related, gold, named)
+        return cls(of.text_of_case, related, yes == related, gold, named)
 
     @cached_property
     def _coded(self) -> tuple[npt.NDArray[Any], list[npt.NDArray[Any]]]:
-        """The relations in order, and which of them each case has and is given."""
+        """The relations in order, and the codes of gold and predicted ones."""
         return codes_of(self.gold, self.named)
 
     @property
     def known(self) -> tuple[str, ...]:
-        """The relations that cases have or are given, in order."""
+        """The gold and predicted relations, in order."""
         return tuple(map(str, self._coded[0]))
 
     @property
     def answered(self) -> npt.NDArray[np.int64]:
-        """Whether each case was answered to be related: 0 or 1."""
+        """Whether each case is predicted to be related: 0 or 1."""
         return (self.related == self.right).astype(np.int64)
 
     @cached_property
     def table(self) -> npt.NDArray[Any]:
-        """How many cases of each relation are given each: [relation, relation]."""
+        """The confusion matrix: [gold relation, predicted relation]."""
         gold, named = self._coded[1]
         return confusion(gold, named, len(self.known))
 
@@ -86,23 +86,23 @@ def intervals(
     """
     samples = _resampled(answers, texts, seed)
     points = {name: one.scores() for name, one in answers.items()}
-    found: dict[str, dict[str, Any]] = {}
-    for name, row in points.items():
-        found[name] = {**row}
+    rows: dict[str, dict[str, Any]] = {}
+    for name, scores in points.items():
+        row = rows[name] = {**scores}
         for score in samples:
-            found[name] |= _with_ends(f"{score}_", samples[score][name])
+            row |= _with_ends(f"{score}_", samples[score][name])
             for reader, prefix in ((first, ""), (other, "both_")):
                 if reader is not None:
                     ahead = samples[score][reader] - samples[score][name]
-                    found[name][f"{prefix}{score}_ahead"] = points[reader][score] - row[score]
-                    found[name] |= _with_ends(f"{prefix}{score}_ahead_", ahead)
-    return found
+                    row[f"{prefix}{score}_ahead"] = points[reader][score] - scores[score]
+                    row |= _with_ends(f"{prefix}{score}_ahead_", ahead)
+    return rows
 
 
 def _resampled(
     answers: Mapping[str, Answers], texts: int, seed: int
 ) -> dict[str, dict[str, Floats]]:
-    """Draws of the scores that have intervals, of each reader."""
+    """Bootstrap samples of the scores that have intervals, of each reader."""
     one = next(iter(answers.values()))
     sides = bootstrap(
         one.related.astype(np.int64),

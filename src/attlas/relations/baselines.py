@@ -1,4 +1,4 @@
-"""What could name a relation without attention: distances, parts of speech, words, vectors."""
+"""Features that could show a relation without attention: distances, tags, words, vectors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TAGS = (
     *("NUM", "CCONJ", "SCONJ", "PART", "PUNCT", "SYM", "INTJ", "X", ""),
 )
 GAPS = (-20, -10, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 10, 20)
-VOCABULARY = 2000  # words that a bag keeps: those of triples first
+VOCABULARY = 2000  # words in a bag: those of triples first
 
 
 @dataclass
@@ -48,24 +48,24 @@ class Surface:
 
     def _distance(self, case: Case) -> list[float]:
         words = self.words(case.text)
-        places = [_place(words, span) for span in case.spans]
-        found: list[float] = [np.log1p(len(words))]
-        for one, (start, stop) in enumerate(places):
-            found += [
+        ranges = [_word_range(words, span) for span in case.spans]
+        row: list[float] = [np.log1p(len(words))]
+        for number, (start, stop) in enumerate(ranges):
+            row += [
                 stop - start,
                 start / max(1, len(words)),
                 float(start == 0),
                 float(stop == len(words)),
             ]
-            for other_start, other_stop in places[one + 1 :]:
+            for other_start, other_stop in ranges[number + 1 :]:
                 gap = other_start - stop + 1 if other_start >= start else other_stop - start - 1
-                found += [float(gap), np.sign(gap) * np.log1p(abs(gap))]
-                found += [
+                row += [float(gap), np.sign(gap) * np.log1p(abs(gap))]
+                row += [
                     float(low <= gap < high)
                     for low, high in zip((-999, *GAPS), (*GAPS, 999), strict=True)
                 ]
-        order = tuple(np.argsort([start for start, _ in places], kind="stable").tolist())
-        return found + [float(order == other) for other in permutations(range(len(places)))]
+        order = tuple(np.argsort([start for start, _ in ranges], kind="stable").tolist())
+        return row + [float(order == other) for other in permutations(range(len(ranges)))]
 
     def tags(self, cases: Sequence[Case]) -> Floats:
         """Parts of speech: of each phrase's head, of the words next to it, of the words in it."""
@@ -75,29 +75,23 @@ class Surface:
         words = self.words(case.text)
         rows = []
         for span in case.spans:
-            start, stop = _place(words, span)
-            beside = [
-                words[start - 1].tag if start else "",
-                words[stop].tag if stop < len(words) else "",
-            ]
-            rows += [_one(tag) for tag in (head_tag(words, span), *beside)]
-            rows.append(
-                sum((_one(word.tag) for word in words[start:stop]), start=np.zeros(len(TAGS)))
-            )
+            start, stop = _word_range(words, span)
+            before = words[start - 1].tag if start else ""
+            after = words[stop].tag if stop < len(words) else ""
+            rows += [_one_hot(tag) for tag in (head_tag(words, span), before, after)]
+            inside = (_one_hot(word.tag) for word in words[start:stop])
+            rows.append(sum(inside, start=np.zeros(len(TAGS))))
         return np.concatenate(rows)
 
     def strings(self, case: Case) -> list[str]:
-        """What a bag holds: the relation words and the phrase they make.
+        """The content of a bag: the relation words, and the phrase they make.
 
         Without them, the words between head and tail, and which of the two comes first.
         """
         text = self.texts[case.text].text
         if case.words is not None:
-            span = case.words
-            return [
-                *(word.string.lower() for word in self._inside(case.text, span)),
-                f"= {text[slice(*span)].lower()}",
-            ]
+            words = [word.string.lower() for word in self._inside(case.text, case.words)]
+            return [*words, f"= {text[slice(*case.words)].lower()}"]
         left, right = sorted((case.head, case.tail))
         order = ["< head first" if case.head == left else "< tail first"]
         return order + [
@@ -106,21 +100,21 @@ class Surface:
 
     def _inside(self, text: int, span: Span) -> list[Word]:
         words = self.words(text)
-        start, stop = _place(words, span)
+        start, stop = _word_range(words, span)
         return words[start:stop] if span[0] < span[1] else []
 
     def bag(self, cases: Sequence[Case], vocabulary: Mapping[str, int]) -> Floats:
         """Which words of the vocabulary a case holds."""
-        found = np.zeros((len(cases), len(vocabulary)), dtype=np.float32)
+        bags = np.zeros((len(cases), len(vocabulary)), dtype=np.float32)
         for row, case in enumerate(cases):
-            found[row, [vocabulary[word] for word in self.strings(case) if word in vocabulary]] = 1
-        return found
+            bags[row, [vocabulary[word] for word in self.strings(case) if word in vocabulary]] = 1
+        return bags
 
     def vocabulary(self, cases: Sequence[Case], size: int = VOCABULARY) -> dict[str, int]:
         """The words of cases: those of related ones first, the most frequent first."""
         counts = Counter(word for case in cases for word in set(self.strings(case)))
-        told = {word for case in cases if case.related for word in self.strings(case)}
-        kept = sorted(counts, key=lambda word: (word not in told, -counts[word], word))[:size]
+        of_triples = {word for case in cases if case.related for word in self.strings(case)}
+        kept = sorted(counts, key=lambda word: (word not in of_triples, -counts[word], word))[:size]
         return {word: number for number, word in enumerate(kept)}
 
     def embeddings(self, cases: Sequence[Case], model: Model) -> Floats:
@@ -133,27 +127,18 @@ class Surface:
         row = {word: number for number, word in enumerate(known)}
         table = ModelVectors(model).of(known)
         blank = np.zeros(table.shape[1] if table.ndim == 2 else 1, dtype=np.float32)
-        return np.array(
-            [
-                np.concatenate(
-                    [
-                        table[[row[word] for word in part]].mean(0) if part else blank
-                        for part in case
-                    ]
-                )
-                for case in parts
-            ],
-            dtype=np.float32,
-        )
+        means = [
+            [table[[row[word] for word in part]].mean(0) if part else blank for part in case]
+            for case in parts
+        ]
+        return np.array([np.concatenate(case) for case in means], dtype=np.float32)
 
 
-def _place(words: Sequence[Word], span: Span) -> tuple[int, int]:
-    """The words that a span covers, wholly or in part: from, up to."""
+def _word_range(words: Sequence[Word], span: Span) -> tuple[int, int]:
+    """The words that a span covers, at least in part: from, up to."""
     start = bisect_right(words, span[0], key=lambda word: word.stop)
     return start, max(start, bisect_left(words, span[1], key=lambda word: word.start))
 
 
-def _one(tag: str) -> npt.NDArray[Any]:
-    found = np.zeros(len(TAGS))
-    found[TAGS.index(tag) if tag in TAGS else TAGS.index("X")] = 1
-    return found
+def _one_hot(tag: str) -> npt.NDArray[Any]:
+    return np.eye(len(TAGS))[TAGS.index(tag if tag in TAGS else "X")]

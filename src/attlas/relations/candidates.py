@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -21,18 +21,16 @@ from attlas.language.words import Span
 from attlas.support.errors import CorpusError
 
 UNRELATED = ""  # the relation of a case that has none
-NOUNS, PREDICATES = (
-    ("NOUN", "PROPN", "PRON"),
-    ("NOUN", "PROPN", "VERB", "AUX"),
-)  # what the paper draws from
-TRIES = 40  # for each negative that is asked for
+NOUNS = ("NOUN", "PROPN", "PRON")  # what the paper draws heads and tails from
+PREDICATES = ("NOUN", "PROPN", "VERB", "AUX")  # and relation words
+TRIES = 40  # for each negative
 
 
 @dataclass(frozen=True)
 class Case:
-    """Phrases of the text at place `text` of a list; `words` None if they are not looked at."""
+    """A candidate triple: phrases of one text; `words` are None where they are not read."""
 
-    text: int
+    text: int  # its index in a list
     head: Span
     tail: Span
     words: Span | None
@@ -58,9 +56,7 @@ def related_texts(source: Any) -> list[Text]:
         if isinstance(row, BadRow):
             raise row.error()
         texts.append(row)
-    if not any(
-        found.triples for text in texts if (found := relations_of(text.annotations)) is not None
-    ):
+    if not any(relations_in(text).triples for text in texts):
         raise CorpusError(
             f"{corpus.name} has no triples; give rows with `text` and `triples` (head, tail, "
             "relation, perhaps relation_words), FewRel, SemEval-2010 Task 8 or DocRED"
@@ -68,42 +64,35 @@ def related_texts(source: Any) -> list[Text]:
     return texts
 
 
-def noted(text: Text) -> Relations:
-    """The relations of a text; none if nothing was noted."""
+def relations_in(text: Text) -> Relations:
+    """The relations of a text; empty if it is not annotated."""
     return relations_of(text.annotations) or Relations(())
 
 
 def has_words(texts: Iterable[Text]) -> bool:
     """Whether every triple of the texts says which words state it."""
-    return all(triple.words is not None for text in texts for triple in noted(text).triples)
+    return all(triple.words is not None for text in texts for triple in relations_in(text).triples)
 
 
-def lost(texts: Iterable[Text]) -> dict[str, int]:
-    """Why triples that were given cannot be used, and how many."""
-    found: Counter[str] = Counter()
+def count_unusable(texts: Iterable[Text]) -> dict[str, int]:
+    """How many triples of the data cannot be used, by reason."""
+    counts: Counter[str] = Counter()
     for text in texts:
-        found.update(dict(noted(text).lost))
-    return dict(found)
+        counts.update(dict(relations_in(text).lost))
+    return dict(counts)
 
 
 def gold_cases(texts: Sequence[Text], words: bool) -> list[Case]:
-    """The triples of texts, in order; without `words`, each pair of a relation stands once."""
-    found: dict[Case, None] = {}
-    for place, text in enumerate(texts):
-        for triple in noted(text).triples:
-            found[
-                Case(
-                    place,
-                    triple.head,
-                    triple.tail,
-                    triple.words if words else None,
-                    triple.relation,
-                )
-            ] = None
-    return list(found)
+    """The triples of texts, in order; without `words`, each pair of a relation once."""
+    cases = [
+        Case(index, one.head, one.tail, one.words if words else None, one.relation)
+        for index, text in enumerate(texts)
+        for one in relations_in(text).triples
+    ]
+    return list(dict.fromkeys(cases))
 
 
-def drawn_cases(
+def draw_cases(
     texts: Sequence[Text], *, words: bool, count: int, seed: int, published: bool, parser: str
 ) -> list[Case]:
     """The triples of texts, and `count` negatives for each."""
@@ -118,22 +107,22 @@ def divided(train: list[Text], dev: list[Text] | None, seed: int) -> tuple[list[
     if dev is None:
         labelled = [replace(text, label=_first_relation(text)) for text in train]
         train, dev = split(labelled, HELD_OUT, seed)
-    for part, name in ((train, "learn from"), (dev, "tune on")):
-        if not any(noted(text).triples for text in part):
+    for part, name in ((train, "fit on"), (dev, "tune on")):
+        if not any(relations_in(text).triples for text in part):
             raise CorpusError(
                 f"none of the {len(part)} texts to {name} has a triple; "
-                "give more texts, or a file to tune on (--dev)"
+                "give more texts, or texts to tune on (--dev)"
             )
     return train, dev
 
 
 def _first_relation(text: Text) -> str:
-    triples = noted(text).triples
+    triples = relations_in(text).triples
     return triples[0].relation if triples else ""
 
 
 def first_occurrences(texts: Sequence[Text], cases: Sequence[Case]) -> list[Case]:
-    """Each phrase moved to where its string first occurs, as the paper's code looks for it."""
+    """Each phrase moved to the first occurrence of its string, as in the paper's code."""
 
     def first(text: str, span: Span) -> Span:
         start = text.index(text[slice(*span)])
@@ -160,9 +149,9 @@ def apart(*spans: Span) -> bool:
 
 
 def same(one: Case, other: Case) -> bool:
-    """Whether two cases differ at most in where their phrases begin and end.
+    """Whether two cases differ at most in the boundaries of their phrases.
 
-    That is, head overlaps head, tail tail, and words words.
+    That is, head overlaps head, tail overlaps tail, and words overlap words.
 
     >>> same(Case(0, (0, 3), (9, 12), None), Case(0, (0, 7), (9, 12), None))
     True
@@ -170,33 +159,35 @@ def same(one: Case, other: Case) -> bool:
     return all(not apart(mine, theirs) for mine, theirs in zip(one.spans, other.spans, strict=True))
 
 
-Pools = tuple[list[Span], list[Span]]  # what a head or tail, and what relation words may be
+Pools = tuple[list[Span], list[Span]]  # candidate heads and tails, and relation words
 
 
 def pools(text: str, gold: Sequence[Triple] | Sequence[Case], parser: str = "rules") -> Pools:
-    """The phrases that negatives are drawn from: candidates, and those of the own triples."""
-    return _pools(phrases(text, parser), gold)
+    """The phrases that negatives are drawn from: candidates, and those of the text's triples."""
+    return _phrase_pools(phrases(text, parser), gold)
 
 
-def _pools(found: Sequence[Phrase], gold: Sequence[Triple] | Sequence[Case]) -> Pools:
+def _phrase_pools(found: Sequence[Phrase], gold: Sequence[Triple] | Sequence[Case]) -> Pools:
     nominal = {(phrase.start, phrase.stop) for phrase in found if phrase.kind == "nominal"}
     relational = {(phrase.start, phrase.stop) for phrase in found if phrase.kind == "relational"}
-    nominal |= {span for triple in gold for span in (triple.head, triple.tail)}
-    relational |= {triple.words for triple in gold if triple.words is not None}
+    return _with_gold(nominal, relational, gold)
+
+
+def _with_gold(
+    nominal: set[Span], relational: set[Span], gold: Sequence[Triple] | Sequence[Case]
+) -> Pools:
+    nominal = nominal | {span for triple in gold for span in (triple.head, triple.tail)}
+    relational = relational | {triple.words for triple in gold if triple.words is not None}
     return sorted(nominal), sorted(relational)
 
 
 def unit_pools(words: Sequence[Word], gold: Sequence[Case]) -> Pools:
     """The paper's units: words by part of speech, those of a gold phrase joined."""
-    phrases_ = {span for case in gold for span in case.spans}
-    free = [
-        word for word in words if all(apart((word.start, word.stop), span) for span in phrases_)
-    ]
+    taken = {span for case in gold for span in case.spans}
+    free = [word for word in words if all(apart((word.start, word.stop), span) for span in taken)]
     nominal = {(word.start, word.stop) for word in free if word.tag in NOUNS}
     relational = {(word.start, word.stop) for word in free if word.tag in PREDICATES}
-    nominal |= {span for case in gold for span in (case.head, case.tail)}
-    relational |= {case.words for case in gold if case.words is not None}
-    return sorted(nominal), sorted(relational)
+    return _with_gold(nominal, relational, gold)
 
 
 def negatives(
@@ -208,36 +199,35 @@ def negatives(
     published: bool = False,
     parser: str = "rules",
 ) -> list[Case]:
-    """For each triple `count` other cases of its text that are not a triple.
+    """For each triple, `count` other cases of its text that are not a triple.
 
-    Nor are they one with its phrases delimited otherwise. They are drawn without replacement, and
-    fewer where the text has no more. What is drawn depends on the text and the seed alone. As
-    published, units are single words and gold phrases, the same may be drawn twice, and a triple of
-    the text may be drawn too: the paper's filter never fires.
+    Nor do they differ from one in the boundaries of phrases alone. They are drawn without
+    replacement, and depend on the text and the seed alone; a text may have fewer. As published,
+    units are single words and gold phrases, the same may be drawn twice, and a triple of the text
+    may be drawn too: the paper's filter never fires.
     """
     by_text: dict[int, list[Case]] = {}
+    by_string: dict[str, list[Case]] = {}  # the same string may be several texts
     for case in gold:
         by_text.setdefault(case.text, []).append(case)
-    told: dict[str, list[Case]] = {}  # a text of several triples may stand several times
-    for case in gold:
-        told.setdefault(texts[case.text].text, []).append(case)
-    found: list[Case] = []
-    for place, mine in by_text.items():
-        text = texts[place]
-        if published:
-            nominal, relational = unit_pools(tagged(text.text), mine)
-        else:
-            nominal, relational = _sentence_pools(text, mine, parser)
-        rng = np.random.default_rng([seed, text.number])
-        found += _drawn(
-            place, told[text.text], nominal, relational, count * len(mine), rng, again=published
+        by_string.setdefault(texts[case.text].text, []).append(case)
+    drawn: list[Case] = []
+    for index, mine in by_text.items():
+        text = texts[index]
+        spans = (
+            unit_pools(tagged(text.text), mine)
+            if published
+            else _sentence_pools(text, mine, parser)
         )
-    return found
+        rng = np.random.default_rng([seed, text.number])
+        every = by_string[text.text]
+        drawn += _draw(index, every, spans, count * len(mine), rng, replacement=published)
+    return drawn
 
 
 def _sentence_pools(text: Text, gold: Sequence[Case], parser: str) -> Pools:
     """The pools of a text; in a document those of the sentences that hold a gold phrase."""
-    starts = noted(text).sentences
+    starts = relations_in(text).sentences
     if len(starts) < 2:
         return pools(text.text, gold, parser)
     ends = [*starts[1:], len(text.text)]
@@ -249,39 +239,38 @@ def _sentence_pools(text: Text, gold: Sequence[Case], parser: str) -> Pools:
                 replace(phrase, start=phrase.start + start, stop=phrase.stop + start)
                 for phrase in phrases(text.text[start:stop], parser)
             ]
-    return _pools(found, gold)
+    return _phrase_pools(found, gold)
 
 
-def _drawn(
-    place: int,
+def _draw(
+    index: int,
     gold: Sequence[Case],
-    nominal: Sequence[Span],
-    relational: Sequence[Span],
+    spans: Pools,
     count: int,
     rng: np.random.Generator,
-    again: bool,
+    replacement: bool,
 ) -> list[Case]:
-    """Cases of random phrases that do not overlap; different ones, no triple, unless `again`."""
-    worded = gold[0].words is not None
-    taken = set() if again else {(case.head, case.tail, case.words) for case in gold}
-    found: list[Case] = []
-    if len(nominal) < 2 or (worded and not relational):
-        return found
-    draw: Callable[[int], int] = lambda size: int(rng.integers(size))  # noqa: E731
+    """Cases of random phrases that do not overlap; without `replacement`, distinct non-triples."""
+    nominal, relational = spans
+    with_words = gold[0].words is not None
+    taken: set[tuple[Span, ...]] = set() if replacement else {case.spans for case in gold}
+    cases: list[Case] = []
+    if len(nominal) < 2 or (with_words and not relational):
+        return cases
+
+    def draw(pool: list[Span]) -> Span:
+        return pool[int(rng.integers(len(pool)))]
+
     for _ in range(TRIES * count):
-        if len(found) == count:
+        if len(cases) == count:
             break
-        head, tail = nominal[draw(len(nominal))], nominal[draw(len(nominal))]
-        words = relational[draw(len(relational))] if worded else None
-        key = (head, tail, words)
-        case = Case(place, head, tail, words)
-        if (
-            key in taken
-            or not apart(*case.spans)
-            or (not again and any(same(case, other) for other in gold))
-        ):
+        head, tail = draw(nominal), draw(nominal)
+        case = Case(index, head, tail, draw(relational) if with_words else None)
+        if case.spans in taken or not apart(*case.spans):
             continue
-        found.append(case)
-        if not again:
-            taken.add(key)
-    return found
+        if not replacement:
+            if any(same(case, other) for other in gold):
+                continue
+            taken.add(case.spans)
+        cases.append(case)
+    return cases

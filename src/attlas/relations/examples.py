@@ -1,4 +1,4 @@
-"""Texts for pictures: sentences with the phrases of their triples, and attention between these."""
+"""Texts for pictures: sentences with the phrases of their triples and attention between them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from attlas.core.annotations import Triple
 from attlas.core.text import Text
 from attlas.language.words import Span
 from attlas.models import Model
-from attlas.relations.candidates import noted
-from attlas.relations.matching import Found, exact
+from attlas.relations.candidates import relations_in
+from attlas.relations.matching import ExtractedTriple, exact
 from attlas.relations.vectors import Units, read_units
 from attlas.stats.linear import LinearReader
 from attlas.support.machine import one_thread
 
 SHOWN = 12
-LONGEST = 280  # characters of a text that is drawn
-PLACES = ["head_start", "head_stop", "tail_start", "tail_stop", "words_start", "words_stop"]
-TRIPLES = ["text", "triple", *PLACES, "relation", "name", "probability", "status"]
+LONGEST = 280  # characters of a text
+SPANS = ["head_start", "head_stop", "tail_start", "tail_stop", "words_start", "words_stop"]
+TRIPLES = ["text", "triple", *SPANS, "relation", "name", "probability", "status"]
 PHRASES = ["from_start", "from_stop", "to_start", "to_stop"]
 LINES = ["text", "triple", *PHRASES, "mean", "weight", "strongest_layer", "strongest_head"]
 
@@ -31,33 +31,29 @@ def pictures(
     model: Model,
     reader: LinearReader,
     texts: Sequence[Text],
-    found: Sequence[Sequence[Found]],
+    extracted: Sequence[Sequence[ExtractedTriple]],
     names: Mapping[str, str],
     shown: int = SHOWN,
     longest: int = LONGEST,
 ) -> dict[str, pd.DataFrame]:
-    """Some short texts with what was found in them, and the attention between its phrases.
+    """Some short texts with their extracted triples, and the attention between the phrases.
 
     `relation_texts` has text and string; `relation_triples` spans, relation, probability and
     whether the triple is one of the data's, also those of the data that were missed;
-    `relation_lines` attention between phrases, the mean of all heads and the head that weighs most
-    for the relation. `reader` is the one that names relations.
+    `relation_lines` attention between phrases, the mean of all heads and the head with the highest
+    weight for the relation. `reader` is the one that names relations.
     """
-    short = [n for n, text in enumerate(texts) if found[n] and len(text.text) <= longest]
+    short = [n for n, text in enumerate(texts) if extracted[n] and len(text.text) <= longest]
     chosen = short[:shown]
-    spans = {
-        place: sorted({span for one in found[place] for span in _spans(one)}) for place in chosen
-    }
-    inputs = [(place, texts[place]) for place in chosen]
-    units = {one.place: one for one in read_units(model, inputs, spans)}
+    spans = {n: sorted({span for one in extracted[n] for span in _spans(one)}) for n in chosen}
+    units = {one.index: one for one in read_units(model, [(n, texts[n]) for n in chosen], spans)}
     heads = strongest_heads(reader, model.n_layers * model.n_heads)
     triples: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
-    for place in chosen:
-        if place in units:
-            triples += _triple_rows(texts[place], found[place], names)
-            lines += _line_rows(texts[place].id, found[place], units[place], heads, model.n_heads)
-    strings = [{"text": texts[place].id, "string": texts[place].text} for place in chosen]
+    for n in (n for n in chosen if n in units):
+        triples += _triple_rows(texts[n], extracted[n], names)
+        lines += _line_rows(texts[n].id, extracted[n], units[n], heads, model.n_heads)
+    strings = [{"text": texts[n].id, "string": texts[n].text} for n in chosen]
     return {
         "relation_texts": pd.DataFrame(strings, columns=["text", "string"]),
         "relation_triples": pd.DataFrame(triples, columns=TRIPLES),
@@ -66,37 +62,43 @@ def pictures(
 
 
 def _triple_rows(
-    text: Text, found: Sequence[Found], names: Mapping[str, str]
+    text: Text, extracted: Sequence[ExtractedTriple], names: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """The triples that were found, right or not, and those of the data that were missed."""
-    gold = noted(text).triples
+    """The extracted triples, right or not, and those of the data that were missed."""
+    gold = relations_in(text).triples
 
-    def row(number: int, one: Found | Triple, probability: float, status: str) -> dict[str, Any]:
-        places = dict(zip(PLACES, (*one.head, *one.tail, *(one.words or (-1, -1))), strict=True))
+    def row(
+        number: int, one: ExtractedTriple | Triple, probability: float, status: str
+    ) -> dict[str, Any]:
+        spans = dict(zip(SPANS, (*one.head, *one.tail, *(one.words or (-1, -1))), strict=True))
         name = names.get(one.relation, "")
         rest = {"relation": one.relation, "name": name, "probability": probability}
-        return {"text": text.id, "triple": number, **places, **rest, "status": status}
+        return {"text": text.id, "triple": number, **spans, **rest, "status": status}
 
-    def same(one: Found, triple: Triple) -> bool:
+    def same(one: ExtractedTriple, triple: Triple) -> bool:
         return exact(text.text, one, triple) and triple.relation == one.relation
 
-    for number, one in enumerate(found):
+    for number, one in enumerate(extracted):
         right = any(same(one, triple) for triple in gold)
         yield row(number, one, one.probability, "right" if right else "found")
-    missed = [triple for triple in gold if not any(same(one, triple) for one in found)]
+    missed = [triple for triple in gold if not any(same(one, triple) for one in extracted)]
     for number, triple in enumerate(missed):
         yield row(-1 - number, triple, float("nan"), "missed")
 
 
 def _line_rows(
-    text: str, found: Sequence[Found], units: Units, heads: Mapping[str, int], n_heads: int
+    text: str,
+    extracted: Sequence[ExtractedTriple],
+    units: Units,
+    heads: Mapping[str, int],
+    n_heads: int,
 ) -> Iterator[dict[str, Any]]:
     """Attention from each phrase of a triple to each other one."""
-    place = {span: unit for unit, span in enumerate(units.spans)}
-    for number, one in enumerate(found):
+    unit = {span: number for number, span in enumerate(units.spans)}
+    for number, one in enumerate(extracted):
         head = heads[one.relation]
         for left, right in permutations(_spans(one), 2):
-            weights = units.weights[place[left], place[right]]
+            weights = units.weights[unit[left], unit[right]]
             yield {
                 "text": text,
                 "triple": number,
@@ -108,11 +110,11 @@ def _line_rows(
             }
 
 
-def _spans(one: Found) -> list[Span]:
+def _spans(one: ExtractedTriple) -> list[Span]:
     return [span for span in (one.head, one.tail, one.words) if span is not None]
 
 
 def strongest_heads(reader: LinearReader, maps: int) -> dict[str, int]:
-    """The head, over all layers, that weighs most for each relation."""
+    """The head, over all layers, with the highest weight for each relation."""
     weights = reader.by_map(maps)
     return {name: int(weights[number].argmax()) for number, name in enumerate(reader.classes)}

@@ -119,9 +119,9 @@ class ScoreRelations(Experiment):
 
 def extractor_folder(folder: str | Path) -> Path:
     """Where an extractor was saved: in the folder itself, or among the files of a result folder."""
-    place = Path(folder).expanduser()
-    kept = place / "files" / EXTRACTOR
-    return kept if (kept / ABOUT).is_file() else place
+    given = Path(folder).expanduser()
+    inside = given / "files" / EXTRACTOR
+    return inside if (inside / ABOUT).is_file() else given
 
 
 NO_GLOBAL = fingerprint(None)  # in the identity of a model without global tokens

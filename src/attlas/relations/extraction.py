@@ -1,4 +1,4 @@
-"""Triples from plain text: phrases are candidates, and two readers say which pairs are related.
+"""Triples from plain text: phrases are candidates, and two readers score their pairs.
 
 Documents are read sentence by sentence. A linear reader of pairs of phrases is a sum over pairs, so
 no vector is made for the thousands of candidates of a sentence.
@@ -7,7 +7,8 @@ no vector is made for the thousands of candidates of a sentence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -19,26 +20,27 @@ from attlas.language.phrases import phrases
 from attlas.language.sentences import sentence_spans
 from attlas.language.words import Span, word_spans
 from attlas.models import Model
-from attlas.relations.candidates import noted
+from attlas.relations.candidates import relations_in
 from attlas.relations.fitting import Readers
-from attlas.relations.matching import Found, exact, extraction_scores
+from attlas.relations.matching import ExtractedTriple, exact, extraction_scores
 from attlas.relations.reading import Setup, as_features, attention_features
 from attlas.relations.vectors import CaseVectors, Units, case_vectors, directions_of, read_units
 
-REACH = 40  # words from the first to the last of a triple
-CHUNK = 384  # sentences of plain text that are read together
+REACH = 40  # words between the phrases of a triple, at most
+CHUNK = 384  # sentences of plain text in one chunk
 THRESHOLDS = (*(round(0.05 * step, 2) for step in range(1, 20)), 0.97, 0.98, 0.99, 0.995, 0.999)
-PUBLISHED_THRESHOLDS = (0.7, 0.2)  # related, named
+PUBLISHED_THRESHOLDS = (0.7, 0.2)
+Thresholds = tuple[float, float]  # related, named
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a text, its characters and its candidate phrases."""
+    """A sentence with its candidate phrases."""
 
-    place: int  # of its text among those read together
-    start: int
+    index: int  # of its text in the chunk
+    start: int  # its first character in the text
     text: str
     nominal: tuple[Span, ...]
     relational: tuple[Span, ...]
@@ -52,8 +54,12 @@ class Sentence:
 class Extracted:
     """The triples of each text, and how many phrases the model did not read."""
 
-    found: list[list[Found]]
-    unseen: int  # phrases behind the tokens that the model reads of a sentence
+    triples: list[list[ExtractedTriple]]
+    unseen: int  # phrases beyond the tokens that the model reads of a sentence
+
+    def above(self, thresholds: Thresholds) -> Extracted:
+        """The triples that both readers are sure of, by probability."""
+        return replace(self, triples=[likely(mine, thresholds) for mine in self.triples])
 
 
 def extract_triples(
@@ -64,20 +70,30 @@ def extract_triples(
     setup: Setup,
     least: float,
 ) -> Extracted:
-    """The triples of texts that are related by `least` at least; chunks are kept one by one."""
+    """The triples of texts that are related with a probability of at least `least`."""
     common = (texts, model, readers, setup, least)
     parts = work.map(extract_range, text_ranges(texts), common=common, what="extracting triples")
-    found = [[Found.of_json(one) for one in mine] for part in parts for mine in part["found"]]
-    return Extracted(found, sum(part["unseen"] for part in parts))
+    triples = [
+        [ExtractedTriple.of_json(one) for one in mine] for part in parts for mine in part["triples"]
+    ]
+    return Extracted(triples, sum(part["unseen"] for part in parts))
+
+
+def tuned_extraction(
+    work: Workspace, model: Model, texts: Sequence[Text], readers: Readers, setup: Setup
+) -> tuple[Thresholds, Extracted]:
+    """The best thresholds on texts with triples (or the published ones), and what they extract."""
+    least = PUBLISHED_THRESHOLDS[0] if setup.published else 0.0
+    extracted = extract_triples(work, model, texts, readers, setup, least)
+    thresholds = PUBLISHED_THRESHOLDS
+    if not setup.published:
+        thresholds = best_thresholds(texts, extracted.triples)
+    return thresholds, extracted.above(thresholds)
 
 
 def text_ranges(texts: Sequence[Text]) -> list[tuple[int, int]]:
-    """Texts that are read together: from, up to."""
-    ranges, start = [], 0
-    for chunk in chunks(texts):
-        ranges.append((start, start + len(chunk)))
-        start += len(chunk)
-    return ranges
+    """The texts of each chunk: from, up to."""
+    return list(pairwise(accumulate(map(len, chunks(texts)), initial=0)))
 
 
 def extract_range(
@@ -90,12 +106,12 @@ def extract_range(
 ) -> dict[str, Any]:
     """The triples of some texts, as JSON."""
     extracted = extract_chunk(texts[slice(*span)], model, readers, setup, least)
-    found = [[one.to_json() for one in mine] for mine in extracted.found]
-    return {"found": found, "unseen": extracted.unseen}
+    triples = [[one.to_json() for one in mine] for mine in extracted.triples]
+    return {"triples": triples, "unseen": extracted.unseen}
 
 
 def chunks(texts: Iterable[Text]) -> Iterator[list[Text]]:
-    """Texts in groups of about CHUNK sentences, as they are wanted."""
+    """Texts in groups of about CHUNK sentences, lazily."""
     chunk: list[Text] = []
     count = 0
     for text in texts:
@@ -111,22 +127,20 @@ def chunks(texts: Iterable[Text]) -> Iterator[list[Text]]:
 def extract_chunk(
     texts: Sequence[Text], model: Model, readers: Readers, setup: Setup, least: float
 ) -> Extracted:
-    """The best triples of each text that do not state the same twice."""
-    found: list[list[Found]] = [[] for _ in texts]
-    every = [
-        one for place, text in enumerate(texts) for one in sentences_of(place, text.text, setup)
-    ]
+    """The best triples of each text that do not join the same phrases."""
+    triples: list[list[ExtractedTriple]] = [[] for _ in texts]
+    every = [one for n, text in enumerate(texts) for one in sentences_of(n, text.text, setup)]
     inputs = [(n, Text(str(n), one.text)) for n, one in enumerate(every) if len(one.nominal) > 1]
     spans = {n: one.spans for n, one in enumerate(every)}
     unseen = 0
     for units in read_units(model, inputs, spans, mean=not setup.published):
-        one = every[units.place]
+        sentence = every[units.index]
         unseen += int((~units.seen).sum())
-        found[one.place] += best_triples(one, units, readers, setup, least)
-    return Extracted(found, unseen)
+        triples[sentence.index] += best_triples(sentence, units, readers, setup, least)
+    return Extracted(triples, unseen)
 
 
-def sentences_of(place: int, text: str, setup: Setup) -> Iterator[Sentence]:
+def sentences_of(index: int, text: str, setup: Setup) -> Iterator[Sentence]:
     """The sentences of a text with their candidates."""
     for start, stop in sentence_spans(text):
         found = phrases(text[start:stop], setup.parser)
@@ -134,13 +148,13 @@ def sentences_of(place: int, text: str, setup: Setup) -> Iterator[Sentence]:
             tuple((one.start, one.stop) for one in found if one.kind == kind)
             for kind in ("nominal", "relational")
         )
-        words = relational if setup.worded else ()
-        yield Sentence(place, start, text[start:stop], nominal, words)
+        words = relational if setup.relation_words else ()
+        yield Sentence(index, start, text[start:stop], nominal, words)
 
 
 def best_triples(
     sentence: Sentence, units: Units, readers: Readers, setup: Setup, least: float
-) -> Iterator[Found]:
+) -> Iterator[ExtractedTriple]:
     """The candidates of a sentence that are most likely related, each with its relation.
 
     One that overlaps a likelier one in both head and tail is excluded.
@@ -155,7 +169,7 @@ def best_triples(
         spans = (units.spans[unit] for unit in triples[number])
         head, tail, *words = ((a + sentence.start, b + sentence.start) for a, b in spans)
         best = int(chances_of.argmax())
-        yield Found(
+        yield ExtractedTriple(
             head,
             tail,
             words[0] if words else None,
@@ -168,7 +182,7 @@ def best_triples(
 def candidate_features(units: Units, parts: Ints, setup: Setup) -> Floats:
     """The features of some candidates: [candidate, part] as units -> [candidate, feature]."""
     vectors = CaseVectors(case_vectors(units.weights, parts), np.ones(len(parts), dtype=bool))
-    return attention_features(vectors, setup.worded, setup.directions, setup.published)
+    return attention_features(vectors, setup)
 
 
 def candidates(
@@ -179,7 +193,9 @@ def candidates(
     Phrases further apart than REACH are no candidates.
     """
     reader = readers.related
-    triples, scores = _scored(sentence, units, _pair_scores(units, readers, setup), setup.worded)
+    triples, scores = _scored(
+        sentence, units, _pair_scores(units, readers, setup), setup.relation_words
+    )
     both = np.array(scores, dtype=np.float64) + float(reader.intercept[1] - reader.intercept[0])
     chances = both
     if len(both):
@@ -200,12 +216,12 @@ def _pair_scores(units: Units, readers: Readers, setup: Setup) -> dict[str, Floa
 
 
 def _scored(
-    sentence: Sentence, units: Units, pair: dict[str, Floats], worded: bool
+    sentence: Sentence, units: Units, pair: dict[str, Floats], relation_words: bool
 ) -> tuple[list[tuple[int, ...]], list[float]]:
     """Every head and tail with its best words, and the score of the three."""
     heads_tails = pair["h-t"] + pair["t-h"].T
     heads_words, words_tails = pair["h-r"] + pair["r-h"].T, pair["r-t"] + pair["t-r"].T
-    place = word_places(sentence.text, units.spans)
+    position = word_numbers(sentence.text, units.spans)
     count = len(sentence.nominal)
     start, stop = np.array(units.spans, dtype=np.int64).reshape(-1, 2).T
     triples: list[tuple[int, ...]] = []
@@ -213,12 +229,12 @@ def _scored(
     for head in range(count):
         if not units.seen[head]:
             continue
-        near = units.seen & (np.abs(place - place[head]) <= REACH)
+        near = units.seen & (np.abs(position - position[head]) <= REACH)
         near &= (stop <= start[head]) | (start >= stop[head])
         tails, words = np.flatnonzero(near[:count]), np.flatnonzero(near[count:]) + count
-        if worded and len(words):
+        if relation_words and len(words):
             free = (stop[words] <= start[tails][:, None]) | (start[words] >= stop[tails][:, None])
-            free &= np.abs(place[words] - place[tails][:, None]) <= REACH
+            free &= np.abs(position[words] - position[tails][:, None]) <= REACH
             total = heads_tails[head, tails][:, None] + heads_words[head, words]
             total = total + words_tails[np.ix_(words, tails)].T
             total = np.where(free, total, -np.inf)  # tail words
@@ -226,7 +242,7 @@ def _scored(
             pairs = zip(tails, best, strict=True)
             triples += [(head, int(tail), int(words[one])) for tail, one in pairs]
             scores += total[np.arange(len(tails)), best].tolist()
-        elif not worded:
+        elif not relation_words:
             triples += [(head, int(tail)) for tail in tails]
             scores += heads_tails[head, tails].tolist()
     return triples, scores
@@ -256,31 +272,32 @@ def different(
     return kept
 
 
-def word_places(text: str, spans: Sequence[Span]) -> Ints:
+def word_numbers(text: str, spans: Sequence[Span]) -> Ints:
     """The number of the word at which each span begins."""
     starts = np.array([start for start, _ in word_spans(text)], dtype=np.int64)
     first = np.array([span[0] for span in spans], dtype=np.int64)
     return np.searchsorted(starts, first, side="right")
 
 
-def likely(found: Sequence[Found], thresholds: tuple[float, float]) -> list[Found]:
-    """The triples that both readers are sure of, the likeliest first."""
+def likely(triples: Sequence[ExtractedTriple], thresholds: Thresholds) -> list[ExtractedTriple]:
+    """The triples that both readers are sure of, by probability."""
     related, named = thresholds
-    kept = [one for one in found if one.related >= related and one.named >= named]
+    kept = [one for one in triples if one.related >= related and one.named >= named]
     return sorted(kept, key=lambda one: (-one.probability, one.head, one.tail))
 
 
-def best_thresholds(texts: Sequence[Text], found: Sequence[Sequence[Found]]) -> tuple[float, float]:
+def best_thresholds(
+    texts: Sequence[Text], triples: Sequence[Sequence[ExtractedTriple]]
+) -> Thresholds:
     """The thresholds with the highest F1 of exact spans and relations."""
-    gold, strings = [noted(text).triples for text in texts], [text.text for text in texts]
-    best: tuple[float, tuple[float, float]] = (0.0, (0.5, 0.0))
-    for related in THRESHOLDS:
-        for named in (0.0, *THRESHOLDS[1:18:4], *THRESHOLDS[-6:]):
-            kept = [
-                [one for one in mine if one.related >= related and one.named >= named]
-                for mine in found
-            ]
-            value = extraction_scores(strings, kept, gold, exact)["f1"]
-            if value > best[0]:
-                best = value, (related, named)
+    gold, strings = [relations_in(text).triples for text in texts], [text.text for text in texts]
+    best: tuple[float, Thresholds] = (0.0, (0.5, 0.0))
+    for related, named in product(THRESHOLDS, (0.0, *THRESHOLDS[1:18:4], *THRESHOLDS[-6:])):
+        kept = [
+            [one for one in mine if one.related >= related and one.named >= named]
+            for mine in triples
+        ]
+        f1 = extraction_scores(strings, kept, gold, exact)["f1"]
+        if f1 > best[0]:
+            best = f1, (related, named)
     return best[1]

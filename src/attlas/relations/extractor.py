@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -14,45 +14,31 @@ from safetensors.numpy import save
 
 from attlas.core.text import Text
 from attlas.corpora.read import read
-from attlas.experiments.probe import Probe
-from attlas.experiments.workspace import scratch
-from attlas.language.phrases import PARSERS
+from attlas.experiments.probe import ModelProbe
+from attlas.experiments.workspace import Workspace
 from attlas.models import Model, load
 from attlas.relations.answers import Answers
-from attlas.relations.candidates import divided, has_words, related_texts
+from attlas.relations.candidates import Case, divided, has_words, related_texts
 from attlas.relations.experiment import EXTRACTOR, extractor_folder, opened_with
 from attlas.relations.extraction import (
     PUBLISHED_THRESHOLDS,
     Extracted,
-    best_thresholds,
     chunks,
     extract_chunk,
-    extract_triples,
-    likely,
+    tuned_extraction,
 )
 from attlas.relations.fitting import Labelled, Readers, fit_pairs, pair_of_jobs
-from attlas.relations.matching import Found
-from attlas.relations.reading import (
-    NEGATIVES,
-    Sample,
-    Setup,
-    attention_features,
-    cases_of,
-    checked,
-    read_sample,
-)
+from attlas.relations.matching import ExtractedTriple
+from attlas.relations.reading import NEGATIVES, Setup, attention_features, cases_of, read_sample
 from attlas.stats.linear import GRID, LinearReader
 from attlas.studies.engines import engine_of
-from attlas.support.errors import MeasureError, ModelError, StudyError
+from attlas.support.errors import MeasureError, ModelError
 from attlas.support.fingerprint import File, Put, feed
-from attlas.support.options import check_convention
 from attlas.support.saving import (
-    UNREADABLE,
     Saved,
     check_finite,
     check_shapes,
     differing_parts,
-    first_line,
     fitted_identity,
 )
 
@@ -71,69 +57,50 @@ _NEEDED = (
     "thresholds",
     "shape",
 )
-_PLACES = ("model", "cache", "workers", "progress")
-Floats = npt.NDArray[Any]
+_PARAMETERS = ("convention", "directions", "grid", "negatives", "parser", "seed")
 
 
-class RelationExtractor(Probe):
-    """Finds triples in text: attention between phrases is read by two linear readers.
+@dataclass(kw_only=True, eq=False, repr=False)
+class RelationExtractor(ModelProbe):
+    """Extracts triples from text with two linear readers of the attention between phrases.
 
-    One asks whether phrases are related, the other by which relation. `fit` learns from texts with
+    One predicts whether phrases are related, the other by which relation. `fit` takes texts with
     triples (anything `attlas.read` reads as such) and tunes penalties and thresholds on `dev` (a
     fifth of the texts if None). If the triples do not say which words state the relation, only
     attention between head and tail is read. `negatives` are drawn for each triple from the phrases
-    of its own text. `convention="published"` is the paper's way: sums over pieces, first
-    occurrences, unscaled weights, unconverged solver, negatives that may be triples, thresholds 0.7
-    and 0.2.
+    of its own text. `convention="published"` follows the paper: sums over pieces, first
+    occurrences, unscaled weights, a solver that has not converged, negatives that may be triples,
+    thresholds 0.7 and 0.2.
     """
 
-    def __init__(
-        self,
-        model: Any = None,
-        *,
-        directions: Sequence[str] | None = None,
-        convention: str = "sound",
-        negatives: int = NEGATIVES,
-        grid: Sequence[float] = GRID,
-        parser: str = "rules",
-        seed: int = 0,
-        cache: str | Path | None = None,
-        workers: int | None = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.model = model
-        self.directions = directions
-        self.convention = convention
-        self.negatives = negatives
-        self.grid = grid
-        self.parser = parser
-        self.seed = seed
-        self.cache = cache
-        self.workers = workers
-        self.progress = progress
+    directions: Sequence[str] | None = None
+    convention: str = "sound"
+    negatives: int = NEGATIVES
+    grid: Sequence[float] = GRID
+    parser: str = "rules"
+    seed: int = 0
 
     def fit(self, texts: Any, dev: Any = None) -> Self:
         """Fit both readers to texts with triples, tuned on `dev`; then choose the thresholds."""
-        self._check()
-        held = None if dev is None else related_texts(dev)
-        train, held = divided(related_texts(texts), held, self.seed)
-        setup = checked(self._setup(has_words(train) and has_words(held)))
-        with scratch(self.cache, self.workers, self.progress) as work:
-            samples = [
-                read_sample(work, self.model_, part, cases, published=setup.published)[0]
-                for part, cases in (
-                    (train, cases_of(train, setup)),
-                    (held, cases_of(held, setup, 1)),
-                )
-            ]
-            sides = [Labelled.of(one, _features(one, setup)) for one in samples]
+        self._setup()  # refuses bad options before texts are read
+        held_out = None if dev is None else related_texts(dev)
+        train, held_out = divided(related_texts(texts), held_out, self.seed)
+        setup = self._setup(has_words(train) and has_words(held_out))
+        with self.workspace() as work:
+            parts = ((train, cases_of(train, setup)), (held_out, cases_of(held_out, setup, 1)))
+            sides = [self._labelled(work, part, cases, setup) for part, cases in parts]
             jobs = pair_of_jobs(*sides, grid=setup.grid, published=setup.published)
             readers = fit_pairs(work, {"attention": jobs})["attention"]
             thresholds = PUBLISHED_THRESHOLDS
             if not setup.published:
-                plain = extract_triples(work, self.model_, held, readers, setup, 0.0)
-                thresholds = best_thresholds(held, plain.found)
+                thresholds, _ = tuned_extraction(work, self.model_, held_out, readers, setup)
             return self.filled(setup, readers, thresholds, work.identity(self.model_))
+
+    def _labelled(
+        self, work: Workspace, texts: Sequence[Text], cases: Sequence[Case], setup: Setup
+    ) -> Labelled:
+        sample = read_sample(work, self.model_, texts, cases, published=setup.published)
+        return Labelled.of(sample, attention_features(sample.vectors, setup))
 
     def filled(
         self,
@@ -142,7 +109,7 @@ class RelationExtractor(Probe):
         thresholds: tuple[float, float],
         identity: Mapping[str, Any],
     ) -> Self:
-        """This extractor with fitted readers; the model is known by `identity`, not hashed."""
+        """This extractor with fitted readers, for a model of this identity."""
         self.setup_, self.readers_, self.thresholds_ = setup, readers, thresholds
         self.classes_ = np.array(readers.named.classes)
         self.n_features_in_ = readers.named.coef.shape[1]
@@ -151,9 +118,9 @@ class RelationExtractor(Probe):
         return self
 
     @property
-    def worded_(self) -> bool:
+    def uses_relation_words_(self) -> bool:
         """Whether relation words are read."""
-        return self.setup_.worded
+        return self.setup_.relation_words
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
         """The name of each feature: direction, layer and head."""
@@ -168,30 +135,27 @@ class RelationExtractor(Probe):
             dtype=object,
         )
 
-    # predicting
+    def predict(self, texts: Any) -> list[list[ExtractedTriple]]:
+        """The triples of each text that both readers are sure of, by probability."""
+        return [triples for _, triples in self.predict_iter(read(texts))]
 
-    def predict(self, texts: Any) -> list[list[Found]]:
-        """The triples of each text that both readers are sure of, the likeliest first."""
-        return [found for _, found in self.predict_iter(read(texts))]
+    def predict_iter(self, texts: Iterable[Text]) -> Iterator[tuple[Text, list[ExtractedTriple]]]:
+        """Each text with its triples, lazily: memory is that of some hundred sentences.
 
-    def predict_iter(self, texts: Iterable[Text]) -> Iterator[tuple[Text, list[Found]]]:
-        """Each text with its triples, as texts are read: memory is that of some hundred sentences.
-
-        `unseen_` then counts phrases behind the tokens that the model reads of a sentence.
+        `unseen_` then counts phrases beyond the tokens that the model reads of a sentence.
         """
         self._fitted()
         self.unseen_ = 0
         engine = engine_of("local", self.workers, self.model_.device)
         for chunk, extracted in engine.in_order(self._extracted, chunks(texts)):
             self.unseen_ += extracted.unseen
-            for text, found in zip(chunk, extracted.found, strict=True):
-                yield text, likely(found, self.thresholds_)
+            yield from zip(chunk, extracted.above(self.thresholds_).triples, strict=True)
 
     def _extracted(self, chunk: list[Text]) -> tuple[list[Text], Extracted]:
         least = self.thresholds_[0]
         return chunk, extract_chunk(chunk, self.model_, self.readers_, self.setup_, least)
 
-    def extract(self, text: str) -> list[Found]:
+    def extract(self, text: str) -> list[ExtractedTriple]:
         """The triples of one text."""
         return self.predict([Text("text", text)])[0]
 
@@ -200,15 +164,13 @@ class RelationExtractor(Probe):
         return self.answers(texts).scores()["f1"]
 
     def answers(self, texts: Any) -> Answers:
-        """What the readers answer on texts with triples, and as many pairs that are not related."""
+        """Predictions for the triples of texts, and for as many pairs that are not related."""
         self._fitted()
         given, setup = related_texts(texts), self.setup_
         cases = cases_of(given, setup, 1)
-        with scratch(self.cache, self.workers, self.progress) as work:
-            sample, _ = read_sample(work, self.model_, given, cases, published=setup.published)
-        return Answers.by(self.readers_, _features(sample, setup), sample)
-
-    # keeping
+        with self.workspace() as work:
+            sample = read_sample(work, self.model_, given, cases, published=setup.published)
+        return Answers.by(self.readers_, attention_features(sample.vectors, setup), sample)
 
     def save(
         self,
@@ -216,9 +178,9 @@ class RelationExtractor(Probe):
         extra: Mapping[str, LinearReader] | None = None,
         about: Mapping[str, Any] | None = None,
     ) -> Path:
-        """Write the readers as safetensors and what they need to be used again as JSON; no pickle.
+        """Write the readers as safetensors and the rest as JSON; no pickle.
 
-        `extra` readers and facts are written with them. A folder that is not empty is refused,
+        `extra` readers and the facts `about` them are added. A folder that is not empty is refused,
         unless it holds a relation extractor: that is replaced.
         """
         self._fitted()
@@ -238,8 +200,8 @@ class RelationExtractor(Probe):
             "max_length": self.model_.limit,
             "global_tokens": self.model_.global_tokens,
             "identity": self.model_identity_,
-            "parameters": {k: value for k, value in parameters.items() if k not in _PLACES},
-            "worded": self.worded_,
+            "parameters": {name: parameters[name] for name in _PARAMETERS},
+            "worded": self.uses_relation_words_,
             "thresholds": list(self.thresholds_),
             "shape": list(self.shape_),
             "readers": {name: _plain(reader) for name, reader in readers.items()},
@@ -249,9 +211,9 @@ class RelationExtractor(Probe):
 
     @classmethod
     def load(cls, folder: str | Path, model: Any = None, **options: Any) -> RelationExtractor:
-        """An extractor as it was saved; its model is loaded by its name, unless given.
+        """Read an extractor that `save` wrote; its model is loaded by its name, unless given.
 
-        Another model than it was fitted on is refused.
+        Any other model is refused.
         """
         saved = read_saved(folder)
         if not isinstance(model, Model):
@@ -265,7 +227,7 @@ class RelationExtractor(Probe):
     ) -> RelationExtractor:
         """A saved extractor with its model, whose identity is given."""
         about, folder = saved.about, saved.folder
-        with readable(folder):
+        with _readable(folder):
             known, name = about["identity"], about["model"]
             parts = _changed(known, model, identity)
         if parts:
@@ -273,31 +235,22 @@ class RelationExtractor(Probe):
                 f"{folder} was fitted on {name!r}, and {model.name!r} is another model "
                 f"(differs in {', '.join(parts)}); give that model (--model), or fit again"
             )
-        with readable(folder):
-            made = cls(model, **{**about["parameters"], **options})
-            related, named = about["thresholds"]
-            setup, thresholds = made._setup(bool(about["worded"])), (float(related), float(named))
+        with _readable(folder):
+            extractor = cls(model, **{**about["parameters"], **options})
+            related, named = map(float, about["thresholds"])
             readers = Readers(saved.readers["related"], saved.readers["named"])
-            made.filled(setup, readers, thresholds, known)
-            check_finite(related=thresholds[0], named=thresholds[1])
-            features = len(made.get_feature_names_out())
+            setup = extractor._setup(bool(about["worded"]))
+            extractor.filled(setup, readers, (related, named), known)
+            check_finite(related=related, named=named)
+            features = len(extractor.get_feature_names_out())
             for name, reader in readers._asdict().items():
                 check_shapes({name: reader.coef}, {name: (len(reader.classes), features)})
-            made.shape_, made.model_identity_ = tuple(about["shape"]), known
-        return made
+            extractor.shape_, extractor.model_identity_ = tuple(about["shape"]), known
+        return extractor
 
-    # inner
-
-    @property
-    def model_(self) -> Model:
-        """The model, loaded once."""
-        if not isinstance(self.model, Model):
-            self.model = load(self.model)
-        return self.model
-
-    def _setup(self, worded: bool) -> Setup:
+    def _setup(self, relation_words: bool = True) -> Setup:
         return Setup(
-            worded=worded,
+            relation_words=relation_words,
             directions=None if self.directions is None else tuple(self.directions),
             convention=self.convention,
             parser=self.parser,
@@ -306,19 +259,6 @@ class RelationExtractor(Probe):
             seed=self.seed,
         )
 
-    def _check(self) -> None:
-        check_convention(self.convention)
-        if self.parser not in PARSERS:
-            raise MeasureError(f"parser is {self.parser!r}; it must be {' or '.join(PARSERS)}")
-        if self.negatives < 1:
-            raise MeasureError(
-                f"negatives is {self.negatives}; at least one must be drawn for each triple"
-            )
-        if self.seed < 0:
-            raise MeasureError(f"seed is {self.seed}; it must be 0 or more")
-        if len(self.grid) == 0 or min(self.grid) <= 0:
-            raise MeasureError(f"grid is {tuple(self.grid)}; it must be penalties C above 0")
-
     def _fitted(self) -> None:
         if not hasattr(self, "readers_"):
             raise MeasureError(
@@ -326,13 +266,9 @@ class RelationExtractor(Probe):
             )
 
 
-def _features(sample: Sample, setup: Setup) -> Floats:
-    return attention_features(sample.vectors, setup.worded, setup.directions, setup.published)
-
-
 @dataclass(frozen=True, eq=False)
 class SavedExtractor:
-    """What the folder of an extractor holds: its facts, and all its readers."""
+    """The content of an extractor's folder: facts, and all readers."""
 
     folder: Path  # of the two files
     about: dict[str, Any]
@@ -347,9 +283,9 @@ def _(saved: SavedExtractor, put: Put) -> None:
 
 def read_saved(folder: str | Path) -> SavedExtractor:
     """Read the files of an extractor, from its folder or from the result folder that holds it."""
-    with readable(folder):
-        place = extractor_folder(folder)
-        about, arrays = FORMAT.read(place)
+    with _readable(folder):
+        holder = extractor_folder(folder)
+        about, arrays = FORMAT.read(holder)
         missing = [name for name in _NEEDED if name not in about]
         if missing:
             raise KeyError(missing[0])
@@ -362,7 +298,7 @@ def read_saved(folder: str | Path) -> SavedExtractor:
             check_shapes(parts, expected)
             check_finite(temperature=reader.temperature, offset=reader.offset)
             readers[name] = reader
-    return SavedExtractor(place, about, readers)
+    return SavedExtractor(holder, about, readers)
 
 
 def _plain(reader: LinearReader) -> dict[str, Any]:
@@ -372,9 +308,9 @@ def _plain(reader: LinearReader) -> dict[str, Any]:
 
 
 def _changed(known: Mapping[str, Any], model: Model, identity: Mapping[str, Any]) -> list[str]:
-    """The parts in which a model differs from the one that a saved extractor notes.
+    """The parts in which a model differs from the one that an extractor was fitted on.
 
-    Earlier versions noted other digests: of theirs, weights and max_length are compared.
+    Earlier versions saved other digests: of theirs, weights and max_length are compared.
     """
     if "config" in known:
         return differing_parts(known, identity)
@@ -382,13 +318,5 @@ def _changed(known: Mapping[str, Any], model: Model, identity: Mapping[str, Any]
     return [part for part in now if known[part] != now[part]]
 
 
-@contextmanager
-def readable(folder: str | Path) -> Iterator[None]:
-    """What a folder lacks is one clear line."""
-    try:
-        yield
-    except UNREADABLE as error:
-        raise StudyError(
-            f"{folder} holds no relation extractor ({type(error).__name__}: {first_line(error)}); "
-            f"fit one with: attlas relations fit --out {folder}"
-        ) from error
+def _readable(folder: str | Path) -> AbstractContextManager[None]:
+    return FORMAT.readable(folder, f"fit one with: attlas relations fit --out {folder}")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from attlas.core.text import Text
+from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.relations.baselines import Surface
 from attlas.relations.fitting import Labelled, ReaderJob, pair_of_jobs
-from attlas.relations.reading import Sample, Setup, attention_features
-from attlas.relations.vectors import PAIR_DIRECTIONS
+from attlas.relations.reading import Sample, Setup, attention_features, cases_of, read_sample
+from attlas.relations.vectors import PAIR_DIRECTIONS, spans_by_text
 from attlas.support.arrays import Array as Floats
 
 ATTENTION, RANDOM, BAG = "attention", "random_model", "relation_words"
@@ -21,104 +24,108 @@ WORD_GRID = (0.1, 1.0, 10.0, 100.0)  # penalties tried for words, which are not 
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """The same cases as the model and as random weights read them, with the words around them."""
+class Part:
+    """The cases of texts as a model and as random weights read them, and the words around them."""
 
     setup: Setup
-    own: Sample
+    sample: Sample
     random: Sample
     model: Model
     vocabulary: Mapping[str, int]
     surface: Surface
 
+    @cached_property
+    def features(self) -> dict[str, Labelled]:
+        """The features of every kind, with what readers should answer."""
+        return {
+            name: Labelled.of(self.sample, FEATURE_KINDS[name](self))
+            for name in feature_kinds(self.setup.relation_words)
+        }
 
-def _attention(of: Evidence) -> Floats:
-    return _of_attention(of.own, of.setup)
+    @property
+    def texts(self) -> Sequence[Text]:
+        return self.sample.texts
 
-
-def _random_model(of: Evidence) -> Floats:
-    return _of_attention(of.random, of.setup)
-
-
-def _of_attention(sample: Sample, setup: Setup) -> Floats:
-    return attention_features(sample.vectors, setup.worded, setup.directions, setup.published)
-
-
-def _head_tail(of: Evidence) -> Floats:
-    setup = of.setup
-    return attention_features(of.own.vectors, setup.worded, PAIR_DIRECTIONS, setup.published)
-
-
-def _relation_words(of: Evidence) -> Floats:
-    return of.surface.bag(of.own.cases, of.vocabulary)
+    @property
+    def triples(self) -> int:
+        return int(self.sample.related.sum())
 
 
-def _distance(of: Evidence) -> Floats:
-    return of.surface.distance(of.own.cases)
+def _attention_and_words(part: Part) -> Floats:
+    kinds = (FEATURE_KINDS[name](part) for name in (ATTENTION, BAG))
+    return np.concatenate([*kinds], 1)
 
 
-def _part_of_speech(of: Evidence) -> Floats:
-    return of.surface.tags(of.own.cases)
-
-
-def _word_embeddings(of: Evidence) -> Floats:
-    return of.surface.embeddings(of.own.cases, of.model)
-
-
-def _attention_and_words(of: Evidence) -> Floats:
-    return np.concatenate([_attention(of), _relation_words(of)], 1)
-
-
-KINDS: Mapping[str, Callable[[Evidence], Floats]] = {  # [case, feature]
-    ATTENTION: _attention,
-    RANDOM: _random_model,
-    BAG: _relation_words,
-    HEAD_TAIL: _head_tail,
-    "distance": _distance,
-    "part_of_speech": _part_of_speech,
-    "word_embeddings": _word_embeddings,
+FEATURE_KINDS: Mapping[str, Callable[[Part], Floats]] = {  # [case, feature]
+    ATTENTION: lambda part: attention_features(part.sample.vectors, part.setup),
+    RANDOM: lambda part: attention_features(part.random.vectors, part.setup),
+    BAG: lambda part: part.surface.bag(part.sample.cases, part.vocabulary),
+    HEAD_TAIL: lambda part: attention_features(part.sample.vectors, part.setup, PAIR_DIRECTIONS),
+    "distance": lambda part: part.surface.distance(part.sample.cases),
+    "part_of_speech": lambda part: part.surface.tags(part.sample.cases),
+    "word_embeddings": lambda part: part.surface.embeddings(part.sample.cases, part.model),
     BOTH: _attention_and_words,
 }
 
 
-def kinds(worded: bool) -> tuple[str, ...]:
+def feature_kinds(relation_words: bool) -> tuple[str, ...]:
     """The kinds that are read; pairs without relation words are head and tail already."""
-    return tuple(name for name in KINDS if worded or name != HEAD_TAIL)
+    return tuple(name for name in FEATURE_KINDS if relation_words or name != HEAD_TAIL)
 
 
-def features_of(evidence: Evidence) -> dict[str, Labelled]:
-    """The features of every kind, with what readers should answer."""
-    return {
-        name: Labelled.of(evidence.own, KINDS[name](evidence))
-        for name in kinds(evidence.setup.worded)
-    }
+def read_part(
+    work: Workspace,
+    texts: Sequence[Text],
+    setup: Setup,
+    models: tuple[Model, Model],
+    count: int | None = None,
+    vocabulary: Mapping[str, int] | None = None,
+    *,
+    states: bool = False,
+) -> Part:
+    """Draw cases from texts and read them with a model and with its random weights."""
+    cases = cases_of(texts, setup, count)
+    spans = spans_by_text(texts, cases)
+    sample, random = (
+        read_sample(
+            work,
+            model,
+            texts,
+            cases,
+            published=setup.published,
+            states=states and model is models[0],
+            spans=spans,
+        )
+        for model in models
+    )
+    surface = Surface(texts)
+    known = surface.vocabulary(sample.cases) if vocabulary is None else vocabulary
+    return Part(setup, sample, random, models[0], known, surface)
 
 
-def jobs_of(
-    train: Mapping[str, Labelled], dev: Mapping[str, Labelled], setup: Setup, words: int
-) -> dict[str, tuple[ReaderJob, ReaderJob]]:
+def jobs_of(train: Part, dev: Part) -> dict[str, tuple[ReaderJob, ReaderJob]]:
     """The readers of every kind; as published, only those that the paper has are fitted its way."""
-    theirs = (ATTENTION, RANDOM, HEAD_TAIL) if setup.published else ()
+    theirs = (ATTENTION, RANDOM, HEAD_TAIL) if train.setup.published else ()
     return {
         name: pair_of_jobs(
-            train[name],
-            dev[name],
-            grid=grid_of(name, setup),
-            plain=plain_of(name, words),
+            train.features[name],
+            dev.features[name],
+            grid=grid_of(name, train.setup),
+            n_unscaled=n_unscaled_of(name, train),
             published=name in theirs,
         )
-        for name in train
+        for name in train.features
     }
 
 
-def grid_of(name: str, setup: Setup) -> Sequence[float]:
+def grid_of(name: str, setup: Setup) -> tuple[float, ...]:
     """The penalties that are tried for one kind."""
     return WORD_GRID if name == BAG else setup.grid
 
 
-def plain_of(name: str, words: int) -> int:
+def n_unscaled_of(name: str, train: Part) -> int:
     """How many of a kind's features, the last ones, are not whitened: words alone.
 
     Next to attention they are whitened with it, because one penalty serves both.
     """
-    return words if name == BAG else 0
+    return len(train.vocabulary) if name == BAG else 0

@@ -1,7 +1,7 @@
-"""Readers are fitted: which cases are related, and by which relation.
+"""Fitting readers: which cases are related, and by which relation.
 
-The same way for attention and for every control. One reader is one job, so that a run which is
-interrupted loses one reader at most.
+Attention and every control are fitted in the same way. Each reader is one job, so that an
+interrupted run loses one reader at most.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ReaderJob:
     dev: tuple[Floats, Sequence[str]]
     judge: Judge
     grid: tuple[float, ...] = GRID
-    plain: int = 0  # features, the last ones, that are taken as they are
+    n_unscaled: int = 0  # features, the last ones, that are taken as they are
     published: bool = False  # the paper's solver; nothing is tuned
 
 
@@ -86,7 +86,7 @@ def fitted(job: ReaderJob) -> LinearReader:
     """Fit one reader."""
     if job.published:
         return fit_published(*job.train, job.judge is by_macro_f1)
-    return fit_reader(*job.train, job.dev, job.judge, job.grid, plain=job.plain)
+    return fit_reader(*job.train, job.dev, job.judge, job.grid, plain=job.n_unscaled)
 
 
 def pair_of_jobs(
@@ -94,25 +94,25 @@ def pair_of_jobs(
     dev: Labelled,
     *,
     grid: Sequence[float] = GRID,
-    plain: int = 0,
+    n_unscaled: int = 0,
     published: bool = False,
 ) -> tuple[ReaderJob, ReaderJob]:
     """The jobs of both readers: related or not, and which relation."""
     if train.related.all() or dev.related.all():
         raise CorpusError(
-            "no text has two phrases besides those of its triples, so there is nothing unrelated "
-            "to compare with; give texts that are whole sentences"
+            "no text has two phrases other than those of its triples, so there are no unrelated "
+            "pairs to compare with; give texts that are whole sentences"
         )
     tried = tuple(float(penalty) for penalty in grid)
     sides = (train.features, train.answers), (dev.features, dev.answers)
     return (
-        ReaderJob(*sides, by_balanced_accuracy, tried, plain, published),
-        ReaderJob(train.named, dev.named, by_macro_f1, tried, plain, published),
+        ReaderJob(*sides, by_balanced_accuracy, tried, n_unscaled, published),
+        ReaderJob(train.named, dev.named, by_macro_f1, tried, n_unscaled, published),
     )
 
 
 def fit_jobs(work: Workspace, jobs: Mapping[str, ReaderJob], what: str) -> dict[str, LinearReader]:
-    """Fit readers by name; those that were fitted before are found again."""
+    """Fit readers by name; those that are cached are not fitted again."""
     arrays = work.map(fit_job, list(jobs.values()), what=what)
     return {name: LinearReader.of_arrays(one) for name, one in zip(jobs, arrays, strict=True)}
 
@@ -121,10 +121,12 @@ def fit_pairs(
     work: Workspace, pairs: Mapping[str, tuple[ReaderJob, ReaderJob]]
 ) -> dict[str, Readers]:
     """Fit both readers of every kind of features."""
-    jobs = {(name, part): job for name, pair in pairs.items() for part, job in enumerate(pair)}
-    named = {f"{name}/{part}": job for (name, part), job in jobs.items()}
-    readers = fit_jobs(work, named, "fitting readers")
-    return {name: Readers(readers[f"{name}/0"], readers[f"{name}/1"]) for name in pairs}
+    parts = Readers._fields
+    jobs = {
+        f"{name}/{part}": pair[n] for name, pair in pairs.items() for n, part in enumerate(parts)
+    }
+    readers = fit_jobs(work, jobs, "fitting readers")
+    return {name: Readers(*(readers[f"{name}/{part}"] for part in parts)) for name in pairs}
 
 
 def fit_readers(train: Labelled, dev: Labelled, grid: Sequence[float] = GRID) -> Readers:

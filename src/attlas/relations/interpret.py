@@ -1,8 +1,8 @@
 """Where in attention relations are: by direction, layer and number of heads; which are similar.
 
-Each number has a control that says what it would be without the claim: the same reader on random
-weights and on hidden states, as many heads drawn at random, classes merged at random. Every reader
-is a job of its own, so that an interrupted run loses one of them at most.
+Each number has a control: the same reader on random weights and on hidden states, as many heads
+drawn at random, classes merged at random. Every reader is a job of its own, so that an interrupted
+run loses one of them at most.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ TOP = 10  # heads of a relation that may be shared
 PAIRS = 30  # of relations that share heads, in the table
 LINKAGES = ("cosine", "ward")
 STATES, STATES_FEW = "hidden_states", "hidden_states_few"
+States = tuple[npt.NDArray[np.float16], ...]  # of train and dev, or none: case part layer size
 
 
 class Sides(NamedTuple):
@@ -60,32 +61,30 @@ class Sides(NamedTuple):
 def directions_table(
     work: Workspace, own: Sides, random: Sides, readers: Readers, directions: Sequence[str]
 ) -> pd.DataFrame:
-    """How much each direction weighs, what it reads alone, and what the others read without it.
+    """The weight of each direction, and the scores of it alone and of the others without it.
 
     `weight` is the mean of |coefficient| on standardised features (for relations summed over the
     classes), as the paper has it.
     """
-    places = list(range(len(directions)))
-    scores = work.map(
-        direction_scores, places, common=(len(directions), own, random), what="directions"
-    )
+    numbers, common = list(range(len(directions))), (len(directions), own, random)
+    scores = work.map(direction_scores, numbers, common=common, what="directions")
     related, named = (weights.reshape(len(directions), -1).mean(1) for weights in _sizes(readers))
     rows = [
         {
             "direction": name,
-            "weight_related": float(related[place]),
-            "weight_named": float(named[place]),
-            **scores[place],
+            "weight_related": float(related[number]),
+            "weight_named": float(named[number]),
+            **scores[number],
         }
-        for place, name in enumerate(directions)
+        for number, name in enumerate(directions)
     ]
     return pd.DataFrame(rows)
 
 
-def direction_scores(place: int, count: int, own: Sides, random: Sides) -> dict[str, float]:
+def direction_scores(number: int, count: int, own: Sides, random: Sides) -> dict[str, float]:
     """Scores of readers of one direction, of all others, and of the one with random weights."""
     columns = np.arange(own.train.features.shape[1]).reshape(count, -1)
-    alone, others = columns[place], np.delete(columns, place, 0).reshape(-1)
+    alone, others = columns[number], np.delete(columns, number, 0).reshape(-1)
     parts = {"alone": own.some(alone), "without": own.some(others)}
     parts["alone_random"] = random.some(alone)
     return {
@@ -103,8 +102,8 @@ def _both_scores(sides: Sides) -> dict[str, float]:
     yes = readers.related_chances(dev.features) >= 0.5
     rows, relations = dev.named
     named, gold = readers.named.predict(rows), np.array(relations, dtype=np.str_)
-    places = np.zeros(len(yes), dtype=np.int64)
-    scores = Answers(places, dev.related, yes == dev.related, gold, named).scores()
+    one_text = np.zeros(len(yes), dtype=np.int64)
+    scores = Answers(one_text, dev.related, yes == dev.related, gold, named).scores()
     return {name: scores[name] for name in ("binary_accuracy", "f1")}
 
 
@@ -118,52 +117,44 @@ def _sizes(readers: Readers) -> tuple[Floats, Floats]:
 # layers
 
 
-class Inner(NamedTuple):
-    """Cases by layer: attention, attention of random weights, and hidden states."""
-
-    attention: Floats  # case feature
-    random: Floats  # case feature
-    states: npt.NDArray[np.float16] | None  # case part layer size
-    related: npt.NDArray[np.bool_]  # case
-    relations: list[str]
-
-    @classmethod
-    def of(cls, sample: Sample, features: Mapping[str, Labelled]) -> Inner:
-        own, random = features[ATTENTION], features[RANDOM]
-        states = sample.vectors.states
-        return cls(own.features, random.features, states, own.related, own.relations)
-
-
 def depth_table(readers: Readers, shape: tuple[int, int]) -> pd.DataFrame:
-    """How much each layer weighs in the readers: the mean of |coefficient|, standardised."""
+    """The weight of each layer in the readers: the mean of |coefficient|, standardised."""
     related, named = (weights.reshape(-1, *shape).mean((0, 2)) for weights in _sizes(readers))
     layers = np.arange(shape[0])
     return pd.DataFrame({"layer": layers, "weight_related": related, "weight_named": named})
 
 
-def layers_table(work: Workspace, train: Inner, dev: Inner, shape: tuple[int, int]) -> pd.DataFrame:
+def layers_table(
+    work: Workspace, own: Sides, random: Sides, states: States, shape: tuple[int, int]
+) -> pd.DataFrame:
     """F1 of each relation by readers of one layer: columns `layer reader relation f1`.
 
     Of its attention, of random weights' attention, of the hidden states after it, and of as many
     principal axes of those as attention has features.
     """
-    kinds = (ATTENTION, RANDOM, *(() if train.states is None else (STATES, STATES_FEW)))
+    kinds = (ATTENTION, RANDOM, *((STATES, STATES_FEW) if states else ()))
     jobs = [(layer, kind) for layer in range(shape[0]) for kind in kinds]
-    rows = work.map(layer_rows, jobs, common=(train, dev, shape), what="layers")
+    rows = work.map(layer_rows, jobs, common=(own, random, states, shape), what="layers")
     return pd.DataFrame([row for part in rows for row in part])
 
 
 def layer_rows(
-    job: tuple[int, str], train: Inner, dev: Inner, shape: tuple[int, int]
+    job: tuple[int, str], own: Sides, random: Sides, states: States, shape: tuple[int, int]
 ) -> list[dict[str, Any]]:
     """F1 of each relation by a reader of one layer."""
     layer, kind = job
-    parts = [_in_layer(side, layer, kind, shape) for side in (train, dev)]
+    if kind in (ATTENTION, RANDOM):
+        sides = own if kind == ATTENTION else random
+        features = (side.features for side in sides)
+        parts = [_flat(one.reshape(len(one), -1, *shape)[:, :, layer]) for one in features]
+    else:
+        parts = [_flat(part[:, :, layer + 1]).astype(np.float32) for part in states]
     if kind == STATES_FEW:
-        parts = _principal(parts, train.attention.shape[1] // shape[0])
-    rows, others = (part[side.related] for part, side in zip(parts, (train, dev), strict=True))
-    reader = fit_reader(rows, train.relations, (others, dev.relations), by_macro_f1, FEW)
-    relations, (labels, guesses) = codes_of(np.array(dev.relations), reader.predict(others))
+        parts = _principal(parts, own.train.features.shape[1] // shape[0])
+    train, dev = (side._replace(features=part) for side, part in zip(own, parts, strict=True))
+    reader = fit_reader(*train.named, dev.named, by_macro_f1, FEW)
+    rows, gold = dev.named
+    relations, (labels, guesses) = codes_of(np.array(gold), reader.predict(rows))
     table = confusion(labels, guesses, len(relations))
     return [
         {"layer": layer, "reader": kind, "relation": str(relation), "f1": float(reached)}
@@ -172,13 +163,9 @@ def layer_rows(
     ]
 
 
-def _in_layer(side: Inner, layer: int, kind: str, shape: tuple[int, int]) -> Floats:
-    """The features of one layer: [case, feature]."""
-    if kind in (ATTENTION, RANDOM):
-        features = side.attention if kind == ATTENTION else side.random
-        return features.reshape(len(features), -1, *shape)[:, :, layer].reshape(len(features), -1)
-    assert side.states is not None
-    return side.states[:, :, layer + 1].reshape(len(side.states), -1).astype(np.float32)
+def _flat(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """[case, ...] -> [case, feature]."""
+    return values.reshape(len(values), -1)
 
 
 def _principal(parts: Sequence[Floats], few: int) -> list[Floats]:
@@ -206,13 +193,13 @@ def path_table(
     jobs = []
     for count in counts:
         draws = REFITS if count < maps else 0
-        drawn = permutations(maps, draws, (seed, count))[:, :count].tolist()
-        jobs += [(count, sorted(heads)) for heads in (order[:count], *drawn)]
+        random = permutations(maps, draws, (seed, count))[:, :count].tolist()
+        jobs += [(count, sorted(heads)) for heads in (order[:count], *random)]
     reached = work.map(f1_of_heads, jobs, common=(own, maps), what="heads")
     rows = []
     for count in counts:
-        alone, *drawn = (value for (n, _), value in zip(jobs, reached, strict=True) if n == count)
-        rows.append({"heads": count, **_with_random(alone, drawn or [alone])})
+        value, *random = (value for (n, _), value in zip(jobs, reached, strict=True) if n == count)
+        rows.append({"heads": count, **_with_random(value, random or [value])})
     entered = {"layer": np.array(order) // shape[1], "head": np.array(order) % shape[1]}
     return pd.DataFrame(rows), pd.DataFrame({**entered, "entered": np.arange(len(order))})
 
@@ -240,21 +227,21 @@ def _named_f1(
     return by_macro_f1(reader, dev[0], np.array(dev[1]))
 
 
-def _with_random(value: float, drawn: Sequence[float]) -> dict[str, float]:
+def _with_random(value: float, random: Sequence[float]) -> dict[str, float]:
     return {
         "f1": value,
-        "f1_random": float(np.mean(drawn)),
-        "f1_random_low": min(drawn),
-        "f1_random_high": max(drawn),
+        "f1_random": float(np.mean(random)),
+        "f1_random_low": min(random),
+        "f1_random_high": max(random),
     }
 
 
 def heads_table(
     reader: LinearReader, shape: tuple[int, int], names: Mapping[str, str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The heads that weigh most for each relation, and pairs of relations that share them.
+    """The heads with most weight for each relation, and pairs of relations that share them.
 
-    `share` of a relation's weight is next to `share_uniform`, if all heads weighed the same. Pairs
+    `share` is of a relation's weight; `share_uniform`, if all heads had the same weight. Pairs
     are those that share more of their TOP heads than chance gives.
     """
     layers, heads = shape
@@ -384,18 +371,17 @@ def f1_of_groups(job: tuple[int, list[int]], own: Sides, classes: list[str]) -> 
     return _named_f1((rows, [group[name] for name in relations]), (others[known], dev), MERGED)
 
 
-def likeness(
+def similarity_table(
     model: Model,
     sample: Sample,
     readers: Mapping[str, LinearReader],
     seed: int = 0,
     draws: int = TESTS,
 ) -> pd.DataFrame:
-    """How far relations with similar coefficients have similar words.
+    """Do relations with similar coefficients have similar words?
 
     Spearman's correlation of the distances between relations, with a permutation test. Words are
-    the mean input embeddings of a relation's phrases. For attention, and for random weights: what
-    remains there is words alone.
+    the mean input embeddings of a relation's phrases. With random weights, words alone correlate.
     """
     cases = [case for case in sample.cases if case.related]
     if cases[0].words is None:
@@ -414,9 +400,9 @@ def likeness(
         square[upper] = pdist(reader.importance, "cosine")
         square += square.T
         by_words = pdist(mean, "cosine")
-        found = spearman(square[upper], by_words)
+        correlation = spearman(square[upper], by_words)
         orders = permutations(count, draws, seed)
-        drawn = [spearman(square[order][:, order][upper], by_words) for order in orders]
-        p = p_value(found, drawn)
-        rows.append({"reader": name, "correlation": found, "p": p, "relations": count})
+        permuted = [spearman(square[order][:, order][upper], by_words) for order in orders]
+        p = p_value(correlation, permuted)
+        rows.append({"reader": name, "correlation": correlation, "p": p, "relations": count})
     return pd.DataFrame(rows)

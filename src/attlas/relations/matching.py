@@ -8,13 +8,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from attlas.core.annotations import Relations, Triple
 from attlas.core.text import Text
 from attlas.language.words import Span
-from attlas.relations.candidates import noted
+from attlas.relations.candidates import relations_in
 from attlas.stats.scores import retrieval_scores
 
 # Jaccard distance of the sets of characters below which two strings match, as published
@@ -22,8 +22,8 @@ NEAR, NEAR_LONG = 0.4, 0.2  # in sentences, in long texts
 
 
 @dataclass(frozen=True)
-class Found:
-    """An extracted triple: spans of the text, the relation, and how sure the two readers are."""
+class ExtractedTriple:
+    """Spans of a text, their relation, and the probabilities of the two readers."""
 
     head: Span
     tail: Span
@@ -34,10 +34,10 @@ class Found:
 
     @property
     def probability(self) -> float:
-        """That it is a triple, and of this relation.
+        """The probability that it is a triple, and of this relation.
 
-        It is calibrated where every triple stands next to one pair that is not related. Among the
-        many candidates of a text fewer are right.
+        It is calibrated for as many triples as unrelated pairs. Among the many candidates of a text
+        fewer are right.
         """
         return self.related * self.named
 
@@ -57,33 +57,31 @@ class Found:
         }
 
     def to_json(self) -> list[Any]:
-        """All fields, to be kept."""
+        """All fields, for a cache."""
         return [self.head, self.tail, self.words, self.relation, self.related, self.named]
 
     @classmethod
-    def of_json(cls, fields: Sequence[Any]) -> Found:
+    def of_json(cls, fields: Sequence[Any]) -> ExtractedTriple:
         """A triple from what `to_json` gave."""
         head, tail, words, *rest = fields
         return cls(tuple(head), tuple(tail), None if words is None else tuple(words), *rest)
 
 
-Match = Callable[[str, Found, Triple], bool]
+Match = Callable[[str, ExtractedTriple, Triple], bool]
 
 
-def exact(text: str, found: Found, gold: Triple) -> bool:
+def exact(text: str, one: ExtractedTriple, gold: Triple) -> bool:
     """Whether head, tail and relation words (where both have them) are the same characters."""
-    same = found.head == gold.head and found.tail == gold.tail
-    return same and (found.words is None or gold.words is None or found.words == gold.words)
+    same = one.head == gold.head and one.tail == gold.tail
+    return same and (one.words is None or gold.words is None or one.words == gold.words)
 
 
-def lenient(text: str, found: Found, gold: Triple) -> bool:
+def lenient(text: str, one: ExtractedTriple, gold: Triple) -> bool:
     """The paper's match: each part's string in the other's, or of nearly the same characters."""
-    pairs = [(found.head, gold.head), (found.tail, gold.tail)]
-    if found.words is not None and gold.words is not None:
-        pairs.append((found.words, gold.words))
-    return all(
-        _near(text[slice(*one)].lower(), text[slice(*other)].lower()) for one, other in pairs
-    )
+    pairs = [(one.head, gold.head), (one.tail, gold.tail)]
+    if one.words is not None and gold.words is not None:
+        pairs.append((one.words, gold.words))
+    return all(_near(text[slice(*a)].lower(), text[slice(*b)].lower()) for a, b in pairs)
 
 
 def _near(one: str, other: str, most: float = NEAR) -> bool:
@@ -100,7 +98,7 @@ def _near(one: str, other: str, most: float = NEAR) -> bool:
 
 def extraction_scores(
     texts: Sequence[str],
-    found: Sequence[Sequence[Found]],
+    predicted: Sequence[Sequence[ExtractedTriple]],
     gold: Sequence[Sequence[Triple]],
     match: Match,
     relation: bool = True,
@@ -114,7 +112,7 @@ def extraction_scores(
     """
     once = match is exact
     rows: dict[str, Matched] = defaultdict(Matched)
-    for text, mine, theirs in zip(texts, found, gold, strict=True):
+    for text, mine, theirs in zip(texts, predicted, gold, strict=True):
         hit: set[int] = set()
         for one in mine:
             free = [
@@ -149,12 +147,8 @@ class Matched:
     hit: int = 0
 
     def __add__(self, other: Matched) -> Matched:
-        return Matched(
-            self.predicted + other.predicted,
-            self.right + other.right,
-            self.gold + other.gold,
-            self.hit + other.hit,
-        )
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Matched(*(mine + theirs for mine, theirs in pairs))
 
     def scores(self, once: bool) -> dict[str, float]:
         """Precision, recall and F1; if not `once`, every right prediction counts in recall."""
@@ -165,23 +159,25 @@ class Matched:
 
 
 def scores_by_match(
-    texts: Sequence[Text], found: Sequence[Sequence[Found]]
+    texts: Sequence[Text], predicted: Sequence[Sequence[ExtractedTriple]]
 ) -> dict[str, dict[str, Any]]:
     """Extraction by exact spans and by the paper's lenient match, the relation compared.
 
     Also by the lenient match without comparing the relation, as the poster counts.
     """
-    strings, gold = [text.text for text in texts], [noted(text).triples for text in texts]
+    strings, gold = [text.text for text in texts], [relations_in(text).triples for text in texts]
     return {
-        "exact": extraction_scores(strings, found, gold, exact),
-        "published": extraction_scores(strings, found, gold, lenient),
-        "published_any_relation": extraction_scores(strings, found, gold, lenient, relation=False),
+        "exact": extraction_scores(strings, predicted, gold, exact),
+        "published": extraction_scores(strings, predicted, gold, lenient),
+        "published_any_relation": extraction_scores(
+            strings, predicted, gold, lenient, relation=False
+        ),
     }
 
 
 def fact_scores(
     texts: Sequence[str],
-    found: Sequence[Sequence[Found]],
+    predicted: Sequence[Sequence[ExtractedTriple]],
     gold: Sequence[Relations],
     known: Collection[str],
     lenient_: bool = False,
@@ -192,8 +188,8 @@ def fact_scores(
     strings. A fact counts once however often it is found. `within` is how many facts have both
     entities in one sentence, which is all that reading sentence by sentence can find.
     """
-    predicted = right = hits = total = within = 0
-    for text, mine, of_text in zip(texts, found, gold, strict=True):
+    n_predicted = right = hits = total = within = 0
+    for text, mine, of_text in zip(texts, predicted, gold, strict=True):
         facts = {fact for fact in of_text.facts if fact[2] in known}
         is_mention = _mentions(text, of_text, lenient_)
         hit: set[tuple[int, int, str]] = set()
@@ -207,7 +203,7 @@ def fact_scores(
                 and is_mention(one.head, fact[0])
                 and is_mention(one.tail, fact[1])
             ]
-            predicted, right = predicted + 1, right + bool(fits)
+            n_predicted, right = n_predicted + 1, right + bool(fits)
             hit.update(fits)
         hits, total = hits + len(hit), total + len(facts)
         sentence = [
@@ -215,8 +211,8 @@ def fact_scores(
             for mentions in of_text.entities
         ]
         within += sum(bool(sentence[head] & sentence[tail]) for head, tail, _ in facts)
-    scores = retrieval_scores(right, predicted, hits, total)
-    return {**scores, "predicted": predicted, "gold": total, "within": within}
+    scores = retrieval_scores(right, n_predicted, hits, total)
+    return {**scores, "predicted": n_predicted, "gold": total, "within": within}
 
 
 def _mentions(text: str, relations: Relations, near: bool) -> Callable[[Span, int], bool]:

@@ -11,28 +11,44 @@ import numpy.typing as npt
 from attlas.core.text import Text
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
-from attlas.relations.candidates import Case, drawn_cases, has_words
-from attlas.relations.vectors import Asked, CaseVectors, Lengths, directions_of, read_cases
+from attlas.relations.candidates import Case, draw_cases, has_words
+from attlas.relations.experiment import FitRelations
+from attlas.relations.vectors import CaseSpans, CaseVectors, directions_of, read_cases
 from attlas.stats.linear import GRID
 from attlas.support.arrays import Array as Floats
 from attlas.support.errors import CorpusError, MeasureError
+from attlas.support.options import check_fields, option, same_option, seed_option
 
 FLOOR = 1e-6  # added to a weight before its logarithm is taken
-NEGATIVES = 5  # drawn for each triple to learn from; one to score on
+NEGATIVES = 5  # drawn for each triple to fit on; one to score on
 RELATED = ("no", "yes")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setup:
     """How cases are drawn and read: the same for all readers of one extractor."""
 
-    worded: bool  # whether relation words are read
+    relation_words: bool = True  # whether they are read
     directions: tuple[str, ...] | None = None  # None: all
-    convention: str = "sound"
-    parser: str = "rules"
-    negatives: int = NEGATIVES
-    grid: tuple[float, ...] = GRID
-    seed: int = 0
+    convention: str = same_option(FitRelations, "convention", "sound")
+    parser: str = same_option(FitRelations, "parser", "rules")
+    negatives: int = option(NEGATIVES, "Negatives for each triple.", at_least=1)
+    grid: tuple[float, ...] = option(GRID, "Penalties C to try.", above=0)
+    seed: int = seed_option()
+
+    def __post_init__(self) -> None:
+        check_fields(self, MeasureError)
+        if not self.grid:
+            raise MeasureError("grid is empty; give at least one penalty C above 0")
+        known, chosen = directions_of(self.relation_words), self.directions or ()
+        unknown = sorted(set(chosen) - set(known))
+        if unknown:
+            why = "" if self.relation_words else " (the triples have no relation words)"
+            raise MeasureError(
+                f"direction {unknown[0]!r} cannot be read; choose from {', '.join(known)}{why}"
+            )
+        if len(set(chosen)) < len(chosen):
+            raise MeasureError(f"directions are {', '.join(chosen)}; give each once")
 
     @property
     def published(self) -> bool:
@@ -41,26 +57,12 @@ class Setup:
     @property
     def read_directions(self) -> tuple[str, ...]:
         """The directions that are read, in the order of the features."""
-        return self.directions or directions_of(self.worded)
-
-
-def checked(setup: Setup) -> Setup:
-    """Refuse directions that cannot be read, and any that is given twice."""
-    known, chosen = directions_of(setup.worded), setup.directions or ()
-    wrong = sorted(set(chosen) - set(known))
-    if wrong:
-        why = "" if setup.worded else " (the triples have no relation words)"
-        raise MeasureError(
-            f"direction {wrong[0]!r} cannot be read; they are {', '.join(known)}{why}"
-        )
-    if len(set(chosen)) < len(chosen):
-        raise MeasureError(f"directions are {', '.join(chosen)}; give each once")
-    return setup
+        return self.directions or directions_of(self.relation_words)
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Cases of texts, triples and negatives, that the model saw whole; and what it did not see."""
+    """Cases of texts, triples and negatives, of which the model saw all phrases."""
 
     texts: Sequence[Text]
     cases: tuple[Case, ...]
@@ -77,23 +79,23 @@ class Sample:
         return [case.relation for case in self.cases if case.related]
 
     @property
-    def places(self) -> npt.NDArray[np.int64]:
-        """The text of each case."""
+    def text_of_case(self) -> npt.NDArray[np.int64]:
         return np.array([case.text for case in self.cases], dtype=np.int64)
 
 
 def cases_of(texts: Sequence[Text], setup: Setup, count: int | None = None) -> list[Case]:
-    """The triples of texts and `count` negatives for each (default: as many as to learn from)."""
-    if setup.worded and not has_words(texts):
+    """The triples of texts and `count` negatives for each (default: as many as to fit on)."""
+    if setup.relation_words and not has_words(texts):
         raise CorpusError(
             "some triples do not say which words state them, and this extractor reads those; "
             "give `relation_words`, or fit it on triples without them"
         )
-    wanted = (1 if setup.published else setup.negatives) if count is None else count
-    return drawn_cases(
+    if count is None:
+        count = 1 if setup.published else setup.negatives
+    return draw_cases(
         texts,
-        words=setup.worded,
-        count=wanted,
+        words=setup.relation_words,
+        count=count,
         seed=setup.seed,
         published=setup.published,
         parser=setup.parser,
@@ -108,36 +110,29 @@ def read_sample(
     *,
     published: bool = False,
     states: bool = False,
-    asked: Asked | None = None,
-) -> tuple[Sample, Lengths]:
-    """Cases with their vectors, without those that were truncated; and the lengths of the texts."""
-    vectors, lengths = read_cases(
-        work, model, texts, cases, asked=asked, mean=not published, states=states
-    )
+    spans: CaseSpans | None = None,
+) -> Sample:
+    """Cases with their vectors, without those that were truncated."""
+    vectors = read_cases(work, model, texts, cases, spans=spans, mean=not published, states=states)
     related = np.array([case.related for case in cases], dtype=bool)
     seen = vectors.seen
     if not (related & seen).any():
         raise CorpusError(
-            f"none of the {related.sum()} triples is left: their phrases lie behind the "
-            f"{model.max_length} tokens that the model reads"
+            f"none of the {related.sum()} triples can be used: their phrases lie beyond the "
+            f"{model.max_length} tokens that the model reads; give shorter texts"
         )
-    inner = None if vectors.states is None else vectors.states[seen]
     kept = tuple(case for case, keep in zip(cases, seen, strict=True) if keep)
-    own = CaseVectors(vectors.attention[seen], seen[seen], inner)
-    return Sample(texts, kept, own, int((related & ~seen).sum())), lengths
+    return Sample(texts, kept, vectors.where(seen), int((related & ~seen).sum()))
 
 
 def attention_features(
-    vectors: CaseVectors,
-    worded: bool,
-    directions: Sequence[str] | None = None,
-    published: bool = False,
+    vectors: CaseVectors, setup: Setup, directions: Sequence[str] | None = None
 ) -> Floats:
     """What readers take, direction by direction, maps by layer and head: [case, feature]."""
-    known = directions_of(worded)
-    chosen = [known.index(name) for name in (directions or known)]
+    known = directions_of(setup.relation_words)
+    chosen = [known.index(name) for name in directions or setup.read_directions]
     weights = vectors.attention[:, chosen].reshape(len(vectors.attention), -1)
-    return as_features(weights, published)
+    return as_features(weights, setup.published)
 
 
 def as_features(weights: Floats, published: bool) -> Floats:

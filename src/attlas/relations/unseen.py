@@ -1,4 +1,4 @@
-"""Relation phrases that readers never met: do they name the relation all the same?"""
+"""Do readers name the relation of cases whose relation words are not in the training data?"""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from attlas.relations.answers import Answers, intervals
-from attlas.relations.features import ATTENTION, grid_of, plain_of
-from attlas.relations.fitting import Labelled, ReaderJob, Readers
-from attlas.relations.reading import Sample, Setup, phrases_of
+from attlas.relations.features import ATTENTION, Part, grid_of, n_unscaled_of
+from attlas.relations.fitting import ReaderJob, Readers
+from attlas.relations.reading import Sample, phrases_of
 from attlas.stats.linear import LinearReader, by_macro_f1
 
 HELD_OUT = 0.3  # of the cases of a relation that has several phrases
@@ -21,7 +21,7 @@ FEWEST = 20  # cases, to be scored or tuned on
 
 
 def held_out_phrases(sample: Sample, seed: int = 0, share: float = HELD_OUT) -> frozenset[str]:
-    """Relation phrases to learn nothing from; the most frequent one of a relation always stays.
+    """Relation phrases to exclude from training; the most frequent one of a relation stays.
 
     Of every relation with several phrases, rare ones that make up about a share of its cases.
     """
@@ -32,13 +32,13 @@ def held_out_phrases(sample: Sample, seed: int = 0, share: float = HELD_OUT) -> 
     rng = np.random.default_rng(seed)
     chosen: set[str] = set()
     for counts in (by_relation[name] for name in sorted(by_relation)):
-        away, wanted = 0, share * counts.total()
+        n_excluded, wanted = 0, share * counts.total()
         names = sorted(counts)
-        free = [names[place] for place in rng.permutation(len(names))]
-        for phrase in sorted(free, key=counts.__getitem__)[:-1]:  # the most frequent stays
-            if away < wanted:
+        shuffled = [names[number] for number in rng.permutation(len(names))]
+        for phrase in sorted(shuffled, key=counts.__getitem__)[:-1]:  # the most frequent stays
+            if n_excluded < wanted:
                 chosen.add(phrase)
-                away += counts[phrase]
+                n_excluded += counts[phrase]
     stays = {max(sorted(counts), key=counts.__getitem__) for counts in by_relation.values()}
     return frozenset(chosen - stays)
 
@@ -56,55 +56,46 @@ def _have_phrase(sample: Sample, phrases: frozenset[str]) -> npt.NDArray[np.bool
 
 
 def unseen_jobs(
-    samples: tuple[Sample, Sample],
-    train: Mapping[str, Labelled],
-    dev: Mapping[str, Labelled],
-    held_out: frozenset[str],
-    whole: Mapping[str, Readers],
-    setup: Setup,
-    words: int,
+    train: Part, dev: Part, held_out: frozenset[str], readers: Mapping[str, Readers]
 ) -> dict[str, ReaderJob]:
     """Readers of relations that never meet the held-out phrases, by kind of features.
 
     They are tuned on the cases of dev that have a phrase of the first half; where these are few,
-    they have the penalty of the readers that met all phrases.
+    they have the penalty of `readers`, which are fitted to all phrases.
     """
-    kept = ~_have_phrase(samples[0], held_out)
-    chosen = _have_phrase(samples[1], halves(held_out)[0])
+    kept = ~_have_phrase(train.sample, held_out)
+    chosen = _have_phrase(dev.sample, halves(held_out)[0])
     few = chosen.sum() < FEWEST
     jobs = {}
-    for name in train:
-        rows, relations = train[name].named
-        others, tuned = dev[name].named
-        grid = (whole[name].named.penalty,) if few else tuple(grid_of(name, setup))
+    for name in train.features:
+        rows, relations = train.features[name].named
+        others, tuned = dev.features[name].named
+        grid = (readers[name].named.penalty,) if few else grid_of(name, train.setup)
         jobs[name] = ReaderJob(
             (rows[kept], np.array(relations)[kept].tolist()),
             (others, tuned) if few else (others[chosen], np.array(tuned)[chosen].tolist()),
             by_macro_f1,
             grid,
-            plain_of(name, words),
+            n_unscaled_of(name, train),
         )
     return jobs
 
 
 def unseen_scores(
-    sample: Sample,
-    features: Mapping[str, Labelled],
-    readers: Mapping[str, LinearReader],
-    held_out: frozenset[str],
+    part: Part, readers: Mapping[str, LinearReader], held_out: frozenset[str]
 ) -> dict[str, Any]:
     """Macro F1 on the cases whose phrase is in the half that nothing was tuned on."""
-    scored = halves(held_out)[1]
+    sample, scored = part.sample, halves(held_out)[1]
     chosen = _have_phrase(sample, scored)
     phrases = set(phrases_of(sample.texts, (case for case in sample.cases if case.related)))
     about = {"cases": int(chosen.sum()), "phrases": len(phrases & scored)}
     if chosen.sum() < FEWEST:
         return {**about, "relations": 0}
     gold = np.array(sample.relations)[chosen]
-    texts = sample.places[sample.related][chosen]
+    texts = sample.text_of_case[sample.related][chosen]
     answers = {}
     for name, reader in readers.items():
-        named = reader.predict(features[name].named[0][chosen])
+        named = reader.predict(part.features[name].named[0][chosen])
         answers[name] = Answers(texts, np.ones(len(gold), bool), named == gold, gold, named)
     rows = {
         name: {key: value for key, value in row.items() if key.startswith("f1")}

@@ -26,18 +26,18 @@ from attlas.language.words import Span
 from attlas.models import Model
 from attlas.models.encode import Encoded
 from attlas.relations.candidates import Case
+from attlas.relations.experiment import DIRECTIONS
 
 Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
-DIRECTIONS = ("h-r", "r-t", "h-t", "r-h", "t-r", "t-h")  # x-y: x attends to y; the paper's order
-PAIR_DIRECTIONS = ("h-t", "t-h")  # without relation words
+PAIR_DIRECTIONS = ("h-t", "t-h")  # of cases without relation words
 PARTS = {"h": 0, "t": 1, "r": 2}  # of a case's spans
-SHARD = 256  # texts with cases that are read, and kept, together
+SHARD = 256  # texts with cases in one shard
 
 
-def directions_of(worded: bool) -> tuple[str, ...]:
+def directions_of(relation_words: bool) -> tuple[str, ...]:
     """The directions of cases with relation words, or without."""
-    return DIRECTIONS if worded else PAIR_DIRECTIONS
+    return DIRECTIONS if relation_words else PAIR_DIRECTIONS
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Units:
     One that was truncated, even in part, is not `seen`, and its weights are 0.
     """
 
-    place: int
+    index: int  # of the text
     spans: tuple[Span, ...]  # unit
     seen: Bools  # unit
     weights: Floats  # unit unit map: the first attends to the second; maps go by layer, then head
@@ -84,7 +84,7 @@ def read_units(
     mean: bool = True,
     states: bool = False,
 ) -> Iterator[Units]:
-    """Attention between phrases, from one pass of each text; `spans` are those at each place.
+    """Attention between the phrases of texts, given by index as `spans`, from one pass each.
 
     Texts go in batches of one length, short ones first.
     """
@@ -109,22 +109,22 @@ def _units(
     with model.reading(take, states=states) as read:
         for group in model.encoder.groups(encoded):
             batch = model.encoder.batch(group, model.device)
-            mine = [tuple(spans[place]) for place in batch.places]
+            mine = [tuple(spans[index]) for index in batch.places]
             inside = _members(batch, mine)
             if not inside.shape[1]:
                 blank = np.zeros(0, bool), np.zeros((0, 0, 0), np.float32)
-                yield from (Units(place, (), *blank) for place in batch.places)
+                yield from (Units(index, (), *blank) for index in batch.places)
                 continue
             members = torch.from_numpy(inside).to(model.device)
             kept.clear()
             output = read(batch)
             weights = torch.cat(kept, -1).detach().float().cpu().numpy()  # text unit unit map
             hidden = _pooled_states(output.hidden_states, members) if states else None
-            for text, (place, parts) in enumerate(zip(batch.places, mine, strict=True)):
+            for text, (index, parts) in enumerate(zip(batch.places, mine, strict=True)):
                 n = len(parts)
                 seen = np.asarray(inside[text, :n].any(-1))
                 own = None if hidden is None else hidden[text, :n]
-                yield Units(place, parts, seen, weights[text, :n, :n], own)
+                yield Units(index, parts, seen, weights[text, :n, :n], own)
 
 
 def _members(batch: Batch, spans: Sequence[Sequence[Span]]) -> Bools:
@@ -145,39 +145,19 @@ def _pooled_states(hidden: Sequence[Tensor], members: Tensor) -> Floats:
     return pooled
 
 
-def case_vectors(weights: Floats, places: npt.NDArray[np.int64]) -> Floats:
+def case_vectors(weights: Floats, units: npt.NDArray[np.int64]) -> Floats:
     """Attention between the parts of cases (head, tail, perhaps words): [case, direction, map].
 
-    `weights` are [unit, unit, map], `places` the units of the parts: [case, part].
+    `weights` are [unit, unit, map], `units` those of the parts: [case, part].
 
     >>> weights = np.arange(9, dtype=np.float32).reshape(3, 3, 1)
     >>> case_vectors(weights, np.array([[0, 1, 2]]))[0, :, 0]
     array([2., 7., 1., 6., 5., 3.], dtype=float32)
     """
-    names = directions_of(places.shape[1] == 3)
+    names = directions_of(units.shape[1] == 3)
     pairs = np.array([[PARTS[name[0]], PARTS[name[2]]] for name in names])
-    found: Floats = weights[places[:, pairs[:, 0]], places[:, pairs[:, 1]]]
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class CaseVectors:
-    """What a model gives for cases, in their order.
-
-    A case with a phrase that was not seen is all 0.
-    """
-
-    attention: Floats  # case direction map
-    seen: Bools  # case
-    states: npt.NDArray[np.float16] | None = None  # case part layer size
-
-    @property
-    def unseen(self) -> int:
-        return int((~self.seen).sum())
-
-
-Shard = dict[str, npt.NDArray[Any]]
-Asked = list[list[tuple[Span, ...]]]  # of each text, the phrases of its cases
+    vectors: Floats = weights[units[:, pairs[:, 0]], units[:, pairs[:, 1]]]
+    return vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,9 +169,9 @@ class Lengths:
 
     @property
     def excluded(self) -> list[int]:
-        """The places of texts of which the tokenizer makes no token."""
-        places: list[int] = np.flatnonzero(self.tokens == 0).tolist()
-        return places
+        """The texts for which the tokenizer produces no tokens, by index."""
+        texts: list[int] = np.flatnonzero(self.tokens == 0).tolist()
+        return texts
 
     @property
     def counts(self) -> dict[str, int]:
@@ -207,12 +187,38 @@ class Lengths:
         }
 
 
-def phrases_asked(texts: Sequence[Text], cases: Sequence[Case]) -> Asked:
+@dataclass(frozen=True, eq=False)
+class CaseVectors:
+    """What a model gives for cases, in their order.
+
+    A case with a phrase that was not seen is all 0.
+    """
+
+    attention: Floats  # case direction map
+    seen: Bools  # case
+    states: npt.NDArray[np.float16] | None = None  # case part layer size
+    lengths: Lengths | None = None  # of all texts
+
+    @property
+    def unseen(self) -> int:
+        return int((~self.seen).sum())
+
+    def where(self, kept: Bools) -> CaseVectors:
+        """Some of the cases."""
+        states = None if self.states is None else self.states[kept]
+        return CaseVectors(self.attention[kept], self.seen[kept], states, self.lengths)
+
+
+Shard = dict[str, npt.NDArray[Any]]
+CaseSpans = list[list[tuple[Span, ...]]]  # of each text, the phrases of its cases
+
+
+def spans_by_text(texts: Sequence[Text], cases: Sequence[Case]) -> CaseSpans:
     """The phrases of the cases of each text, in the order of the cases."""
-    asked: Asked = [[] for _ in texts]
+    spans: CaseSpans = [[] for _ in texts]
     for case in cases:
-        asked[case.text].append(case.spans)
-    return asked
+        spans[case.text].append(case.spans)
+    return spans
 
 
 def read_cases(
@@ -221,28 +227,31 @@ def read_cases(
     texts: Sequence[Text],
     cases: Sequence[Case],
     *,
-    asked: Asked | None = None,
+    spans: CaseSpans | None = None,
     mean: bool = True,
     states: bool = False,
-) -> tuple[CaseVectors, Lengths]:
-    """The vectors of cases, from one pass of each text that has any, and the length of every text.
+) -> CaseVectors:
+    """The vectors of cases, from one pass of each text that has any.
 
-    Shards of texts are read one by one, and those that were read before are not read again. `asked`
-    is `phrases_asked`, where two models read the same cases.
+    Shards that are cached are not read again. `spans` is `spans_by_text`: give it where two models
+    read the same cases.
     """
-    asked = phrases_asked(texts, cases) if asked is None else asked
-    given = (model, texts, asked, mean, states)
-    shards = work.map(read_shard, text_shards(asked), common=given, what="reading attention")
+    spans = spans_by_text(texts, cases) if spans is None else spans
+    common = (model, texts, spans, mean, states)
+    shards = work.map(read_shard, text_shards(spans), common=common, what="reading attention")
     if not shards:
-        shards = [read_shard((0, 0), *given)]
+        shards = [read_shard((0, 0), *common)]
     whole = {name: np.concatenate([part[name] for part in shards]) for name in shards[0]}
     order = np.argsort(np.argsort([case.text for case in cases], kind="stable"), kind="stable")
-    states_ = whole["states"][order] if states else None
-    vectors = CaseVectors(whole["attention"][order], whole["seen"][order], states_)
-    return vectors, Lengths(whole["tokens"], whole["cut"])
+    return CaseVectors(
+        whole["attention"][order],
+        whole["seen"][order],
+        whole["states"][order] if states else None,
+        Lengths(whole["tokens"], whole["cut"]),
+    )
 
 
-def gather(
+def read_case_vectors(
     model: Model,
     texts: Sequence[Text],
     cases: Sequence[Case],
@@ -253,44 +262,43 @@ def gather(
     workers: int | None = None,
     progress: bool | None = None,
 ) -> CaseVectors:
-    """The vectors of cases, outside any experiment; with a `cache`, shards are found again."""
+    """The vectors of cases, outside any experiment."""
     with scratch(cache, workers, progress) as work:
-        return read_cases(work, model, list(texts), cases, mean=mean, states=states)[0]
+        return read_cases(work, model, list(texts), cases, mean=mean, states=states)
 
 
-def text_shards(asked: Asked) -> list[tuple[int, int]]:
-    """Texts cut where SHARD of them have cases: from, up to.
+def text_shards(spans: CaseSpans) -> list[tuple[int, int]]:
+    """Shards of texts, SHARD of which have cases: from, up to.
 
     >>> text_shards([[((0, 1), (2, 3))]] * (SHARD + 1) + [[]])
     [(0, 256), (256, 258)]
     """
-    starts = [place for place, mine in enumerate(asked) if mine][::SHARD]
-    cuts = [0, *starts[1:], len(asked)] if asked else []
-    return list(pairwise(cuts))
+    starts = [index for index, mine in enumerate(spans) if mine][::SHARD]
+    return list(pairwise([0, *starts[1:], len(spans)])) if spans else []
 
 
 def read_shard(
-    span: tuple[int, int],
+    shard: tuple[int, int],
     model: Model,
     texts: Sequence[Text],
-    asked: Asked,
+    spans: CaseSpans,
     mean: bool,
     states: bool,
 ) -> Shard:
     """The vectors of the cases of some texts, by text and then by case; and each text's length."""
-    encoded = model.encode([(place, texts[place]) for place in range(*span)])
-    lengths = np.zeros((2, span[1] - span[0]), dtype=np.int64)
+    indices = range(*shard)
+    encoded = model.encode([(index, texts[index]) for index in indices])
+    lengths = np.zeros((2, len(indices)), dtype=np.int64)
     readable = [text for text in encoded if not all(text.special)]
     for text in readable:
-        lengths[:, text.place - span[0]] = len(text), text.cut
-    spans = {
-        place: sorted({one for case in asked[place] for one in case}) for place in range(*span)
+        lengths[:, text.place - shard[0]] = len(text), text.cut
+    distinct = {index: sorted({one for case in spans[index] for one in case}) for index in indices}
+    with_cases = [text for text in readable if spans[text.place]]
+    by_text = {
+        units.index: _of_text(units, spans[units.index])
+        for units in _units(model, with_cases, distinct, mean, states)
     }
-    found = {}
-    wanted = [text for text in readable if asked[text.place]]
-    for units in _units(model, wanted, spans, mean, states):
-        found[units.place] = _of_text(units, asked[units.place])
-    parts = [found.get(place) or _blank(model, asked, place, states) for place in range(*span)]
+    parts = [by_text.get(index) or _blank(model, spans, index, states) for index in indices]
     parts = parts or [_blank(model, [[]], 0, states)]
     vectors = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return {**vectors, "tokens": lengths[0], "cut": lengths[1]}
@@ -308,10 +316,10 @@ def _of_text(units: Units, cases: Sequence[tuple[Span, ...]]) -> Shard:
     return shard
 
 
-def _blank(model: Model, asked: Asked, place: int, states: bool) -> Shard:
+def _blank(model: Model, spans: CaseSpans, index: int, states: bool) -> Shard:
     """The vectors of a text without a token, or without a case."""
-    count = len(asked[place])
-    parts = next((len(case) for mine in asked for case in mine), 0)
+    count = len(spans[index])
+    parts = next((len(case) for mine in spans for case in mine), 0)
     directions = len(directions_of(parts == 3)) if parts else 0
     shape = count, directions, model.n_layers * model.n_heads
     shard: Shard = {"attention": np.zeros(shape, np.float32), "seen": np.zeros(count, bool)}

@@ -1,11 +1,10 @@
 """What FitRelations and ScoreRelations do: cases, vectors, features, readers, scores.
 
-Each step takes plain values and gives plain values; the extractor is built last, from its readers.
+Each step takes values and returns values; the extractor is built last, from its readers.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,48 +19,46 @@ from attlas.experiments.experiment import Outcome
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.relations.answers import Answers, each_relation, intervals, scores_frame
-from attlas.relations.baselines import Surface
-from attlas.relations.candidates import divided, has_words, lost, noted, related_texts
+from attlas.relations.candidates import (
+    count_unusable,
+    divided,
+    has_words,
+    related_texts,
+    relations_in,
+)
 from attlas.relations.examples import pictures
 from attlas.relations.experiment import EXTRACTOR, FitRelations, ScoreRelations
-from attlas.relations.extraction import (
-    PUBLISHED_THRESHOLDS,
-    Extracted,
-    best_thresholds,
-    extract_triples,
-    likely,
-)
+from attlas.relations.extraction import Extracted, Thresholds, extract_triples, tuned_extraction
 from attlas.relations.extractor import RelationExtractor, SavedExtractor, read_saved
 from attlas.relations.features import (
     ATTENTION,
     BOTH,
     CONTROLS,
-    KINDS,
+    FEATURE_KINDS,
     RANDOM,
-    Evidence,
-    features_of,
+    Part,
     jobs_of,
+    read_part,
 )
-from attlas.relations.fitting import Labelled, Readers, fit_jobs, fit_pairs
+from attlas.relations.fitting import Readers, fit_jobs, fit_pairs
 from attlas.relations.interpret import (
-    Inner,
     Sides,
     depth_table,
     directions_table,
     heads_table,
     layers_table,
-    likeness,
     merged_table,
     merges_frame,
     path_table,
+    similarity_table,
 )
 from attlas.relations.matching import scores_by_match
-from attlas.relations.reading import Setup, cases_of, checked, read_sample
+from attlas.relations.reading import Setup
 from attlas.relations.unseen import held_out_phrases, unseen_jobs, unseen_scores
-from attlas.relations.vectors import Lengths, phrases_asked
 from attlas.stats.linear import LinearReader
 from attlas.studies.folder import QUARANTINE
 from attlas.studies.shard_job import excluded_row
+from attlas.studies.store import write_quarantine
 from attlas.support.errors import StudyError
 from attlas.support.json import to_json
 
@@ -90,15 +87,15 @@ def open_extractor(folder: str | Path) -> SavedExtractor:
 
 
 def resolve(experiment: FitRelations, opened: dict[str, Any]) -> dict[str, Any]:
-    """Inputs with texts to tune on, and directions that these texts allow."""
+    """Inputs with texts to tune on; refuse directions that these texts do not allow."""
     train, dev = divided(opened["train"], opened["dev"], experiment.seed)
-    checked(_setup(experiment, train, dev))
+    _setup(experiment, train, dev)
     return {**opened, "train": train, "dev": dev}
 
 
 def _setup(experiment: FitRelations, train: Sequence[Text], dev: Sequence[Text]) -> Setup:
     return Setup(
-        worded=has_words(train) and has_words(dev),
+        relation_words=has_words(train) and has_words(dev),
         directions=experiment.directions,
         convention=experiment.convention,
         parser=experiment.parser,
@@ -107,31 +104,8 @@ def _setup(experiment: FitRelations, train: Sequence[Text], dev: Sequence[Text])
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Texts with their cases as all kinds of features show them."""
-
-    evidence: Evidence
-    features: dict[str, Labelled]
-    lengths: Lengths
-
-    @property
-    def texts(self) -> Sequence[Text]:
-        return self.evidence.own.texts
-
-    @property
-    def triples(self) -> int:
-        return int(self.evidence.own.related.sum())
-
-    @property
-    def lost(self) -> dict[str, int]:
-        """Triples that were given and cannot be used, by reason."""
-        found, unseen = lost(self.texts), self.evidence.own.unseen
-        return {**found, "not read by the model": unseen} if unseen else found
-
-
-@dataclass(frozen=True, eq=False)
 class Fits:
-    """All fitted readers: of every kind of features, and those that never met some phrases."""
+    """All fitted readers: of every kind of features, and those that never saw some phrases."""
 
     readers: dict[str, Readers]  # by kind
     unseen: dict[str, LinearReader]  # by kind
@@ -152,17 +126,16 @@ def fit(
     steps = 5 if experiment.interpret else 4
     _report_words(work, [*train, *dev], setup)
     work.log(f"Relations 1/{steps}: reading attention between phrases, also with random weights")
-    how = (setup, model, model.randomized(setup.seed))
-    first = read_part(work, train, *how, states=experiment.interpret)
-    vocabulary = first.evidence.vocabulary
-    second = read_part(work, dev, *how, 1, vocabulary, states=experiment.interpret)
+    models, states = (model, model.randomized(setup.seed)), experiment.interpret
+    first = read_part(work, train, setup, models, states=states)
+    second = read_part(work, dev, setup, models, 1, first.vocabulary, states=states)
     work.log(f"Relations 2/{steps}: fitting readers of {len(first.features)} kinds of features")
     fits = fit_all(work, first, second)
     own = fits.readers[ATTENTION]
     work.log(f"Relations 3/{steps}: extracting triples from plain text")
-    thresholds, plain = tuned_extraction(work, model, dev, own, setup)
+    thresholds, extracted = tuned_extraction(work, model, dev, own, setup)
     work.log(f"Relations 4/{steps}: scoring every reader")
-    tables, result = scored(second, fits, plain, titles)
+    tables, result = scored(second, fits, extracted, titles)
     if experiment.interpret:
         work.log("Relations 5/5: which directions, layers and heads show relations")
         tables |= interpreted(work, first, second, fits.readers, titles)
@@ -174,8 +147,8 @@ def fit(
         parser=experiment.parser,
         seed=experiment.seed,
     ).filled(setup, own, thresholds, work.identity(model))
-    kept = KeptExtractor(extractor, fits, _facts(first, second, fits, titles))
-    return _outcome(work, second, tables, result, {EXTRACTOR: kept})
+    with_controls = ControlledExtractor(extractor, fits, _facts(first, second, fits, titles))
+    return _outcome(work, second, tables, result, {EXTRACTOR: with_controls})
 
 
 def score(
@@ -191,15 +164,14 @@ def score(
     fitted = RelationExtractor.of_saved(extractor, model, work.identity(model))
     setup = fitted.setup_
     work.log("Relations 1/3: reading attention between phrases, also with random weights")
-    random = model.randomized(int(about["seed"]))
-    part = read_part(work, test, setup, model, random, 1, about["vocabulary"])
+    models = (model, model.randomized(int(about["seed"])))
+    part = read_part(work, test, setup, models, 1, about["vocabulary"])
     work.log("Relations 2/3: extracting triples from plain text")
-    thresholds = fitted.thresholds_
-    plain = extract_triples(work, model, test, fitted.readers_, setup, thresholds[0])
-    plain = Extracted([likely(found, thresholds) for found in plain.found], plain.unseen)
+    readers, thresholds = fitted.readers_, fitted.thresholds_
+    extracted = extract_triples(work, model, test, readers, setup, thresholds[0]).above(thresholds)
     work.log("Relations 3/3: scoring every reader")
-    tables, result = scored(part, _saved_fits(extractor, fitted.readers_), plain, about["names"])
-    relations = {triple.relation for text in test for triple in noted(text).triples}
+    tables, result = scored(part, _saved_fits(extractor, readers), extracted, about["names"])
+    relations = {triple.relation for text in test for triple in relations_in(text).triples}
     result |= {
         "texts": {
             "test": len(test),
@@ -207,84 +179,52 @@ def score(
             "tuned_on": in_both(about["tuned"], test),
         },
         "triples": {"test": part.triples},
-        "lost": {"test": part.lost},
+        "lost": {"test": _lost(part)},
         "relations_never_learnt": sorted(relations - set(about["classes"])),
     }
     return _outcome(work, part, tables, result)
 
 
 def _report_words(work: Workspace, texts: Sequence[Text], setup: Setup) -> None:
-    """Say that relation words are not read, where some triples have them."""
-    worded = [triple.words is not None for text in texts for triple in noted(text).triples]
-    if any(worded) and not setup.worded:
+    """Report that relation words are not read, where only some triples have them."""
+    has_word = [triple.words is not None for text in texts for triple in relations_in(text).triples]
+    if any(has_word) and not setup.relation_words:
         work.log(
-            f"{worded.count(False)} of {len(worded)} triples do not say which words state them: "
+            f"{has_word.count(False)} of {len(has_word)} triples have no relation words: "
             "only attention between head and tail is read"
         )
 
 
-def read_part(
-    work: Workspace,
-    texts: Sequence[Text],
-    setup: Setup,
-    model: Model,
-    random: Model,
-    count: int | None = None,
-    vocabulary: Mapping[str, int] | None = None,
-    *,
-    states: bool = False,
-) -> Part:
-    """Draw cases from texts and read them, once with the model and once with random weights."""
-    cases = cases_of(texts, setup, count)
-    asked = phrases_asked(texts, cases)
-    way = setup.published
-    own, lengths = read_sample(work, model, texts, cases, published=way, states=states, asked=asked)
-    other, _ = read_sample(work, random, texts, cases, published=way, asked=asked)
-    surface = Surface(texts)
-    known = surface.vocabulary(own.cases) if vocabulary is None else vocabulary
-    evidence = Evidence(setup, own, other, model, known, surface)
-    return Part(evidence, features_of(evidence), lengths)
-
-
 def fit_all(work: Workspace, train: Part, dev: Part) -> Fits:
-    """Fit the readers of every kind, and those that never meet the held-out phrases."""
-    setup, words = train.evidence.setup, len(train.evidence.vocabulary)
-    jobs = jobs_of(train.features, dev.features, setup, words)
-    readers = fit_pairs(work, jobs)
-    samples = train.evidence.own, dev.evidence.own
-    held_out = held_out_phrases(samples[0], setup.seed) if setup.worded else frozenset()
+    """Fit the readers of every kind, and those that never see the held-out phrases."""
+    readers, setup = fit_pairs(work, jobs_of(train, dev)), train.setup
+    held_out = held_out_phrases(train.sample, setup.seed) if setup.relation_words else frozenset()
     if not held_out:
         return Fits(readers, {}, held_out)
-    again = unseen_jobs(samples, train.features, dev.features, held_out, readers, setup, words)
-    return Fits(readers, fit_jobs(work, again, "fitting readers without some phrases"), held_out)
+    jobs = unseen_jobs(train, dev, held_out, readers)
+    return Fits(readers, fit_jobs(work, jobs, "fitting readers without some phrases"), held_out)
 
 
-def tuned_extraction(
-    work: Workspace, model: Model, texts: Sequence[Text], readers: Readers, setup: Setup
-) -> tuple[tuple[float, float], Extracted]:
-    """The best thresholds for texts with triples, and what is found with them."""
-    least = PUBLISHED_THRESHOLDS[0] if setup.published else 0.0
-    plain = extract_triples(work, model, texts, readers, setup, least)
-    thresholds = PUBLISHED_THRESHOLDS
-    if not setup.published:
-        thresholds = best_thresholds(texts, plain.found)
-    return thresholds, Extracted([likely(one, thresholds) for one in plain.found], plain.unseen)
+def _lost(part: Part) -> dict[str, int]:
+    """Triples that cannot be used, by reason."""
+    counts, unseen = count_unusable(part.texts), part.sample.unseen
+    return {**counts, "not read by the model": unseen} if unseen else counts
 
 
 def scored(
-    part: Part, fits: Fits, plain: Extracted, names: Mapping[str, str]
+    part: Part, fits: Fits, extracted: Extracted, names: Mapping[str, str]
 ) -> tuple[Tables, dict[str, Any]]:
     """Tables and result: every reader, every relation, and the triples from plain text."""
-    sample, texts = part.evidence.own, part.texts
+    texts = part.texts
     answers = {
-        name: Answers.by(pair, part.features[name].features, sample)
+        name: Answers.by(pair, part.features[name].features, part.sample)
         for name, pair in fits.readers.items()
     }
     scores = intervals(answers, len(texts), ATTENTION, BOTH)
-    extraction = scores_by_match(texts, plain.found)
+    extraction = scores_by_match(texts, extracted.triples)
     unseen: dict[str, Any] = {}
     if fits.unseen:
-        unseen = unseen_scores(sample, part.features, fits.unseen, fits.held_out)
+        unseen = unseen_scores(part, fits.unseen, fits.held_out)
     reader = fits.readers[ATTENTION].named
     tables = {
         "relations": scores_frame(scores, part.triples, len(texts)),
@@ -292,7 +232,7 @@ def scored(
         "relations_extraction": pd.DataFrame(
             [{"match": name, **row} for name, row in extraction.items()]
         ),
-        **pictures(part.evidence.model, reader, texts, plain.found, names),
+        **pictures(part.model, reader, texts, extracted.triples, names),
         **_unseen_table(unseen),
     }
     best = max((name for name in scores if name in CONTROLS), key=lambda name: scores[name]["f1"])
@@ -307,16 +247,16 @@ def scored(
             "over_random_model": scores[RANDOM]["f1_ahead"],
             "to_best_control": scores[best]["both_f1_ahead"],
         },
-        "phrases_unseen": plain.unseen,
+        "phrases_unseen": extracted.unseen,
     }
 
 
 def _unseen_table(unseen: Mapping[str, Any]) -> Tables:
-    """One row per reader that never met some phrases; no table where these are too few."""
+    """One row per reader that never saw some phrases; no table where these are too few."""
     if ATTENTION not in unseen:
         return {}
     about = {name: unseen[name] for name in ("cases", "phrases", "relations")}
-    rows = [{"reader": name, **unseen[name], **about} for name in KINDS if name in unseen]
+    rows = [{"reader": name, **unseen[name], **about} for name in FEATURE_KINDS if name in unseen]
     return {"relations_unseen": pd.DataFrame(rows)}
 
 
@@ -328,18 +268,18 @@ def interpreted(
     names: Mapping[str, str],
 ) -> Tables:
     """Directions, layers, heads, and which relations are similar."""
-    evidence = train.evidence
     own, random = (Sides(train.features[name], dev.features[name]) for name in (ATTENTION, RANDOM))
-    inner = [Inner.of(part.evidence.own, part.features) for part in (train, dev)]
-    shape, seed = (evidence.model.n_layers, evidence.model.n_heads), evidence.setup.seed
+    each = (part.sample.vectors.states for part in (train, dev))
+    states = tuple(one for one in each if one is not None)
+    shape, seed = (train.model.n_layers, train.model.n_heads), train.setup.seed
     pair = readers[ATTENTION]
     path, entered = path_table(work, own, shape, seed)
     heads, shared = heads_table(pair.named, shape, names)
     by_reader = {name: readers[name].named for name in (ATTENTION, RANDOM)}
-    directions = evidence.setup.read_directions
+    directions = train.setup.read_directions
     return {
         "relations_directions": directions_table(work, own, random, pair, directions),
-        "relations_layers": layers_table(work, inner[0], inner[1], shape),
+        "relations_layers": layers_table(work, own, random, states, shape),
         "relations_depth": depth_table(pair, shape),
         "relations_path": path,
         "relations_entered": entered,
@@ -347,14 +287,12 @@ def interpreted(
         "relations_merged": merged_table(work, own, pair.named, seed),
         "relation_heads": heads,
         "relations_shared": shared,
-        "relations_likeness": likeness(evidence.model, evidence.own, by_reader),
+        "relations_likeness": similarity_table(train.model, train.sample, by_reader),
     }
 
 
-def _fit_facts(
-    train: Part, dev: Part, fits: Fits, thresholds: tuple[float, float]
-) -> dict[str, Any]:
-    """What the result of a fit says besides its scores."""
+def _fit_facts(train: Part, dev: Part, fits: Fits, thresholds: Thresholds) -> dict[str, Any]:
+    """What the result of a fit reports in addition to its scores."""
     return {
         "thresholds": dict(zip(("related", "named"), thresholds, strict=True)),
         "penalties": {
@@ -371,9 +309,9 @@ def _fit_facts(
         },
         "texts": {"train": len(train.texts), "dev": len(dev.texts)},
         "triples": {"train": train.triples, "dev": dev.triples},
-        "lost": {"train": train.lost, "dev": dev.lost},
+        "lost": {"train": _lost(train), "dev": _lost(dev)},
         "extractor": f"files/{EXTRACTOR}",
-        "relation_words_read": train.evidence.setup.worded,
+        "relation_words_read": train.setup.relation_words,
     }
 
 
@@ -381,10 +319,10 @@ def _facts(train: Part, dev: Part, fits: Fits, names: Mapping[str, str]) -> dict
     """What is saved with an extractor, so that it can be scored with its controls."""
     return {
         "controls": [name for name in fits.readers if name != ATTENTION],
-        "vocabulary": dict(train.evidence.vocabulary),
+        "vocabulary": dict(train.vocabulary),
         "held_out": sorted(fits.held_out),
         "names": dict(names),
-        "seed": train.evidence.setup.seed,
+        "seed": train.setup.seed,
         "classes": list(fits.readers[ATTENTION].named.classes),
         "learnt": sorted(text_digests(train.texts)),
         "tuned": sorted(text_digests(dev.texts)),
@@ -392,7 +330,7 @@ def _facts(train: Part, dev: Part, fits: Fits, names: Mapping[str, str]) -> dict
 
 
 @dataclass(frozen=True, eq=False)
-class KeptExtractor:
+class ControlledExtractor:
     """An extractor that is saved with its controls."""
 
     extractor: RelationExtractor
@@ -417,7 +355,9 @@ def _saved_fits(saved: SavedExtractor, own: Readers) -> Fits:
         name: Readers(readers[f"{name}/related"], readers[f"{name}/named"])
         for name in about["controls"]
     }
-    unseen = {name: readers[f"unseen/{name}"] for name in KINDS if f"unseen/{name}" in readers}
+    unseen = {
+        name: readers[f"unseen/{name}"] for name in FEATURE_KINDS if f"unseen/{name}" in readers
+    }
     return Fits({ATTENTION: own, **pairs}, unseen, frozenset(about["held_out"]))
 
 
@@ -446,14 +386,16 @@ def _outcome(
     result: dict[str, Any],
     files: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """What is written: counts are those of the pass over the texts that were scored on."""
-    excluded = [excluded_row(place, part.texts[place]) for place in part.lengths.excluded]
+    """The outcome; its counts are those of the pass over the texts to score on."""
+    lengths = part.sample.vectors.lengths
+    assert lengths is not None  # of a pass
+    excluded = [excluded_row(index, part.texts[index]) for index in lengths.excluded]
     columns = [("relations_each", "f1", f"f1_{name}") for name in part.features]
     readers = set(tables["relations"]["reader"]) - {ATTENTION}
     return Outcome(
         tables=tables,
         result=result,
-        counts=part.lengths.counts,
+        counts=lengths.counts,
         files=files or {},
         controls=[
             *(
@@ -474,5 +416,4 @@ def _outcome(
 
 def write_excluded(folder: Path, rows: list[dict[str, Any]]) -> None:
     """Write the texts that were excluded, each with its reason."""
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    (folder / QUARANTINE).write_bytes(lines.encode("utf-8", "backslashreplace"))
+    write_quarantine(folder / QUARANTINE, rows)

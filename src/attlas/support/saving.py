@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attlas.support.arrays import Array
-from attlas.support.errors import StudyError
+from attlas.support.errors import AttlasError, StudyError
 from attlas.support.files import (
     LOCK,
     is_temporary,
@@ -86,6 +87,17 @@ class Saved:
         if FILES in about and about[FILES].get(self.arrays) != sha256(arrays).hexdigest():
             raise ValueError(f"{self.arrays} has changed since it was written")
         return about, self._arrays(arrays)
+
+    @contextmanager
+    def readable(
+        self, folder: str | Path, advice: str, error: type[AttlasError] = StudyError
+    ) -> Iterator[None]:
+        """Report a folder that does not hold what was saved in one line, with what to do."""
+        try:
+            yield
+        except UNREADABLE as reason:
+            line = f"{type(reason).__name__}: {first_line(reason)}"
+            raise error(f"{folder} holds no {self.what} ({line}); {advice}") from reason
 
     def _arrays(self, data: bytes) -> dict[str, Array]:
         import numpy as np

@@ -1,4 +1,7 @@
-"""Which heads attend from a word to its syntactic head, or back? (Clark et al. 2019, section 4.2)"""
+"""Which heads attend from a word to its syntactic head, or back?
+
+Clark et al. 2019, section 4.2.
+"""
 
 from __future__ import annotations
 
@@ -25,54 +28,41 @@ DIRECTIONS = ("dependent->head", "head->dependent")  # who attends to whom
 OFFSETS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
 PUBLISHED_OFFSETS = (-3, -2, -1, 0, 1, 2)
 ALL = "all"  # every relation together
-NOT_SCORED = (
-    "root",
-    "punct",
-)  # no word is the head of a root, and nobody cares what a comma hangs on
-NOWHERE = -2  # the answer that no head can give
+NOT_SCORED = ("root", "punct")  # no word is the head of a root, and that of a comma is arbitrary
+NOWHERE = -2  # an answer that no attention head can give
 COUNTED = ("texts", "words", "unseen", "without_tree")
-MIN_CASES = 100  # of a relation that is chosen for and scored
-MORE = "give more sentences, or ask for fewer cases with min_cases (--min-cases)"
-COLUMNS = (
-    "layer",
-    "head",
-    "relation",
-    "direction",
-    "accuracy",
-    "low",
-    "high",
-    "baseline",
-    "offset",
-    "difference",
-    "difference_low",
-    "difference_high",
-    "n",
-    "texts",
-    "chosen_accuracy",
-    "chosen_n",
-)
+MIN_CASES = 100  # of a relation
+MORE = "give more sentences, or lower min_cases (--min-cases)"
+COLUMNS = [
+    *("layer", "head", "relation", "direction", "accuracy", "low", "high", "baseline", "offset"),
+    *("difference", "difference_low", "difference_high", "n", "texts"),
+    *("chosen_accuracy", "chosen_n"),
+]
 _POSSESSIVE = ("'s", "s'", "’s")
 
 
 @dataclass(frozen=True)
-class Cases:
-    """The words of one text whose syntactic head is sought: which word asks, which is right, and by which relation it hangs on it."""
+class ArcTargets:
+    """The words of one text that are scored, with their syntactic heads."""
 
-    asking: npt.NDArray[np.int64]  # case
-    right: npt.NDArray[np.int64]  # case
+    asking: npt.NDArray[np.int64]  # case: the word whose attention is read
+    right: npt.NDArray[np.int64]  # case: its syntactic head
     relations: tuple[str, ...]  # case
-    offsets: npt.NDArray[np.bool_]  # case offset: whether the word so far away is right
-    unseen: int  # words that were cut off, or whose head was
+    offsets: npt.NDArray[np.bool_]  # case offset: whether the word at this offset is the head
+    unseen: int  # words that were truncated, or whose head was
 
 
-def cases_of(
+def arc_targets(
     tree: Dependencies,
     words: tuple[str, ...],
     seen: npt.NDArray[np.bool_],
     convention: str,
     offsets: tuple[int, ...],
-) -> Cases:
-    """The cases of a text of which some words may have been cut off; as published, roots and punctuation count too, and a possessor asks by its 's."""
+) -> ArcTargets:
+    """The cases of a text, some words of which may have been truncated.
+
+    As published, roots and punctuation count too, and a possessor is read from its 's.
+    """
     published = convention == "published"
     heads = np.array(tree.heads, dtype=np.int64)
     wanted = np.array(
@@ -82,8 +72,8 @@ def cases_of(
         ],
         dtype=bool,
     )
-    there = seen & np.where(heads == ROOT, True, seen[np.maximum(heads, 0)])
-    chosen = np.flatnonzero(wanted & there)
+    both_seen = seen & np.where(heads == ROOT, True, seen[np.maximum(heads, 0)])
+    chosen = np.flatnonzero(wanted & both_seen)
     asking = chosen.copy()
     if published:
         for case, word in enumerate(chosen):
@@ -94,23 +84,21 @@ def cases_of(
             )
             if follows and tree.relations[word].endswith("poss"):
                 asking[case] = word + 1
-    away = asking[:, None] + np.array(offsets)
-    if published:
-        away = np.clip(
-            away, ROOT, len(words) - 1
-        )  # theirs is clamped to the sentence with ROOT before it
-    return Cases(
+    at_offset = asking[:, None] + np.array(offsets)
+    if published:  # clamped to the sentence, with ROOT before it
+        at_offset = np.clip(at_offset, ROOT, len(words) - 1)
+    return ArcTargets(
         asking,
         np.where(heads[chosen] == ROOT, NOWHERE, heads[chosen]),
         tuple(tree.relations[word] for word in chosen),
-        away == heads[chosen][:, None],
-        int((wanted & ~there).sum()),
+        at_offset == heads[chosen][:, None],
+        int((wanted & ~both_seen).sum()),
     )
 
 
 @dataclass
 class ArcState(State):
-    """Sums by relation (see cases.py), what was counted, and the batch that is under way."""
+    """Sums by relation (see core/cases.py), counts, and the current batch."""
 
     sums: Tally
     counted: Tally
@@ -122,10 +110,12 @@ class ArcState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class ArcCounts(Measure[ArcState]):
-    """For every relation, how often the word that a head attends to most (or that attends to it most) is the syntactic head, beside fixed offsets.
+    """How often the most attended (or attending) word is the syntactic head, by relation.
 
-    Attention between words: to a word is the sum over its tokens, from a word the mean; special tokens and the word itself are no candidates. A word that was cut off, or whose head was,
-    is counted as unseen and not scored. `convention="published"` is the paper's code: offsets -3 to 2, roots and punctuation among `all`, a possessor read from its 's.
+    Fixed offsets are the baseline. Attention to a word is the sum over its tokens, from a word the
+    mean; special tokens and the word itself are not candidates. A word that was truncated, or whose
+    head was, is counted as unseen and not scored. `convention="published"` is the paper's code:
+    offsets -3 to 2, roots and punctuation among `all`, a possessor read from its 's.
     """
 
     name: ClassVar[str] = "arcs"
@@ -165,8 +155,8 @@ class ArcCounts(Measure[ArcState]):
             layers, state.found = state.found, []
             self._add(state, batch, [cases for _, cases in asked], layers)
 
-    def _asked(self, batch: Batch, text: int) -> tuple[npt.NDArray[np.int64], Cases | None]:
-        """The own word of each token of a text (-1 for a special token), and its cases; None without a tree."""
+    def _asked(self, batch: Batch, text: int) -> tuple[npt.NDArray[np.int64], ArcTargets | None]:
+        """The word of each token of a text (-1 for a special token), and its cases, if any."""
         words, own = batch.words[text], batch.texts[text].words
         of = np.array(words.source, dtype=np.int64)[words.of]
         tree = dependencies_of(batch.texts[text].annotations)
@@ -174,13 +164,13 @@ class ArcCounts(Measure[ArcState]):
             return of, None
         seen = np.ones(len(own), dtype=bool)
         seen[list(words.missing)] = False
-        return of, cases_of(tree, own, seen, self.convention, self.offsets)
+        return of, arc_targets(tree, own, seen, self.convention, self.offsets)
 
     def _add(
         self,
         state: ArcState,
         batch: Batch,
-        asked: list[Cases | None],
+        asked: list[ArcTargets | None],
         layers: list[list[npt.NDArray[np.bool_]]],
     ) -> None:
         there = [text for text, cases in enumerate(asked) if cases is not None and len(cases.right)]
@@ -249,7 +239,10 @@ def _heads(read: dict[str, Shares], layers: int, heads: int) -> pd.DataFrame:
 def choose_heads(
     sums: pd.DataFrame, shape: tuple[int, int], measure: ArcCounts, min_cases: int = MIN_CASES
 ) -> pd.DataFrame:
-    """The best head and the best fixed offset of every relation with enough cases, from the table `arcs_sums`; `shape` is (layers, heads)."""
+    """The best head and the best fixed offset of every relation with enough cases.
+
+    `sums` is the table `arcs_sums`, `shape` is (layers, heads).
+    """
     rows = []
     for name, shares in _shares(sums, shape, measure).items():
         if shares.cases < min_cases or name.partition(":")[0] in NOT_SCORED:
@@ -284,7 +277,10 @@ def score_heads(
     measure: ArcCounts,
     min_cases: int = MIN_CASES,
 ) -> pd.DataFrame:
-    """Chosen heads and offsets on the counts of other sentences: a row for each relation, most frequent first, `all` before them."""
+    """Chosen heads and offsets on the counts of other sentences.
+
+    One row per relation, by frequency, after one for `all`.
+    """
     shares = _shares(sums, shape, measure)
     records = chosen.to_dict("records")
     rows = [
@@ -296,7 +292,7 @@ def score_heads(
         raise CorpusError(
             f"no relation has {min_cases} cases both to choose on and to score on; {MORE}"
         )
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    table = pd.DataFrame(rows, columns=COLUMNS)
     first = table["relation"] == ALL
     rest = table[~first].sort_values("n", ascending=False, kind="stable")
     return pd.concat([table[first], rest], ignore_index=True)

@@ -1,4 +1,4 @@
-"""Compiled loops of the probes; each has a plain twin in the tests. They hold no lock and start no threads."""
+"""Compiled loops of the syntax probe; each has a slow twin in the tests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from attlas.support.jit import numba
 def most_attended(
     weights: npt.NDArray[np.float32], of: npt.NDArray[np.int64], count: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """For each word of one text the other word that it attends to most, and the one that attends to it most: [head, word] each, -1 if there is none with a weight above 0.
+    """For each word, the other word that it attends to most, and the one that attends to it most.
 
-    `weights` is [head, query, key] between tokens; `of[token]` is the token's word, -1 for a token that takes no part. *To* a word is the sum over its tokens,
-    *from* a word the mean; the earlier word wins among equals.
+    Each is [head, word], -1 if no weight is above 0. `weights` is [head, query, key] between
+    tokens; `of[token]` is the token's word, -1 for a token that is excluded. *To* a word is the sum
+    over its tokens, *from* a word the mean; of equal weights the earlier word is taken.
     """
     heads, n = weights.shape[0], weights.shape[1]
     pieces = np.zeros(count)

@@ -1,4 +1,4 @@
-"""What Syntax does: heads counted, chosen and scored; the same with random weights."""
+"""What Syntax does: count, choose and score heads, also with random weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.studies import Study
 from attlas.syntax.arcs import ALL, ArcCounts, choose_heads, score_heads
-from attlas.syntax.examples import examples, telling
+from attlas.syntax.examples import best_examples, examples
 from attlas.syntax.experiment import Syntax
 
 __all__ = ["read", "resolve", "run"]
@@ -60,7 +60,7 @@ def run(
             "syntax_published": as_published,
             "syntax_heads": scored_on.table("arcs"),
             "syntax_offsets": scored_on.table("arcs_offsets"),
-            **examples(model, test, telling(table)),
+            **examples(model, test, best_examples(table)),
         },
         result={**result, "texts": texts, "counts": counts},
         counts=counts,

@@ -31,7 +31,7 @@ class Sentence:
     IGNORED; `scored` are words with a head that are not punctuation.
     """
 
-    place: int
+    index: int
     text: str
     words: tuple[str, ...]
     source: Array  # word: its index among all words of the text
@@ -45,7 +45,7 @@ class Sentence:
         return len(self.words)
 
 
-def sentence_of(text: Text, place: int, missing: Sequence[int] = ()) -> Sentence:
+def sentence_of(text: Text, index: int, missing: Sequence[int] = ()) -> Sentence:
     """A text with its words and its tree, without the words that the model did not see."""
     words, tree = text.words or (), dependencies_of(text.annotations)
     source = np.setdiff1d(np.arange(len(words)), missing)
@@ -57,7 +57,7 @@ def sentence_of(text: Text, place: int, missing: Sequence[int] = ()) -> Sentence
     heads = np.full(len(source), IGNORED) if tree is None else at[np.array(tree.heads)[source]]
     known = heads != IGNORED
     return Sentence(
-        place=place,
+        index=index,
         text=text.text,
         words=tuple(words[word] for word in source),
         source=source,
@@ -80,7 +80,7 @@ def is_punctuation(relation: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """Sentences in batches of one word count; what a scorer needs is read as it is asked for."""
+    """Sentences in batches of one word count; what a scorer needs is read batch by batch."""
 
     all: Sequence[Sentence]
     attention: WordAttention | None = None  # for scorers of attention
@@ -121,7 +121,7 @@ class Sentences:
             vectors = torch.from_numpy(flat).view(len(batch), n, -1)
         if self.attention is None:
             return Given(NOTHING, NOTHING, vectors)
-        block = self.attention.read([sentence.place for sentence in sentences])
+        block = self.attention.read([sentence.index for sentence in sentences])
         between = block[:, :, :n]
         pairs = torch.empty(len(batch), n, n, 2 * block.shape[-1])
         pairs[..., : block.shape[-1]] = between

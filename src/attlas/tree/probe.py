@@ -1,4 +1,4 @@
-"""TreeProbe: how much of a dependency tree can be read off attention with a linear map?
+"""TreeProbe: how much of a dependency tree does a linear map of attention predict?
 
 Clark et al. 2019, section 5, Table 3. For word j the probability that candidate i is its head is
 p(i | j) ~ exp(sum_k w_k a^k_ij + u_k a^k_ji), where a^k_ij is how much i attends to j in head k.
@@ -12,8 +12,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,14 +26,14 @@ from sklearn.utils.validation import check_is_fitted
 from attlas.core.annotations import ROOT
 from attlas.core.text import Text
 from attlas.corpora.annotated import check_tree
-from attlas.experiments.probe import Probe, workspace_of
-from attlas.models import Model, load as load_model
+from attlas.experiments.probe import ModelProbe, workspace_of
+from attlas.models import Model
 from attlas.models.vectors import GloveVectors, ModelVectors, Vectors
 from attlas.support.errors import CorpusError, MeasureError, ModelError
 from attlas.support.fingerprint import sha256
 from attlas.support.machine import one_thread
 from attlas.support.progress import progress_bar
-from attlas.support.saving import UNREADABLE, Saved, differing_parts, first_line, fitted_identity
+from attlas.support.saving import Saved, differing_parts, fitted_identity
 from attlas.tree.data import Array, Sentence, Sentences, sentence_of
 from attlas.tree.scorers import BASELINES, FROM_ATTENTION, FROM_WORDS, Scorer
 from attlas.tree.training import (
@@ -47,62 +48,44 @@ from attlas.tree.training import (
     new_scorer,
     score_heads,
 )
-from attlas.tree.word_attention import WordAttention, check_words, gather, missing_words
+from attlas.tree.word_attention import (
+    WordAttention,
+    check_words,
+    missing_words,
+    read_word_attention,
+)
 
 UNSEEN = -2  # in a prediction: the model never saw this word, so there is no head to give
 FORMAT = Saved("tree probe", "attlas tree probe 1", "probe.json", "probe.safetensors")
-# what reading a file that is damaged, or of another kind, can raise
 SAVED = ("features", "convention", "epochs", "learning_rate", "seed")  # parameters of a saved probe
 FITTED = ("epoch_", "history_", "unseen_", "headless_")
 
 
-class TreeProbe(Probe):
-    """A probe that reads heads off attention, for texts with words and dependency trees.
+@dataclass(kw_only=True, eq=False, repr=False)
+class TreeProbe(ModelProbe):
+    """Predicts the head of each word from attention, for texts with words and dependency trees.
 
-    `model` is anything `attlas.load` takes. `features` is one of attention, attention_words,
-    distance_words (the paper's baseline without attention), or right_branching and previous_word,
-    which learn nothing. `vectors` are static vectors of words, the model's own input embeddings if
-    None; so the control is `TreeProbe(model.randomized(0), vectors=ModelVectors(model))`. `epochs`
-    and `learning_rate` None are what served each of the features best. Attention between words is
-    cached in the folder `cache`, known by what it is made from; without one, in a temporary folder
-    as long as this object lives.
+    `features` is one of attention, attention_words, distance_words (the paper's baseline without
+    attention), or right_branching and previous_word, which are not trained. `vectors` are static
+    word vectors, the model's own input embeddings if None; so the control is
+    `TreeProbe(model.randomized(0), vectors=ModelVectors(model))`. `epochs` and `learning_rate` None
+    are the best known for the features. Attention between words is cached in the folder `cache`, or
+    in a temporary one that is removed with this object.
 
-    Trained by Adam on the cross entropy of the heads of words that are scored (learning those of
-    punctuation too costs about 0.01 UAS), the rate falling to 0; a twentieth of the sentences is
-    held out and decides which epoch is kept. It runs on one thread, so that a seed gives the same
-    probe whatever else the process is set to; the products are too small to gain by more.
+    Trained by Adam on the cross entropy of the heads of scored words (training on punctuation too
+    costs about 0.01 UAS) with a linear decay of the rate; a twentieth of the sentences is held out
+    to choose the epoch. It runs on one thread, so that a seed always gives the same probe.
     """
 
-    _model: Model
-    _source: Any  # what it was loaded from
-
-    def __init__(
-        self,
-        model: Any = None,
-        features: str = "attention_words",
-        *,
-        vectors: Vectors | None = None,
-        convention: str = "sound",
-        epochs: int | None = None,
-        learning_rate: float | None = None,
-        seed: int = 0,
-        cache: str | Path | None = None,
-        workers: int | None = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.model = model
-        self.features = features
-        self.vectors = vectors
-        self.convention = convention
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.seed = seed
-        self.cache = cache
-        self.workers = workers
-        self.progress = progress
+    features: str = field(default="attention_words", kw_only=False)
+    vectors: Vectors | None = None
+    convention: str = "sound"
+    epochs: int | None = None
+    learning_rate: float | None = None
+    seed: int = 0
 
     def fit(self, texts: Iterable[Text], y: Any = None) -> Self:
-        """Learn the weights of heads from texts with trees."""
+        """Fit the weights of attention heads to texts with trees."""
         given = self._checked(texts, trees=True)
         for name in [name for name in self.__dict__ if name.endswith("_")]:
             del self.__dict__[name]  # of an earlier fit
@@ -122,7 +105,7 @@ class TreeProbe(Probe):
 
     def _scorer(self) -> Scorer:
         """A scorer before training."""
-        model = self._loaded() if self.features in FROM_ATTENTION else None
+        model = self.model_ if self.features in FROM_ATTENTION else None
         heads = 0 if model is None else model.n_layers * model.n_heads
         size = self._vectors().size if self.features in FROM_WORDS else 0
         return new_scorer(self._options(), heads, size)
@@ -162,12 +145,12 @@ class TreeProbe(Probe):
 
     def _checked(self, texts: Iterable[Text], trees: bool) -> list[Text]:
         """The texts, if they and this probe's own parameters can be used."""
-        self._options().check()
+        self._options()  # refuses values outside their domain
         given = list(texts)
-        strange = next((one for one in given if not isinstance(one, Text)), None)
-        if strange is not None or not given:
-            kind = "none" if strange is None else f"of {type(strange).__name__}"
-            raise CorpusError(f"the texts are {kind}; give a list of Texts")
+        other = next((one for one in given if not isinstance(one, Text)), None)
+        if other is not None or not given:
+            kind = "empty" if other is None else f"of {type(other).__name__}"
+            raise CorpusError(f"the list of texts is {kind}; give a list of Texts")
         check_words(given)
         for text in given if trees else ():
             check_tree(text)
@@ -177,13 +160,15 @@ class TreeProbe(Probe):
         """The texts as the features need them."""
         attention = self._attention(texts) if self.features in FROM_ATTENTION else None
         vectors = self._vectors() if self.features in FROM_WORDS else None
-        missing = missing_words(self._loaded(), texts) if attention is None else attention.missing
+        missing = missing_words(self.model_, texts) if attention is None else attention.missing
         sentences = [sentence_of(text, n, missing[n]) for n, text in enumerate(texts)]
         return Sentences(sentences, attention, vectors)
 
     def _attention(self, texts: list[Text]) -> WordAttention:
         folder = self._temporary() if self.cache is None else Path(self.cache).expanduser()
-        return gather(workspace_of(folder, self.workers, self.progress), self._loaded(), texts)
+        return read_word_attention(
+            workspace_of(folder, self.workers, self.progress), self.model_, texts
+        )
 
     def _temporary(self) -> Path:
         """A folder that is removed with this object."""
@@ -192,15 +177,10 @@ class TreeProbe(Probe):
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         return self._folder
 
-    def _loaded(self) -> Model:
-        if not hasattr(self, "_model") or self._source is not self.model:
-            self._model, self._source = load_model(self.model), self.model
-        return self._model
-
     def _vectors(self) -> Vectors:
         if self.vectors is not None:
             return self.vectors
-        model = self._loaded()
+        model = self.model_
         known = self.__dict__.get("_own_vectors")
         if known is None or known.model is not model:
             known = self._own_vectors = ModelVectors(model)
@@ -222,7 +202,7 @@ class TreeProbe(Probe):
 
     def _sources(self) -> dict[str, Any]:
         """What the weights belong to: the model whose attention they read, and the vectors."""
-        model = self._loaded() if self.features in FROM_ATTENTION else None
+        model = self.model_ if self.features in FROM_ATTENTION else None
         vectors = self._vectors() if self.features in FROM_WORDS else None
         return {
             "model": None if model is None else _record(model),
@@ -242,9 +222,11 @@ class TreeProbe(Probe):
 
         Give its vectors too, if they were not that model's own. Others are refused.
         """
-        place = Path(folder).expanduser()
-        with _readable(place):
-            about, arrays = FORMAT.read(place)
+        holder = Path(folder).expanduser()
+        advice = "give a folder that TreeProbe.save wrote"
+        readable = partial(FORMAT.readable, holder, advice, ModelError)
+        with readable():
+            about, arrays = FORMAT.read(holder)
             weights = {name: torch.from_numpy(array) for name, array in arrays.items()}
             probe = cls(model, vectors=vectors, **about["parameters"], **options)
             for name in FITTED:
@@ -253,32 +235,22 @@ class TreeProbe(Probe):
         for what, own in probe._sources().items():
             if own is None:
                 continue
-            with _readable(place):
+            with readable():
                 known = about[what]
                 name, parts = known["name"], _changed(known, own, probe._vectors)
             if parts:
                 raise ModelError(
-                    f"the probe in {place} was fitted on the {what} {name!r}, not {own['name']!r} "
+                    f"the probe in {holder} was fitted on the {what} {name!r}, not {own['name']!r} "
                     f"(differs in {', '.join(parts)}); pass the {what} it was fitted on"
                 )
-        with _readable(place):
+        with readable():
             probe.scorer_ = probe._scorer()
             probe.scorer_.load_state_dict(weights)
         return probe
 
 
-@contextmanager
-def _readable(place: Path) -> Iterator[None]:
-    """Say in one line that a folder does not hold what was saved."""
-    try:
-        yield
-    except UNREADABLE as error:
-        line = f"{place} holds no tree probe that can be read ({first_line(error)})"
-        raise ModelError(f"{line}; give a folder that TreeProbe.save wrote") from error
-
-
 def _record(source: Model | Vectors) -> dict[str, Any]:
-    """What a saved probe notes of a model or of vectors: the name for people, and the identity."""
+    """What is saved of a model or of vectors: the name, and the identity."""
     model = source.model if isinstance(source, ModelVectors) else source
     if isinstance(model, Model):
         identity = fitted_identity(model.identity())
@@ -292,9 +264,9 @@ def _changed(
     own: Mapping[str, Any],
     vectors: Callable[[], Vectors],
 ) -> list[str]:
-    """The parts in which a model or vectors differ from those that a saved probe notes.
+    """The parts in which a model or vectors differ from those of a saved probe.
 
-    Earlier versions noted the weights of a model, and a digest of the table of vectors.
+    Earlier versions saved the weights of a model, and a digest of the table of vectors.
     """
     if "identity" in known:
         return differing_parts(known["identity"], own["identity"])

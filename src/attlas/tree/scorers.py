@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attlas.core.annotations import ROOT
-from attlas.tree.word_attention import ENDS
+from attlas.tree.word_attention import SPECIAL_COLUMNS
 
 HIDDEN, DISTANCES = 256, 8
 FASTER = 20  # times the rate, for single weights next to those of all dimensions of a vector
@@ -24,7 +24,7 @@ class Given:
     """A batch of sentences of one word count; what a scorer does not use may be empty."""
 
     pairs: Tensor  # text word word 2*head: at [i, j] what i gives to j, then what j gives to i
-    ends: Tensor  # text word 4 head: see word_attention.ENDS
+    ends: Tensor  # text word 4 head: see word_attention.SPECIAL_COLUMNS
     vectors: Tensor  # text word size
 
 
@@ -56,7 +56,7 @@ class AttentionScorer(Scorer):
         if published:
             self.scalars = nn.Parameter(torch.ones(2))
         else:
-            self.root = nn.Parameter(torch.zeros(len(ENDS) * heads))
+            self.root = nn.Parameter(torch.zeros(len(SPECIAL_COLUMNS) * heads))
             self.bias = nn.Parameter(torch.zeros(1))
 
     def forward(self, given: Given) -> Tensor:
@@ -89,8 +89,8 @@ class AttentionWordsScorer(Scorer):
         if published:
             self.scalars = nn.Parameter(torch.ones(2))
         else:
-            self.root = nn.Parameter(torch.zeros(size, len(ENDS) * heads + 1))
-            self.root_bias = nn.Parameter(torch.zeros(len(ENDS) * heads + 1))
+            self.root = nn.Parameter(torch.zeros(size, len(SPECIAL_COLUMNS) * heads + 1))
+            self.root_bias = nn.Parameter(torch.zeros(len(SPECIAL_COLUMNS) * heads + 1))
 
     def forward(self, given: Given) -> Tensor:
         """Scores of heads: [text, candidate, word]."""
@@ -110,7 +110,7 @@ class AttentionWordsScorer(Scorer):
     def _words(self, pairs: Tensor, theirs: Tensor, ours: Tensor) -> Tensor:
         """[text, candidate, word]: each row of `pairs` times both weights of its word.
 
-        Those it has as the candidate, and those it has as the word whose head is sought.
+        Those it has as the candidate, and those it has as the word whose head is predicted.
         """
         texts, n, _, maps = pairs.shape
         turned = ours.roll(maps // 2, -1)  # from the word's side, what it gives comes first

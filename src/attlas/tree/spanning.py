@@ -1,4 +1,4 @@
-"""Spanning: the best dependency tree for scores of heads, with exactly one word that hangs on ROOT.
+"""Spanning: the best dependency tree for scores of heads, with exactly one word attached to ROOT.
 
 In numba, without the GIL, O(n^2). Edmonds' contraction, grown as one path: each component takes its
 best head among the other words, a cycle becomes one component, and ROOT is taken only where no word
@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 def spanning_tree(scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Heads of the tree with the largest sum of scores: [candidate, word] -> [word].
 
-    Candidate 0 is ROOT; a word that hangs on it has the head -1. A score of -inf forbids a head;
+    Candidate 0 is ROOT; a word attached to it has the head -1. A score of -inf forbids a head;
     that of a word as its own head does not count.
 
     >>> no = -np.inf
@@ -36,9 +36,7 @@ def spanning_tree(scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
             "words"
         )
     if np.isnan(array).any() or (array == np.inf).any():
-        raise MeasureError(
-            "scores have NaN or +inf; give numbers, or -inf for a head that must not be"
-        )
+        raise MeasureError("scores have NaN or +inf; give finite numbers, or -inf to forbid a head")
     heads = _heads(array)
     if (heads == -1).sum() != min(len(heads), 1):
         raise MeasureError(
@@ -74,13 +72,11 @@ def _heads(scores: Array) -> Array:
             if best == -2:
                 return np.full(n, -2)  # nothing may head it
             if best == n or state[member[best]] == 2:
-                for place in range(depth):
-                    state[path[place]] = 2
+                for step in range(depth):
+                    state[path[step]] = 2
                 depth = 0
             elif state[member[best]] == 1:
-                depth = _contract(
-                    gain, into, source, member, above, path, depth, member[best], used
-                )
+                depth = _contract(gain, into, source, member, above, path, depth, used)
                 state[used] = 1
                 used += 1
             else:
@@ -114,11 +110,11 @@ def _contract(
     above: Array,
     path: Array,
     depth: int,
-    first: int,
     new: int,
 ) -> int:
-    """Make the end of the path, from component `first`, one component; the path's new length."""
+    """Make the cycle at the end of the path one component; the path's new length."""
     n = member.shape[0]
+    first = member[source[path[depth - 1]]]
     while True:
         depth -= 1
         part = path[depth]

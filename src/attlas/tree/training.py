@@ -1,4 +1,4 @@
-"""Fitting and scoring a tree probe: sentences in, a scorer and its UAS out."""
+"""Fitting and scoring a tree probe: from sentences to a scorer and its UAS."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from torch.nn.functional import cross_entropy
 
 from attlas.corpora.splits import split_indices
 from attlas.support.errors import CorpusError, MeasureError
-from attlas.support.options import check_convention
+from attlas.support.options import check_fields, option, same_option, seed_option
 from attlas.tree.data import BATCH_TEXTS, IGNORED, Array, Sentences
+from attlas.tree.experiment import Tree
 from attlas.tree.scorers import BASELINES, FASTER, SCORERS, Scorer
 from attlas.tree.spanning import spanning_tree
 
@@ -31,28 +32,16 @@ Heads = Mapping[int, Sequence[Array]]  # sentence -> the heads of its words, by 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeOptions:
-    """What a probe is fitted with; `epochs` and `learning_rate` None: what serves its features."""
+    """What a probe is fitted with; `epochs` and `learning_rate` None: the best for its features."""
 
-    features: str = "attention_words"
-    convention: str = "sound"
-    epochs: int | None = None
-    learning_rate: float | None = None
-    seed: int = 0
+    features: str = option("attention_words", "Features.", choices=(*SCORERS, *BASELINES))
+    convention: str = same_option(Tree, "convention", "sound")
+    epochs: int | None = option(None, "Number of epochs.", at_least=1)
+    learning_rate: float | None = option(None, "Learning rate.", above=0)
+    seed: int = seed_option()
 
-    def check(self) -> None:
-        """Refuse values that cannot be."""
-        known = [*SCORERS, *BASELINES]
-        if self.features not in known:
-            choices = ", ".join(known)
-            raise MeasureError(f"features is {self.features!r}; it must be one of {choices}")
-        check_convention(self.convention)
-        for name in ("epochs", "learning_rate"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise MeasureError(
-                    f"{name} is {value}; it must be above 0, or None for what serves the features "
-                    "best"
-                )
+    def __post_init__(self) -> None:
+        check_fields(self, MeasureError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +108,13 @@ def fit(
     options: ProbeOptions,
     report: Callable[[int, int], object] = lambda done, total: None,
 ) -> Fitted:
-    """Learn epoch by epoch; keep the best on held-out sentences, the last if none are held out.
+    """Train epoch by epoch; keep the best on held-out sentences, the last if none are held out.
 
     Compute it with one thread (`one_thread`) where the same bytes are wanted on every machine.
     """
     if not any(sentence.scored.any() for sentence in data.all):
         raise CorpusError(
-            "no text has a word to learn from; give texts with words that are no punctuation"
+            "no text has a word to train on; give texts with words that are not punctuation"
         )
     generator = np.random.default_rng(options.seed)
     texts = [sentence.text for sentence in data.all]
@@ -167,7 +156,7 @@ def _epoch(
     order: Array,
     generator: np.random.Generator,
 ) -> float:
-    """Learn from each sentence once, in batches of one word count in any order; the mean loss.
+    """Train on each sentence once, in batches of one word count in any order; the mean loss.
 
     A batch counts by its words: the loss of a step is a sum over a number that is the same for all.
     """
@@ -186,7 +175,7 @@ def _epoch(
 
 
 def baseline_heads(features: str, data: Sentences, decoders: Sequence[str] = DECODERS) -> Heads:
-    """Heads by a baseline that learns nothing, the same by every decoder."""
+    """Heads by a baseline that is not trained, the same by every decoder."""
     heads = BASELINES[features]
     return {
         number: [np.array(heads(len(sentence))) + 1] * len(decoders)

@@ -1,10 +1,9 @@
 """Attention between the words of sentences, of all heads: on disk, read in batches.
 
-A text is one block [word, word + 4, head] in half precision, heads last: the query word, then the
-key words and the four ENDS, so that what probes do with it, products over heads, runs along memory.
-Blocks stand one after the other in one file per shard; a reader takes the blocks of a batch with
-plain reads, not by mapping the file, so that memory stays that of a batch however long the corpus
-is.
+A text is one block [word, word + 4, head] in half precision: the query word, then the key words and
+the four SPECIAL_COLUMNS. Heads are last, so that a probe's products over heads run along memory.
+Blocks follow one another in one file per shard; the blocks of a batch are read, the file is not
+mapped, so that memory stays that of a batch however long the corpus is.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from attlas.support.files import atomic_write, write_json
 from attlas.support.fingerprint import Put, feed
 
 Array = npt.NDArray[Any]
-ENDS = ("to [CLS]", "to [SEP]", "from [CLS]", "from [SEP]")
+SPECIAL_COLUMNS = ("to [CLS]", "to [SEP]", "from [CLS]", "from [SEP]")
 SHARD_TEXTS, SHARD_CELLS = 512, 2**20  # a shard ends at so many texts, or pairs of words
 FEW_HEADS = 144  # of all layers: up to so many, shards are as large as that
 WEIGHTS, INDEX = "words.f16", "words.json"  # of an entry: blocks one after the other; their sizes
@@ -59,7 +58,7 @@ def word_block(layers: Sequence[Attention], words: Words) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class WordAttention:
-    """Attention between the words of texts, as `gather` left it in the entries of a cache.
+    """Attention between the words of texts, in entries of a cache.
 
     `words` are how many words of each text the model saw; `missing` are a text's own words that it
     did not see (truncated, or dropped by the tokenizer). `counts` and `quarantine` are those of a
@@ -82,16 +81,16 @@ class WordAttention:
     @cached_property
     def _starts(self) -> npt.NDArray[np.int64]:
         """Where each text's block begins in its shard, in bytes."""
-        sizes = self.words * (self.words + len(ENDS)) * self.n_heads * 2
+        sizes = self.words * (self.words + len(SPECIAL_COLUMNS)) * self.n_heads * 2
         before = np.cumsum(sizes) - sizes
         return before - before[np.searchsorted(self.shard, self.shard)]
 
     def read(self, texts: Sequence[int]) -> Tensor:
         """The blocks of texts of one word count: [text, word, word + 4, head], half precision."""
         n = int(self.words[texts[0]])
-        out = np.empty((len(texts), n, n + len(ENDS), self.n_heads), dtype=np.float16)
-        for place, text in enumerate(texts):
-            self._fill(out[place], text)
+        out = np.empty((len(texts), n, n + len(SPECIAL_COLUMNS), self.n_heads), dtype=np.float16)
+        for number, text in enumerate(texts):
+            self._fill(out[number], text)
         return torch.from_numpy(out)
 
     def _fill(self, block: Array, text: int) -> None:
@@ -119,7 +118,7 @@ class WordAttention:
             entries=tuple(entries),
             n_heads=n_heads,
             words=np.array([count for part in words for count in part], dtype=np.int64),
-            missing=tuple(tuple(places) for part in parts for places in part["missing"]),
+            missing=tuple(tuple(indices) for part in parts for indices in part["missing"]),
             shard=np.repeat(np.arange(len(entries)), [len(part) for part in words]),
             counts=dict(counts),
             quarantine=tuple(row for part in parts for row in part["quarantine"]),
@@ -132,7 +131,7 @@ def _(attention: WordAttention, put: Put) -> None:
     feed(("word attention", [entry.name for entry in attention.entries]), put)
 
 
-def gather(work: Workspace, model: Model, texts: list[Text]) -> WordAttention:
+def read_word_attention(work: Workspace, model: Model, texts: list[Text]) -> WordAttention:
     """One pass of texts with words through a model; each shard is an entry of the cache of `work`.
 
     An interrupted pass resumes with the shards that are missing or damaged.
@@ -150,14 +149,14 @@ def missing_words(model: Model, texts: Sequence[Text]) -> tuple[tuple[int, ...],
 
     No pass is made.
     """
-    missing = {place: tuple(range(len(text.words or ()))) for place, text in enumerate(texts)}
+    missing = {index: tuple(range(len(text.words or ()))) for index, text in enumerate(texts)}
     for start in range(0, len(texts), SHARD_TEXTS):
-        places = range(start, min(start + SHARD_TEXTS, len(texts)))
-        encoded = model.encode([(place, texts[place]) for place in places])
+        indices = range(start, min(start + SHARD_TEXTS, len(texts)))
+        encoded = model.encode([(index, texts[index]) for index in indices])
         for batch in model.batches(text for text in encoded if not all(text.special)):
             words = zip(batch.places, batch.words, strict=True)
-            missing |= {place: one.missing for place, one in words}
-    return tuple(missing[place] for place in range(len(texts)))
+            missing |= {index: one.missing for index, one in words}
+    return tuple(missing[index] for index in range(len(texts)))
 
 
 def check_words(texts: Sequence[Text]) -> None:
@@ -176,11 +175,11 @@ def _cuts(texts: Sequence[Text], heads: int) -> Iterator[tuple[int, int]]:
     A worker holds one shard in memory, so that many heads make smaller ones.
     """
     first, cells, most = 0, 0, SHARD_CELLS * FEW_HEADS // max(FEW_HEADS, heads)
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         size = len(text.words or ()) ** 2
-        if place > first and (place - first >= SHARD_TEXTS or cells + size > most):
-            yield first, place
-            first, cells = place, 0
+        if index > first and (index - first >= SHARD_TEXTS or cells + size > most):
+            yield first, index
+            first, cells = index, 0
         cells += size
     if first < len(texts):
         yield first, len(texts)
@@ -188,29 +187,29 @@ def _cuts(texts: Sequence[Text], heads: int) -> Iterator[tuple[int, int]]:
 
 def write_blocks(folder: Path, cut: tuple[int, int], model: Model, texts: Sequence[Text]) -> None:
     """Run the texts of a shard and write their blocks and the index of these."""
-    places = range(*cut)
-    encoded = model.encode([(place, texts[place]) for place in places])
+    indices = range(*cut)
+    encoded = model.encode([(index, texts[index]) for index in indices])
     kept = [text for text in encoded if not all(text.special)]
     blocks: dict[int, Array] = {}
-    missing = {place: tuple(range(len(texts[place].words or ()))) for place in places}
+    missing = {index: tuple(range(len(texts[index].words or ()))) for index in indices}
     layers: list[Sequence[Attention]] = []
     with model.reading(lambda layer: layers.append(layer.to_words())) as read:
         for group in model.encoder.groups(kept):
             layers.clear()
             batch = model.encoder.batch(group, model.device)
             read(batch)
-            for number, (place, words) in enumerate(zip(batch.places, batch.words, strict=True)):
+            for number, (index, words) in enumerate(zip(batch.places, batch.words, strict=True)):
                 block = word_block([layer[number] for layer in layers], words)
-                blocks[place] = block.half().cpu().contiguous().numpy()
-                missing[place] = words.missing
+                blocks[index] = block.half().cpu().contiguous().numpy()
+                missing[index] = words.missing
     with atomic_write(folder / WEIGHTS) as file:
-        for place in sorted(blocks):
-            file.write(blocks[place].tobytes())
+        for index in sorted(blocks):
+            file.write(blocks[index].tobytes())
     excluded = [excluded_row(text.place, text.text) for text in encoded if all(text.special)]
-    index = {
-        "words": [len(blocks[place]) if place in blocks else 0 for place in places],
-        "missing": [missing[place] for place in places],
-        "counts": pass_counts(len(places), kept, len(excluded)),
+    about = {
+        "words": [len(blocks[index]) if index in blocks else 0 for index in indices],
+        "missing": [missing[index] for index in indices],
+        "counts": pass_counts(len(indices), kept, len(excluded)),
         "quarantine": excluded,
     }
-    write_json(folder / INDEX, index)
+    write_json(folder / INDEX, about)

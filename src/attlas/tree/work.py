@@ -34,7 +34,7 @@ from attlas.tree.training import (
     heads_of,
     score_heads,
 )
-from attlas.tree.word_attention import WordAttention, gather
+from attlas.tree.word_attention import WordAttention, read_word_attention
 
 __all__ = ["PROBES", "read", "read_vectors", "resolve", "run"]
 
@@ -78,7 +78,7 @@ def run(
     """Fit probes on `train` and score them on `test`, with every control."""
 
     def attention(of: Model) -> Read:
-        return gather(work, of, train), gather(work, of, test)
+        return read_word_attention(work, of, train), read_word_attention(work, of, test)
 
     work.log("Tree 1/3: reading attention between words")
     own = attention(model)
