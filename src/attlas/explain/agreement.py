@@ -150,8 +150,12 @@ def agreement(
         for number, text in enumerate(texts)
     ]
     values, chances = (np.array(part) for part in zip(*compared, strict=True))  # text metric
+    cosine, tau, overlap, jaccard = map(estimate, values.T, chances.T)
     return Agreement(
-        *map(estimate, values.T, chances.T),
+        cosine,
+        tau,
+        overlap,
+        jaccard,
         p=float(p) if convention == "sound" else 1.0,
         top=float(top),
         convention=convention,

@@ -29,15 +29,9 @@ METHODS.register(
     Kind(signed=True, complete=True),
     "Gradients integrated along the path from baseline to text (Sundararajan et al. 2017)",
 )
+METHODS.register("saliency", Kind(), "The size of the gradient at the text (Simonyan et al. 2014)")
 METHODS.register(
-    "saliency",
-    Kind(),
-    "The size of the gradient at the text (Simonyan et al. 2014)",
-)
-METHODS.register(
-    "input_x_gradient",
-    Kind(signed=True),
-    "Embedding times gradient (Shrikumar et al. 2016)",
+    "input_x_gradient", Kind(signed=True), "Embedding times gradient (Shrikumar et al. 2016)"
 )
 METHODS.register(
     "deeplift",
@@ -56,14 +50,10 @@ METHODS.register(
     "Drop in the prediction when a token's embedding is replaced (Zeiler and Fergus 2014)",
 )
 METHODS.register(
-    "attention_last",
-    Kind(attends=True),
-    "Attention received in the last layer, mean of heads",
+    "attention_last", Kind(attends=True), "Attention received in the last layer, mean of heads"
 )
 METHODS.register(
-    "attention_all",
-    Kind(attends=True),
-    "Attention received in all layers, mean of heads",
+    "attention_all", Kind(attends=True), "Attention received in all layers, mean of heads"
 )
 METHODS.register(
     "attention_last_scaled",
@@ -95,8 +85,4 @@ METHODS.register(
     Kind(attends=True),
     "Rollout of attention times its gradient (Chefer et al. 2021)",
 )
-METHODS.register(
-    "random",
-    Kind(),
-    "Random scores: the control",
-)
+METHODS.register("random", Kind(), "Random scores: the control")

@@ -131,8 +131,10 @@ class Explanations(ActingMeasure[ExplanationsState]):
             blank(model)
 
     def start(self, model: Shape) -> ExplanationsState:
-        empty = [part.start().parts() for part in self.parts]
-        return ExplanationsState(**{name: one for some in empty for name, one in some.items()})
+        empty: dict[str, Any] = {}
+        for part in self.parts:
+            empty |= part.start().parts()
+        return ExplanationsState(**empty)
 
     def act(self, state: ExplanationsState, model: Model, batch: Batch) -> Acted:
         return _add_batch(self, state, model, batch)

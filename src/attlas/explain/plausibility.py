@@ -195,8 +195,8 @@ def plausibility(
             f"none of the {len(pairs)} texts has both marked and unmarked words; give texts with "
             "rationales"
         )
-    estimates = map(estimate, scored[:, 0].T, scored[:, 1].T)
-    return Plausibility(*estimates, len(scored), len(pairs) - len(scored))
+    f1, area, iou = map(estimate, scored[:, 0].T, scored[:, 1].T)
+    return Plausibility(f1, area, iou, len(scored), len(pairs) - len(scored))
 
 
 def _scores_of_texts(
