@@ -65,7 +65,7 @@ def check_target(model: Model, target: Target) -> None:
     """Refuse, before any work, a model without predictions, or a class that it does not have."""
     if model.task == "base":
         raise ModelError(
-            f"{model.name} is loaded without a head (task {model.task!r}), so it predicts nothing "
+            f"{model.name} is loaded without a head (task {model.task!r}), so it gives no answer "
             "to explain; fit a classification head with: attlas finetune --data F (with "
             "--head-only in seconds), or load a classifier or a language model with "
             "task='classify', 'mlm' or 'lm' (--task)"
