@@ -1,4 +1,4 @@
-"""Agreement of two explanations: against scipy, plain loops, published numbers of rank-biased overlap, and chance."""
+"""Agreement of two explanations: against scipy, plain loops, published overlaps, and chance."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def mean_overlap_slowly(left, right):
 
 
 def published_slowly(a, b, keep):
-    """Hou's four numbers; numpy has no vector instructions for long doubles, so it sorts them as it sorted all floats in 2022."""
+    """The four numbers of Hou 2022.
+
+    numpy has no vector instructions for long doubles, so it sorts them as all floats in 2022.
+    """
     one, two = (np.where(keep, (v - v.min()) / (v.max() - v.min()), 0) for v in (a, b))
     first, second = (v.astype(np.longdouble).argsort()[::-1] for v in (one, two))
     tops = [set(np.flatnonzero(np.where(v < np.percentile(v, 95), 0, v))) for v in (one, two)]
@@ -474,91 +477,17 @@ def test_every_permutation_is_as_likely():
 
 def test_descending_breaks_ties_as_the_quicksort_of_numpy_did():
     squares = np.array([(7 * i * i + 3 * i) % 11 for i in range(40)], dtype=float)
-    assert descending(squares).tolist() == [
-        19,
-        1,
-        34,
-        8,
-        12,
-        30,
-        23,
-        25,
-        3,
-        6,
-        14,
-        17,
-        39,
-        28,
-        36,
-        10,
-        21,
-        32,
-        26,
-        37,
-        38,
-        4,
-        5,
-        16,
-        15,
-        27,
-        2,
-        35,
-        7,
-        13,
-        29,
-        18,
-        24,
-        9,
-        33,
-        11,
-        31,
-        20,
-        22,
-        0,
-    ]
+    expected = (
+        "19 1 34 8 12 30 23 25 3 6 14 17 39 28 36 10 21 32 26 37 "
+        "38 4 5 16 15 27 2 35 7 13 29 18 24 9 33 11 31 20 22 0"
+    )
+    assert descending(squares).tolist() == [int(one) for one in expected.split()]
     zeroed = np.array([0 if i % 5 < 2 else i * 17 % 41 for i in range(40)], dtype=float)
-    assert descending(zeroed).tolist() == [
-        12,
-        24,
-        7,
-        19,
-        2,
-        14,
-        38,
-        9,
-        33,
-        4,
-        28,
-        23,
-        18,
-        13,
-        37,
-        8,
-        32,
-        3,
-        27,
-        39,
-        22,
-        34,
-        17,
-        29,
-        30,
-        1,
-        36,
-        35,
-        5,
-        6,
-        31,
-        20,
-        21,
-        10,
-        11,
-        26,
-        25,
-        15,
-        16,
-        0,
-    ]
+    expected = (
+        "12 24 7 19 2 14 38 9 33 4 28 23 18 13 37 8 32 3 27 39 "
+        "22 34 17 29 30 1 36 35 5 6 31 20 21 10 11 26 25 15 16 0"
+    )
+    assert descending(zeroed).tolist() == [int(one) for one in expected.split()]
 
 
 @few
@@ -668,7 +597,7 @@ def test_an_agreement_shows_each_value_with_its_chance():
         )
         assert f"{value:.3f} [{found[metric].low:.3f}, " in repr(found)
         assert f"(chance {chance:.3f})" in repr(found)
-    for part in ("rbo (p = 0.8)", "jaccard (top 10 %)", "3 texts, sound"):
+    for part in ("rbo (p = 0.8)", "jaccard (top 10%)", "3 texts, sound"):
         assert part in repr(found)
     rows = ElementTree.fromstring(found._repr_html_()).findall("tbody/tr")
     assert [row[0].text.split()[0] for row in rows] == list(METRICS)
@@ -688,7 +617,7 @@ def test_an_agreement_shows_each_value_with_its_chance():
             [1, 2],
             None,
             {},
-            "^a has 3 scores and b 2; give one score for each token in both",
+            "^a has 3 scores and b 2; give one score per token in both",
         ),
         ([1, 2, 3], [1, 2, 3], [True, False], {}, "^keep has 2 entries for 3 tokens"),
         (
@@ -739,7 +668,7 @@ def test_an_agreement_shows_each_value_with_its_chance():
         ([1, 2], [1, 2], None, {"top": 0}, "top is the share"),
         ([1, 2], [1, 2], None, {"top": 5}, "top is the share"),
         ([1, 2], [1, 2], None, {"permutations": 0}, "at least 1 permutation"),
-        ([1, 2], [1, 2], None, {"seed": -1}, "a seed is a number from 0 on"),
+        ([1, 2], [1, 2], None, {"seed": -1}, "seed must be at least 0"),
     ],
 )
 def test_agreement_refuses(a, b, keep, options, message):

@@ -1,4 +1,7 @@
-"""Explanations of single texts against captum, autograd by hand, slow twins and closed forms; what they cost, and that they leave nothing behind."""
+"""Explanations of single texts against captum, autograd by hand, slow twins and closed forms.
+
+Also what they cost, and that they leave nothing on the model.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ from attlas.explain import (
     gradients,
     integrated_gradients,
 )
-from attlas.explain.gradients import Field, row_bytes
+from attlas.explain.gradients import GradientEvaluator, row_bytes
 from attlas.explain.integrated import integrate
 from attlas.explain.target import Target
 from attlas.models import Model
@@ -147,7 +150,7 @@ def blanked(model: Model, ids: Tensor, number: int = PAD) -> Tensor:
 
 
 def beside(model: Model, ids: Tensor) -> dict[str, Tensor]:
-    """What a network must be told so that padding ids do not move its positions, and so that its first token is global."""
+    """Inputs that keep positions when ids are padding, and the first token global."""
     kind, out = model.network.config.model_type, {}
     if kind in ("roberta", "longformer"):
         out["position_ids"] = (
@@ -160,12 +163,12 @@ def beside(model: Model, ids: Tensor) -> dict[str, Tensor]:
 
 @cache
 def plain(model: Model) -> Any:
-    """The network to run by hand: itself, or a Longformer in squares, because transformers' own pads texts."""
+    """The network to run by hand: a Longformer in squares, because transformers pads texts."""
     return squared(model)[0] if model.banded else model.network
 
 
 def embedding(network: Any) -> nn.Module:
-    """What gives the embeddings that enter the first layer; GPT-2 adds its positions outside of any module."""
+    """The module whose output enters the first layer; GPT-2 adds positions outside of any."""
     base = network.base_model
     return base.wte if network.config.model_type == "gpt2" else base.embeddings
 
@@ -186,7 +189,7 @@ def embedded(model: Model, ids: Tensor) -> Tensor:
 
 
 class Tail(nn.Module):
-    """What a network makes of tensors in the place of what some of its modules give: each [row, token, dimension] -> [row]."""
+    """The network's answer if some modules give these tensors: [row, token, dim] -> [row]."""
 
     def __init__(self, model: Model, ids: Tensor, answer: Answer, *places: nn.Module) -> None:
         super().__init__()
@@ -222,7 +225,7 @@ def silent() -> Iterator[None]:
 def integrated_by_captum(
     model: Model, text: str, answer: Answer, blank: int = PAD, steps: int = 300, network: Any = None
 ) -> np.ndarray:
-    """captum's layer integrated gradients from [CLS] pad ... [SEP], summed over dimensions: [token]."""
+    """captum's integrated gradients from [CLS] pad ... [SEP], summed over dimensions: [token]."""
     ids = ids_of(model, text)
     more, network = beside(model, ids), network or plain(model)
 
@@ -247,7 +250,7 @@ def scale_of(one: Any) -> float:
 
 
 def assert_near(one: Any, expected: np.ndarray, tolerance: float) -> None:
-    """Every score is within the tolerance, a share of the whole difference or of all that tokens say for and against."""
+    """Every score is within the tolerance, relative to the difference or to all scores."""
     assert one.converged
     whole = max(scale_of(one), float(np.abs(expected).sum()))
     np.testing.assert_allclose(one.scores, expected, rtol=0, atol=tolerance * whole)
@@ -538,7 +541,7 @@ def test_a_smaller_tolerance_is_nearer_to_300_points_of_gauss() -> None:
 @pytest.mark.parametrize("family", ["bert", "distilbert", "gpt2", "longformer"])
 @pytest.mark.parametrize("tolerance", [0.1, 0.01, 1e-3])
 def test_the_gap_is_what_it_says(family: str, tolerance: float) -> None:
-    """The value at the text and at the baseline by plain passes; so nothing of the gap is the method's own word."""
+    """The value at the text and at the baseline by plain passes, not by the method itself."""
     model = classifier(family)
     for text in (TEXT, "it was not very good !", "dog"):
         one = explain(model, text, target=1, tolerance=tolerance, max_evaluations=300)
@@ -572,8 +575,8 @@ def test_what_did_not_converge_says_so() -> None:
     assert explain(model, TEXT, target=0, tolerance=0.3).converged
 
 
-class Curves(Field):
-    """Functions of each token's one number, added up: integrated gradients are each function's own difference."""
+class Curves(GradientEvaluator):
+    """Functions of each token's one number, summed: each has its own difference as score."""
 
     curves: Sequence[Callable[[Tensor], Tensor]] = ()
 
@@ -607,7 +610,7 @@ def test_cubic_gradients_are_integrated_exactly_with_nine_points() -> None:
 
 @pytest.mark.parametrize("steep", [5.0, 60.0, 2000.0])
 def test_steep_curves_are_followed_and_the_error_is_as_said(steep: float) -> None:
-    """A step anywhere on the path: each token's share is known, and all together are no further off than is said."""
+    """A step anywhere on the path: shares are known, and the error is not underestimated."""
     for place in (0.31, 0.5, 0.77):
         exact = np.array([expit(steep * (1 - place)) - expit(-steep * place), -0.4])
         field = curves(
@@ -618,41 +621,41 @@ def test_steep_curves_are_followed_and_the_error_is_as_said(steep: float) -> Non
                 field, {"x": torch.zeros(1, 2, 1, dtype=torch.float64)}, tolerance, 4000
             )
             off = path.total()[0] - exact
-            assert max(path.error, path.missed) <= tolerance
+            assert max(path.error, path.gap) <= tolerance
             assert np.abs(off).sum() <= path.error * path.size + 1e-12
-            assert abs(off.sum()) == pytest.approx(path.missed * path.scale, abs=1e-12)
+            assert abs(off.sum()) == pytest.approx(path.gap * path.scale, abs=1e-12)
             assert len(path.points) < 4000
             assert abs(path.difference - exact.sum()) < 1e-12
 
 
 def test_no_gap_hides_behind_another() -> None:
-    """Two steps, one up and one down, between the points: gaps of opposite sign cancel in the total, but not in the error."""
+    """A step up and a step down between the points: gaps cancel in the total, errors do not."""
     field = curves(
         lambda x: torch.sigmoid(300 * (x - 0.28)) - torch.sigmoid(300 * (x - 0.78)),
         lambda x: 0.5 * x,
     )
     (path,) = integrate(field, {"x": torch.zeros(1, 2, 1, dtype=torch.float64)}, 1e-3, 9)
     assert abs(path.total().sum() - path.difference) / path.scale == pytest.approx(
-        path.missed, abs=1e-12
+        path.gap, abs=1e-12
     )
-    assert path.missed < 1e-9 < 0.1 < path.error  # the same error twice, with both signs
+    assert path.gap < 1e-9 < 0.1 < path.error  # the same error twice, with both signs
     (path,) = integrate(field, {"x": torch.zeros(1, 2, 1, dtype=torch.float64)}, 1e-3, 2000)
-    assert max(path.error, path.missed) <= 1e-3
+    assert max(path.error, path.gap) <= 1e-3
     assert len(path.points) > 30
 
 
 def test_a_path_that_ends_where_it_began_has_a_floor_to_be_measured_by() -> None:
-    """A bump: the difference is nothing, so that only the floor keeps the gap from being a share of nothing."""
+    """A bump: the difference is 0, so that only the floor keeps the gap finite."""
     field = curves(lambda x: torch.sin(math.pi * x) ** 2, lambda x: 0 * x)
     (path,) = integrate(field, {"x": torch.zeros(1, 2, 1, dtype=torch.float64)}, 1e-4, 2000)
     assert abs(path.difference) < 1e-12
     assert path.scale == pytest.approx(1e-5)  # of the largest value on the way
-    assert max(path.error, path.missed) <= 1e-4
+    assert max(path.error, path.gap) <= 1e-4
     assert abs(path.total().sum()) <= 1e-9
 
 
 def linear() -> Model:
-    """GPT-2 whose layers add nothing and whose last norm is gone: a class is a product with the last token's embedding."""
+    """GPT-2 whose layers add nothing, without the last norm: classes are linear in a token."""
     model = gpt2_classifier()
     network: Any = model.network
     network.transformer.ln_f = nn.Identity()
@@ -819,7 +822,7 @@ def test_randomness_is_left_as_it_was() -> None:
 
 
 def squared(model: Model) -> tuple[Any, list[Tensor]]:
-    """A Longformer whose attention is computed in squares, hiding what a query does not see, and a list for the weights."""
+    """A Longformer that computes attention in squares, hiding unseen keys, and its weights."""
     network, kept = copy.deepcopy(model.network), []  # type: ignore[var-annotated]
 
     def forward(
@@ -860,7 +863,7 @@ def squared(model: Model) -> tuple[Any, list[Tensor]]:
 
 
 def weights_by_hand(model: Model, text: str, answer: Answer) -> tuple[np.ndarray, np.ndarray]:
-    """The weights of every layer and the gradient of the answer by each: [layer, head, query, key] both."""
+    """The weights of every layer and the answer's gradient by each: [layer, head, query, key]."""
     ids = ids_of(model, text)
     if model.banded:
         network, kept = squared(model)
@@ -1006,7 +1009,7 @@ def test_a_lengthened_model_explains_short_texts_as_before() -> None:
     assert long.banded
     for method in (*EVERY, *SCALED):
         if method == "deeplift":
-            continue  # Longformer's head calls tanh, BERT's has a module for it, and captum knows modules
+            continue  # Longformer's head calls tanh; captum knows only modules, as BERT's
         options: dict[str, Any] = {"target": 1, "tolerance": 1e-3}
         if method in SCALED:
             options["importance"] = np.arange(12).reshape(3, 4)
@@ -1159,7 +1162,7 @@ def test_a_causal_classifier_without_its_only_token() -> None:
 
 
 def test_a_masked_token_does_not_move_where_a_causal_classifier_reads() -> None:
-    """GPT-2 has no mask token; padding in its place makes transformers read the answer at an earlier token. A refusal would do, too."""
+    """GPT-2 has no mask token, and with padding transformers reads the answer elsewhere."""
     model = classifier("gpt2")
     ids = ids_of(model)[0].tolist()
     one = explain(model, TEXT, "random", target=1)
@@ -1177,7 +1180,7 @@ def test_a_masked_token_does_not_move_where_a_causal_classifier_reads() -> None:
 
 
 def test_explanations_remember_where_they_were_made() -> None:
-    """A token at a place of a causal model: tokens are taken away for the same place, also if it is not said again."""
+    """A token at a position of a causal model: tokens are removed for the same position."""
     model = causal()
     made = explain(model, [TEXT], "saliency", target=30, position=2)
     expected = faithfulness(model, [TEXT], "saliency", target=30, position=2).by_bin
@@ -1202,7 +1205,7 @@ def test_faithfulness_refuses(options: dict[str, Any], message: str) -> None:
 
 def test_scores_of_other_tokens_are_refused() -> None:
     made = explain(classifier("gpt2"), [TEXT], "saliency")
-    with pytest.raises(MeasureError, match=r"has 9 scores, but the model makes 11 tokens"):
+    with pytest.raises(MeasureError, match=r"has 9 scores, but the model reads 11 tokens"):
         faithfulness(classifier(), [TEXT], made)
 
 
@@ -1254,7 +1257,7 @@ class Downfall(Exception):  # noqa: N818
 
 
 def fallen(model: Model, method: str, place: nn.Module) -> int:
-    """Let a module raise in the first pass that reaches it, the second, ..., at most the fifth; how often it could."""
+    """Let a module raise in the first pass that reaches it, then the second, up to the fifth."""
     for limit in range(1, 6):
         calls = 0
 
@@ -1308,7 +1311,7 @@ def test_nothing_is_left_after_wrong_input() -> None:
 
 
 def computing_as_here(workers: int) -> ThreadPoolExecutor:
-    """Workers that compute with as many threads as this one, which a new thread does not inherit: sums come in the same order."""
+    """Workers with as many threads as this one, so that sums come in the same order."""
     return ThreadPoolExecutor(
         workers, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)
     )
@@ -1342,7 +1345,7 @@ def test_two_threads_explain_one_model_as_one_does() -> None:
 
 @contextmanager
 def meanwhile(model: Model, other: Callable[[], Any]) -> Iterator[list[Any]]:
-    """While open, the first pass of this thread that can go back waits for another thread to do something, at most two seconds."""
+    """While open, the first pass of this thread with gradients waits for another thread."""
     done: list[Any] = []
     each = torch.get_num_threads()
 
@@ -1380,7 +1383,7 @@ def test_deeplift_in_one_thread_does_not_disturb_another(other: str) -> None:
         method: explain(model, TEXT, method, target=1).scores for method in ("deeplift", other)
     }
     with meanwhile(
-        captum_methods._apart(model), lambda: explain(model, TEXT, other, target=1).scores
+        captum_methods._copy_of(model), lambda: explain(model, TEXT, other, target=1).scores
     ) as done:
         mine = explain(model, TEXT, "deeplift", target=1).scores
     (theirs,) = done
@@ -1391,7 +1394,7 @@ def test_deeplift_in_one_thread_does_not_disturb_another(other: str) -> None:
 
 
 def test_numbers_do_not_depend_on_what_another_thread_does() -> None:
-    """To the last bit, as studies with one worker and with two must write the same bytes; here another thread reads attention."""
+    """To the last bit, as studies with one worker and with two must write the same bytes."""
     model = classifier()
 
     def integrated() -> np.ndarray:
@@ -1406,7 +1409,7 @@ def test_numbers_do_not_depend_on_what_another_thread_does() -> None:
 
 
 def test_two_threads_leave_the_filters_of_warnings_as_they_were() -> None:
-    """The first to begin is the first to end: what each puts back must not be what the other put there."""
+    """The first to begin is the first to end: each must restore its own state."""
     model = classifier()
     inside, over = threading.Event(), threading.Event()
     first: list[int] = []
@@ -1465,7 +1468,7 @@ def test_checkpointed_passes_say_the_same(
     model = classifier(family)
     expected = explain(model, TEXT, method, target=1)
     monkeypatch.setattr(gradients, "machine_memory", lambda device: 1)
-    assert Field(model, batch_of(model, TEXT), Target()).rows == 0
+    assert GradientEvaluator(model, batch_of(model, TEXT), Target()).rows == 0
     found = explain(model, TEXT, method, target=1)
     assert found.evaluations == expected.evaluations
     scale = np.abs(expected.scores).max()
@@ -1477,7 +1480,7 @@ def test_a_row_that_does_not_fit_computes_its_layers_again(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = classifier(family)
-    field = Field(model, batch_of(model, LONG), Target())
+    field = GradientEvaluator(model, batch_of(model, LONG), Target())
     layers = model.network.base_model.encoder.layer
     runs = {}
     for memory in (2**40, 1):
@@ -1489,10 +1492,10 @@ def test_a_row_that_does_not_fit_computes_its_layers_again(
         ) -> None:
             calls[number] += 1
 
-        fresh = Field(model, field.batch, Target())
+        fresh = GradientEvaluator(model, field.batch, Target())
         with fresh.open():
             inputs = fresh.inputs
-            fresh.aim  # noqa: B018
+            fresh.resolved  # noqa: B018
             handles = [
                 layer.attention.register_forward_hook(partial(count, number=number))
                 for number, layer in enumerate(layers)
@@ -1552,9 +1555,9 @@ def test_the_memory_of_a_row_is_foretold_within_a_factor_of_three(
 ) -> None:
     model = real if which.startswith("real") else classifier(which)
     model = lengthen(model, length=1024, window=128) if which.endswith("long") else model
-    field = Field(model, batch_of(model, "cat " * words), Target())
+    field = GradientEvaluator(model, batch_of(model, "cat " * words), Target())
     with field.open():
-        field.aim  # noqa: B018
+        field.resolved  # noqa: B018
         inputs = leaves(field.inputs)
         kept = kept_bytes(model, lambda: field.values(inputs, field.every))
     assert kept / 3 < row_bytes(model, words + 2) < 3 * kept
@@ -1570,8 +1573,8 @@ def test_no_pass_has_more_rows_than_memory_allows(
     monkeypatch.setattr(
         gradients, "machine_memory", lambda device: fits * gradients.SHARE * gradients.cores()
     )
-    assert Field(model, batch, Target()).rows == 4
-    with Passes(captum_methods._apart(model) if method == "deeplift" else model) as passes:
+    assert GradientEvaluator(model, batch, Target()).rows == 4
+    with Passes(captum_methods._copy_of(model) if method == "deeplift" else model) as passes:
         explain(model, [TEXT, TEXT.replace("cat", "film"), TEXT.replace("cat", "bad")], method)
     assert max(rows for rows, _, back in passes.seen if back or method == "occlusion") <= 4
 
@@ -1604,7 +1607,7 @@ def test_no_pass_has_more_rows_than_memory_allows(
             r"there is no class 3; the model has 0 \(LABEL_0\), 1",
         ),
         (classifier, TEXT, {"target": -1}, ModelError, "there is no class -1"),
-        (classifier, TEXT, {"position": 1}, ModelError, "a classifier answers for the whole text"),
+        (classifier, TEXT, {"position": 1}, ModelError, "a classifier predicts for the whole text"),
         (
             classifier,
             TEXT,
@@ -1667,7 +1670,7 @@ def test_no_pass_has_more_rows_than_memory_allows(
             TEXT,
             {"max_evaluations": 8},
             MeasureError,
-            "max_evaluations is 8; integrated gradients begin with 9",
+            "max_evaluations is 8; integrated gradients need at least 9",
         ),
         (
             classifier,
@@ -1695,13 +1698,13 @@ def test_no_pass_has_more_rows_than_memory_allows(
             TEXT,
             {"method": "attention_all_scaled", "importance": -np.ones((3, 4))},
             ModelError,
-            "of 0 and more",
+            "of at least 0",
         ),
         (classifier, "", {}, CorpusError, "text 'text' cannot be explained: the text is empty"),
         (classifier, " \n ", {}, CorpusError, "the text is empty"),
-        (classifier, "\u200b", {}, CorpusError, "the tokenizer makes no token of it"),
+        (classifier, "\u200b", {}, CorpusError, "the tokenizer produces no tokens for it"),
         (classifier, ["a cat", ""], {}, CorpusError, "item 1: the text is empty"),
-        (masked, TEXT, {}, ModelError, r"has no \[MASK\] token to foretell; put one into the text"),
+        (masked, TEXT, {}, ModelError, r"has no \[MASK\] token to predict; add one to the text"),
         (
             masked,
             TEXT,
@@ -1722,7 +1725,7 @@ def test_no_pass_has_more_rows_than_memory_allows(
             TEXT,
             {"target": "elephant"},
             ModelError,
-            "'elephant' is no single token of this model",
+            "'elephant' is not a single token of this model",
         ),
         (causal, TEXT, {"target": 169}, ModelError, "there is no token 169; the tokenizer has 169"),
         (
@@ -1793,13 +1796,13 @@ def test_what_is_not_a_number_is_an_error() -> None:
     model = not_a_number(tiny("bert", "classify"))
     for method in (*GRADIENTS, "attention_x_gradient", "gradient_rollout"):
         assert np.isfinite(explain(model, "good film", method).scores).all()
-        with pytest.raises(ModelError, match="gradients are not numbers"):
+        with pytest.raises(ModelError, match="are NaN or infinite"):
             explain(model, "bad film", method)
     for method in ("occlusion", "attention_last", "rollout"):  # these need no gradient
         assert np.isfinite(explain(model, "bad film", method).scores).all()
     model = not_a_number(tiny("bert", "classify"), forward=True)
     for method in EVERY:
-        with pytest.raises(AttlasError, match="not a number"):
+        with pytest.raises(AttlasError, match="prediction is NaN or infinite"):
             explain(model, "bad film", method)
 
 

@@ -1,4 +1,4 @@
-"""Explanations of a corpus against loops over single texts; merged, killed, resumed, run by two, and honest about what was left out."""
+"""Explanations of a corpus against loops over single texts; merged, killed, resumed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from attlas.explain import (
     experiment,
     explain,
     faithfulness,
-    measure,
     plausibility,
 )
+from attlas.explain.corpus import attributions
 from attlas.explain.faithfulness import HOW
 from attlas.explain.gradients import BASELINES
 from attlas.explain.importance import importance_grid
+from attlas.explain.kinds import ANY
 from attlas.explain.target import OF
 from attlas.models import Model
 from attlas.models.embeddings import AT
@@ -164,12 +165,12 @@ def test_the_tables_are_the_explanations_of_single_texts(family: str, tmp_path: 
 def types_slowly(
     model: Model, texts: Sequence[str], methods: Sequence[str]
 ) -> dict[Any, dict[str, list[float]]]:
-    """(method, answer) -> string -> texts, occurrences, mean over texts (absent is 0), mean of occurrences."""
+    """(method, answer) -> string -> texts, occurrences, mean over texts, mean of occurrences."""
     out: dict[Any, dict[str, list[float]]] = {}
     for method in methods:
         answers = [explain(model, text, method) for text in texts]
-        for answer in (measure.ANY, *sorted({one.predicted for one in answers})):
-            chosen = [one for one in answers if answer in (measure.ANY, one.predicted)]
+        for answer in (ANY, *sorted({one.predicted for one in answers})):
+            chosen = [one for one in answers if answer in (ANY, one.predicted)]
             found: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0, 0.0])
             for one in chosen:
                 for string in {
@@ -203,7 +204,7 @@ def assert_types(table: pd.DataFrame, expected: dict[Any, dict[str, list[float]]
 
 
 def two_minded() -> Model:
-    """A classifier that does not give all texts the same answer: its bias is what it says of them on the whole."""
+    """A classifier that does not predict one class for all: its bias is removed."""
     model = stirred(tiny("bert", "classify", num_labels=3))
     with torch.no_grad():
         logits = [
@@ -244,7 +245,7 @@ def test_only_the_ends_of_long_tables_are_kept(
     model = classifier()
     one = Explanations(methods=("input_x_gradient",))
     whole = attlas.study(model, TEXTS, [one], tmp_path / "whole").table("attribution_types")
-    monkeypatch.setattr(measure, "SHOWN", 3)
+    monkeypatch.setattr(attributions, "SHOWN", 3)
     short = attlas.study(model, TEXTS, [one], tmp_path / "short").table("attribution_types")
     for answer, group in whole.groupby("predicted"):
         assert len(group) > 6
@@ -417,7 +418,7 @@ def test_importance_is_taken_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ["bert", "longformer"])
 @pytest.mark.parametrize("other", ["entropy", "importance"])
 def test_a_study_may_measure_attention_and_explain(family: str, other: str, tmp_path: Path) -> None:
-    """What explanations do with the model must not reach the measures that read its attention, nor the other way round."""
+    """Explanations must not affect the measures that read attention, nor the other way round."""
     model, texts = classifier(family), TEXTS[:4]
     one = Explanations(methods=("integrated_gradients", "gradient_rollout"), permutations=2)
     alone = frames(attlas.study(model, texts, [one], tmp_path / "alone"))
@@ -471,7 +472,7 @@ def test_a_model_that_cannot_be_explained_is_refused_before_any_work(
         ({"methods": ()}, "name at least one"),
         ({"methods": ("saliency", "saliency")}, "each once"),
         ({"methods": ("magic",)}, "there is no method 'magic'"),
-        ({"at": "parts"}, "explain single texts with at='parts'"),
+        ({"at": "parts"}, "at='parts' is for single texts"),
         ({"baseline": "nothing"}, "there is no baseline"),
         ({"tolerance": -1}, "tolerance is -1"),
         ({"max_evaluations": 3}, "max_evaluations is 3; it must be a whole number at least 9"),
@@ -514,8 +515,8 @@ def test_the_experiment_has_the_names_and_defaults_of_the_measure() -> None:
     [
         ({"methods": ()}, "methods is empty"),
         ({"methods": "saliency,saliency"}, "name each once"),
-        ({"methods": "all,saliency"}, "all stands alone"),
-        ({"faithfulness": "none,mask"}, "none stands alone"),
+        ({"methods": "all,saliency"}, "all cannot be combined"),
+        ({"faithfulness": "none,mask"}, "none cannot be combined"),
         ({"bins": ()}, "bins is empty"),
         (
             {"keep": "all,nouns"},
@@ -552,7 +553,10 @@ def test_importance_may_be_given(tmp_path: Path) -> None:
 
 
 def test_the_command_line_can_name_every_parameter() -> None:
-    asked = "explanations(methods=integrated_gradients+saliency, faithfulness=remove+mask, bins=0.1+0.5, keep=all+ordinary, tolerance=0.1)"
+    measures = (
+        "explanations(methods=integrated_gradients+saliency, faithfulness=remove+mask, "
+        "bins=0.1+0.5, keep=all+ordinary, tolerance=0.1)"
+    )
     expected = Explanations(
         methods=("integrated_gradients", "saliency"),
         faithfulness=("remove", "mask"),
@@ -560,7 +564,7 @@ def test_the_command_line_can_name_every_parameter() -> None:
         keep=("all", "ordinary"),
         tolerance=0.1,
     )
-    assert measures_of(asked) == [expected]
+    assert measures_of(measures) == [expected]
     assert "explanations" not in [one.name for one in measures_of("all")]
     assert set(expected.methods) <= set(METHODS)
 
@@ -596,7 +600,7 @@ def test_bad_texts_are_left_out_and_named_and_the_others_go_on(tmp_path: Path) -
     assert sorted(why) == ["empty", "infinite", "nothing", "strange", "unlabelled"]
     assert "has no label to explain" in why["unlabelled"]
     assert "has the label 'stars', but the model knows LABEL_0" in why["strange"]
-    assert "gradients are not numbers" in why["infinite"]
+    assert "are NaN or infinite" in why["infinite"]
     assert "empty" in why["empty"]
     assert "makes no token" in why["nothing"]
     rows = [json.loads(line) for line in study.quarantine.read_text().splitlines()]
@@ -714,7 +718,8 @@ def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_sta
 
     code = (
         "import attlas; from attlas.explain import Explanations; "
-        f"attlas.study(attlas.load({str(folder)!r}, task='auto'), {str(data)!r}, [{one!r}], 'broken', workers=1)"
+        f"attlas.study(attlas.load({str(folder)!r}, task='auto'), {str(data)!r}, "
+        f"[{one!r}], 'broken', workers=1)"
     )
     states = tmp_path / "broken" / "states"
     assert kill_when(attlas_start(code=code), lambda: len(list(states.glob("*/entry.json"))) >= 2)

@@ -1,4 +1,4 @@
-"""Explanations to look at: escaped, tinted for and against, drawn by a real browser without a network."""
+"""Explanations to look at: escaped, shaded, drawn by a real browser without a network."""
 
 from __future__ import annotations
 
@@ -181,5 +181,6 @@ def test_the_line_of_an_explanation() -> None:
     )
     assert (
         explained_line(row)
-        == "predicted 1 (.91) · explained 0 · probability .09 from .50 at the baseline, total -.41, gap 1.23%, not converged · 500 evaluations"
+        == "predicted 1 (.91) · explained 0 · probability .09 from .50 at the baseline, total "
+        "-.41, gap 1.23%, not converged · 500 evaluations"
     )

@@ -1,4 +1,7 @@
-"""Human rationales in: spans are the marked words or the row is bad. Explanations against them: slow twins, sklearn, and a control that is chance."""
+"""Human rationales are read as spans, and explanations are scored against them.
+
+Against slow twins and sklearn, with a control that is chance.
+"""
 
 from __future__ import annotations
 
@@ -210,7 +213,8 @@ BAD_POSTS = [
     ({"post_tokens": [], "rationales": []}, "the text is empty"),
     (
         {"label": None, "annotators": [{"label": label} for label in "abc"]},
-        "no label has the majority of its annotators (they gave a, b, c); leave it out, or label it",
+        "no label has the majority of its annotators (they gave a, b, c); "
+        "leave it out, or label it",
     ),
     (
         {"label": None, "annotators": [{"label": label} for label in "ab"]},
@@ -543,7 +547,7 @@ def test_means_and_intervals_over_texts():
             )
         assert row.texts == 3
     assert found.auprc.low < found.auprc.value < found.auprc.high
-    assert "3 texts, 3 left out" in repr(found)
+    assert "3 texts, 3 excluded" in repr(found)
     assert repr(found).count("random") == 3
     assert "auprc" in found._repr_html_()
     assert found == plausibility(

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from attlas.explain.agreement import agreement, compare
-from attlas.explain.faithfulness import Erasing, faithfulness
+from attlas.explain.faithfulness import Perturbation, faithfulness
 from attlas.explain.measure import Explanations
 from attlas.explain.plausibility import plausibility, scores_of
 from attlas.stats.chance import RUNS, SHUFFLES, p_value, permutations
@@ -24,7 +24,7 @@ def test_one_text_and_a_corpus_draw_alike() -> None:
     alone = [default(agreement, "permutations"), default(compare, "permutations")]
     alone += [default(plausibility, "draws"), default(scores_of, "draws")]
     assert {*alone, corpus.permutations} == {SHUFFLES}
-    assert {default(faithfulness, "draws"), Erasing().draws, corpus.draws} == {RUNS}
+    assert {default(faithfulness, "draws"), Perturbation().draws, corpus.draws} == {RUNS}
 
 
 def test_permutations_are_even_and_follow_the_seed() -> None:

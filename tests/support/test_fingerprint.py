@@ -411,7 +411,7 @@ def test_code_counts_and_drawing_does_not(tmp_path: Path) -> None:
     for name in (
         "measures/entropy.py",
         "language/stopwords/en.txt",
-        "topology/kernels.py",
+        "topology/kernels/graphs.py",
         "support/files.py",
         "studies/shard_job.py",
     ):

@@ -1,4 +1,4 @@
-"""Classifiers on topological features: scikit-learn's numbers along one path, honest intervals, and experiments that go on where they stopped."""
+"""Classifiers on topological features: scikit-learn's numbers, intervals, resuming."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ browser = test_views.browser
 def data(
     seed: int = 0, n: int = 60, width: int = 6, classes: int = 2
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Whole numbers as Betti numbers are, some columns alike, one constant; labels that they tell in part."""
+    """Whole numbers as Betti numbers are, one column constant, that predict labels in part."""
     draw = np.random.default_rng(seed)
     codes = np.arange(n) % classes
     features = draw.integers(0, 9, (n, width)).astype(np.float64)
@@ -80,7 +80,7 @@ def plainly(
         return LogisticRegression(C=strength, max_iter=iterations).fit(features, codes)
 
 
-# --- the path -------------------------------------------------------------------------------------------------------
+# --- the path ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -96,7 +96,7 @@ def test_every_stop_on_the_path_is_scikit_learns(classes: int) -> None:
             stops[iterations] = weights
             return False
 
-        _path(scaled, codes, classes, strength, ITERATIONS, visit)
+        _path((scaled, codes), classes, strength, ITERATIONS, visit)
         assert list(stops) == list(ITERATIONS[: len(stops)])
         last = None
         for iterations in ITERATIONS:
@@ -495,12 +495,13 @@ def refused() -> dict[str, tuple[Callable[[], Any], str]]:
     named = pd.DataFrame(hole, columns=list("uvwxyz"))
     one = TopologyClassifier(C=(0.1,), max_iter=(1,))
     fitted = clone(one).fit(features, codes)
+
+    def with_grid(**grid: Any) -> TopologyClassifier:
+        return clone(one).set_params(**grid).fit(features, codes)
+
     return {
         "NaN": (lambda: clone(one).fit(hole, codes), "NaN or infinite values, first in column 2"),
-        "infinite": (
-            lambda: clone(one).fit(endless, codes),
-            "NaN or infinite values, first in column 1",
-        ),
+        "infinite": (lambda: clone(one).fit(endless, codes), "infinite values, first in column 1"),
         "NaN in a frame": (lambda: clone(one).fit(named, codes), "first in w"),
         "NaN in dev": (lambda: clone(one).fit(features, codes, (hole, codes)), "first in column 2"),
         "NaN to predict": (lambda: fitted.predict(hole), "first in column 2"),
@@ -537,17 +538,11 @@ def refused() -> dict[str, tuple[Callable[[], Any], str]]:
             lambda: clone(one).fit(features, codes, (features, codes + 1)),
             "no training text has: 2",
         ),
-        "no C": (lambda: clone(one).set_params(C=()).fit(features, codes), "C"),
-        "C of 0": (lambda: clone(one).set_params(C=(0.0,)).fit(features, codes), "C"),
-        "a negative C": (lambda: clone(one).set_params(C=(-1.0,)).fit(features, codes), "C"),
-        "no max_iter": (
-            lambda: clone(one).set_params(max_iter=()).fit(features, codes),
-            "max_iter",
-        ),
-        "max_iter of 0": (
-            lambda: clone(one).set_params(max_iter=(0,)).fit(features, codes),
-            "max_iter",
-        ),
+        "no C": (lambda: with_grid(C=()), "C"),
+        "C of 0": (lambda: with_grid(C=(0.0,)), "C"),
+        "a negative C": (lambda: with_grid(C=(-1.0,)), "C"),
+        "no max_iter": (lambda: with_grid(max_iter=()), "max_iter"),
+        "max_iter of 0": (lambda: with_grid(max_iter=(0,)), "max_iter"),
     }
 
 
@@ -589,7 +584,7 @@ def test_nothing_is_predicted_before_it_is_fitted() -> None:
             getattr(TopologyClassifier(), method)(features)
 
 
-# --- scores ---------------------------------------------------------------------------------------------------------
+# --- scores ------------------------------------------------------------------------------------
 
 
 @settings(deadline=None, max_examples=150)
@@ -628,7 +623,7 @@ def test_mcc_of_many_tables_at_once() -> None:
 def bootstrap_slowly(
     parts: list[np.ndarray], what: Callable[..., Any], spread: bool, draws: int = 1500
 ) -> np.ndarray:
-    """The 95 % interval of what texts drawn with replacement give; with `spread`, one more text is any cell of the table."""
+    """The 95% bootstrap interval; with `spread`, one more text is any cell of the table."""
     rng, out = np.random.default_rng(1), []
     n, classes = len(parts[0]), max(part.max() for part in parts) + 1
     for _ in range(draws):
@@ -738,7 +733,7 @@ def test_scores_of_unlike_lengths_are_refused(labels: str, guesses: str) -> None
         score(list(labels), list(guesses))
 
 
-# --- features -------------------------------------------------------------------------------------------------------
+# --- features ----------------------------------------------------------------------------------
 
 TEXTS = [
     "a cat sat .",
@@ -1014,7 +1009,7 @@ UNREADABLE: dict[str, tuple[Callable[[], Any], str]] = {
     "a number": (lambda: [3], "a text is a int; pass strings"),
     "one string": (lambda: "a cat", "one string was given; pass a list"),
     "a NUL byte": (lambda: ["a\0b"], "NUL"),
-    "a text without a token": (lambda: ["a cat", "\u200b"], "no token of text 1 .*; leave it out"),
+    "a text without a token": (lambda: ["a cat", "\u200b"], "no tokens for text 1 .*; exclude it"),
     "only a text without a token": (lambda: ["\x01"], "no token"),
     "a frame": (lambda: pd.DataFrame({"text": TEXTS, "label": 1}), "DataFrame"),
     "a mapping": (lambda: {"text": TEXTS}, "dict|mapping"),
@@ -1056,11 +1051,11 @@ def test_names_of_features() -> None:
         head_of("tokens")
 
 
-# --- heads ----------------------------------------------------------------------------------------------------------
+# --- heads -------------------------------------------------------------------------------------
 
 
 def heads_data(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Features of 2 x 3 heads, two each; (1, 2) tells the label, (0, 1) tells it less well, the others nothing."""
+    """Two features of each of 2 x 3 heads; (1, 2) predicts the label, (0, 1) less well."""
     draw = np.random.default_rng(seed)
     labels = draw.integers(0, 2, 120)
     features = draw.normal(size=(120, 12))
@@ -1076,7 +1071,7 @@ def test_the_head_that_carries_the_label_is_found() -> None:
     told: list[tuple[int, int]] = []
     train, dev, test = (heads_data(seed) for seed in range(3))
     scores = score_heads(
-        NAMES, train, dev, test, tell=lambda done, total: told.append((done, total))
+        NAMES, train, dev, test, on_progress=lambda done, total: told.append((done, total))
     )
     assert scores[["layer", "head"]].to_numpy().tolist() == [
         [0, 0],
@@ -1134,7 +1129,7 @@ def test_among_equal_heads_the_lower_comes_first() -> None:
     assert np.isnan([*likeness(scores).values()]).all()  # the maps are flat
 
 
-# --- experiments ----------------------------------------------------------------------------------------------------
+# --- experiments -------------------------------------------------------------------------------
 
 
 def subset(name: str, start: int, count: int) -> list[attlas.Text]:
@@ -1540,7 +1535,7 @@ def test_a_killed_run_loses_one_fit(
     with pytest.raises(KeyboardInterrupt):
         attlas.run(topology, tmp_path / "out", progress=False, workers=1)
     again = attlas.run(topology, tmp_path / "out", progress=False, workers=1)
-    # all heads (and the 12 best of four), single heads, 3 best, the best, random weights (lost once), length
+    # all heads (and the 12 best of four), single heads, 3 best, the best, random, length
     assert fits[0] == 1 + 4 + 2 + 2 + 1
     assert again.result == whole.result
 
@@ -1610,8 +1605,8 @@ MISMATCHES: dict[str, tuple[dict[str, Any], str]] = {
         {"features": BarcodeMeasure(h1_tokens=0)},
         "features is .* must be a list$",
     ),
-    "a kind twice": ({"features": ("betti", Betti())}, "comes twice in betti, betti"),
-    "a threshold twice": ({"thresholds": (0.1, 0.1)}, "a threshold comes twice in 0.1, 0.1"),
+    "a kind twice": ({"features": ("betti", Betti())}, "occurs twice in betti, betti"),
+    "a threshold twice": ({"thresholds": (0.1, 0.1)}, "a threshold occurs twice in 0.1, 0.1"),
     "no thresholds": ({"thresholds": ()}, "give at least one number"),
     "an infinite threshold": ({"thresholds": (float("inf"),)}, "thresholds is"),
     "a threshold of 0": ({"thresholds": (0.0,)}, "thresholds is .* each a number above 0"),
@@ -1642,7 +1637,8 @@ def test_findings_name_every_control(done: Any) -> None:
     assert lines[0].startswith("The shape of attention alone reaches MCC ")
     assert "on 20 texts" in lines[0]
     assert re.search(
-        r"the model before fine-tuning \S+ \[\S+, \S+\], random weights .*, the length of the text alone",
+        r"the model before fine-tuning \S+ \[\S+, \S+\], random weights .*, "
+        r"the length of the text alone",
         text,
     )
     best = done.table("topology_heads").sort_values("train", ascending=False).iloc[0]
@@ -1654,7 +1650,7 @@ def test_findings_name_every_control(done: Any) -> None:
     assert f"The best single head on train is L{first[0]}.H{first[1]} (" in text
 
 
-# --- the report -----------------------------------------------------------------------------------------------------
+# --- the report --------------------------------------------------------------------------------
 
 
 def test_the_report_is_drawn_offline(done: Any, tmp_path: Path, browser: Any) -> None:

@@ -1,4 +1,4 @@
-"""The shape of attention graphs: what networkx, scipy and gudhi say of one plain graph at a time, the fast code says of all."""
+"""The shape of attention graphs against networkx, scipy and gudhi, one graph at a time."""
 
 from __future__ import annotations
 
@@ -427,7 +427,7 @@ def test_what_is_no_square_of_numbers_is_refused(function, wrong, message):
         ([0.5, -0.1], "a threshold is -0.1; thresholds are numbers above 0"),
         ([math.nan], "a threshold is nan; thresholds are numbers above 0"),
         ([math.inf], "a threshold is inf; thresholds are numbers above 0"),
-        ([0.1, 0.5, 0.1], "a threshold comes twice in 0.1, 0.5, 0.1"),
+        ([0.1, 0.5, 0.1], "a threshold occurs twice in 0.1, 0.5, 0.1"),
         ("low", "threshold"),
         (["low"], "threshold"),
         ([[0.1, 0.2], [0.3, 0.4]], "threshold"),
@@ -452,7 +452,10 @@ def test_thresholds_that_are_none_are_refused(thresholds, message):
 
 
 def tree_weights(weights):
-    """Weights of a maximum spanning tree by scipy, high to low. On ranks, so that nothing is rounded and a weight of 0 is an edge."""
+    """Weights of a maximum spanning tree by scipy, high to low.
+
+    On ranks, so that nothing is rounded and a weight of 0 is an edge.
+    """
     values, rank = np.unique(np.maximum(weights, weights.T), return_inverse=True)
     cost = len(values) - rank.reshape(weights.shape)  # at least 1
     found = minimum_spanning_tree(np.triu(cost, 1)).data.astype(int)
@@ -629,7 +632,7 @@ def test_cycles_are_counted_in_bounded_time():
     [(0.25, [1, 1, 1]), (0.125, [0, 1, 1]), (0.7, [1, 1, 1]), (0.95, [1, 1, 0])],
 )
 def test_holes_by_hand(birth, counted):
-    """Four tokens in a ring at a distance, all others at distance 1: one hole, born there and filled at 1."""
+    """Four tokens in a ring at a distance, all others at distance 1: one hole, filled at 1."""
     weights = (1 - birth) * np.roll(np.eye(4), 1, axis=1)
     assert 1 - weights[0, 1] == birth
     h0, h1 = np.split(rips_features(weights), [6])

@@ -1,4 +1,4 @@
-"""Which tokens do answers rest on? Attributions with a guarantee, attention as an explanation, agreement, faithfulness, plausibility."""
+"""Which tokens does a prediction depend on? Attributions, attention, and tests of both."""
 
 import lazy_loader
 
@@ -10,7 +10,7 @@ SUBJECT = Subject(
     measures={
         "explanations": (
             "measure:Explanations",
-            "Which tokens does the model's answer rest on, and does attention say so too?",
+            "Which tokens does the model's prediction depend on, and does attention agree?",
         ),
     },
     experiments={"Explain": "experiment"},

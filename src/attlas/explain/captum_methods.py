@@ -1,4 +1,7 @@
-"""Attributions by captum, on the same embeddings, baselines and targets: saliency, input x gradient, DeepLIFT, gradient SHAP, occlusion."""
+"""Captum's attributions on the same embeddings, baselines and targets.
+
+Saliency, input x gradient, DeepLIFT, gradient SHAP and occlusion.
+"""
 
 from __future__ import annotations
 
@@ -15,56 +18,55 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attlas.explain.gradients import Field
+from attlas.explain.gradients import GradientEvaluator
 from attlas.models import Model
 
 SAMPLES = 50  # of gradient SHAP
-_alone = (
-    threading.Lock()
-)  # captum draws from the one generator there is, and keeps activations on modules for DeepLIFT
+# captum uses the global random generators, and keeps activations on modules for DeepLIFT
+_lock = threading.Lock()
 _copies: WeakKeyDictionary[nn.Module, Model] = WeakKeyDictionary()
 
 
 class _Answer(nn.Module):
-    """The explained number of each row as a module of its embeddings, for captum; captum may give each text several times, copies side by side."""
+    """The explained number of each row as a module of its embeddings.
 
-    def __init__(self, field: Field) -> None:
+    Captum may pass each text several times, copies next to each other.
+    """
+
+    def __init__(self, evaluator: GradientEvaluator) -> None:
         super().__init__()
-        self.field, self.network = field, field.model.network
+        self.evaluator, self.network = evaluator, evaluator.model.network
 
     def forward(self, given: Tensor, rows: Tensor) -> Tensor:
-        (name,) = self.field.inputs
-        return self.field.values({name: given}, rows)
+        (name,) = self.evaluator.inputs
+        return self.evaluator.values({name: given}, rows)
 
 
 def captum_scores(
-    method: str, field: Field, baseline: dict[str, Tensor], seed: int = 0
+    method: str, evaluator: GradientEvaluator, baseline: dict[str, Tensor], seed: int = 0
 ) -> tuple[Tensor, int]:
-    """The scores of the tokens of a batch by one of captum's methods, [text, token], and how often the model was evaluated for each text."""
-    (name,) = field.inputs
-    found = []
-    if (
-        method == "deeplift"
-    ):  # captum keeps activations on the modules themselves: nobody else may run them meanwhile
-        field = field.on(_apart(field.model))
-    answer = _Answer(field)
-    with field.open():
-        for rows in field.chunks(field.every, 2 if method == "deeplift" else 1):
-            found.append(
-                METHODS[method](answer, field.inputs[name][rows], baseline[name][rows], rows, seed)
-            )
-    scores = torch.cat(found).detach().double()
-    field.check(scores)
-    return scores, EVALUATIONS.get(method, field.batch.n_tokens + 1)
+    """The scores of the tokens of a batch, [text, token], and the evaluations per text."""
+    (name,) = evaluator.inputs
+    deeplift = method == "deeplift"
+    if deeplift:  # captum keeps activations on modules, so it gets a network of its own
+        evaluator = evaluator.with_model(_copy_of(evaluator.model))
+    answer = _Answer(evaluator)
+    with evaluator.open():
+        parts = [
+            METHODS[method](answer, evaluator.inputs[name][rows], baseline[name][rows], rows, seed)
+            for rows in evaluator.chunks(evaluator.every, 2 if deeplift else 1)
+        ]
+    scores = torch.cat(parts).detach().double()
+    evaluator.check(scores)
+    return scores, EVALUATIONS.get(method, evaluator.batch.n_tokens + 1)
 
 
 def _saliency(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int) -> Tensor:
-    """The size of the gradient, summed over dimensions: always above 0."""
+    """The size of the gradient, summed over dimensions: never negative."""
     from captum.attr import Saliency
 
-    return (
-        Saliency(answer).attribute(inputs.requires_grad_(), additional_forward_args=(rows,)).sum(-1)
-    )
+    method = Saliency(answer)
+    return method.attribute(inputs.requires_grad_(), additional_forward_args=(rows,)).sum(-1)
 
 
 def _input_x_gradient(
@@ -72,35 +74,33 @@ def _input_x_gradient(
 ) -> Tensor:
     from captum.attr import InputXGradient
 
-    return (
-        InputXGradient(answer)
-        .attribute(inputs.requires_grad_(), additional_forward_args=(rows,))
-        .sum(-1)
-    )
+    method = InputXGradient(answer)
+    return method.attribute(inputs.requires_grad_(), additional_forward_args=(rows,)).sum(-1)
 
 
 def _deeplift(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int) -> Tensor:
-    """DeepLIFT by the rescale rule, for the activations that captum knows (tanh, ReLU, softmax modules); others count by their gradient."""
+    """DeepLIFT by the rescale rule for the activations that captum knows.
+
+    These are tanh, ReLU and softmax modules; others count by their gradient.
+    """
     from captum.attr import DeepLift
 
-    with _alone, warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # captum says that it puts hooks on modules, and takes them off again
+    with _lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # captum warns that it sets hooks, which it removes again
         return DeepLift(answer).attribute(inputs, baseline, additional_forward_args=(rows,)).sum(-1)
 
 
 def _gradient_shap(
     answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int
 ) -> Tensor:
-    """Each text alone, so that its draws do not depend on its neighbours."""
+    """Each text alone, so that its random draws do not depend on its neighbours."""
     from captum.attr import GradientShap
 
-    out = []
-    most = max(1, answer.field.rows)
-    sizes = [min(most, SAMPLES - done) for done in range(0, SAMPLES, most)]
+    scores = []
+    most = max(1, answer.evaluator.rows)
+    sizes = [min(most, SAMPLES - start) for start in range(0, SAMPLES, most)]
     for text, start, row in zip(inputs, baseline, rows, strict=True):
-        with _alone, _drawn_from(seed):
+        with _lock, _seeded(seed):
             parts = [
                 size
                 * GradientShap(answer)
@@ -114,8 +114,8 @@ def _gradient_shap(
                 .sum(-1)
                 for size in sizes
             ]
-        out.append(torch.stack(parts).sum(0) / SAMPLES)
-    return torch.cat(out)
+        scores.append(torch.stack(parts).sum(0) / SAMPLES)
+    return torch.cat(scores)
 
 
 def _occlusion(
@@ -125,28 +125,28 @@ def _occlusion(
     from captum.attr import Occlusion
 
     with torch.no_grad():
-        found = Occlusion(answer).attribute(
+        scores = Occlusion(answer).attribute(
             inputs,
             sliding_window_shapes=(1, inputs.shape[-1]),
             baselines=baseline,
             additional_forward_args=(rows,),
         )
-    return found[..., 0]  # the same in every dimension
+    return scores[..., 0]  # the same in every dimension
 
 
-def _apart(model: Model) -> Model:
-    """The same model with a network of its own, made once; its weights are those of now."""
-    with _alone:
+def _copy_of(model: Model) -> Model:
+    """The same model with a network of its own, copied once; its weights are the present ones."""
+    with _lock:
         if model.network not in _copies:
             _copies[model.network] = replace(model, network=copy.deepcopy(model.network))
-        apart = _copies[model.network]
-        apart.network.load_state_dict(model.network.state_dict())
-    return apart
+        other = _copies[model.network]
+        other.network.load_state_dict(model.network.state_dict())
+    return other
 
 
 @contextmanager
-def _drawn_from(seed: int) -> Iterator[None]:
-    """captum's randomness from a seed, and the generators as they were afterwards."""
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the global generators that captum uses, and restore them afterwards."""
     before = np.random.get_state()
     try:
         with torch.random.fork_rng(devices=[]):

@@ -20,7 +20,7 @@ from attlas.support.options import (
     seed_option,
 )
 
-ALL, NONE = "all", "none"  # every method but the random one; no test of faithfulness
+ALL, NONE = "all", "none"  # all methods but random; no test of faithfulness
 METHODS = (
     "integrated_gradients",
     "saliency",
@@ -47,21 +47,16 @@ USUAL = (
     "attention_x_gradient",
     "gradient_rollout",
 )
-KEEPS = (
-    "all",
-    "ordinary",
-    "words",
-    "keywords",
-)  # tokens; keywords may name languages: keywords:de+fr
+KEEPS = ("all", "ordinary", "words", "keywords")  # keywords may name languages: keywords:de+fr
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Explain(Experiment):
-    """Which tokens do a model's answers rest on, and does attention say so too?
+    """Which tokens do a model's predictions depend on, and does attention agree?
 
     Every token of every text is scored by several methods, each with its error; attention is
-    compared with attribution and with chance, and tokens are removed to see whether the answer
-    needs them.
+    compared with attribution and with chance, and tokens are removed to test whether the
+    prediction depends on them.
     """
 
     name: ClassVar[str] = "explain"
@@ -74,7 +69,7 @@ class Explain(Experiment):
         "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
     )
     importance: Any = given(
-        "Study with the measure importance, for scaled attention (default: measured on the same texts).",
+        "Study with the measure importance, for scaled attention (default: measure it first).",
         None,
         of=FILE,
         opened_by="work:read_importance",
@@ -99,7 +94,7 @@ class Explain(Experiment):
     )
     baseline: str = option(
         "padding",
-        "What replaces a word that is taken away.",
+        "What replaces a removed word.",
         choices=("padding", "mask", "zero", "mean"),
     )
     at: str = option(
@@ -108,11 +103,11 @@ class Explain(Experiment):
         choices=("embeddings", "words"),
     )
     tolerance: float = option(
-        0.01, "Gap at which integrated gradients end: 0.01 is 1%.", above=0, below=math.inf
+        0.01, "Gap at which integrated gradients stop: 0.01 is 1%.", above=0, below=math.inf
     )
     max_evaluations: int = option(
         500,
-        "Gradients per text; texts that do not converge are counted.",
+        "Most gradients per text; texts that do not converge are counted.",
         at_least=9,
         at_most=100_000,
     )
@@ -121,7 +116,7 @@ class Explain(Experiment):
         f"Tokens that are compared: {', '.join(KEEPS)}; keywords:de for German.",
     )
     p: float = option(
-        0.9, "Persistence of rank overlap: lower looks at the top only.", above=0, below=1
+        0.9, "Persistence of rank-biased overlap: lower weights the top more.", above=0, below=1
     )
     top: float = option(
         0.05, "Share of tokens in the top that the Jaccard index compares.", above=0, at_most=1
@@ -131,17 +126,17 @@ class Explain(Experiment):
     )
     faithfulness: tuple[str, ...] = option(
         ("remove",),
-        "How tokens are taken away to test explanations.",
+        "How tokens are removed to test explanations.",
         choices=("remove", "mask", NONE),
     )
     bins: tuple[float, ...] = option(
         (0.01, 0.05, 0.1, 0.2, 0.5),
-        "Shares of a text's tokens that are taken away.",
+        "Shares of a text's tokens that are removed.",
         above=0,
         below=1,
     )
     draws: int = option(
-        5, "Random orders of tokens, the control of faithfulness.", at_least=1, at_most=1_000
+        5, "Random orders of tokens: the control of faithfulness.", at_least=1, at_most=1_000
     )
     share: float | None = option(
         None,
@@ -154,7 +149,7 @@ class Explain(Experiment):
     label: str | None = opening(None, "Column of the label.", of="texts")
     task: str = opening(
         "auto",
-        "What the model does; auto is what its weights were saved for.",
+        "Task of the model; auto is what its weights were saved for.",
         choices=("auto", "classify", "mlm", "lm"),
     )
     max_length: int | None = max_length_opening()
@@ -183,8 +178,8 @@ class Explain(Experiment):
 
 
 def _check_names(field: str, names: tuple[str, ...], alone: str) -> None:
-    """Refuse a name that is given twice, or one that stands alone among others."""
+    """Refuse a name that is given twice, or `alone` among others."""
     if len(set(names)) < len(names):
         raise AttlasError(f"{field} is {','.join(names)!r}; name each once")
     if alone in names:
-        raise AttlasError(f"{field} is {','.join(names)!r}; {alone} stands alone")
+        raise AttlasError(f"{field} is {','.join(names)!r}; {alone} cannot be combined")

@@ -1,10 +1,10 @@
-"""explain: the scores of a text's tokens by any method, beside what was explained, what it cost and how much it misses."""
+"""explain: token scores by any method, with the explained number, the cost and the error."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -27,30 +27,28 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why a model says what it says of one text, by one method: a score for each token."""
+    """The scores of one text's tokens by one method, and what they explain."""
 
     text: Text
     method: str
     model: str
-    tokens: tuple[str, ...]  # what a reader sees of each
+    tokens: tuple[str, ...]  # as shown to readers
     scores: Floats  # token
     special: npt.NDArray[np.bool_]  # token
     offsets: npt.NDArray[np.int64]  # token 2: characters from, to
     word_of: npt.NDArray[np.int64]  # token
     words: tuple[str, ...]
-    target: str  # the class or token that is explained
+    target: str  # the explained class or token
     of: str  # its probability or its logit
     value: float  # that number
     predicted: str
-    probability: float  # of what the model gives
+    probability: float  # of the prediction
     evaluations: int  # of the gradient, or of the model where the method takes none
-    gap: float = np.nan  # |total - (value - baseline_value)|, a share of that difference; NaN where nothing must add up
-    error: float = (
-        np.nan
-    )  # how far off the scores are, all tokens together, a share of their sizes; estimated
+    gap: float = np.nan  # |total - difference| / difference; NaN if scores need not add up
+    error: float = np.nan  # estimated error over all tokens, relative to their sizes
     baseline_value: float = np.nan
     converged: bool = True
-    position: int | None = None  # of a language model: at which token
+    position: int | None = None  # token at which a language model predicts
     parts: dict[str, Floats] = field(default_factory=dict)  # word, position, type: token
 
     @property
@@ -63,7 +61,7 @@ class Explanation:
         return word_sums(self.scores.astype(np.float64), self.word_of, len(self.words))
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each token."""
+        """One row per token."""
         return pd.DataFrame(
             {
                 "token": np.arange(len(self.tokens)),
@@ -76,12 +74,12 @@ class Explanation:
         )
 
     def __repr__(self) -> str:
-        missed = (
-            ""
-            if np.isnan(self.gap)
-            else f", gap {self.gap:.2%}{'' if self.converged else ' (not converged)'}"
+        gap = "" if np.isnan(self.gap) else f", gap {self.gap:.2%}"
+        late = "" if self.converged or not gap else " (not converged)"
+        return (
+            f"Explanation({self.method} of {self.of} {self.target!r} = {self.value:.3f}, "
+            f"{len(self.tokens)} tokens, {self.evaluations} evaluations{gap}{late})"
         )
-        return f"Explanation({self.method} of {self.of} {self.target!r} = {self.value:.3f}, {len(self.tokens)} tokens, {self.evaluations} evaluations{missed})"
 
     def _repr_html_(self) -> str:
         from attlas.explain.section.page import explanation_html
@@ -89,58 +87,60 @@ class Explanation:
         return explanation_html(self)
 
 
+class ExplainOptions(TypedDict, total=False):
+    """The options of `explain`; defaults are those of `Target` and `Settings`."""
+
+    target: str | int | None
+    of: str
+    position: int | None
+    baseline: str | Tensor
+    at: str
+    tolerance: float
+    max_evaluations: int
+    importance: Any
+    seed: int
+
+
 def explain(
     model: Any,
     texts: Any,
     method: str = "integrated_gradients",
     *,
-    target: str | int | None = None,
-    of: str = "probability",
-    position: int | None = None,
-    baseline: str | Tensor = "padding",
-    at: str = "embeddings",
-    tolerance: float = 0.01,
-    max_evaluations: int = 500,
-    importance: Any = None,
-    seed: int = 0,
     progress: bool | None = None,
+    **options: Unpack[ExplainOptions],
 ) -> Any:
-    """Explain what a model says: one text gives an Explanation, several a list. `model` is anything `attlas.load` takes, as a classifier or language model.
+    """Explain predictions: one text gives an Explanation, several a list.
 
-    `target` is a class by name or number ("label" for the text's own), or a token; None is what the model gives. `of` is its probability or logit. `baseline` is what stands in the place of
-    each word at the path's start: padding, mask, zero or mean. `at` is where: the whole `embeddings`, `words` alone, or word, position and type `parts` apart. Integrated gradients go on until
-    the gap is below `tolerance`, a share of the difference between text and baseline. `importance` is for scaled attention: a study, its folder or an array [layer, head].
+    `model` is anything `attlas.load` takes, as a classifier or language model. The options:
+
+    - `target` (None): a class by name or number ("label" for the text's own), or a token; None for
+      the prediction.
+    - `of` ("probability"): explain the probability or the "logit".
+    - `position` (None): the token at which a language model predicts.
+    - `baseline` ("padding"): what replaces each word where the path starts: padding, mask, zero,
+      mean, or a tensor.
+    - `at` ("embeddings"): whole embeddings, "words" only, or word, position and type as "parts".
+    - `tolerance` (0.01), `max_evaluations` (500): integrated gradients are refined until the gap,
+      relative to the difference between text and baseline, is below the tolerance.
+    - `importance` (None): for scaled attention: a study, its folder or an array [layer, head].
+    - `seed` (0): of random methods.
     """
     model = load(model, task="auto") if not isinstance(model, Model) else model
-    settings = settings_of(
-        target=target,
-        of=of,
-        position=position,
-        baseline=baseline,
-        at=at,
-        tolerance=tolerance,
-        max_evaluations=max_evaluations,
-        importance=importance_grid(importance),
-        seed=seed,
-    )
+    options["importance"] = importance_grid(options.get("importance"))
+    settings = settings_of(**options)
     settings.check(model, [method])
-    one = isinstance(texts, str | Text)
-    found = _explained(
-        model,
-        [Text("text", texts) if isinstance(texts, str) else texts] if one else list(read(texts)),
-        method,
-        settings,
-        progress,
-    )
-    return found[0] if one else found
+    if isinstance(texts, str | Text):
+        text = Text("text", texts) if isinstance(texts, str) else texts
+        return _explain_texts(model, [text], method, settings, progress)[0]
+    return _explain_texts(model, list(read(texts)), method, settings, progress)
 
 
 def integrated_gradients(model: Any, texts: Any, **options: Any) -> Any:
-    """Integrated gradients of one text or several: scores, the gap, and how many gradients it took; see `explain` for the options."""
+    """Integrated gradients of one text or several; see `explain` for the options."""
     return explain(model, texts, "integrated_gradients", **options)
 
 
-def _explained(
+def _explain_texts(
     model: Model, texts: Sequence[Text], method: str, settings: Settings, progress: bool | None
 ) -> list[Explanation]:
     for text in texts:
@@ -151,56 +151,57 @@ def _explained(
     for one in encoded:
         if all(one.special):
             raise CorpusError(
-                f"text {one.text.id!r} cannot be explained: the tokenizer makes no token of it"
+                f"text {one.text.id!r} cannot be explained: the tokenizer produces no tokens for it"
             )
-    found: dict[int, Explanation] = {}
+    explanations: dict[int, Explanation] = {}
     many = len(encoded) > 1
     with progress_bar("explaining", "texts" if many else "gradients", wanted=progress) as report:
         used = 0
 
-        def tell(evaluations: int) -> None:
+        def on_progress(evaluations: int) -> None:
             nonlocal used
             used += evaluations
             if not many:
                 report(used, settings.max_evaluations)
 
         for group in encoder.groups(encoded):
-            done = explain_batch(
-                model, encoder.batch(group, model.device), [method], settings, tell
-            )
-            for number, place in enumerate(done.batch.places):
-                found[place] = explanation_of(model, done, method, number, settings.tolerance)
+            batch = encoder.batch(group, model.device)
+            explained = explain_batch(model, batch, [method], settings, on_progress)
+            for number, index in enumerate(batch.places):
+                explanations[index] = explanation_of(
+                    model, explained, method, number, settings.tolerance
+                )
             if many:
-                report(len(found), len(encoded))
-    return [found[place] for place in range(len(texts))]
+                report(len(explanations), len(encoded))
+    return [explanations[index] for index in range(len(texts))]
 
 
 def explanation_of(
-    model: Model, done: Explained, method: str, number: int, tolerance: float
+    model: Model, explained: Explained, method: str, number: int, tolerance: float
 ) -> Explanation:
     """The explanation of one text of a batch."""
-    batch, aim, scores = done.batch, done.aim, done.scores[method]
+    batch, target, scores = explained.batch, explained.target, explained.scores[method]
     words = batch.words[number]
     return Explanation(
-        batch.texts[number],
-        method,
-        model.name,
-        batch.surfaces[number],
-        scores.scores[number],
-        batch.special[number],
-        batch.offsets[number],
-        words.of,
-        words.strings,
-        aim.names[number],
-        aim.of,
-        float(done.values[number]),
-        aim.predicted[number],
-        aim.probabilities[number],
-        int(scores.evaluations[number]),
-        float(scores.gap[number]),
-        float(scores.error[number]),
-        float(scores.baseline[number]),
-        bool(scores.converged(tolerance)[number]),
-        None if aim.positions is None else int(aim.positions[number]),
-        {name: part[number] for name, part in scores.parts.items()},
+        text=batch.texts[number],
+        method=method,
+        model=model.name,
+        tokens=batch.surfaces[number],
+        scores=scores.scores[number],
+        special=batch.special[number],
+        offsets=batch.offsets[number],
+        word_of=words.of,
+        words=words.strings,
+        target=target.names[number],
+        of=target.of,
+        value=float(explained.values[number]),
+        predicted=target.predicted[number],
+        probability=target.probabilities[number],
+        evaluations=int(scores.evaluations[number]),
+        gap=float(scores.gap[number]),
+        error=float(scores.error[number]),
+        baseline_value=float(scores.baseline[number]),
+        converged=bool(scores.converged(tolerance)[number]),
+        position=None if target.positions is None else int(target.positions[number]),
+        parts={name: part[number] for name, part in scores.parts.items()},
     )

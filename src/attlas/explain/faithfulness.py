@@ -1,13 +1,16 @@
-"""Faithfulness: does the model itself need the tokens that an explanation scores highest? (DeYoung et al. 2020, ERASER.)
+"""Faithfulness: does the prediction depend on the tokens that an explanation scores highest?
 
-Comprehensiveness is what the answer loses without the top tokens, sufficiency what it loses with the top tokens alone: a faithful explanation has much of the first and
-little of the second. Both are means over bins (area over the perturbation curve), and random orders of the same tokens stand beside them, because any text falls apart when half of it is gone.
+Comprehensiveness is what the prediction loses without the top tokens, sufficiency what it loses
+with the top tokens alone (DeYoung et al. 2020, ERASER): a faithful explanation has a high value of
+the first and a low value of the second. Both are means over bins (area over the perturbation
+curve). Random orders of the same tokens are the control, because any prediction changes when half
+of the text is missing.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -19,25 +22,26 @@ import torch
 
 from attlas.core.batch import Batch
 from attlas.core.text import Text
+from attlas.explain.estimate import Estimate, estimate
 from attlas.explain.explanation import Explanation, explain
-from attlas.explain.gradients import BUDGET_TOKENS, Field
+from attlas.explain.gradients import BUDGET_TOKENS, GradientEvaluator
 from attlas.explain.methods import METHODS
-from attlas.explain.target import Aim, Target
+from attlas.explain.target import ResolvedTarget, Target
 from attlas.models import Model, load
 from attlas.stats.chance import RUNS, permutations
-from attlas.stats.intervals import mean_interval
 from attlas.support.errors import MeasureError, ModelError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Orders = Sequence[Sequence[Ints]]  # [text][order] of tokens
 BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
 HOW = ("remove", "mask")
 MEASURED = ("comprehensiveness", "sufficiency")
 
 
 @dataclass(frozen=True)
-class Erasing:
-    """How tokens are taken away: removed from the text, or replaced by the mask token; at which shares of its tokens; beside how many random orders."""
+class Perturbation:
+    """How tokens are removed or masked, at which shares, and the number of random orders."""
 
     how: str = "remove"
     bins: tuple[float, ...] = BINS
@@ -54,123 +58,136 @@ class Erasing:
             )
         if self.draws < 1:
             raise MeasureError(
-                f"draws is {self.draws}; there must be at least one random order beside"
+                f"draws is {self.draws}; the control needs at least one random order"
             )
 
 
-def erased(
-    model: Model, batch: Batch, aim: Aim, orders: Sequence[Sequence[Ints]], erasing: Erasing
+def output_drop(
+    model: Model,
+    batch: Batch,
+    target: ResolvedTarget,
+    orders: Orders,
+    perturbation: Perturbation,
 ) -> Floats:
-    """What the answer loses: orders [text][order] of tokens, the first to be taken first -> [text, order, measured, bin].
+    """What the prediction loses without tokens: [text, order, measured, bin].
 
-    `measured` is comprehensiveness (without the first tokens), then sufficiency (with them alone). Special tokens, and the token at which a language model
-    answers, always stay.
+    Tokens are removed in the given orders. `measured` is comprehensiveness (without the first
+    tokens), then sufficiency (with them alone). Special tokens, and the token at which a language
+    model predicts, always stay.
     """
-    every = np.arange(batch.n_tokens)
-    edits: dict[
-        tuple[int, bytes], Ints
-    ] = {}  # text and tokens that stay: different orders, and bins of short texts, often leave the same
-    places: list[tuple[tuple[int, ...], tuple[int, bytes]]] = []  # where the answer to an edit goes
-
-    def edit(text: int, stay: Ints, *place: int) -> None:
-        key = (text, stay.tobytes())
-        edits[key] = stay
-        places.append(((text, *place), key))
-
+    whole = np.arange(batch.n_tokens)
+    edits: dict[tuple[int, bytes], Ints] = {}  # text and kept tokens; many edits are the same
+    cells: list[tuple[tuple[int, ...], tuple[int, bytes]]] = []
     for text, ordered in enumerate(orders):
-        free = _free(batch, aim, text)
-        for number, order in enumerate(ordered):
-            order = order[free[order]]
-            if not len(order):  # nothing can be taken away
-                continue
-            for bin_, share in enumerate(erasing.bins):
-                top = order[: max(1, round(share * len(order)))]
-                edit(text, np.setdiff1d(every, top), number, 0, bin_)
-                edit(text, np.union1d(np.flatnonzero(~free), top), number, 1, bin_)
-        edits[text, every.tobytes()] = every
-    answers = dict(
-        zip(
-            edits,
-            _answers(
-                model, batch, aim, [(text, stay) for (text, _), stay in edits.items()], erasing
-            ),
-            strict=True,
-        )
-    )
-    out = np.full((batch.n_texts, max(map(len, orders)), len(MEASURED), len(erasing.bins)), np.nan)
-    for place, key in places:
-        out[place] = answers[key[0], every.tobytes()] - answers[key]
-    return out
+        for cell, kept in _edits(batch, target, text, ordered, perturbation.bins):
+            key = (text, kept.tobytes())
+            edits[key] = kept
+            cells.append((cell, key))
+        edits[text, whole.tobytes()] = whole
+    texts = [(text, kept) for (text, _), kept in edits.items()]
+    values = dict(zip(edits, _values(model, batch, target, texts, perturbation.how), strict=True))
+    shape = batch.n_texts, max(map(len, orders)), len(MEASURED), len(perturbation.bins)
+    drops = np.full(shape, np.nan)
+    for cell, key in cells:
+        drops[cell] = values[key[0], whole.tobytes()] - values[key]
+    return drops
 
 
-def _free(batch: Batch, aim: Aim, text: int) -> npt.NDArray[np.bool_]:
-    """Which tokens may be taken away."""
+def _edits(
+    batch: Batch,
+    target: ResolvedTarget,
+    text: int,
+    orders: Sequence[Ints],
+    bins: Sequence[float],
+) -> Iterator[tuple[tuple[int, ...], Ints]]:
+    """Cell (text, order, measured, bin) and kept tokens of each edit of a text."""
     free = ~batch.special[text]
-    if aim.positions is not None:
+    if target.positions is not None:
         free = free.copy()
-        free[int(aim.positions[text])] = False
-    return free
+        free[int(target.positions[text])] = False
+    for number, order in enumerate(orders):
+        order = order[free[order]]
+        if not len(order):  # no token may be removed
+            continue
+        for bin_, share in enumerate(bins):
+            top = order[: max(1, round(share * len(order)))]
+            yield (text, number, 0, bin_), np.setdiff1d(np.arange(batch.n_tokens), top)
+            yield (text, number, 1, bin_), np.union1d(np.flatnonzero(~free), top)
 
 
-def _answers(
-    model: Model, batch: Batch, aim: Aim, edits: Sequence[tuple[int, Ints]], erasing: Erasing
+def _values(
+    model: Model,
+    batch: Batch,
+    target: ResolvedTarget,
+    edits: Sequence[tuple[int, Ints]],
+    how: str,
 ) -> list[float]:
-    """The explained number of each edited text, given which tokens stay; edits of one length go through the model together. Nothing has no answer."""
+    """The explained number of each edited text (text, kept tokens); NaN if no token is left.
+
+    Edits of one length go through the model together.
+    """
+    masking = how == "mask"
     by_length: dict[int, list[int]] = defaultdict(list)
-    masking = erasing.how == "mask"
-    for number, (_, stay) in enumerate(edits):
-        by_length[batch.n_tokens if masking else len(stay)].append(number)
-    out = np.full(len(edits), np.nan)
+    for number, (_, kept) in enumerate(edits):
+        by_length[batch.n_tokens if masking else len(kept)].append(number)
+    values = np.full(len(edits), np.nan)
     with model.observe(), torch.no_grad():
         for length, numbers in by_length.items():
             if length == 0:  # the only token of a text without special ones
                 continue
             size = max(1, BUDGET_TOKENS // length)
             for some in (numbers[start : start + size] for start in range(0, len(numbers), size)):
-                out[some] = _run(model, batch, aim, [edits[number] for number in some], masking)
-    return out.tolist()
+                rows = [edits[number] for number in some]
+                values[some] = _run(model, batch, target, rows, masking)
+    return values.tolist()
 
 
 def _run(
-    model: Model, batch: Batch, aim: Aim, rows: Sequence[tuple[int, Ints]], masking: bool
+    model: Model,
+    batch: Batch,
+    target: ResolvedTarget,
+    rows: Sequence[tuple[int, Ints]],
+    masking: bool,
 ) -> Floats:
     device = batch.ids.device
     texts = torch.tensor([text for text, _ in rows], device=device)
-    stay = torch.from_numpy(np.zeros((len(rows), batch.n_tokens), dtype=bool))
+    stays = torch.from_numpy(np.zeros((len(rows), batch.n_tokens), dtype=bool))
     for row, (_, kept) in enumerate(rows):
-        stay[row, kept] = True
-    stay = stay.to(device)
+        stays[row, kept] = True
+    stays = stays.to(device)
     positions = None
+    ids = batch.ids[texts]
+    inputs = {name: tensor[texts] for name, tensor in batch.inputs.items()}
     if masking:
-        ids = torch.where(stay, batch.ids[texts], blank(model))
-        inputs = {name: tensor[texts] for name, tensor in batch.inputs.items()}
+        ids = torch.where(stays, ids, blank(model))
     else:
-        length = int(stay[0].sum())
-        ids = batch.ids[texts][stay].view(-1, length)
-        inputs = {
-            name: tensor[texts][stay].view(-1, length) for name, tensor in batch.inputs.items()
-        }
-        if aim.positions is not None:  # a token moves up by those that went before it
-            positions = (stay.cumsum(1) - 1).gather(1, aim.positions[texts][:, None])[:, 0]
-    return (
-        aim.values(model.network(input_ids=ids, **inputs), texts, positions).double().cpu().numpy()
-    )
+        length = int(stays[0].sum())
+        ids = ids[stays].view(-1, length)
+        inputs = {name: tensor[stays].view(-1, length) for name, tensor in inputs.items()}
+        if target.positions is not None:  # a token moves up by those removed before it
+            positions = (stays.cumsum(1) - 1).gather(1, target.positions[texts][:, None])[:, 0]
+    output = model.network(input_ids=ids, **inputs)
+    return target.values(output, texts, positions).double().cpu().numpy()
 
 
 def blank(model: Model) -> int:
-    """The token that stands for one taken away: the mask token, or the unknown one; never padding, by which some models find the last token."""
+    """The token that replaces a masked one: the mask token, or the unknown one.
+
+    Never padding, by which some models find the last token.
+    """
     for name in ("mask_token_id", "unk_token_id"):
         number = getattr(model.tokenizer, name, None)
         if number is not None and number != model.network.config.pad_token_id:
             return int(number)
     raise ModelError(
-        "the tokenizer has neither a mask nor an unknown token; take tokens away with how='remove'"
+        "the tokenizer has neither a mask nor an unknown token; remove tokens with how='remove'"
     )
 
 
-def random_orders(batch: Batch, text: int, erasing: Erasing) -> list[Ints]:
-    """Orders of all tokens drawn from the seed and the text alone."""
-    return [*permutations(batch.n_tokens, erasing.draws, (erasing.seed, batch.texts[text].number))]
+def random_orders(batch: Batch, text: int, perturbation: Perturbation) -> list[Ints]:
+    """Random orders of all tokens, from the seed and the text alone."""
+    seed = (perturbation.seed, batch.texts[text].number)
+    return [*permutations(batch.n_tokens, perturbation.draws, seed)]
 
 
 def order_of(scores: Floats) -> Ints:
@@ -180,49 +197,36 @@ def order_of(scores: Floats) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Faithfulness:
-    """Comprehensiveness (high is faithful) and sufficiency (low is faithful), each beside random orders, with an interval over texts."""
+    """Comprehensiveness (high is faithful) and sufficiency (low is faithful), with controls."""
 
     method: str
-    erasing: Erasing
+    perturbation: Perturbation
     by_bin: Floats  # text measured bin
     random: Floats  # text measured bin: mean over random orders
 
+    def __getitem__(self, measured: str) -> Estimate:
+        """The mean over bins and texts, by name."""
+        number = MEASURED.index(measured)
+        return estimate(self.by_bin[:, number].mean(-1), self.random[:, number].mean(-1))
+
     def to_frame(self) -> pd.DataFrame:
-        """A row for each of the two: the mean over bins and texts, its interval, the same of random orders, and the difference with its interval."""
-        rows = []
-        for number, name in enumerate(MEASURED):
-            values, controls = self.by_bin[:, number].mean(-1), self.random[:, number].mean(-1)
-            value, low, high = mean_interval(values)
-            difference, difference_low, difference_high = mean_interval(values - controls)
-            rows.append(
-                {
-                    "measured": name,
-                    "value": value,
-                    "random": mean_interval(controls)[0],
-                    "low": low,
-                    "high": high,
-                    "difference": difference,
-                    "difference_low": difference_low,
-                    "difference_high": difference_high,
-                    "texts": int(np.isfinite(values).sum()),
-                }
-            )
-        return pd.DataFrame(rows)
+        """One row per number: value, random order and difference with their intervals."""
+        return pd.DataFrame([{"measured": name, **self[name].row("random")} for name in MEASURED])
 
     @property
     def comprehensiveness(self) -> float:
-        return mean_interval(self.by_bin[:, 0].mean(-1))[0]
+        return self["comprehensiveness"].value
 
     @property
     def sufficiency(self) -> float:
-        return mean_interval(self.by_bin[:, 1].mean(-1))[0]
+        return self["sufficiency"].value
 
     def __repr__(self) -> str:
         parts = [
-            f"{row.measured} {row.value:.3f} (random {row.random:.3f})"
-            for row in self.to_frame().itertuples()
+            f"{name} {self[name].value:.3f} (random {self[name].random:.3f})" for name in MEASURED
         ]
-        return f"Faithfulness({self.method}, {self.erasing.how}: {', '.join(parts)}, {len(self.by_bin)} texts)"
+        what = f"{self.method}, {self.perturbation.how}"
+        return f"Faithfulness({what}: {', '.join(parts)}, {len(self.by_bin)} texts)"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>{self.to_frame().round(3).to_html(index=False)}"
@@ -239,55 +243,60 @@ def faithfulness(
     seed: int = 0,
     **options: Any,
 ) -> Faithfulness:
-    """How faithful explanations of some texts are: by a method (with the options of `explain`), or explanations that were made before.
+    """How faithful explanations are: by a method (with the options of `explain`), or given ones.
 
-    `how` takes tokens away by removing them or by the mask token, at the shares `bins` of a text's tokens, beside `draws` random orders.
+    `how` deletes tokens or masks them, the shares `bins` of a text's tokens; the control is the
+    mean of `draws` random orders.
     """
     model = load(model, task="auto") if not isinstance(model, Model) else model
-    erasing = Erasing(how, tuple(bins), draws, seed)
-    made = [method] if isinstance(method, Explanation) else method
-    if isinstance(made, str):
-        METHODS.question(made)
-        made = explain(
-            model, [texts] if isinstance(texts, str | Text) else texts, made, seed=seed, **options
-        )
-    if not made:
+    perturbation = Perturbation(how, tuple(bins), draws, seed)
+    given = [texts] if isinstance(texts, str | Text) else texts
+    if isinstance(method, str):
+        METHODS.question(method)
+        explanations = explain(model, given, method, seed=seed, **options)
+    else:
+        explanations = [method] if isinstance(method, Explanation) else method
+        _check_explanations(explanations, list(given))
+    if not explanations:
         raise MeasureError("there is no text; give at least one")
-    if not isinstance(method, str):
-        given = [texts] if isinstance(texts, str | Text) else list(texts)
-        if [str(getattr(one, "text", one)) for one in given] != [one.text.text for one in made]:
-            raise MeasureError(
-                "the explanations are of other texts than those given; give the same texts in the same order"
-            )
-        if len({one.method for one in made}) > 1:
-            raise MeasureError("the explanations are by several methods; give those of one")
     encoder = model.classifying_encoder
-    found: dict[int, tuple[Floats, Floats]] = {}
-    encoded = encoder.encode([(place, one.text) for place, one in enumerate(made)])
+    drops: dict[int, Floats] = {}
+    encoded = encoder.encode([(index, one.text) for index, one in enumerate(explanations)])
     for group in encoder.groups(encoded):
         batch = encoder.batch(group, model.device)
-        for number, place in enumerate(batch.places):
-            one, alone = made[place], batch[number : number + 1]
-            if len(one.scores) != alone.n_tokens:
-                raise MeasureError(
-                    f"the explanation of text {one.text.id!r} has {len(one.scores)} scores, but the model makes {alone.n_tokens} tokens of it"
-                )
-            target = Target(
-                one.target
-                if model.task == "classify"
-                else model.tokenizer.convert_tokens_to_ids(one.target),
-                one.of,
-                one.position,
-            )
-            lost = erased(
-                model,
-                alone,
-                Field(model, alone, target).aim,
-                [[order_of(one.scores), *random_orders(alone, 0, erasing)]],
-                erasing,
-            )
-            found[place] = lost[0, 0], lost[0, 1:].mean(0)
-    values, controls = (
-        np.stack([found[place][side] for place in range(len(made))]) for side in (0, 1)
-    )
-    return Faithfulness(made[0].method, erasing, values, controls)
+        for number, index in enumerate(batch.places):
+            alone = batch[number : number + 1]
+            drops[index] = _drops_of(model, alone, explanations[index], perturbation)
+    ordered = [drops[index] for index in range(len(explanations))]
+    values = np.stack([each[0] for each in ordered])
+    controls = np.stack([each[1:].mean(0) for each in ordered])
+    return Faithfulness(explanations[0].method, perturbation, values, controls)
+
+
+def _check_explanations(explanations: Sequence[Explanation], texts: Sequence[Any]) -> None:
+    """Refuse explanations of other texts, or of several methods."""
+    if [str(getattr(one, "text", one)) for one in texts] != [one.text.text for one in explanations]:
+        raise MeasureError(
+            "the explanations are of other texts than those given; give the same texts in the "
+            "same order"
+        )
+    if len({one.method for one in explanations}) > 1:
+        raise MeasureError("the explanations are by several methods; give those of one")
+
+
+def _drops_of(
+    model: Model, batch: Batch, explanation: Explanation, perturbation: Perturbation
+) -> Floats:
+    """What the prediction loses by an explanation's order, then by random ones: [order, ...]."""
+    if len(explanation.scores) != batch.n_tokens:
+        raise MeasureError(
+            f"the explanation of text {explanation.text.id!r} has {len(explanation.scores)} "
+            f"scores, but the model reads {batch.n_tokens} tokens"
+        )
+    name: str | int = explanation.target
+    if model.task != "classify":
+        name = model.tokenizer.convert_tokens_to_ids(name)
+    target = Target(name, explanation.of, explanation.position)
+    orders = [order_of(explanation.scores), *random_orders(batch, 0, perturbation)]
+    resolved = GradientEvaluator(model, batch, target).resolved
+    return output_drop(model, batch, resolved, [orders], perturbation)[0]

@@ -1,4 +1,7 @@
-"""Values and gradients of a batch from embeddings: as many rows at a time as memory allows, checkpointed where one alone is too much."""
+"""Values and gradients of a batch from its embeddings.
+
+As many rows at a time as memory allows; layers are checkpointed where a single text is too large.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,20 @@ import torch
 from torch import Tensor
 
 from attlas.core.batch import Batch
-from attlas.explain.target import Aim, Target, aim
+from attlas.explain.target import ResolvedTarget, Target, resolve_target
 from attlas.models import Model
 from attlas.models.embeddings import Embeddings, checkpointed
 from attlas.support.errors import ModelError
 from attlas.support.machine import cores
 
 BASELINES = ("padding", "mask", "zero", "mean")
-BUDGET_TOKENS = 1024  # a pass on the CPU: more is not faster
+BUDGET_TOKENS = 1024  # per pass on the CPU: more is not faster
 SHARE = 4  # of the machine's memory, for all workers together
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
-    """The model's answer for one batch as a function of its embeddings."""
+class GradientEvaluator:
+    """The model's prediction for one batch as a function of its embeddings."""
 
     model: Model
     batch: Batch
@@ -39,7 +42,7 @@ class Field:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Hold what is put on the model over all passes of the batch."""
+        """Keep the hooks on the model for all passes of the batch."""
         with self.embeddings.open(), checkpointed(self.model, self.rows == 0):
             yield
 
@@ -49,25 +52,25 @@ class Field:
         return self.embeddings.read(self.batch)
 
     @cached_property
-    def answer(self) -> tuple[Aim, Tensor]:
-        """What is explained of each text, and that number of the text itself: [text]."""
+    def answer(self) -> tuple[ResolvedTarget, Tensor]:
+        """What is explained of each text, and that number for the text itself: [text]."""
         with torch.no_grad():
             output = self.embeddings.run(self.batch, {}, self.every)
         if not bool(torch.isfinite(output.logits).all()):
-            raise ModelError(f"the model's answer is not a number (text {self._named})")
-        found = aim(self.model, self.batch, output, self.target)
-        return found, found.values(output, self.every)
+            raise ModelError(f"the model's prediction is NaN or infinite (text {self._ids})")
+        target = resolve_target(self.model, self.batch, output, self.target)
+        return target, target.values(output, self.every)
 
     @property
-    def aim(self) -> Aim:
+    def resolved(self) -> ResolvedTarget:
         """What is explained of each text."""
         return self.answer[0]
 
     @property
-    def _named(self) -> str:
+    def _ids(self) -> str:
         return ", ".join(repr(text.id) for text in self.batch.texts[:3])
 
-    def on(self, model: Model) -> Field:
+    def with_model(self, model: Model) -> GradientEvaluator:
         """The same batch, target and answers on another network with the same weights."""
         other = replace(self, model=model)
         other.__dict__.update(answer=self.answer, inputs=self.inputs)
@@ -80,25 +83,18 @@ class Field:
     @cached_property
     def rows(self) -> int:
         """How many rows go through the model at a time; 0 if one must be checkpointed."""
-        memory = (
-            machine_memory(self.model.device)
-            // SHARE
-            // (cores() if self.model.device.type == "cpu" else 1)
-        )
+        on_cpu = self.model.device.type == "cpu"
+        memory = machine_memory(self.model.device) // SHARE // (cores() if on_cpu else 1)
         fit = memory // row_bytes(self.model, self.batch.n_tokens)
-        return (
-            min(fit, max(1, BUDGET_TOKENS // self.batch.n_tokens))
-            if self.model.device.type == "cpu"
-            else fit
-        )
+        return min(fit, max(1, BUDGET_TOKENS // self.batch.n_tokens)) if on_cpu else fit
 
     def chunks(self, rows: Tensor, each: int = 1) -> Iterator[Tensor]:
-        """Which rows go through the model together, where a row takes the place of `each`."""
+        """Which rows go through the model together, where a row takes the memory of `each`."""
         yield from torch.split(rows, max(1, self.rows // each))
 
     def values(self, given: Mapping[str, Tensor], rows: Tensor) -> Tensor:
-        """The explained number of each row, [row], of embeddings [row, token, dimension]."""
-        return self.aim.values(self.embeddings.run(self.batch, given, rows), rows)
+        """The explained number of each row, [row], from embeddings [row, token, dimension]."""
+        return self.resolved.values(self.embeddings.run(self.batch, given, rows), rows)
 
     def gradients(
         self, given: Mapping[str, Tensor], rows: Tensor
@@ -107,50 +103,54 @@ class Field:
         with torch.enable_grad():
             leaves = {name: tensor.detach().requires_grad_() for name, tensor in given.items()}
             values = self.values(leaves, rows)
-            found = torch.autograd.grad(values.sum(), list(leaves.values()))
-        return values.detach(), dict(zip(leaves, found, strict=True))
+            gradients = torch.autograd.grad(values.sum(), list(leaves.values()))
+        return values.detach(), dict(zip(leaves, gradients, strict=True))
 
-    def check(self, *found: Tensor) -> None:
-        """Refuse what is not a number."""
-        if not all(bool(torch.isfinite(one).all()) for one in found):
+    def check(self, *scores: Tensor) -> None:
+        """Refuse what is not finite."""
+        if not all(bool(torch.isfinite(one).all()) for one in scores):
             raise ModelError(
-                f"scores of text {self._named} are not numbers, or their gradients are not numbers; the model's weights or its precision are at fault"
+                f"scores or gradients of text {self._ids} are NaN or infinite; check the model's "
+                "weights and its precision"
             )
 
 
-def baseline_of(field: Field, baseline: str | Tensor) -> dict[str, Tensor]:
-    """The embeddings an explanation starts from: the same text with its words taken away, its special tokens, mask tokens and positions left.
+def baseline_of(evaluator: GradientEvaluator, baseline: str | Tensor) -> dict[str, Tensor]:
+    """The embeddings an explanation starts from: the same text without its words.
 
-    In the place of each word's vector stands that of the padding token (as in Hou 2022), of the mask token, zero, or the mean of all word vectors. With parts apart every position
-    is the first one and every type 0. A tensor [text, token, dimension] is taken as it is.
+    Special tokens, mask tokens and positions stay. Each word's vector is replaced by that of the
+    padding token (as in Hou 2022), of the mask token, by zero, or by the mean of all word vectors.
+    With parts, every position is the first one and every type 0. A tensor [text, token, dimension]
+    is taken as it is.
     """
-    inputs = field.inputs
+    inputs, model, batch = evaluator.inputs, evaluator.model, evaluator.batch
     if isinstance(baseline, Tensor):
-        (name, own), *rest = inputs.items()
-        if (
-            rest
-            or baseline.shape[-2:] != own.shape[-2:]
-            or baseline.dim() != 3
-            or len(baseline) not in (1, len(own))
-        ):
-            raise ModelError(
-                f"the baseline has the shape {list(baseline.shape)}; it must be that of the embeddings, {list(own.shape)}"
-            )
-        return {name: baseline.to(own).expand_as(own)}
-    words = field.embeddings.word_vectors(field.batch)
-    stays = torch.from_numpy(field.batch.special).to(words.device)
-    if field.model.tokenizer.mask_token_id is not None:
-        stays = stays | (field.batch.ids == field.model.tokenizer.mask_token_id)
-    away = torch.where(stays[..., None], words, blank_vector(field.model, baseline).to(words))
-    found = field.embeddings.read(field.batch, away)
+        return _given_baseline(inputs, baseline)
+    words = evaluator.embeddings.word_vectors(batch)
+    stays = torch.from_numpy(batch.special).to(words.device)
+    if model.tokenizer.mask_token_id is not None:
+        stays = stays | (batch.ids == model.tokenizer.mask_token_id)
+    blanked = torch.where(stays[..., None], words, blank_vector(model, baseline).to(words))
+    start = evaluator.embeddings.read(batch, blanked)
     for name in ("position", "type"):
-        if name in found:
-            found[name] = inputs[name][:, :1].expand_as(inputs[name])
-    return found
+        if name in start:
+            start[name] = inputs[name][:, :1].expand_as(inputs[name])
+    return start
+
+
+def _given_baseline(inputs: Mapping[str, Tensor], baseline: Tensor) -> dict[str, Tensor]:
+    (name, own), *rest = inputs.items()
+    fits = baseline.dim() == 3 and baseline.shape[-2:] == own.shape[-2:]
+    if rest or not fits or len(baseline) not in (1, len(own)):
+        raise ModelError(
+            f"the baseline has the shape {list(baseline.shape)}; it must be that of the "
+            f"embeddings, {list(own.shape)}"
+        )
+    return {name: baseline.to(own).expand_as(own)}
 
 
 def blank_vector(model: Model, baseline: str) -> Tensor:
-    """What stands for a word that is taken away: [dimension]."""
+    """The vector that replaces a word: [dimension]."""
     table: Any = Embeddings(model).words
     if baseline == "zero":
         return torch.zeros_like(table.weight[0])
@@ -160,22 +160,23 @@ def blank_vector(model: Model, baseline: str) -> Tensor:
     number = getattr(model.tokenizer, names[baseline])
     if number is None:
         raise ModelError(
-            f"the tokenizer has no {baseline} token; choose another baseline: zero or mean (--baseline)"
+            f"the tokenizer has no {baseline} token; choose another baseline: zero or mean "
+            "(--baseline)"
         )
     with torch.no_grad():
-        found: Tensor = table(torch.tensor([[number]], device=table.weight.device))[0, 0]
-    return found
+        vector: Tensor = table(torch.tensor([[number]], device=table.weight.device))[0, 0]
+    return vector
 
 
 def row_bytes(model: Model, tokens: int) -> int:
-    """About how much memory one text of so many tokens takes through a backward pass (tests hold it against what is measured)."""
+    """About how much memory a text of so many tokens takes in a backward pass.
+
+    Tests compare it with what is measured.
+    """
     config = model.network.config.get_text_config()
     width = int(config.hidden_size)
-    inner = int(
-        getattr(config, "intermediate_size", None)
-        or getattr(config, "hidden_dim", None)
-        or 4 * width
-    )
+    sizes = (getattr(config, name, None) for name in ("intermediate_size", "hidden_dim"))
+    inner = int(next(filter(None, sizes), 4 * width))
     windows = getattr(config, "attention_window", 0)
     window = max(windows) if isinstance(windows, list | tuple) else windows
     seen = window + min(tokens, 128) + 1 if model.banded else tokens
@@ -185,7 +186,7 @@ def row_bytes(model: Model, tokens: int) -> int:
 
 
 def machine_memory(device: torch.device) -> int:
-    """All the memory there is, in bytes: what is free changes, and with it results would in their last digits."""
+    """All memory in bytes; free memory varies, and the last digits of results would with it."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

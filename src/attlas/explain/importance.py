@@ -14,16 +14,15 @@ from attlas.support.errors import ModelError
 
 
 def importance_grid(given: Any) -> npt.NDArray[np.float64] | None:
-    """Importance [layer, head] from a study with that measure, its folder, or an array; None for None."""
+    """Importance [layer, head] from a study with that measure, its folder, an array, or None."""
     if given is None:
         return None
     if isinstance(given, str | Path):
         given = Study.open(given)
-    found = (
-        importance_of(given.table("importance"))
-        if isinstance(given, Study)
-        else np.asarray(given, dtype=np.float64)
-    )
-    if found.ndim != 2 or not np.isfinite(found).all() or (found < 0).any():
-        raise ModelError("importance must be a table [layer, head] of numbers of 0 and more")
-    return found
+    if isinstance(given, Study):
+        grid = importance_of(given.table("importance"))
+    else:
+        grid = np.asarray(given, dtype=np.float64)
+    if grid.ndim != 2 or not np.isfinite(grid).all() or (grid < 0).any():
+        raise ModelError("importance must be an array [layer, head] of numbers of at least 0")
+    return grid

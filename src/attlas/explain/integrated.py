@@ -1,9 +1,12 @@
-"""Integrated gradients (Sundararajan et al. 2017) that say how far off they are, and go on until that is little enough.
+"""Integrated gradients (Sundararajan et al. 2017), refined until their error is small enough.
 
-Along the straight path from baseline to text the gradient gives each token's share of every step, and the value gives what all shares together must be. So each
-interval of the path knows its own gap: the sum of its shares less the change of the value over it. Intervals are integrated by Simpson's rule, and halving one
-uses all its points again and shows by how much each token's share changes: its error, which is at least its gap. Intervals are halved where gap or error is largest, until both are small for the whole path:
-the gap as a share of the difference between text and baseline, the error as a share of all scores.
+Along the straight path from baseline to text the gradient gives each token's share of every step,
+and the value gives what all shares must sum to. So each interval of the path has its own gap: the
+sum of its shares minus the change of the value. Intervals are integrated by Simpson's rule. Halving
+one reuses all its points and shows by how much each token's share changes: its error, which is at
+least its gap. Intervals are halved where gap or error is largest, until both are small for the
+whole path: the gap relative to the difference between text and baseline, the error relative to all
+scores.
 """
 
 from __future__ import annotations
@@ -17,36 +20,38 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attlas.explain.gradients import Field
+from attlas.explain.gradients import GradientEvaluator
 from attlas.support.errors import MeasureError
 
 Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]
+Progress = Callable[[int], None]  # gets the number of new evaluations
 START = 4  # intervals to begin with
-FLOOR = 1e-5  # of the larger value: a smaller difference between text and baseline is lost in the model's own rounding
+FLOOR = 1e-5  # of the larger value: smaller differences are lost in the model's own rounding
 DEEPEST, TINY = 2.0**-24, 1e-30
 
 
 def scale_of(value: Any, baseline: Any, largest: float = 0.0) -> Any:
-    """What a gap is a share of: the difference between text and baseline, or what rounding leaves of it beside the largest value on the way."""
+    """What a gap is relative to: the difference between text and baseline.
+
+    At least what rounding leaves of the largest value on the path.
+    """
     size = np.maximum(np.maximum(np.abs(value), np.abs(baseline)), largest)
     return np.maximum(np.abs(value - baseline), FLOOR * size + TINY)
 
 
 @dataclass
 class Path:
-    """One text's path from baseline (0) to text (1): the points it was looked at, and the intervals it is cut into."""
+    """One text's path from baseline (0) to text (1): its evaluated points and its intervals."""
 
-    points: dict[float, tuple[Floats, float]] = field(
-        default_factory=dict
-    )  # at: shares [part, token], value
-    known: dict[Interval, Floats] = field(default_factory=dict)  # shares of intervals
+    points: dict[float, tuple[Floats, float]] = field(default_factory=dict)  # shares, value
+    known: dict[Interval, Floats] = field(default_factory=dict)  # shares [part, token]
     intervals: list[Interval] = field(
         default_factory=lambda: [(step / START, (step + 1) / START) for step in range(START)]
     )
 
-    def wanted(self) -> list[float]:
-        """The points that are not known yet."""
+    def missing_points(self) -> list[float]:
+        """The points that are still to be evaluated."""
         ends = {at for start, stop in self.intervals for at in (start, (start + stop) / 2, stop)}
         return sorted(ends - self.points.keys())
 
@@ -58,51 +63,51 @@ class Path:
             self.known[interval] = (first + 4 * middle + last) * ((stop - start) / 6)
         return self.known[interval]
 
-    def gap(self, interval: Interval) -> float:
-        """By how much the shares of an interval miss the change of the value."""
-        return float(
-            self.shares(interval).sum()
-            - (self.points[interval[1]][1] - self.points[interval[0]][1])
-        )
+    def interval_gap(self, interval: Interval) -> float:
+        """The sum of the shares of an interval minus the change of the value."""
+        start, stop = interval
+        change = self.points[stop][1] - self.points[start][1]
+        return float(self.shares(interval).sum() - change)
 
     @property
     def difference(self) -> float:
-        """The value of the text less that of the baseline."""
+        """The value of the text minus that of the baseline."""
         return self.points[1.0][1] - self.points[0.0][1]
 
     @property
     def scale(self) -> float:
-        """What the gap is a share of."""
+        """What the gap is relative to."""
         largest = max(abs(value) for _, value in self.points.values())
         return float(scale_of(self.points[1.0][1], self.points[0.0][1], largest))
 
     @property
-    def missed(self) -> float:
-        """The gap of the whole path as a share of the difference."""
-        return abs(sum(self.gap(interval) for interval in self.intervals)) / self.scale
+    def gap(self) -> float:
+        """The gap of the whole path relative to the difference between text and baseline."""
+        return abs(sum(self.interval_gap(interval) for interval in self.intervals)) / self.scale
 
-    def off(self, interval: Interval) -> float:
-        """By how much the shares of an interval are off, all tokens together: a fifteenth of what halving its parent changed (Simpson's usual estimate, all of it laid to each half), at least its gap."""
+    def interval_error(self, interval: Interval) -> float:
+        """How far off the shares of an interval are, summed over tokens; at least its gap.
+
+        A fifteenth of what halving its parent changed: Simpson's usual estimate, all of it assigned
+        to each half.
+        """
         start, stop = interval
         size = stop - start
         first = round(start / size) % 2 == 0
         parent = (start, stop + size) if first else (start - size, stop)
         middle = (parent[0] + parent[1]) / 2
-        change = (
-            self.shares((parent[0], middle))
-            + self.shares((middle, parent[1]))
-            - self.shares(parent)
-        )
-        return max(float(np.abs(change).sum()) / 15, abs(self.gap(interval)))
+        halves = self.shares((parent[0], middle)) + self.shares((middle, parent[1]))
+        change = float(np.abs(halves - self.shares(parent)).sum())
+        return max(change / 15, abs(self.interval_gap(interval)))
 
     @property
     def error(self) -> float:
-        """By how much the scores are off, all tokens together, as a share of their sizes."""
-        return sum(map(self.off, self.intervals)) / self.size
+        """How far off the scores are, summed over tokens, relative to their sizes."""
+        return sum(map(self.interval_error, self.intervals)) / self.size
 
     @property
     def size(self) -> float:
-        """The sizes of all scores together; at least what the gap is a share of."""
+        """The sum of the sizes of all scores; at least what the gap is relative to."""
         return max(float(np.abs(self.total()).sum()), self.scale)
 
     def total(self) -> Floats:
@@ -110,14 +115,16 @@ class Path:
         return np.sum([self.shares(interval) for interval in self.intervals], axis=0)
 
     def refine(self, tolerance: float, points: int) -> bool:
-        """Halve the intervals with the largest gaps or errors, those that make up what is too much, as far as `points` new points allow; False if there is nothing to do."""
-        missed, error = self.missed, self.error
-        if missed <= tolerance and error <= tolerance:
+        """Halve the intervals with the largest gaps or errors, with at most `points` new points.
+
+        Only as many as make up the excess; False if nothing is left to do.
+        """
+        gap, error, size, scale = self.gap, self.error, self.size, self.scale
+        if gap <= tolerance and error <= tolerance:
             return False
-        size = self.size
         weights = {
-            interval: (abs(self.gap(interval)) / self.scale if missed > tolerance else 0.0)
-            + (self.off(interval) / size if error > tolerance else 0.0)
+            interval: (abs(self.interval_gap(interval)) / scale if gap > tolerance else 0.0)
+            + (self.interval_error(interval) / size if error > tolerance else 0.0)
             for interval in self.intervals
         }
         left = sum(weights.values())
@@ -138,23 +145,24 @@ class Path:
 
 
 def integrate(
-    field: Field,
+    evaluator: GradientEvaluator,
     baseline: dict[str, Tensor],
     tolerance: float = 0.01,
     max_evaluations: int = 500,
-    tell: Callable[[int], None] = lambda evaluations: None,
+    on_progress: Progress = lambda evaluations: None,
 ) -> list[Path]:
-    """The path of each text of a batch, refined until its gap and error are below the tolerance or its evaluations are used up.
+    """The path of each text of a batch, from the embeddings `baseline`.
 
-    `baseline` has the embeddings the paths start from. Points of all texts go through the model together.
+    Paths are refined until gap and error are below the tolerance or the evaluations are used up.
+    Points of all texts go through the model together.
     """
     check_tolerance(tolerance, max_evaluations)
-    paths = [Path() for _ in range(field.batch.n_texts)]
+    paths = [Path() for _ in range(evaluator.batch.n_texts)]
     waiting = list(range(len(paths)))
-    with field.open():
+    with evaluator.open():
         while waiting:
-            wanted = [(text, at) for text in waiting for at in paths[text].wanted()]
-            _evaluate(field, baseline, wanted, paths, tell)
+            points = [(text, at) for text in waiting for at in paths[text].missing_points()]
+            _evaluate(evaluator, baseline, points, paths, on_progress)
             waiting = [
                 text
                 for text in waiting
@@ -164,39 +172,41 @@ def integrate(
 
 
 def check_tolerance(tolerance: float, max_evaluations: int) -> None:
-    """Refuse a tolerance that cannot be, or too few evaluations to begin with."""
+    """Refuse a tolerance of 0 or less, or too few evaluations to begin with."""
     if not tolerance > 0:
         raise MeasureError(
-            f"tolerance is {tolerance}; it must be above 0, such as 0.01 for a gap of 1 %"
+            f"tolerance is {tolerance}; it must be above 0, such as 0.01 for a gap of 1%"
         )
     if max_evaluations < 2 * START + 1:
         raise MeasureError(
-            f"max_evaluations is {max_evaluations}; integrated gradients begin with {2 * START + 1}"
+            f"max_evaluations is {max_evaluations}; integrated gradients need at least "
+            f"{2 * START + 1}"
         )
 
 
 def _evaluate(
-    field: Field,
+    evaluator: GradientEvaluator,
     baseline: dict[str, Tensor],
-    wanted: Sequence[tuple[int, float]],
+    points: Sequence[tuple[int, float]],
     paths: Sequence[Path],
-    tell: Callable[[int], None],
+    on_progress: Progress,
 ) -> None:
-    """Look at paths at some points: the value there, and each token's share of the way (gradient times whole way)."""
-    rows = torch.tensor([text for text, _ in wanted], device=field.model.device)
-    at = torch.tensor([at for _, at in wanted], dtype=torch.float64, device=field.model.device)
-    for some in field.chunks(torch.arange(len(wanted), device=field.model.device)):
-        text, step = rows[some], at[some][:, None, None]
-        ways = {name: field.inputs[name][text] - start[text] for name, start in baseline.items()}
-        given = {name: baseline[name][text] + step.to(way) * way for name, way in ways.items()}
-        values, gradients = field.gradients(given, text)
+    """Evaluate points (text, at): the value, and each token's share (gradient times whole way)."""
+    device, inputs = evaluator.model.device, evaluator.inputs
+    rows = torch.tensor([text for text, _ in points], device=device)
+    steps = torch.tensor([at for _, at in points], dtype=torch.float64, device=device)
+    for some in evaluator.chunks(torch.arange(len(points), device=device)):
+        texts, step = rows[some], steps[some][:, None, None]
+        ways = {name: inputs[name][texts] - start[texts] for name, start in baseline.items()}
+        given = {name: baseline[name][texts] + step.to(way) * way for name, way in ways.items()}
+        values, gradients = evaluator.gradients(given, texts)
         shares = torch.stack(
             [(gradients[name] * way).double().sum(-1) for name, way in ways.items()], 1
         )  # row part token
-        field.check(values, shares)
+        evaluator.check(values, shares)
         for number, share, value in zip(
             some.tolist(), shares.cpu().numpy(), values.tolist(), strict=True
         ):
-            text_number, place = wanted[number]
-            paths[text_number].points[place] = share, value
-        tell(len(some))
+            text, at = points[number]
+            paths[text].points[at] = share, value
+        on_progress(len(some))

@@ -1,4 +1,4 @@
-"""The methods by name, and what sort of scores each gives."""
+"""The methods by name, and the kind of scores each gives."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from attlas.core.registry import Registry
 from attlas.support.errors import MeasureError
 
-ANY = "(any)"  # whatever the model answered
+ANY = "(any)"  # prediction
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What sort of scores a method gives.
+    """The kind of scores a method gives.
 
-    `signed`: for and against, not only how much; `attends`: it is attention; `complete`: its scores
-    add up to a difference.
+    `signed`: scores can be negative; `attends`: they are attention; `complete`: they sum to the
+    difference between text and baseline.
     """
 
     signed: bool = False
@@ -27,23 +27,17 @@ METHODS: Registry[Kind] = Registry("method", MeasureError)
 METHODS.register(
     "integrated_gradients",
     Kind(signed=True, complete=True),
-    "Each token's share of the way from baseline to answer, along a path of gradients (Sundararajan et al. 2017)",
+    "Gradients integrated along the path from baseline to text (Sundararajan et al. 2017)",
 )
+METHODS.register("saliency", Kind(), "The size of the gradient at the text (Simonyan et al. 2014)")
 METHODS.register(
-    "saliency",
-    Kind(),
-    "The size of the gradient at the text (Simonyan et al. 2014)",
-)
-METHODS.register(
-    "input_x_gradient",
-    Kind(signed=True),
-    "Embedding times gradient (Shrikumar et al. 2016)",
+    "input_x_gradient", Kind(signed=True), "Embedding times gradient (Shrikumar et al. 2016)"
 )
 METHODS.register(
     "deeplift",
     Kind(signed=True, complete=True),
-    "Differences of activations from the baseline's, handed back (Shrikumar et al. 2017); "
-    "by captum, for which GELU and attention are plain gradients",
+    "Differences of activations from the baseline's, propagated back (Shrikumar et al. 2017); "
+    "captum uses plain gradients for GELU and attention",
 )
 METHODS.register(
     "gradient_shap",
@@ -53,32 +47,28 @@ METHODS.register(
 METHODS.register(
     "occlusion",
     Kind(signed=True),
-    "What the answer loses when a token's embedding becomes the baseline's (Zeiler and Fergus 2014)",
+    "Drop in the prediction when a token's embedding is replaced (Zeiler and Fergus 2014)",
 )
 METHODS.register(
-    "attention_last",
-    Kind(attends=True),
-    "Attention received in the last layer, mean of heads",
+    "attention_last", Kind(attends=True), "Attention received in the last layer, mean of heads"
 )
 METHODS.register(
-    "attention_all",
-    Kind(attends=True),
-    "Attention received in all layers, mean of heads",
+    "attention_all", Kind(attends=True), "Attention received in all layers, mean of heads"
 )
 METHODS.register(
     "attention_last_scaled",
     Kind(attends=True),
-    "Attention received in the last layer, heads weighed by importance",
+    "Attention received in the last layer, heads weighted by importance",
 )
 METHODS.register(
     "attention_all_scaled",
     Kind(attends=True),
-    "Attention received in all layers, heads weighed by importance",
+    "Attention received in all layers, heads weighted by importance",
 )
 METHODS.register(
     "cls_row",
     Kind(attends=True),
-    "What the answering token ([CLS], or the last of a causal model) attends to in the last layer",
+    "Attention of [CLS] (in a causal model, of the last token) in the last layer",
 )
 METHODS.register(
     "rollout",
@@ -93,10 +83,6 @@ METHODS.register(
 METHODS.register(
     "gradient_rollout",
     Kind(attends=True),
-    "Roll-out of attention times its gradient (Chefer et al. 2021)",
+    "Rollout of attention times its gradient (Chefer et al. 2021)",
 )
-METHODS.register(
-    "random",
-    Kind(),
-    "Random scores, the control of all others",
-)
+METHODS.register("random", Kind(), "Random scores: the control")

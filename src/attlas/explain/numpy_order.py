@@ -1,4 +1,4 @@
-"""The ranking of Hou's code: ties in the order in which numpy 1.21 leaves them."""
+"""The ranking of Hou 2022: ties in the order in which numpy 1.21 leaves them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _RUN = 16  # numpy's quicksort leaves runs of at most 17 to insertion sort
 def published(
     left: Floats, right: Floats, where: Ints, size: int, tops: tuple[int, int], rows: Ints
 ) -> Floats:
-    """The same four in the published way, which ranks all `size` positions, those not in `where` as zeros: [row, metric].
+    """The four metrics over all `size` positions, with zeros outside `where`: [row, metric].
 
-    `where` is the position of the item at each place on the left. Tau has no ties then, and overlap is the mean over all depths.
+    `where` is the position of the item at each rank on the left. Tau has no ties then, and overlap
+    is the mean over all depths.
     """
     out = np.empty((rows.shape[0], 4))
     one, two = np.zeros(size), np.zeros(size)
@@ -40,7 +41,7 @@ def published(
 
 @numba.njit(nogil=True, cache=True)
 def _mean_overlap(places: Ints, deepest: Ints) -> float:
-    """The mean over all depths of the share of items that two rankings without ties have in common: overlap with p = 1."""
+    """The mean over all depths of the overlap of two rankings without ties: p = 1."""
     n = places.size
     deepest[:] = 0
     for item in range(n):
@@ -54,11 +55,13 @@ def _mean_overlap(places: Ints, deepest: Ints) -> float:
 
 @numba.njit(nogil=True, cache=True)
 def descending(values: Floats) -> Ints:
-    """The order of values, the highest first, with ties as `values.argsort()[::-1]` left them in numpy 1.21, on whatever machine.
+    """The order of values, the highest first, with ties as in numpy 1.21 on any machine.
 
-    That sort is not stable: a quicksort (Hoare) around the median of the first, middle and last, which is set aside next to last, with
-    insertion sort for short runs (and heapsort for hopeless ones, which we leave out). So which of many zeros comes first depends on all
-    other values. The numpy of today still does this for types without vector instructions, and for float64 what the processor is good at.
+    `values.argsort()[::-1]` is not stable there: a quicksort (Hoare) around the median of the
+    first, middle and last value, which is moved next to last, with insertion sort for short runs
+    (and heapsort for degenerate ones, which is omitted here). So which of many zeros comes first
+    depends on all other values. Later numpy does this only for types without vector instructions;
+    for float64 it depends on the processor.
     """
     order = np.arange(values.size)
     waiting = [(0, values.size - 1)]
@@ -75,7 +78,7 @@ def descending(values: Floats) -> Ints:
 
 @numba.njit(nogil=True, cache=True)
 def _split(values: Floats, order: Ints, first: int, last: int) -> int:
-    """Put a pivot in its place between first and last, lower values before it and higher ones after it; its place."""
+    """Move a pivot to its final position, lower values before it, higher ones after it."""
     middle = first + (last - first) // 2
     for low, high in ((first, middle), (middle, last), (first, middle)):
         if values[order[high]] < values[order[low]]:
@@ -98,9 +101,9 @@ def _split(values: Floats, order: Ints, first: int, last: int) -> int:
 
 @numba.njit(nogil=True, cache=True)
 def _insert(values: Floats, order: Ints, first: int, last: int) -> None:
-    """Sort the places from first to last by insertion."""
-    for place in range(first + 1, last + 1):
-        item, slot = order[place], place
+    """Sort the order from first to last by insertion."""
+    for start in range(first + 1, last + 1):
+        item, slot = order[start], start
         while slot > first and values[item] < values[order[slot - 1]]:
             order[slot] = order[slot - 1]
             slot -= 1

@@ -1,4 +1,4 @@
-"""The tokens of one explained text, from those that speak most for the answer to most against."""
+"""The tokens of one explained text, from the highest score to the lowest."""
 
 from __future__ import annotations
 

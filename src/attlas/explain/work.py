@@ -43,7 +43,7 @@ def read_importance(source: Any) -> Grid | None:
 
 
 def chosen_methods(explain: Explain) -> tuple[str, ...]:
-    """The methods, and attention to compare with where a single one is not attention."""
+    """The methods; a single one that is not attention is compared with attention."""
     methods = explain.methods
     alone = len(methods) == 1 and not METHODS[methods[0]].attends
     return (*methods, *COMPARED) if alone else methods
@@ -80,30 +80,30 @@ def run(
         work.log(f"Explain 1/{steps}: importance of heads")
         importance = importance_grid(work.study(model, data, [Importance()]))
     work.log(f"Explain {steps}/{steps}: scoring tokens")
-    done = work.study(model, data, [measure_of(explain, chosen_methods(explain), importance)])
-    if not done.has("explanations"):
-        first = json.loads(done.quarantine.read_text(encoding="utf-8").splitlines()[0])
+    study = work.study(model, data, [measure_of(explain, chosen_methods(explain), importance)])
+    if not study.has("explanations"):
+        first = json.loads(study.quarantine.read_text(encoding="utf-8").splitlines()[0])
         raise MeasureError(
             f"no text could be explained; the first, {first['id']!r}: {first['reason']}"
         )
     return Outcome(
         tables={
-            name: TableFile(done.folder / TABLES / f"{name}.parquet", about)
-            for name, about in done.manifest["tables"].items()
+            name: TableFile(study.folder / TABLES / f"{name}.parquet", about)
+            for name, about in study.manifest["tables"].items()
         },
-        result=summary(done),
-        counts=done.manifest["counts"],
+        result=summary(study),
+        counts=study.manifest["counts"],
         controls=[
-            (name, "value", control) for name, (_, control) in CONTROLS.items() if done.has(name)
+            (name, "value", control) for name, (_, control) in CONTROLS.items() if study.has(name)
         ],
-        corpus={"labels": done.manifest["corpus"]["labels"]},
-        quarantine=done.quarantine,
+        corpus={"labels": study.manifest["corpus"]["labels"]},
+        quarantine=study.quarantine,
     )
 
 
-def summary(done: Study) -> dict[str, Any]:
+def summary(study: Study) -> dict[str, Any]:
     """What `--json` prints; `evaluations` is the mean per text."""
-    explained = done.table("explanations", ["method", "evaluations", "gap"])
+    explained = study.table("explanations", ["method", "evaluations", "gap"])
     first = explained[explained["method"] == explained["method"].iloc[0]]
     gap = first["gap"].dropna()
     out: dict[str, Any] = {
@@ -116,21 +116,21 @@ def summary(done: Study) -> dict[str, Any]:
             "max": float(gap.max()) if len(gap) else None,
         },
         "agreement": {},
-        "counts": done.manifest["counts"],
+        "counts": study.manifest["counts"],
     }
-    present = [name for name in CONTROLS if done.has(name)]
-    return {**out, **{name: _numbers(done, name) for name in present}}
+    present = [name for name in CONTROLS if study.has(name)]
+    return {**out, **{name: _numbers(study, name) for name in present}}
 
 
-def _numbers(done: Study, name: str) -> dict[str, Any]:
+def _numbers(study: Study, name: str) -> dict[str, Any]:
     """The numbers of a table by their names, each with its control and interval."""
     keys, control = CONTROLS[name]
-    table = done.table(name)
+    table = study.table(name)
     out: dict[str, Any] = {}
     for row in (table[table["bin"] == 0] if "bin" in table else table).to_dict("records"):
-        place = out
+        entry = out
         for key in keys:
-            place = place.setdefault(row[key], {})
+            entry = entry.setdefault(row[key], {})
         columns = ("value", control, "low", "high", "texts")
-        place |= {name: None if row[name] != row[name] else row[name] for name in columns}
+        entry |= {name: None if row[name] != row[name] else row[name] for name in columns}
     return out

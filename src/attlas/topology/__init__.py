@@ -1,4 +1,4 @@
-"""The shape of attention graphs: Betti numbers, bars, directed invariants, and classifiers built on them."""
+"""The shape of attention graphs: Betti numbers, barcodes, directed invariants, classifiers."""
 
 import lazy_loader
 
@@ -10,19 +10,22 @@ SUBJECT = Subject(
     measures={
         "betti": (
             "betti:Betti",
-            "How many pieces and cycles has each head's attention graph, at several thresholds?",
+            "How many connected components and cycles does each head's attention graph have "
+            "at several thresholds?",
         ),
         "digraph": (
             "directed:DigraphMeasure",
-            "How many strong components, edges and directed cycles has each head's attention graph?",
+            "How many strong components, edges and directed cycles does each head's attention "
+            "graph have?",
         ),
         "barcode": (
             "barcode:BarcodeMeasure",
-            "At which distances do the pieces of each head's attention graph join, and its holes open and close?",
+            "At which distances do the components of each head's attention graph merge, and its "
+            "holes appear and vanish?",
         ),
         "templates": (
             "templates:Templates",
-            "How near is each head to a simple pattern of attention?",
+            "How close is each head to a simple pattern of attention?",
         ),
     },
     experiments={"Topology": "experiment"},

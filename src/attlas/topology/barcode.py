@@ -1,4 +1,4 @@
-"""At which weights do the pieces of an attention graph join and its cycles appear?"""
+"""At which weights do the components of an attention graph merge and its cycles appear?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from attlas.core.banded import BandedAttention
 from attlas.core.states import Rows
 from attlas.support.errors import MeasureError
 from attlas.support.options import option
-from attlas.topology import kernels
 from attlas.topology.betti import BettiNumbers
 from attlas.topology.graphs import (
     band_parts,
@@ -29,12 +28,11 @@ from attlas.topology.graphs import (
     stacked,
 )
 from attlas.topology.head_features import FeaturesState, HeadFeatures
+from attlas.topology.kernels import trees
 
 Array = npt.NDArray[Any]
-FLOOR = 1e-3  # weights up to here count as no edge, as in the papers' code
-H1_TOKENS = (
-    64  # holes are sought in texts of at most so many tokens: their cost grows with the cube
-)
+FLOOR = 1e-3  # weights up to here are no edge, as in the code of Kushnareva et al.
+H1_TOKENS = 64  # H1 is computed for texts up to this length: its cost is cubic
 H0_FEATURES = (
     "h0_sum",
     "h0_entropy",
@@ -59,8 +57,9 @@ H1_FEATURES = (
 class Barcode:
     """The whole barcode of attention graphs as the threshold falls from 1 to 0.
 
-    Every token is a component from the start; the components merge at the weights `h0` [..., n - 1], those of the maximum spanning tree; every
-    other edge closes a cycle, at the weights `h1` [..., edge], and cycles never die. Both from high to low.
+    Every token is a component from the start. Components merge at the weights `h0` [..., n - 1],
+    those of the maximum spanning tree; every other edge closes a cycle, at the weights `h1`
+    [..., edge], and cycles never die. Both from high to low.
     """
 
     h0: Array
@@ -84,12 +83,15 @@ class Barcode:
         return BettiNumbers(self.n - joined, closed)
 
     def curve(self) -> pd.DataFrame:
-        """The full Betti curves of one graph: `threshold beta0 beta1` at every weight where anything changes, from high to low."""
+        """The full Betti curves of one graph: `threshold beta0 beta1` at every change.
+
+        From high thresholds to low.
+        """
         if self.h0.ndim > 1:
             raise MeasureError("curve() is for one graph; take the barcode of one matrix [n, n]")
         weights = np.concatenate([self.h0, self.h1])
         levels = np.unique(weights[weights > 0])[::-1]
-        # both lists fall, so that the number of entries at or above a level is a place in the reversed list
+        # both lists fall: the number of entries at or above a level is a rank in the reversed list
         joined, closed = (
             len(bars) - np.searchsorted(bars[::-1], levels, side="left")
             for bars in (self.h0, self.h1)
@@ -98,9 +100,10 @@ class Barcode:
 
 
 def barcode(weights: Any, loops: bool = True) -> Barcode:
-    """The barcode of attention graphs [..., n, n], from which Betti numbers at any threshold follow.
+    """The barcode of attention graphs [..., n, n]: it gives Betti numbers at any threshold.
 
-    An edge's weight is the larger of its two directions. With `loops` a token's attention to itself is a cycle too, as in `betti`.
+    An edge's weight is the larger of its two directions. With `loops` a token's attention to itself
+    is a cycle too, as in `betti`.
 
     >>> bars = barcode([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.0, 0.1, 0.9]])
     >>> bars.h0, bars.h1
@@ -129,9 +132,9 @@ def _refuse_wrong(graphs: Array) -> None:
 
 
 def _bars(graphs: Array, loops: bool) -> tuple[Array, Array]:
-    parent, joined = kernels.dense_tree(graphs)
+    parent, joined = trees.dense_tree(graphs)
     return _falling(joined[:, 1:] if graphs.shape[-1] > 1 else joined[:, :0]), _falling(
-        kernels.other_edges(graphs, parent, loops)
+        trees.other_edges(graphs, parent, loops)
     )
 
 
@@ -140,19 +143,22 @@ def _falling(values: Array) -> Array:
 
 
 def rips_features(weights: Any, holes: bool = True) -> Array:
-    """The 14 numbers that earlier work takes from the Rips barcode of each head's attention: [..., n, n] -> [..., 14].
+    """14 features of the Rips barcode of each head's attention: [..., n, n] -> [..., 14].
 
-    Distance is 1 - max(W, W^T), weights up to 0.001 counting as 0. H0: sum and entropy of the bars' lengths, death of the longest, how many die from .75 and from .5
-    on and up to .25. H1, holes that triangles fill, and so not the beta1 of `betti`: birth of the longest bar, how many are born from .25
-    on, up to .95 and up to .7, sum, entropy and standard deviation of lengths, and their number. Bars that never die and those of length 0 are left
-    out; without bars a number is 0. Without `holes` the H1 numbers are NaN. (Kushnareva et al. 2021; their variance is a standard deviation.)
+    Distance is 1 - max(W, W^T), where weights up to 0.001 count as 0. H0: sum and entropy of the
+    bars' lengths, death of the longest, how many die at 0.75 or later, at 0.5 or later, and by
+    0.25. H1 (holes that triangles fill, so not the beta1 of `betti`): birth of the longest bar, how
+    many are born at 0.25 or later, by 0.95 and by 0.7, sum, entropy and standard deviation of
+    lengths, and their number. Bars that never die and those of length 0 are excluded; without bars
+    a feature is 0. Without `holes` the H1 features are NaN. (Kushnareva et al. 2021; their variance
+    is a standard deviation.)
     """
     array = check_weights(weights)
     n, lead = array.shape[-1], array.shape[:-2]
     graphs = array.reshape(int(np.prod(lead)), n, n)
     _refuse_wrong(graphs)
     joined = (
-        kernels.dense_tree(graphs)[1][:, 1:] if n > 1 else np.zeros((len(graphs), 0), array.dtype)
+        trees.dense_tree(graphs)[1][:, 1:] if n > 1 else np.zeros((len(graphs), 0), array.dtype)
     )
     first = h0_features(joined)
     second = h1_features(graphs) if holes else np.full((len(graphs), len(H1_FEATURES)), np.nan)
@@ -162,9 +168,8 @@ def rips_features(weights: Any, holes: bool = True) -> Array:
 
 
 def h0_features(joined: Array) -> Array:
-    """H0 numbers from the weights of spanning trees: [graph, edge] -> [graph, 6]."""
+    """H0 features from the weights of spanning trees: [graph, edge] -> [graph, 6]."""
     deaths = _distances(joined)
-    there = deaths > 0
     total, entropy = _lengths(deaths)
     return np.stack(
         [
@@ -173,7 +178,7 @@ def h0_features(joined: Array) -> Array:
             deaths.max(-1, initial=0),
             (deaths >= 0.75).sum(-1),
             (deaths >= 0.5).sum(-1),
-            (there & (deaths <= 0.25)).sum(-1),
+            ((deaths > 0) & (deaths <= 0.25)).sum(-1),
         ],
         -1,
     )
@@ -195,18 +200,18 @@ def _lengths(lengths: Array) -> tuple[Array, Array]:
 
 
 def h1_features(graphs: Array) -> Array:
-    """H1 numbers of square matrices [graph, n, n] through gudhi: [graph, 8]."""
+    """H1 features of square matrices [graph, n, n] by gudhi: [graph, 8]."""
     gudhi = _gudhi()
     out = np.zeros((len(graphs), len(H1_FEATURES)))
     for number, weights in enumerate(graphs):
         distance = _distances(np.maximum(weights, weights.T))
         np.fill_diagonal(distance, 0)
-        out[number] = _of_holes(_holes(gudhi, distance))
+        out[number] = _hole_features(_holes(gudhi, distance))
     return out
 
 
 def _holes(gudhi: Any, distance: Array) -> Array:
-    """H1 bars of a Rips complex: [bar, 2]. Edges that change no bar are taken out first, which saves most of the time."""
+    """H1 bars of a Rips complex: [bar, 2]; edges that change no bar are collapsed first."""
     if len(distance) < 4:  # a hole needs four points
         return np.zeros((0, 2))
     tree = gudhi.RipsComplex(distance_matrix=distance, max_edge_length=1.0).create_simplex_tree(
@@ -219,7 +224,7 @@ def _holes(gudhi: Any, distance: Array) -> Array:
     return bars[np.isfinite(bars).all(-1)]
 
 
-def _of_holes(bars: Array) -> Array:
+def _hole_features(bars: Array) -> Array:
     if not len(bars):
         return np.zeros(len(H1_FEATURES))
     births, lengths = bars[:, 0], bars[:, 1] - bars[:, 0]
@@ -243,30 +248,32 @@ def _gudhi() -> Any:
         import gudhi
     except ImportError as error:
         raise MeasureError(
-            "holes of the Rips complex need an extra; install it with: pip install 'attlas[topology]', or leave them out (holes=False, h1_tokens=0)"
+            "holes of the Rips complex need an extra; install it with: pip install "
+            "'attlas[topology]', or omit them (holes=False, h1_tokens=0)"
         ) from error
     return gudhi
 
 
 @dataclass(kw_only=True)
 class BarcodeState(FeaturesState):
-    """A row a text, and means."""
+    """One row per text, and means."""
 
     barcode: Rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class BarcodeMeasure(HeadFeatures[BarcodeState]):
-    """The 14 Rips barcode features of every head of every text: `L3.H7.h0_sum`, ... See `rips_features`.
+    """The 14 Rips barcode features of every head of every text: `L3.H7.h0_sum`, ...
 
-    The eight of H1 need gudhi and are sought in texts of at most `h1_tokens` tokens (64; 0 where gudhi is not installed, and among all measures):
-    elsewhere they are NaN, and `barcode_heads` says in `h1_texts` how many of the `texts` have them.
+    See `rips_features`. The eight of H1 need gudhi and are computed for texts of at most
+    `h1_tokens` tokens (64; 0 without gudhi, and in `all`). Elsewhere they are NaN; `h1_texts` in
+    `barcode_heads` is how many of the `texts` have them.
     """
 
     name: ClassVar[str] = "barcode"
     state: ClassVar[type[FeaturesState]] = BarcodeState
     h1_tokens: int | None = option(
-        None, "Longest text whose holes are counted, in tokens.", at_least=0, at_most=256
+        None, "Longest text for which H1 is computed, in tokens.", at_least=0, at_most=256
     )
 
     def __post_init__(self) -> None:
@@ -278,7 +285,7 @@ class BarcodeMeasure(HeadFeatures[BarcodeState]):
 
     @classmethod
     def among_all(cls) -> Self:
-        return cls(h1_tokens=0)  # holes cost several times the model's pass
+        return cls(h1_tokens=0)  # H1 costs several times the forward pass
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -286,9 +293,9 @@ class BarcodeMeasure(HeadFeatures[BarcodeState]):
 
     def values(self, layer: Attention) -> Array:
         if isinstance(layer, BandedAttention):
-            joined = kernels.band_tree(*band_parts(layer))
+            joined = trees.band_tree(*band_parts(layer))
         else:
-            joined = kernels.dense_tree(stacked(layer.dense().weights))[1]
+            joined = trees.dense_tree(stacked(layer.dense().weights))[1]
         first = h0_features(joined[:, 1:])
         if layer.n_tokens <= (self.h1_tokens or 0):
             second = h1_features(stacked(layer.dense().weights))

@@ -1,4 +1,4 @@
-"""What shape has each head's attention graph: how many pieces, how many cycles?"""
+"""How many connected components and cycles does each head's attention graph have?"""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ def betti(
 ) -> BettiNumbers:
     """Betti numbers of attention graphs [..., n, n] at each threshold, exactly.
 
-    At threshold t two tokens are joined if either attends to the other with weight t or more. beta0 is the number of connected components,
-    tokens that stand alone included; beta1 = edges - n + beta0 the number of independent cycles. A token that attends to itself adds a
-    loop, which counts as a cycle, as in the paper's code; `loops=False` leaves loops out.
-    (Kushnareva, Piontkovski and Piontkovskaya, arXiv 2207.01903.)
+    At threshold t two tokens are joined if either attends to the other with weight t or more. beta0
+    is the number of connected components, isolated tokens included; beta1 = edges - n + beta0 the
+    number of independent cycles. A token that attends to itself adds a loop, which counts as a
+    cycle, as in the code of Kushnareva, Piontkovski and Piontkovskaya (arXiv 2207.01903);
+    `loops=False` excludes loops.
 
     >>> betti([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.0, 0.1, 0.9]], thresholds=(0.1, 0.5))
     BettiNumbers(beta0=array([1, 2]), beta1=array([3, 2]))
@@ -62,16 +63,16 @@ def betti(
 
 @dataclass(kw_only=True)
 class BettiState(FeaturesState):
-    """A row a text, and means."""
+    """One row per text, and means."""
 
     betti: Rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Betti(HeadFeatures[BettiState]):
-    """Betti numbers of every head's attention graph of every text, at each threshold: columns `L3.H7.b0@0.1`, `L3.H7.b1@0.1`.
+    """Betti numbers of every head's attention graph of every text, at each threshold.
 
-    From one maximum spanning tree and one count of edges a head, in integers. See `betti`.
+    Columns are `L3.H7.b0@0.1`, `L3.H7.b1@0.1`, ... See `betti`.
     """
 
     name: ClassVar[str] = "betti"

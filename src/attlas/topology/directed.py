@@ -1,4 +1,4 @@
-"""What shape has each head's attention when direction counts: strong components, edges, cycles?"""
+"""How many strong components, edges and cycles does each head's directed graph have?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from attlas.topology.graphs import (
 from attlas.topology.head_features import FeaturesState, HeadFeatures, at_thresholds
 
 Array = npt.NDArray[Any]
-CAP = 500  # simple cycles are counted no further; their number can be astronomical
+CAP = 500  # most simple cycles that are counted; their number can be astronomical
 
 
 class Digraph(NamedTuple):
@@ -37,14 +37,15 @@ class Digraph(NamedTuple):
     components: Array  # strongly connected ones
     edges: Array  # loops included
     degree: Array  # mean of in- and out-degree together: 2 edges / n
-    cycles: Array  # simple directed ones, loops and pairs included; `cap` means at least so many
+    cycles: Array  # simple directed ones, with loops and pairs; `cap` means at least that many
     pairs: Array  # of tokens that point at each other
 
 
 def digraph(weights: Any, thresholds: Sequence[float] = THRESHOLDS, cap: int = CAP) -> Digraph:
-    """Invariants of the directed attention graphs [..., n, n]: a token points at another if it attends to it with weight t or more.
+    """Invariants of the directed attention graphs [..., n, n] at each threshold.
 
-    Simple cycles are counted up to `cap`, in time that is bounded whatever their number (Johnson 1975).
+    A token points at another if it attends to it with weight t or more. Simple cycles are counted
+    up to `cap`, in bounded time (Johnson 1975).
 
     >>> digraph([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.0, 0.1, 0.9]], thresholds=(0.1, 0.5)).cycles
     array([4, 3])
@@ -56,18 +57,14 @@ def digraph(weights: Any, thresholds: Sequence[float] = THRESHOLDS, cap: int = C
     graphs = array.reshape(int(np.prod(lead)), n, n)
     shape = (*lead, len(levels))
     if n == 0 or len(graphs) == 0:
-        return Digraph(
-            *(
-                np.zeros(shape, kind)
-                for kind in (np.int64, np.int64, np.float64, np.int64, np.int64)
-            )
-        )
+        kinds = (np.int64, np.int64, np.float64, np.int64, np.int64)
+        return Digraph(*(np.zeros(shape, kind) for kind in kinds))
     parts = over_graphs(graphs, lambda part, first: invariants(graphs_of(part, levels, first), cap))
     return Digraph(*(np.concatenate(values).reshape(shape) for values in zip(*parts, strict=True)))
 
 
 def check_cap(cap: int) -> None:
-    """A cap must let something be counted."""
+    """Refuse a cap below 1."""
     if not isinstance(cap, int | np.integer) or cap < 1:
         raise MeasureError(f"cap is {cap}; it must be a whole number, at least 1")
 
@@ -80,14 +77,17 @@ def invariants(graphs: Graphs, cap: int) -> Digraph:
 
 @dataclass(kw_only=True)
 class DigraphState(FeaturesState):
-    """A row a text, and means."""
+    """One row per text, and means."""
 
     digraph: Rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class DigraphMeasure(HeadFeatures[DigraphState]):
-    """Directed invariants of every head's attention graph of every text: `L3.H7.components@0.1`, `edges`, `degree`, `cycles` (at most `cap`), `pairs`."""
+    """Directed invariants of every head's attention graph of every text.
+
+    Columns are `L3.H7.components@0.1`, then `edges`, `degree`, `cycles` (at most `cap`), `pairs`.
+    """
 
     name: ClassVar[str] = "digraph"
     state: ClassVar[type[FeaturesState]] = DigraphState
@@ -103,5 +103,5 @@ class DigraphMeasure(HeadFeatures[DigraphState]):
         return at_thresholds(Digraph._fields, self.thresholds)
 
     def values(self, layer: Attention) -> Array:
-        found = invariants(graphs_of_layer(layer, self.thresholds), self.cap)
-        return np.concatenate(found, axis=-1).reshape(-1, layer.n_heads, len(self.features))
+        numbers = invariants(graphs_of_layer(layer, self.thresholds), self.cap)
+        return np.concatenate(numbers, axis=-1).reshape(-1, layer.n_heads, len(self.features))

@@ -30,9 +30,9 @@ THRESHOLDS = (0.025, 0.05, 0.1, 0.25, 0.5, 0.75)  # of the code of Kushnareva et
 class Topology(Experiment):
     """Can the shape of attention graphs alone predict the labels of texts?
 
-    A classifier on topological features of all heads, of the best heads and of each head, next to
-    the model's own head, the model before fine-tuning, random weights, and the length of the text
-    (Kushnareva et al. 2022).
+    A classifier on topological features of all heads, of the best heads and of each head, compared
+    with the model's own head, the model before fine-tuning, random weights, and the length of the
+    text (Kushnareva et al. 2022).
     """
 
     name: ClassVar[str] = "topology"
@@ -59,7 +59,7 @@ class Topology(Experiment):
         THRESHOLDS, "Attention weights from which graphs have an edge.", above=0, below=math.inf
     )
     controls: bool = option(
-        True, "Also the model before fine-tuning, random weights, and length alone."
+        True, "Also score the model before fine-tuning, random weights, and length alone."
     )
     seed: int = seed_option()
     text: str | None = opening(None, "Column of the text.", of="texts")
@@ -81,21 +81,24 @@ class Topology(Experiment):
             str(kind) for kind, name in zip(self.features, names, strict=True) if name not in KINDS
         ]
         if unknown or not names:
-            found = ", ".join(unknown) or "none"
-            raise MeasureError(f"features are some of {', '.join(KINDS)}, not {found}")
+            raise MeasureError(
+                f"features are some of {', '.join(KINDS)}, not {', '.join(unknown) or 'none'}"
+            )
         if len(set(names)) < len(names):
             raise MeasureError(
-                f"a kind of features comes twice in {', '.join(names)}; name each once"
+                f"a kind of features occurs twice in {', '.join(names)}; name each once"
             )
         if not self.thresholds or not all(map(math.isfinite, self.thresholds)):
             raise MeasureError(
                 f"thresholds is {self.thresholds}; give at least one number, such as 0.1"
             )
         if len(set(self.thresholds)) < len(self.thresholds):
-            raise MeasureError(f"a threshold comes twice in {', '.join(map(str, self.thresholds))}")
+            raise MeasureError(
+                f"a threshold occurs twice in {', '.join(map(str, self.thresholds))}"
+            )
 
     def completed(self) -> Topology:
-        """With the model that the record of `attlas finetune` names as `frozen`, if none is given."""
+        """With the base model that `attlas finetune` recorded as `frozen`, if none is given."""
         if (
             self.frozen is not None
             or not self.controls

@@ -1,10 +1,10 @@
-"""TopologyFeatures: texts to a matrix of topological features, through one study of the model."""
+"""TopologyFeatures: texts to a matrix of topological features, by one study of the model."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,56 +40,39 @@ MEASURES: dict[str, Callable[..., HeadFeatures[Any]]] = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Texts (strings or Texts) to a matrix [text, feature] whose columns are named `L3.H7.b0@0.1`.
+    """Texts (strings or Texts) to a matrix [text, feature] with columns such as `L3.H7.b0@0.1`.
 
-    `model` is anything `attlas.load` takes; `features` are some of betti, digraph, barcode and templates, or such measures with parameters
-    of their own, as `BarcodeMeasure(h1_tokens=0)`; `heads` are pairs (layer, head), all
-    if None. All of a Text counts but its id, `global` spans too. In the folder `cache`, features
-    are known by what they are made from: the model, the texts, the measures and the code. Without
-    it they are cached as long as this object lives.
+    `model` is anything `attlas.load` takes; `features` are some of betti, digraph, barcode and
+    templates, or such measures with other parameters, as `BarcodeMeasure(h1_tokens=0)`; `heads` are
+    pairs (layer, head), all if None. All of a Text counts but its id, `global` spans too. In the
+    folder `cache`, features are known by what they are made from: the model, the texts, the
+    measures and the code. Without it they are cached as long as this object lives.
     """
 
-    _model: Model
-    _source: Any  # what it was loaded from
-
-    def __init__(
-        self,
-        model: Any = None,
-        *,
-        features: Sequence[str | HeadFeatures[Any]] = ("betti",),
-        thresholds: Sequence[float] = THRESHOLDS,
-        heads: Sequence[Head] | None = None,
-        cache: str | Path | None = None,
-        workers: int | None = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.model = model
-        self.features = features
-        self.thresholds = thresholds
-        self.heads = heads
-        self.cache = cache
-        self.workers = workers
-        self.progress = progress
+    model: Any = field(default=None, kw_only=False)
+    features: Sequence[str | HeadFeatures[Any]] = ("betti",)
+    thresholds: Sequence[float] = THRESHOLDS
+    heads: Sequence[Head] | None = None
+    cache: str | Path | None = None
+    workers: int | None = None
+    progress: bool | None = None
 
     def __sklearn_clone__(self) -> TopologyFeatures:
         return type(self)(**self.get_params(deep=False))  # a model is not copied
 
     def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: N803
-        """Learn which columns there are; nothing is learnt from texts."""
+        """Determine the columns; nothing is fitted to texts."""
         measures = self.measures()
         model = self._loaded()
         wanted = None if self.heads is None else _checked_heads(self.heads, model)
         self.n_layers_, self.n_heads_ = model.n_layers, model.n_heads
-        self._all_names = feature_names(model, measures)
+        names = np.array(feature_names(model, measures), dtype=object)
         self._picked = [
-            place
-            for place, name in enumerate(self._all_names)
-            if wanted is None or head_of(name) in wanted
+            column for column, name in enumerate(names) if wanted is None or head_of(name) in wanted
         ]
-        self.feature_names_out_ = np.array(
-            [self._all_names[place] for place in self._picked], dtype=object
-        )
+        self.feature_names_out_ = names[self._picked]
         return self
 
     def transform(self, X: Any) -> Array:  # noqa: N803
@@ -102,7 +85,7 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return self.matrix_of(self.study_of(texts), texts)
         key, memory = self._key(texts), self.__dict__.setdefault("_memory", {})
         if key not in memory:
-            memory[key] = self._whole(self.study_of(texts), texts)
+            memory[key] = feature_matrix(self.study_of(texts), texts, self.measures())
         return memory[key][:, self._picked]
 
     def fit_transform(self, X: Any, y: Any = None, **_: Any) -> Array:  # noqa: N803
@@ -118,36 +101,34 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return measures_of(self.features, self.thresholds)
 
     def _loaded(self) -> Model:
-        if not hasattr(self, "_model") or self._source is not self.model:
-            self._model, self._source = load(self.model), self.model
-        return self._model
+        loaded: tuple[Any, Model] | None = self.__dict__.get("_model")
+        if loaded is None or loaded[0] is not self.model:
+            loaded = self._model = self.model, load(self.model)
+        return loaded[1]
 
     def _key(self, texts: list[Text]) -> str:
         """What the features are made from; `heads` only picks columns of them."""
         return fingerprint((WHAT, self._loaded(), self.measures(), texts, source_digest()))
 
     def study_of(self, X: Any) -> Study:  # noqa: N803
-        """The study behind the features: tables with one row per text; ids are their places."""
+        """The study behind the features: tables with one row per text; ids are their numbers."""
         texts = _numbered(X)
-        place = None if self.cache is None else Path(self.cache).expanduser() / self._key(texts)
+        folder = None if self.cache is None else Path(self.cache).expanduser() / self._key(texts)
         corpus = Corpus("texts", lambda: texts)
         return study(
             self._loaded(),
             corpus,
             self.measures(),
-            place,
+            folder,
             workers=self.workers,
             bad="error",
-            fresh=place is not None and _damaged(place),
+            fresh=folder is not None and _damaged(folder),
             progress=self.progress,
         )
 
-    def matrix_of(self, done: Study, X: Any) -> Array:  # noqa: N803
+    def matrix_of(self, study: Study, X: Any) -> Array:  # noqa: N803
         """The features of each text from the study behind them."""
-        return self._whole(done, _numbered(X))[:, self._picked]
-
-    def _whole(self, done: Study, texts: list[Text]) -> Array:
-        return feature_matrix(done, texts, self.measures())
+        return feature_matrix(study, _numbered(X), self.measures())[:, self._picked]
 
 
 def measures_of(
@@ -176,33 +157,32 @@ def feature_names(model: Model, measures: Sequence[HeadFeatures[Any]]) -> list[s
 
 
 def feature_matrix(
-    done: Study, texts: Sequence[Text], measures: Sequence[HeadFeatures[Any]]
+    study: Study, texts: Sequence[Text], measures: Sequence[HeadFeatures[Any]]
 ) -> Array:
     """The features of each text from a study of these texts: [text, feature]."""
-    frames = [done.table(measure.name) for measure in measures if done.has(measure.name)]
-    there = frames[0]["text"].tolist() if frames and "text" in frames[0] else []
-    missing = next(
-        (place for place, one in enumerate(texts) if [one.id] != there[place : place + 1]), None
-    )
-    if missing is not None:
-        raise CorpusError(
-            f"the tokenizer makes no token of text {missing} ({texts[missing].text[:40]!r}); leave it out"
-        )
+    frames = [study.table(measure.name) for measure in measures if study.has(measure.name)]
+    ids = frames[0]["text"].tolist() if frames and "text" in frames[0] else []
+    for number, text in enumerate(texts):
+        if [text.id] != ids[number : number + 1]:
+            raise CorpusError(
+                f"the tokenizer produces no tokens for text {number} ({text.text[:40]!r}); "
+                "exclude it"
+            )
     return np.concatenate(
         [frame.drop(columns="text").to_numpy(dtype=np.float32) for frame in frames], axis=1
     )
 
 
 def head_of(name: str) -> Head:
-    """The head that a feature's name speaks of.
+    """The head in the name of a feature.
 
     >>> head_of("L3.H7.b0@0.1")
     (3, 7)
     """
-    found = re.match(r"L(\d+)\.H(\d+)\.", name)
-    if found is None:
+    match = re.match(r"L(\d+)\.H(\d+)\.", name)
+    if match is None:
         raise MeasureError(f"{name!r} is not the name of a feature; those are like L3.H7.b0@0.1")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _checked_heads(heads: Sequence[Head], model: Model) -> set[Head]:
@@ -210,20 +190,21 @@ def _checked_heads(heads: Sequence[Head], model: Model) -> set[Head]:
         wanted = {(int(layer), int(head)) for layer, head in heads}
     except (TypeError, ValueError):
         raise MeasureError(f"heads are pairs (layer, head), not {heads!r}") from None
-    strange = [
+    unknown = [
         f"L{layer}.H{head}"
         for layer, head in sorted(wanted)
         if not (0 <= layer < model.n_layers and 0 <= head < model.n_heads)
     ]
-    if strange or not wanted:
+    if unknown or not wanted:
         raise MeasureError(
-            f"there is no head {', '.join(strange) or 'given'}; the model has layers 0 to {model.n_layers - 1} and heads 0 to {model.n_heads - 1}"
+            f"there is no head {', '.join(unknown) or 'given'}; the model has layers 0 to "
+            f"{model.n_layers - 1} and heads 0 to {model.n_heads - 1}"
         )
     return wanted
 
 
 def _numbered(X: Any) -> list[Text]:  # noqa: N803
-    """Texts whose ids are their places: features go by place, and texts of one's own may share an id."""
+    """Texts whose ids are their numbers, because ids of given texts may repeat."""
     if isinstance(X, str):
         raise CorpusError("one string was given; pass a list of texts")
     if isinstance(X, Mapping) or hasattr(X, "columns") or not isinstance(X, Iterable):
@@ -242,14 +223,14 @@ def _numbered_text(number: int, one: Any) -> Text:
     return Text(str(number), one)
 
 
-def _damaged(place: Path) -> bool:
-    """Whether a cached study is complete but was changed since, so that it must be made again."""
-    manifest = read_json(place / MANIFEST)
+def _damaged(folder: Path) -> bool:
+    """Whether a cached study is complete but was changed since, so that it must run again."""
+    manifest = read_json(folder / MANIFEST)
     if manifest is None or "attlas" not in manifest or manifest.get("status") != COMPLETE:
         return False
     try:
         for name in listed_files(manifest):
-            check_file(place, name, manifest)
+            check_file(folder, name, manifest)
     except StudyError:
         return True
     return False

@@ -1,4 +1,4 @@
-"""Attention to graphs: a head's weights at or above the lowest threshold, as sparse rows."""
+"""Attention weights to graphs: each head's weights at or above the lowest threshold."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
 from attlas.support.errors import MeasureError
 from attlas.support.machine import cores, in_kept_threads
-from attlas.topology import kernels
 from attlas.topology.experiment import THRESHOLDS as THRESHOLDS
+from attlas.topology.kernels import digraphs, graphs
 
 Array = npt.NDArray[Any]
+Band = tuple[Array, Array, Array, Array]  # band, columns, rows, places
 T = TypeVar("T")
 
-CELLS = 2**21  # cells worked on at a time, which bounds memory
+CELLS = 2**21  # cells processed at a time, which bounds memory
 WORTH = 2**18  # cells from which more than one thread is worth it
 
 
 def check_thresholds(thresholds: Sequence[float]) -> tuple[float, ...]:
-    """Thresholds as a tuple; refused if there are none, one is not above 0, or one comes twice."""
+    """Thresholds as a tuple of distinct numbers above 0."""
     try:
         out = tuple(map(float, np.atleast_1d(np.asarray(thresholds, dtype=np.float64))))
     except (TypeError, ValueError):
@@ -40,9 +41,8 @@ def check_thresholds(thresholds: Sequence[float]) -> tuple[float, ...]:
             f"a threshold is {wrong[0]}; thresholds are numbers above 0, such as 0.1"
         )
     if len(set(out)) < len(out):
-        raise MeasureError(
-            f"a threshold comes twice in {', '.join(f'{threshold:g}' for threshold in out)}"
-        )
+        shown = ", ".join(f"{threshold:g}" for threshold in out)
+        raise MeasureError(f"a threshold occurs twice in {shown}; give each once")
     return out
 
 
@@ -51,17 +51,13 @@ def check_weights(weights: Any) -> Array:
     if isinstance(weights, torch.Tensor):
         if weights.is_complex():
             raise MeasureError(f"the weights are of type {weights.dtype}; they must be numbers")
-        weights = weights.detach()
-        weights = (
-            (weights if weights.dtype in (torch.float32, torch.float64) else weights.float())
-            .cpu()
-            .numpy()
-        )
+        weights = as_floats(weights)
     try:
         array = np.asarray(weights)
     except ValueError as error:
         raise MeasureError(
-            "the weights are rows of different lengths; they must be square in the last two axes: [..., n, n]"
+            "the weights are rows of different lengths; they must be square in the last two axes: "
+            "[..., n, n]"
         ) from error
     if array.dtype.kind not in "fiub":
         raise MeasureError(f"the weights are of type {array.dtype}; they must be numbers")
@@ -69,7 +65,8 @@ def check_weights(weights: Any) -> Array:
         array = array.astype(np.float32 if array.dtype == np.float16 else np.float64)
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         raise MeasureError(
-            f"the weights have shape {array.shape}; they must be square in the last two axes: [..., n, n]"
+            f"the weights have shape {array.shape}; they must be square in the last two axes: "
+            "[..., n, n]"
         )
     return np.ascontiguousarray(array)
 
@@ -80,7 +77,7 @@ def precision_of(weights: Any) -> str:
 
 
 def in_precision(thresholds: tuple[float, ...], precision: str) -> tuple[float, ...]:
-    """Thresholds rounded to half precision where the weights had it; `_comparable` rounds to single precision itself."""
+    """Thresholds rounded to half precision if the weights are; `_comparable` rounds to single."""
     if precision not in ("float16", "bfloat16"):
         return thresholds
     return tuple(
@@ -100,70 +97,72 @@ class Graphs:
 
     def invariants(self, cap: int) -> Array:
         """Strong components, edges, pairs, simple cycles: [4, graph, threshold]."""
-        return _as_given(
-            kernels.digraph_counts(self.start, self.key, self.level, self.n, len(self.order), cap),
-            self.order,
+        counts = digraphs.digraph_counts(
+            self.start, self.key, self.level, self.n, len(self.order), cap
         )
+        return _in_given_order(counts, self.order)
 
 
 def betti_of(
     weights: Array, thresholds: tuple[float, ...], loops: bool, first: int = 0
 ) -> tuple[Array, Array]:
-    """Betti numbers of square matrices [graph, n, n]: two arrays [graph, threshold]. `first` is the number of the first, for errors."""
+    """Betti numbers of square matrices [graph, n, n]: two arrays [graph, threshold].
+
+    `first` is the number of the first graph, for errors.
+    """
     bits, steps, order, marks = _comparable(weights, thresholds)
-    out = np.zeros((2, len(weights), len(thresholds)), np.int64)
-    refuse(kernels.dense_betti(bits, steps, *marks, loops, out[0], out[1]), first)
-    beta0, beta1 = _as_given(out, order)
+    betti = np.zeros((2, len(weights), len(thresholds)), np.int64)
+    refuse(graphs.dense_betti(bits, steps, marks, loops, betti), first)
+    beta0, beta1 = _in_given_order(betti, order)
     return beta0, beta1
 
 
 def betti_of_layer(
     layer: Attention, thresholds: tuple[float, ...], loops: bool
 ) -> tuple[Array, Array]:
-    """Betti numbers of all heads of all texts of a layer, text by text; from the band where there is one."""
+    """Betti numbers of all heads of all texts of a layer, from the band if there is one."""
     if not isinstance(layer, BandedAttention):
         weights = layer.dense().weights
         return betti_of(stacked(weights), in_precision(thresholds, precision_of(weights)), loops)
-    thresholds = in_precision(thresholds, precision_of(layer.band))
-    band, columns, rows, places = band_parts(layer)
-    bits, steps, order, marks = _comparable(band, thresholds)
-    out = np.zeros((2, len(band), len(thresholds)), np.int64)
-    views = columns.view(bits.dtype), rows.view(bits.dtype)
-    refuse(kernels.band_betti(bits, *views, places, steps, *marks, loops, out[0], out[1]))
-    beta0, beta1 = _as_given(out, order)
+    parts, steps, order, marks = _comparable_band(layer, thresholds)
+    betti = np.zeros((2, len(parts[0]), len(thresholds)), np.int64)
+    refuse(graphs.band_betti(parts, steps, marks, loops, betti))
+    beta0, beta1 = _in_given_order(betti, order)
     return beta0, beta1
 
 
-def _as_given(values: Array, order: Array) -> Array:
+def _in_given_order(values: Array, order: Array) -> Array:
     out = np.empty_like(values)
     out[..., order] = values
     return out
 
 
 def refuse(bad: int, first: int = 0) -> None:
-    """Refuse a stack of graphs whose graph `bad` has a weight that is none; -1 where all are well."""
+    """Refuse a stack whose graph `bad` has an invalid weight; -1 if there is none."""
     if bad >= 0:
         raise MeasureError(
-            f"graph {first + bad} has a weight that is NaN, infinite or negative; attention weights are numbers from 0 to 1"
+            f"graph {first + bad} has a weight that is NaN, infinite or negative; attention "
+            "weights are numbers from 0 to 1"
         )
 
 
 def graphs_of(weights: Array, thresholds: tuple[float, ...], first: int = 0) -> Graphs:
     """Graphs of square matrices [graph, n, n]; `first` is the number of the first, for errors."""
     bits, steps, order, marks = _comparable(weights, thresholds)
-    return _whole(kernels.dense_entries(bits, steps, *marks), weights.shape[-1], order, first)
+    start, key, level, bad = graphs.dense_entries(bits, steps, marks)
+    refuse(bad, first)
+    return Graphs(start, key, level, weights.shape[-1], order)
 
 
 def graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
-    """Graphs of all heads of all texts of a layer, text by text; from the band where there is one."""
+    """Graphs of all heads of all texts of a layer, from the band if there is one."""
     if not isinstance(layer, BandedAttention):
         weights = layer.dense().weights
         return graphs_of(stacked(weights), in_precision(thresholds, precision_of(weights)))
-    thresholds = in_precision(thresholds, precision_of(layer.band))
-    band, columns, rows, places = band_parts(layer)
-    bits, steps, order, marks = _comparable(band, thresholds)
-    views = columns.view(bits.dtype), rows.view(bits.dtype)
-    return _whole(kernels.band_entries(bits, *views, places, steps, *marks), layer.n_tokens, order)
+    parts, steps, order, marks = _comparable_band(layer, thresholds)
+    start, key, level, bad = graphs.band_entries(parts, steps, marks)
+    refuse(bad)
+    return Graphs(start, key, level, layer.n_tokens, order)
 
 
 def stacked(tensor: torch.Tensor) -> Array:
@@ -179,7 +178,7 @@ def as_floats(tensor: torch.Tensor) -> Array:
     )
 
 
-def band_parts(layer: BandedAttention) -> tuple[Array, Array, Array, Array]:
+def band_parts(layer: BandedAttention) -> Band:
     """Band, columns, rows and places of every head of every text, [graph, ...]."""
     heads = layer.band.shape[1]
     places = layer.places.cpu().numpy().repeat(heads, axis=0)
@@ -194,31 +193,31 @@ def band_parts(layer: BandedAttention) -> tuple[Array, Array, Array, Array]:
 def _comparable(
     weights: Array, thresholds: tuple[float, ...]
 ) -> tuple[Array, Array, Array, tuple[Any, Any]]:
-    """Weights and sorted thresholds as integers in the same order; the order; infinity and minus zero.
+    """Weights and sorted thresholds as ordered integers; the order; infinity and minus zero.
 
-    Thresholds are rounded to the weights' precision, as numpy and torch do when they compare an array with a number: a float32 weight of 0.7
-    passes the threshold 0.7.
+    Thresholds are rounded to the weights' precision, as numpy and torch do when they compare an
+    array with a number: a float32 weight of 0.7 passes the threshold 0.7.
     """
-    whole = np.int32 if weights.dtype == np.float32 else np.int64
+    integer = np.int32 if weights.dtype == np.float32 else np.int64
     order = np.argsort(thresholds, kind="stable")
-    with np.errstate(
-        over="ignore"
-    ):  # a threshold beyond all floats is infinity: no weight reaches it
-        steps = np.asarray(thresholds, dtype=weights.dtype)[order].view(whole)
-    marks = np.array([np.inf, -0.0], dtype=weights.dtype).view(whole)
-    return weights.view(whole), np.maximum(steps, 1).astype(whole), order, (marks[0], marks[1])
+    with np.errstate(over="ignore"):  # a threshold above all floats is infinity
+        steps = np.asarray(thresholds, dtype=weights.dtype)[order].view(integer)
+    marks = np.array([np.inf, -0.0], dtype=weights.dtype).view(integer)
+    return weights.view(integer), np.maximum(steps, 1).astype(integer), order, (marks[0], marks[1])
 
 
-def _whole(
-    entries: tuple[Array, Array, Array, int], n: int, order: Array, first: int = 0
-) -> Graphs:
-    start, key, level, bad = entries
-    refuse(bad, first)
-    return Graphs(start, key, level, n, order)
+def _comparable_band(
+    layer: BandedAttention, thresholds: tuple[float, ...]
+) -> tuple[Band, Array, Array, tuple[Any, Any]]:
+    """What `_comparable` gives, for the parts of a band."""
+    band, columns, rows, places = band_parts(layer)
+    levels = in_precision(thresholds, precision_of(layer.band))
+    bits, steps, order, marks = _comparable(band, levels)
+    return (bits, columns.view(bits.dtype), rows.view(bits.dtype), places), steps, order, marks
 
 
 def over_graphs(weights: Array, work: Callable[[Array, int], T]) -> list[T]:
-    """What `work` gives on stacks of a few graphs each, told the number of the first, in order; on several threads where that is worth it."""
+    """`work(graphs, number of the first)` on stacks of graphs, in order; threaded if large."""
     cells = weights.shape[-1] ** 2
     size = max(1, min(CELLS // max(1, cells), len(weights)))
     threads = cores()

@@ -1,4 +1,4 @@
-"""The common ground of the four topological measures: a row for each text with a column for each head's numbers, and each head's means."""
+"""The base of the four topological measures: one row per text with every head's features."""
 
 from __future__ import annotations
 
@@ -46,23 +46,24 @@ def at_thresholds(names: tuple[str, ...], thresholds: tuple[float, ...]) -> tupl
 
 @dataclass(kw_only=True)
 class FeaturesState(State):
-    """Each head's means over texts; a subclass adds the rows, under the name of their table."""
+    """Each head's means over texts; subclasses add the rows, named as their table."""
 
     heads: Moments  # layer head feature
     uniform: Moments  # layer head feature
-    pending: list[Array] = field(
+    pending: list[Array] = field(  # the layers of the current batch
         default_factory=list, metadata={"parameter": True}
-    )  # the layers of the batch under way
+    )
 
 
 F = TypeVar("F", bound=FeaturesState)
 
 
 class HeadFeatures(Measure[F]):
-    """A measure that gives numbers for every text and head.
+    """A measure with features of every head of every text.
 
-    The table of its name has a row a text: `text`, then columns such as `L3.H7.b0@0.1`. The table `NAME_heads` has each head's mean over
-    texts, what uniform attention would give (`_uniform`), and the standard error of the mean (`_error`).
+    The table of its name has one row per text: `text`, then columns such as `L3.H7.b0@0.1`. The
+    table `NAME_heads` has each head's mean over texts, the value for uniform attention
+    (`_uniform`), and the standard error of the mean (`_error`).
     """
 
     state: ClassVar[type[FeaturesState]]
@@ -71,11 +72,11 @@ class HeadFeatures(Measure[F]):
     @property
     @abstractmethod
     def features(self) -> tuple[str, ...]:
-        """The names of one head's numbers."""
+        """The names of one head's features."""
 
     @abstractmethod
     def values(self, layer: Attention) -> Array:
-        """The numbers of every text and head: [text, head, feature]."""
+        """The features of every text and head: [text, head, feature]."""
 
     def start(self, model: Shape) -> F:
         size = len(self.features)
@@ -92,16 +93,16 @@ class HeadFeatures(Measure[F]):
         if layer.index == 0:
             state.pending = []
         values = self.values(layer)
-        even = layer.uniform.once(("features", self), lambda: self.values(layer.uniform))
+        uniform = layer.uniform.once(("features", self), lambda: self.values(layer.uniform))
         state.heads.add(layer.index, values)
-        state.uniform.add(layer.index, np.broadcast_to(even, values.shape))
+        state.uniform.add(layer.index, np.broadcast_to(uniform, values.shape))
         state.pending.append(values.astype(self.kind, copy=False))
         if len(state.pending) == len(state.heads.mean):
-            wide = np.stack(state.pending, axis=1).reshape(
-                layer.n_texts, -1
-            )  # text, layer head feature
+            wide = np.stack(state.pending, axis=1)  # text layer head feature
             ids = np.array([text.id for text in layer.batch.texts], dtype=object)
-            getattr(state, self.name).add(np.array(layer.batch.places), {"text": ids}, wide)
+            getattr(state, self.name).add(
+                np.array(layer.batch.places), {"text": ids}, wide.reshape(layer.n_texts, -1)
+            )
             state.pending = []
 
     def result(self, state: F) -> dict[str, pd.DataFrame]:

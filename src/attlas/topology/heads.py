@@ -1,4 +1,4 @@
-"""Which heads tell the labels apart: each head scored alone, the best ones chosen."""
+"""Which heads predict the labels: each head scored alone, the best ones chosen."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Labelled = tuple[Array, Array]  # features [text, feature], labels [text]
 
 
 def columns_of(names: Sequence[str], heads: Sequence[Head]) -> list[int]:
-    """The places of some heads' features."""
+    """The columns of some heads' features."""
     wanted = set(heads)
-    return [place for place, name in enumerate(names) if head_of(name) in wanted]
+    return [column for column, name in enumerate(names) if head_of(name) in wanted]
 
 
 def score_heads(
@@ -32,11 +32,11 @@ def score_heads(
     dev: Labelled,
     test: Labelled | None = None,
     classifier: TopologyClassifier | None = None,
-    tell: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> pd.DataFrame:
-    """A classifier on each head alone: `layer head train dev test`, its MCC on the texts it was fitted, chosen and tested on.
+    """The MCC of a classifier on each head alone: `layer head train dev test`.
 
-    Ranking by `train`, as the paper does, needs no test labels.
+    Ranking by `train`, as in Kushnareva et al. 2022, needs no test labels.
     """
     for name, other in (("dev", dev), ("test", test)):
         if other is not None:
@@ -50,12 +50,12 @@ def score_heads(
     rows = []
     for number, head in enumerate(heads):
         rows.append(score_head(head, names, parts, own.get_params()))
-        tell(number + 1, len(heads))
+        on_progress(number + 1, len(heads))
     return pd.DataFrame(rows)
 
 
 def heads_of(names: Sequence[str]) -> list[Head]:
-    """The heads that features are of, in the order in which they first occur."""
+    """The heads of features, in order of first occurrence."""
     return list(dict.fromkeys(head_of(name) for name in names))
 
 
@@ -66,31 +66,30 @@ def score_head(
     settings: Mapping[str, Any],
 ) -> dict[str, float]:
     """A classifier on the features of one head: its MCC on every part."""
-    places = columns_of(names, [head])
+    columns = columns_of(names, [head])
     own = {
-        part: (features[:, places], np.asarray(labels))
+        part: (features[:, columns], np.asarray(labels))
         for part, (features, labels) in parts.items()
     }
     fitted = TopologyClassifier(**settings).fit(*own["train"], own["dev"])
     row: dict[str, float] = {"layer": head[0], "head": head[1]}
     for part, (features, labels) in own.items():
-        guesses = label_codes(fitted.predict(features), fitted.classes_)
-        row[part] = float(
-            mcc(confusion(label_codes(labels, fitted.classes_), guesses, len(fitted.classes_)))
-        )
+        predictions = label_codes(fitted.predict(features), fitted.classes_)
+        codes = label_codes(labels, fitted.classes_)
+        row[part] = float(mcc(confusion(codes, predictions, len(fitted.classes_))))
     return row
 
 
 def best_heads(scores: pd.DataFrame, count: int, by: str = "train") -> list[Head]:
     """The heads with the highest score, best first; the lower layer and head first among equals."""
-    places = best_first(*(scores[name].to_numpy() for name in (by, "layer", "head")))[:count]
-    order = scores.iloc[places]
+    rows = best_first(*(scores[name].to_numpy() for name in (by, "layer", "head")))[:count]
+    order = scores.iloc[rows]
     return [
         (int(layer), int(head)) for layer, head in zip(order["layer"], order["head"], strict=True)
     ]
 
 
 def likeness(scores: pd.DataFrame, one: str = "train", two: str = "test") -> dict[str, float]:
-    """How alike two maps of heads are: Pearson's and Spearman's correlation over heads; NaN where a map is flat."""
+    """Pearson's and Spearman's correlation of two maps of heads; NaN if one is constant."""
     left, right = scores[one], scores[two]
     return {"pearson": pearson(left, right), "spearman": spearman(left, right)}

@@ -1,4 +1,4 @@
-"""How near is each head's attention to a simple pattern?"""
+"""How close is each head's attention to a simple pattern?"""
 
 from __future__ import annotations
 
@@ -11,46 +11,38 @@ import numpy.typing as npt
 from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
 from attlas.core.states import Rows
-from attlas.topology import kernels
 from attlas.topology.graphs import band_parts, stacked
 from attlas.topology.head_features import FeaturesState, HeadFeatures
+from attlas.topology.kernels import sums
 
 Array = npt.NDArray[Any]
 TEMPLATES = ("self", "first", "previous", "next", "comma", "full_stop", "separator")
 
 
 def template_distances(layer: Attention) -> Array:
-    """The distance of each head's weights A from each template T: |A - T| / sqrt(|A|^2 + |T|^2), [text, head, template]; 0 is equal, 1 nothing in common.
+    """The distance of each head's weights A from each template T: [text, head, template].
 
-    T is one on the diagonal (`self`), in the first column (`first`), or beside the diagonal (`previous`, `next`); for commas, full stops and
-    separators every row is spread evenly over the tokens of that kind (a text that has none is at distance 1). Frobenius norms, over the real
-    tokens only (Kushnareva et al. 2021 included padding).
+    It is |A - T| / sqrt(|A|^2 + |T|^2) in Frobenius norms: 0 is equal, 1 nothing in common. T is
+    one on the diagonal (`self`), in the first column (`first`), or next to the diagonal
+    (`previous`, `next`); for commas, full stops and separators every row is uniform over the tokens
+    of that kind (a text that has none is at distance 1). Only real tokens count (Kushnareva et al.
+    2021 included padding).
     """
     n, heads, batch = layer.n_tokens, layer.n_heads, layer.batch
     if isinstance(layer, BandedAttention):
-        squares, near, received = kernels.band_sums(*band_parts(layer))
+        squares, near, received = sums.band_sums(*band_parts(layer))
     else:
-        squares, near, received = kernels.dense_sums(stacked(layer.dense().weights))
+        squares, near, received = sums.dense_sums(stacked(layer.dense().weights))
     texts = len(squares) // heads
-    squares, near, received = (
-        squares.reshape(texts, heads),
-        near.reshape(texts, heads, 3),
-        received.reshape(texts, heads, n),
-    )
+    squares, near = squares.reshape(texts, heads), near.reshape(texts, heads, 3)
+    received = received.reshape(texts, heads, n)
     kinds = batch.mask(frozenset(",")), batch.mask(frozenset(".")), batch.sep
-    marks = np.stack([kind.cpu().numpy() for kind in kinds], -1).astype(
-        np.float64
-    )  # text token kind
-    counts = marks.sum(1)
-    share = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)  # text kind
+    marks = np.stack([kind.cpu().numpy() for kind in kinds], -1).astype(np.float64)
+    counts = marks.sum(1)  # text kind, of marks [text, token, kind]
+    share = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
+    fixed = np.stack([near[..., 1], received[..., 0], near[..., 0], near[..., 2]], -1)
     common = np.empty((len(marks), heads, len(TEMPLATES)))
-    common[..., 0], common[..., 1], common[..., 2], common[..., 3] = (
-        near[..., 1],
-        received[..., 0],
-        near[..., 0],
-        near[..., 2],
-    )
-    common[..., 4:] = np.matmul(received, marks) * share[:, None]
+    common[..., :4], common[..., 4:] = fixed, np.matmul(received, marks) * share[:, None]
     size = np.concatenate(
         [np.broadcast_to([n, n, n - 1.0, n - 1.0], (len(marks), 4)), n * share], axis=-1
     )[:, None]
@@ -60,14 +52,17 @@ def template_distances(layer: Attention) -> Array:
 
 @dataclass(kw_only=True)
 class TemplatesState(FeaturesState):
-    """A row a text, and means."""
+    """One row per text, and means."""
 
     templates: Rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Templates(HeadFeatures[TemplatesState]):
-    """The distance of every head of every text from seven templates: `L3.H7.previous`, ... See `template_distances`."""
+    """The distance of every head of every text from seven templates: `L3.H7.previous`, ...
+
+    See `template_distances`.
+    """
 
     name: ClassVar[str] = "templates"
     state: ClassVar[type[FeaturesState]] = TemplatesState

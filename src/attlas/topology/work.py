@@ -152,7 +152,8 @@ def features_of(
     names = tuple(np.array(feature_names(model, measures), dtype=object)[whole])
     if not names:
         raise MeasureError(
-            "no feature is there for all texts; holes of `barcode` need texts within its limit of tokens"
+            "no feature is defined for all texts; H1 of `barcode` needs texts within its token "
+            "limit"
         )
     parts = zip((matrix[:, whole] for matrix in matrices), texts.values(), strict=True)
     return Features(

@@ -1,0 +1,1 @@
+"""Compiled loops on attention graphs; each has a plain twin in the tests."""

@@ -1,0 +1,71 @@
+"""Sums over attention weights (numba, no GIL, one thread)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attlas.support.jit import numba
+
+Array = npt.NDArray[Any]
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc"})
+def dense_sums(weights: Array) -> tuple[Array, Array, Array]:
+    """Sums over square matrices [graph, n, n] in double precision.
+
+    Of squares [graph]; of the cells one left of, on and one right of the diagonal [graph, 3]; of
+    columns [graph, n].
+    """
+    graphs, n = weights.shape[0], weights.shape[1]
+    squares, near, received = np.zeros(graphs), np.zeros((graphs, 3)), np.zeros((graphs, n))
+    for graph in range(graphs):
+        column = received[graph]
+        total = 0.0
+        for query in range(n):
+            row = weights[graph, query]
+            for cell in range(n):
+                value = np.float64(row[cell])
+                total += value * value
+                column[cell] += value
+            for offset in range(-1, 2):
+                if 0 <= query + offset < n:
+                    near[graph, offset + 1] += row[query + offset]
+        squares[graph] = total
+    return squares, near, received
+
+
+@numba.njit(nogil=True, cache=True)
+def band_sums(
+    band: Array, columns: Array, rows: Array, places: Array
+) -> tuple[Array, Array, Array]:
+    """The sums of `dense_sums` for a band with global columns and rows."""
+    graphs, n, width = band.shape
+    reach = width // 2
+    squares, near, received = np.zeros(graphs), np.zeros((graphs, 3)), np.zeros((graphs, n))
+    for graph in range(graphs):
+        for query in range(n):
+            for key in range(max(0, query - reach), min(n, query + reach + 1)):
+                value = np.float64(band[graph, query, key - query + reach])
+                squares[graph] += value * value
+                received[graph, key] += value
+                if -1 <= key - query <= 1:
+                    near[graph, key - query + 1] += value
+            for number in range(places.shape[1]):
+                key = places[graph, number]
+                value = np.float64(columns[graph, query, number])
+                squares[graph] += value * value
+                received[graph, key] += value
+                if -1 <= key - query <= 1:
+                    near[graph, key - query + 1] += value
+        for number in range(places.shape[1]):
+            query = places[graph, number]
+            for key in range(n):
+                value = np.float64(rows[graph, number, key])
+                squares[graph] += value * value
+                received[graph, key] += value
+                if -1 <= key - query <= 1:
+                    near[graph, key - query + 1] += value
+    return squares, near, received
