@@ -169,34 +169,42 @@ def test_documents_without_names(tmp_path):
 
 
 BROKEN = {
-    "blanks for tabs": ("1 It it PRON _ _ 0 root _ _\n", 1, "10 columns cut by blanks, not tabs"),
+    "blanks for tabs": (
+        "1 It it PRON _ _ 0 root _ _\n",
+        1,
+        "10 columns separated by blanks, not tabs",
+    ),
     "too few columns": (
         "1\tIt\tit\tPRON\t_\t_\t0\troot\t_\n",
         1,
-        "it has 9 columns; a word has 10, cut by tabs: ID, FORM",
+        "it has 9 columns; a word has 10, separated by tabs: ID, FORM",
     ),
     "too many columns": (row(1).replace("\n", "\t\n"), 1, "it has 11 columns"),
     "not a table at all": ("nonsense\n", 1, "it has 1 columns"),
     "a short multi-word token": ("1-2\tal\n" + row(1) + row(2), 1, "it has 2 columns"),
-    "an ID left out": (row(1) + row(3), 2, "its ID is 3, but words must count on: 2 comes next"),
-    "an ID from 0": (row(0), 1, "its ID is 0, but words must count on: 1 comes next"),
+    "an ID left out": (
+        row(1) + row(3),
+        2,
+        "its ID is 3, but words must be consecutive: 2 comes next",
+    ),
+    "an ID from 0": (row(0), 1, "its ID is 0, but words must be consecutive: 1 comes next"),
     "no empty line between sentences": (
         row(1) + row(1),
         2,
         "2 comes next; put an empty line before each sentence",
     ),
-    "no ID": (row("x"), 1, "its ID is 'x'; write a word's as 3"),
+    "no ID": (row("x"), 1, "its ID is 'x'; write 3 for a word"),
     "an empty ID": (row(""), 1, "its ID is ''"),
     "an endless ID": (row("9" * 5000), 1, "its ID is '99"),
     "a range that begins later": (
         row(1) + row("3-4") + row(2),
         2,
-        "its ID is 3-4, but a range here must begin at word 2",
+        "its ID is 3-4, but a range here must begin at the next word, 2",
     ),
     "a range that began earlier": (
         row(1) + row("1-2") + row(2),
         2,
-        "its ID is 1-2, but a range here must begin at word 2",
+        "its ID is 1-2, but a range here must begin at the next word, 2",
     ),
     "a range backwards": (row("1-0") + row(1), 1, "its ID is '1-0'"),
     "a range that ends before it begins": (
@@ -207,7 +215,7 @@ BROKEN = {
     "ranges that overlap": (
         row("1-2") + row(1) + row("2-3") + row(2) + row(3),
         3,
-        "must begin at word 3",
+        "must begin at the next word, 3",
     ),
     "a range past the end": (
         row(1) + row("2-3") + row(2),
@@ -413,7 +421,7 @@ def test_ids_that_come_twice_and_empty_files_are_said(tmp_path):
             list(read(write(tmp_path / "empty.conllu", content)))
     path = tmp_path / "cut.conllu.gz"
     path.write_bytes(gzip.compress(SAMPLE.encode())[:-20])
-    with pytest.raises(CorpusError, match="not a whole gzip file"):
+    with pytest.raises(CorpusError, match="truncated or corrupt gzip file"):
         list(read(path))
 
 

@@ -180,7 +180,7 @@ def test_parquet_that_unpacks_to_too_much_is_refused_by_its_metadata(
     pq.write_table(pa.table(content[kind]), tmp_path / "a.parquet", compression="zstd")
     with pytest.raises(
         CorpusError,
-        match=r"column '[\w.]+' of row group 0 unpacks to [\d,]+ bytes in [\d,]+ values",
+        match=r"column '[\w.]+' of row group 0 decompresses to [\d,]+ bytes in [\d,]+ values",
     ):
         list(attlas.read(tmp_path / "a.parquet").rows())
 

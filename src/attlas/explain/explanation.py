@@ -144,7 +144,7 @@ def _explained(
     model: Model, texts: Sequence[Text], method: str, settings: Settings, progress: bool | None
 ) -> list[Explanation]:
     for text in texts:
-        if (defect := text.defect()) is not None:
+        if (defect := text.problem()) is not None:
             raise CorpusError(f"text {text.id!r} cannot be explained: {defect}")
     encoder = model.classifying_encoder
     encoded = encoder.encode(list(enumerate(texts)))

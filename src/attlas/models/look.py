@@ -207,7 +207,7 @@ def attention(
     with each word. `importance` [layer, head] adds a view with heads weighted by it.
     """
     text = Text("text", text) if isinstance(text, str) else text
-    if (defect := text.defect()) is not None:
+    if (defect := text.problem()) is not None:
         raise CorpusError(f"this cannot be looked at: {defect}")
     encoded = model.encode([(0, text)])
     _check_importance(importance, model)
