@@ -45,7 +45,7 @@ def captums(model: Any, texts: list[Any]) -> dict[str, Any]:
     """The paper's way: layer integrated gradients on the whole embedding module, from [CLS] padding [SEP], for the predicted class' probability."""
     from captum.attr import LayerIntegratedGradients
 
-    network, encoder = model.network, model.classifying_encoder
+    network, encoder = model.network, model.full_encoder
     out: dict[str, Any] = {"gap": [], "scores": []}
     began = time.perf_counter()
     for encoded in encoder.encode(list(enumerate(texts))):

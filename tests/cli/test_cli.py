@@ -144,7 +144,7 @@ BAD_INPUTS = {
     ),
     "a hub id without a network": (
         ["--data", "good.csv", "--model", "bert-base-uncased"],
-        "neither a folder here nor a model that could be fetched",
+        "neither a local folder nor a model that could be downloaded",
     ),
     "not a model": (["--data", "good.csv", "--model", "taken"], "has no config.json"),
     "a folder of someone else": (

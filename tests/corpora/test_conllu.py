@@ -1,4 +1,4 @@
-"""CoNLL-U: what is written as trees and brackets is read back; what is broken is one bad row with its line, and the rest is read all the same."""
+"""CoNLL-U: trees and brackets are read back; a broken sentence is one bad row with its line."""
 
 from __future__ import annotations
 
@@ -453,7 +453,7 @@ def sentences(draw: st.DrawFn) -> tuple[tuple[str, ...], Dependencies]:
 
 
 def as_lines(words: tuple[str, ...], tree: Dependencies, misc: list[str], extras: set[int]) -> str:
-    """A sentence as CoNLL-U, with a multi-word token before and an empty node after the words in `extras`."""
+    """A sentence as CoNLL-U; words in `extras` have a multi-word token before and a node after."""
     lines = []
     for index, word in enumerate(words):
         if index in extras:
@@ -488,7 +488,7 @@ def test_sentences_come_back_as_written(tmp_path_factory, parts, extras, end):
 
 @st.composite
 def documents(draw: st.DrawFn):
-    """Sentences, and (start, stop, chain) of mentions over their words; two of one chain never cross."""
+    """Sentences, and (start, stop, chain) of mentions; two of one chain never cross."""
     parts = draw(st.lists(sentences(), min_size=1, max_size=3))
     size = sum(len(words) for words, _ in parts)
     spans: list[tuple[int, int, str]] = []
@@ -515,7 +515,7 @@ def brackets_at(word: int, spans: list[tuple[int, int, str]]) -> str:
 
 
 def head_slowly(start, stop, heads):
-    """The head of a mention: every word's way to the root, and of those that leave at once the shortest."""
+    """The head of a mention: of the words whose head is outside, the one nearest to the root."""
     best = None
     for word in range(start, stop):
         way = [word]
@@ -576,7 +576,7 @@ def test_heads_of_mentions_agree_with_the_slow_twin(heads, data):
 )
 def test_a_cycle_is_found_if_there_is_one(heads):
     def above(word):
-        """The words above a word, as far as there are new ones; with repetition the last is on a cycle."""
+        """The words above a word, as long as they are new; the last may be on a cycle."""
         way = []
         while heads[word] != ROOT and heads[word] not in way:
             word = heads[word]

@@ -1,4 +1,4 @@
-"""Documents with coreference: LitBank, GAP and CoNLL-U give the mentions they hold; a broken document is one bad row with its line."""
+"""Coreference from LitBank, GAP and CoNLL-U; a broken document is one bad row with its line."""
 
 from __future__ import annotations
 
@@ -402,7 +402,10 @@ def test_the_head_of_a_name_is_its_last_word(name, head):
     assert words[name_head(words)] == head
 
 
-CONLLU = "1\tShe\tshe\tPRON\t_\t_\t2\tnsubj\t_\tEntity=(1-person)\n2\tleft\tleave\tVERB\t_\t_\t0\troot\t_\t_\n"
+CONLLU = (
+    "1\tShe\tshe\tPRON\t_\t_\t2\tnsubj\t_\tEntity=(1-person)\n"
+    "2\tleft\tleave\tVERB\t_\t_\t0\troot\t_\t_\n"
+)
 
 
 def test_documents_of_conllu_of_corpora_and_of_texts(tmp_path):

@@ -1,4 +1,4 @@
-"""Texts in: every kind of source gives the same texts, lazily; every kind of mistake is one clear line, and a bad row is one bad row."""
+"""Every kind of source gives the same texts, lazily; every mistake is one clear line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rows_of(source, **columns):
 
 
 def refuses(message, source, **columns):
-    """Reading says so in a CorpusError of one line, at the latest when the first row is asked for."""
+    """Reading raises a CorpusError of one line, at the latest at the first row."""
     with pytest.raises(CorpusError, match=re.escape(message)) as caught:
         list(read(source, **columns).rows())
     assert "\n" not in str(caught.value)
@@ -344,14 +344,18 @@ def test_rows_of_the_wrong_width_are_bad_rows(tmp_path):
 
 def test_a_bare_carriage_return_makes_one_bad_row(tmp_path):
     path = write(tmp_path / "a.csv", "id,text\n1,good\n2,a\rb\n3,last\n")
-    reason = "it cannot be split into cells (new-line character seen in unquoted field); quote cells that contain quotes, commas or line breaks, and double their quotes"
+    reason = (
+        "it cannot be split into cells (new-line character seen in unquoted field); "
+        "quote cells that contain quotes, commas or line breaks, and double their quotes"
+    )
     assert rows_of(path) == ["good", (f"{path}, row 2 (line 3)", reason), "last"]
     refuses("line 1: it cannot be split into cells", write(tmp_path / "b.csv", "id,text\r1,a\r"))
 
 
 def test_missing_labels_are_bad_rows(tmp_path):
     path = write(tmp_path / "a.csv", 'text,label\ngood,0\nbad,\nbad," "\nlast,x\n')
-    bad = "it has no label in 'label'; name another column with label=... (--label), or remove the row"
+    fix = "name another column with label=... (--label), or remove the row"
+    bad = f"it has no label in 'label'; {fix}"
     assert rows_of(path, label="label") == [
         "good",
         (f"{path}, row 2 (line 3)", bad),
@@ -453,7 +457,10 @@ def test_a_bad_row_says_where_and_why():
 
 
 def test_the_hub_without_a_network_is_one_clear_error(tmp_path):
-    program = "from attlas.corpora import read\ntry:\n    list(read('hub:no-such/data-set'))\nexcept Exception as error:\n    print(type(error).__name__, error)"
+    program = (
+        "from attlas.corpora import read\ntry:\n    list(read('hub:no-such/data-set'))\n"
+        "except Exception as error:\n    print(type(error).__name__, error)"
+    )
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     said = subprocess.run(
         [sys.executable, "-c", program],

@@ -1,4 +1,4 @@
-"""Relations in: every phrase of a triple is the characters it names, or the triple is counted as lost, or the row is bad."""
+"""Every phrase of a triple is the characters it names, or the triple is lost, or the row bad."""
 
 from __future__ import annotations
 
@@ -421,7 +421,8 @@ BAD = {
     "semeval": [
         (
             {"sentence": "A storm broke."},
-            "its 'sentence' has the tags none; it must have one <e1>...</e1> and one <e2>...</e2>, not nested",
+            "its 'sentence' has the tags none; "
+            "it must have one <e1>...</e1> and one <e2>...</e2>, not nested",
         ),
         ({"sentence": "A <e1>storm</e1> broke."}, "has the tags <e1> </e1>;"),
         (
@@ -727,7 +728,8 @@ def test_names_of_relations(tmp_path, ending):
         (
             "a.csv",
             "relation,title",
-            "ends in '.csv'; names of relations are .jsonl with 'relation' and 'title', or .json from id to name",
+            "ends in '.csv'; names of relations are .jsonl with 'relation' and 'title', "
+            "or .json from id to name",
         ),
         ("a", "", "ends in 'nothing'"),
         (

@@ -32,7 +32,7 @@ def attention_scores(
     if wanted:
         _read_back(field, layers)
     else:
-        field.model.forward(field.batch, layers.append, whole=True)
+        field.model.forward(field.batch, layers.append, with_head=True)
     first = layers[0].dense() if not field.model.banded else None
     causal = (
         first is not None
@@ -55,8 +55,8 @@ def _read_back(field: Field, layers: list[Attention]) -> None:
         checkpointed(
             field.model, False
         ),  # the weights of all layers are kept anyway, and a layer must be seen once
-        field.embeddings.replaced(leaves),
-        field.model.reading(layers.append, gradients=True, whole=True) as read,
+        field.embeddings.replacing(leaves),
+        field.model.reading(layers.append, gradients=True, with_head=True) as read,
     ):
         values = aim.values(read(field.batch), field.every)
         torch.autograd.grad(values.sum(), list(leaves.values()))

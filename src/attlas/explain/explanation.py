@@ -146,7 +146,7 @@ def _explained(
     for text in texts:
         if (defect := text.problem()) is not None:
             raise CorpusError(f"text {text.id!r} cannot be explained: {defect}")
-    encoder = model.classifying_encoder
+    encoder = model.full_encoder
     encoded = encoder.encode(list(enumerate(texts)))
     for one in encoded:
         if all(one.special):

@@ -261,7 +261,7 @@ def faithfulness(
             )
         if len({one.method for one in made}) > 1:
             raise MeasureError("the explanations are by several methods; give those of one")
-    encoder = model.classifying_encoder
+    encoder = model.full_encoder
     found: dict[int, tuple[Floats, Floats]] = {}
     encoded = encoder.encode([(place, one.text) for place, one in enumerate(made)])
     for group in encoder.groups(encoded):

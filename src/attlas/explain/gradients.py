@@ -52,7 +52,7 @@ class Field:
     def answer(self) -> tuple[Aim, Tensor]:
         """What is explained of each text, and that number of the text itself: [text]."""
         with torch.no_grad():
-            output = self.embeddings.run(self.batch, {}, self.every)
+            output = self.embeddings.forward_from_embeddings(self.batch, {}, self.every)
         if not bool(torch.isfinite(output.logits).all()):
             raise ModelError(f"the model's answer is not a number (text {self._named})")
         found = aim(self.model, self.batch, output, self.target)
@@ -98,7 +98,9 @@ class Field:
 
     def values(self, given: Mapping[str, Tensor], rows: Tensor) -> Tensor:
         """The explained number of each row, [row], of embeddings [row, token, dimension]."""
-        return self.aim.values(self.embeddings.run(self.batch, given, rows), rows)
+        return self.aim.values(
+            self.embeddings.forward_from_embeddings(self.batch, given, rows), rows
+        )
 
     def gradients(
         self, given: Mapping[str, Tensor], rows: Tensor

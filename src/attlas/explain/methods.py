@@ -106,7 +106,7 @@ def explain_batch(
     settings: Settings,
     tell: Tell = lambda evaluations: None,
 ) -> Explained:
-    """Explain the texts of a batch by each method; what methods share is computed once. The batch is of `Model.classifying_encoder`."""
+    """Explain the texts of a batch by each method; what methods share is computed once. The batch is of `Model.full_encoder`."""
     one = Field(model, batch, settings.target, settings.at)
     out: dict[str, Scores] = {}
     with one.open():
