@@ -1185,7 +1185,7 @@ WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     ),
     "lengthen: too short": (
         ["lengthen", "--out", "long", "--length", "100"],
-        "length is 100, but the model takes 520 tokens as it is",
+        "length is 100, but the model takes 520 tokens already",
     ),
     "lengthen: an odd window": (
         ["lengthen", "--out", "long", "--window", "7"],

@@ -688,7 +688,7 @@ def test_logits_of_an_unusual_masked_language_model_stay(options: dict[str, Any]
 
 
 def test_a_masked_language_model_with_another_activation_is_refused() -> None:
-    with pytest.raises(ModelError, match="made for gelu"):
+    with pytest.raises(ModelError, match="needs gelu"):
         lengthen(short_model("bert", "mlm", hidden_act="relu"), 600, 16)
 
 

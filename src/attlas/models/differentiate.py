@@ -278,7 +278,7 @@ class _Projections(TorchFunctionMode):
                 parts = [
                     self._by_head(module, role, some, gradients)
                     for some, gradients in zip(
-                        states.split(step), gradient.detach().split(step), strict=True
+                        torch.split(states, step), torch.split(gradient.detach(), step), strict=True
                     )
                 ]
                 score = torch.cat([part.square().sum(-1) for part in parts])

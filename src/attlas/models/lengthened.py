@@ -42,7 +42,7 @@ def check_lengthened(
             f"{len(positions)}"
         )
     if length < len(positions):
-        raise ModelError(f"length is {length}, but the model already takes {len(positions)} tokens")
+        raise ModelError(f"length is {length}, but the model takes {len(positions)} tokens already")
 
 
 def lengthened(short: Model, length: int = LENGTH, window: int = WINDOW, skip: int = 0) -> Model:

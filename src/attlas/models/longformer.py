@@ -192,7 +192,7 @@ class _Blocks:
     def queries(self, heads: Tensor) -> Tensor:
         """[text, head, token, dimension] -> [text, head, block, query, dimension]."""
         padded = nn.functional.pad(heads, (0, 0, 0, self.missing))
-        return padded.unflatten(2, (self.count, self.size))
+        return padded.view(*heads.shape[:2], self.count, self.size, heads.shape[-1])
 
     def keys(self, heads: Tensor) -> Tensor:
         """[text, head, token, dimension] -> [text, head, block, dimension, key]."""
@@ -256,7 +256,8 @@ class _Forward:
 
     def _heads(self, states: Tensor) -> Tensor:
         """[text, token, width] -> [text, head, token, dimension]."""
-        return states.unflatten(-1, (self.module.num_heads, self.module.head_dim)).transpose(1, 2)
+        module: Any = self.module
+        return states.view(*states.shape[:2], module.num_heads, module.head_dim).transpose(1, 2)
 
     def _local(
         self,
@@ -341,7 +342,7 @@ class _Forward:
         folded = torch.einsum("tghd,hdw->thgw", query, weight)
         shift = torch.einsum("tghd,hd->thg", query, module.key_global.bias.unflatten(0, by_head))
         scores = torch.matmul(folded.flatten(1, 2), states.transpose(1, 2))
-        return scores.unflatten(1, (by_head[0], -1)) + shift[..., None]
+        return scores.view(len(states), by_head[0], -1, states.shape[1]) + shift[..., None]
 
     def _global_values(self, states: Tensor, rows: Tensor) -> Tensor:
         """The output of global rows [text, head, global, key]: [text, global, head, dimension]."""
@@ -350,7 +351,7 @@ class _Forward:
         if torch.is_grad_enabled():
             every = module.value_global(states).unflatten(-1, by_head)
             return torch.einsum("thgn,tnhd->tghd", rows, every)
-        mixed = torch.matmul(rows.flatten(1, 2), states).unflatten(1, (by_head[0], -1))
+        mixed = torch.matmul(rows.flatten(1, 2), states).view(*rows.shape[:3], states.shape[-1])
         weight = module.value_global.weight.unflatten(0, by_head)
         bias = module.value_global.bias.unflatten(0, by_head)
         value = torch.einsum("thgw,hdw->tghd", mixed, weight)

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**30  # of all weights that are kept
 GRID = 64  # bins of the pictures of heads
 RANKS = 6  # words listed with each word
-Indices, Floats = npt.NDArray[np.int64], npt.NDArray[np.float32]
+Indices = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
