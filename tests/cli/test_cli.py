@@ -1318,6 +1318,6 @@ def test_a_wrong_call_in_a_process_of_its_own(attlas_anew: Run, tmp_path: Path) 
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         done.stderr
-        == "attlas: no row can be used: nolabel.csv, row 1 (line 2): it has no label in 'label'; name another column with label=... (--label), or leave it out\n"
+        == "attlas: no row can be used: nolabel.csv, row 1 (line 2): it has no label in 'label'; name another column with label=... (--label), or remove the row\n"
     )
     assert sorted(path for path in tmp_path.rglob("*")) == before
