@@ -47,7 +47,7 @@ def captums(model: Any, texts: list[Any]) -> dict[str, Any]:
     """As published: layer integrated gradients on the embeddings, from [CLS] padding [SEP]."""
     from captum.attr import LayerIntegratedGradients
 
-    network, encoder = model.network, model.classifying_encoder
+    network, encoder = model.network, model.full_encoder
     out: dict[str, Any] = {"gap": [], "scores": []}
     began = time.perf_counter()
     for encoded in encoder.encode(list(enumerate(texts))):

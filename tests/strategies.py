@@ -72,7 +72,7 @@ def make_batch(rng: np.random.Generator, n_texts: int, n: int, marks: bool = Tru
         special=(strings == "[CLS]") | (strings == "[SEP]"),
         cls=torch.from_numpy(strings == "[CLS]"),
         sep=torch.from_numpy(strings == "[SEP]"),
-        cut=(0,) * n_texts,
+        truncated_by=(0,) * n_texts,
     )
 
 

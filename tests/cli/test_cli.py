@@ -144,7 +144,7 @@ BAD_INPUTS = {
     ),
     "a hub id without a network": (
         ["--data", "good.csv", "--model", "bert-base-uncased"],
-        "neither a folder here nor a model that could be fetched",
+        "neither a local folder nor a model that could be downloaded",
     ),
     "not a model": (["--data", "good.csv", "--model", "taken"], "has no config.json"),
     "a folder of someone else": (
@@ -1185,7 +1185,7 @@ WRONG_CALLS: dict[str, tuple[list[str], str]] = {
     ),
     "lengthen: too short": (
         ["lengthen", "--out", "long", "--length", "100"],
-        "length is 100, but the model takes 520 tokens as it is",
+        "length is 100, but the model takes 520 tokens already",
     ),
     "lengthen: an odd window": (
         ["lengthen", "--out", "long", "--window", "7"],
@@ -1318,6 +1318,6 @@ def test_a_wrong_call_in_a_process_of_its_own(attlas_anew: Run, tmp_path: Path) 
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         done.stderr
-        == "attlas: no row can be used: nolabel.csv, row 1 (line 2): it has no label in 'label'; name another column with label=... (--label), or leave it out\n"
+        == "attlas: no row can be used: nolabel.csv, row 1 (line 2): it has no label in 'label'; name another column with label=... (--label), or remove the row\n"
     )
     assert sorted(path for path in tmp_path.rglob("*")) == before

@@ -1,4 +1,4 @@
-"""CoNLL-U: what is written as trees and brackets is read back; what is broken is one bad row with its line, and the rest is read all the same."""
+"""CoNLL-U: trees and brackets are read back; a broken sentence is one bad row with its line."""
 
 from __future__ import annotations
 
@@ -169,34 +169,42 @@ def test_documents_without_names(tmp_path):
 
 
 BROKEN = {
-    "blanks for tabs": ("1 It it PRON _ _ 0 root _ _\n", 1, "10 columns cut by blanks, not tabs"),
+    "blanks for tabs": (
+        "1 It it PRON _ _ 0 root _ _\n",
+        1,
+        "10 columns separated by blanks, not tabs",
+    ),
     "too few columns": (
         "1\tIt\tit\tPRON\t_\t_\t0\troot\t_\n",
         1,
-        "it has 9 columns; a word has 10, cut by tabs: ID, FORM",
+        "it has 9 columns; a word has 10, separated by tabs: ID, FORM",
     ),
     "too many columns": (row(1).replace("\n", "\t\n"), 1, "it has 11 columns"),
     "not a table at all": ("nonsense\n", 1, "it has 1 columns"),
     "a short multi-word token": ("1-2\tal\n" + row(1) + row(2), 1, "it has 2 columns"),
-    "an ID left out": (row(1) + row(3), 2, "its ID is 3, but words must count on: 2 comes next"),
-    "an ID from 0": (row(0), 1, "its ID is 0, but words must count on: 1 comes next"),
+    "an ID left out": (
+        row(1) + row(3),
+        2,
+        "its ID is 3, but words must be consecutive: 2 comes next",
+    ),
+    "an ID from 0": (row(0), 1, "its ID is 0, but words must be consecutive: 1 comes next"),
     "no empty line between sentences": (
         row(1) + row(1),
         2,
         "2 comes next; put an empty line before each sentence",
     ),
-    "no ID": (row("x"), 1, "its ID is 'x'; write a word's as 3"),
+    "no ID": (row("x"), 1, "its ID is 'x'; write 3 for a word"),
     "an empty ID": (row(""), 1, "its ID is ''"),
     "an endless ID": (row("9" * 5000), 1, "its ID is '99"),
     "a range that begins later": (
         row(1) + row("3-4") + row(2),
         2,
-        "its ID is 3-4, but a range here must begin at word 2",
+        "its ID is 3-4, but a range here must begin at the next word, 2",
     ),
     "a range that began earlier": (
         row(1) + row("1-2") + row(2),
         2,
-        "its ID is 1-2, but a range here must begin at word 2",
+        "its ID is 1-2, but a range here must begin at the next word, 2",
     ),
     "a range backwards": (row("1-0") + row(1), 1, "its ID is '1-0'"),
     "a range that ends before it begins": (
@@ -207,7 +215,7 @@ BROKEN = {
     "ranges that overlap": (
         row("1-2") + row(1) + row("2-3") + row(2) + row(3),
         3,
-        "must begin at word 3",
+        "must begin at the next word, 3",
     ),
     "a range past the end": (
         row(1) + row("2-3") + row(2),
@@ -413,7 +421,7 @@ def test_ids_that_come_twice_and_empty_files_are_said(tmp_path):
             list(read(write(tmp_path / "empty.conllu", content)))
     path = tmp_path / "cut.conllu.gz"
     path.write_bytes(gzip.compress(SAMPLE.encode())[:-20])
-    with pytest.raises(CorpusError, match="not a whole gzip file"):
+    with pytest.raises(CorpusError, match="truncated or corrupt gzip file"):
         list(read(path))
 
 
@@ -445,7 +453,7 @@ def sentences(draw: st.DrawFn) -> tuple[tuple[str, ...], Dependencies]:
 
 
 def as_lines(words: tuple[str, ...], tree: Dependencies, misc: list[str], extras: set[int]) -> str:
-    """A sentence as CoNLL-U, with a multi-word token before and an empty node after the words in `extras`."""
+    """A sentence as CoNLL-U; words in `extras` have a multi-word token before and a node after."""
     lines = []
     for index, word in enumerate(words):
         if index in extras:
@@ -480,7 +488,7 @@ def test_sentences_come_back_as_written(tmp_path_factory, parts, extras, end):
 
 @st.composite
 def documents(draw: st.DrawFn):
-    """Sentences, and (start, stop, chain) of mentions over their words; two of one chain never cross."""
+    """Sentences, and (start, stop, chain) of mentions; two of one chain never cross."""
     parts = draw(st.lists(sentences(), min_size=1, max_size=3))
     size = sum(len(words) for words, _ in parts)
     spans: list[tuple[int, int, str]] = []
@@ -507,7 +515,7 @@ def brackets_at(word: int, spans: list[tuple[int, int, str]]) -> str:
 
 
 def head_slowly(start, stop, heads):
-    """The head of a mention: every word's way to the root, and of those that leave at once the shortest."""
+    """The head of a mention: of the words whose head is outside, the one nearest to the root."""
     best = None
     for word in range(start, stop):
         way = [word]
@@ -568,7 +576,7 @@ def test_heads_of_mentions_agree_with_the_slow_twin(heads, data):
 )
 def test_a_cycle_is_found_if_there_is_one(heads):
     def above(word):
-        """The words above a word, as far as there are new ones; with repetition the last is on a cycle."""
+        """The words above a word, as long as they are new; the last may be on a cycle."""
         way = []
         while heads[word] != ROOT and heads[word] not in way:
             word = heads[word]

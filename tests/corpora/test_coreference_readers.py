@@ -1,4 +1,4 @@
-"""Documents with coreference: LitBank, GAP and CoNLL-U give the mentions they hold; a broken document is one bad row with its line."""
+"""Coreference from LitBank, GAP and CoNLL-U; a broken document is one bad row with its line."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ BROKEN = {
     "too few columns": (
         as_conll("a").replace("\t_", "").replace("\t\n", "\n"),
         2,
-        "it has 4 columns; a word has document",
+        "it has 4 columns; a word has at least 5: document",
     ),
     "an empty word": (as_conll("a", " /(1)"), 3, "its word (column 4) is empty"),
     "no words": (as_conll("", ""), 1, "the document has no words"),
@@ -162,7 +162,7 @@ BROKEN = {
     ),
     "no UTF-8": (as_conll("a", "é"), 3, "it is not valid UTF-8"),
     "no UTF-8 in its name": (as_conll("a", name="é"), 1, "it is not valid UTF-8"),
-    "no beginning": ("x\t0\t0\ta\t-\n\nx\t0\t0\tb\t-\n", 1, "it stands outside of a document"),
+    "no beginning": ("x\t0\t0\ta\t-\n\nx\t0\t0\tb\t-\n", 1, "it is outside of a document"),
 }
 
 
@@ -362,14 +362,14 @@ def test_chains_order_of_columns_and_quotes_of_gap(tmp_path):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"A-offset": 1}, "its A is 'Anna' at character 1, but there stands \"nna'\""),
-        ({"Pronoun-offset": 5000}, "its Pronoun is 'her' at character 5000, but there stands ''"),
+        ({"A-offset": 1}, "its A is 'Anna' at character 1, but the Text has \"nna'\""),
+        ({"Pronoun-offset": 5000}, "its Pronoun is 'her' at character 5000, but the Text has ''"),
         ({"Pronoun": "Her"}, "its Pronoun is 'Her'"),
         ({"B": ""}, "its B is ''"),
         ({"A-offset": "x"}, "its A-offset is 'x', not a number"),
         ({"A-offset": -4}, "its A-offset is '-4', not a number"),
         ({"A-offset": "9" * 5000}, "its A-offset is '99"),
-        ({"B-coref": "maybe"}, "its B-coref is 'MAYBE'; write TRUE"),
+        ({"B-coref": "maybe"}, "its B-coref is 'MAYBE'; give TRUE"),
         ({"URL": "a\tb"}, "it has 12 cells, but the header has 11"),
         ({"Text": TEXT.replace("É", "\udce9")}, "it is not valid UTF-8"),
     ],
@@ -402,7 +402,10 @@ def test_the_head_of_a_name_is_its_last_word(name, head):
     assert words[name_head(words)] == head
 
 
-CONLLU = "1\tShe\tshe\tPRON\t_\t_\t2\tnsubj\t_\tEntity=(1-person)\n2\tleft\tleave\tVERB\t_\t_\t0\troot\t_\t_\n"
+CONLLU = (
+    "1\tShe\tshe\tPRON\t_\t_\t2\tnsubj\t_\tEntity=(1-person)\n"
+    "2\tleft\tleave\tVERB\t_\t_\t0\troot\t_\t_\n"
+)
 
 
 def test_documents_of_conllu_of_corpora_and_of_texts(tmp_path):
@@ -482,6 +485,6 @@ def test_embedded_sentences_are_no_part_of_all_but_listed():
     assert not any(text.id.startswith("sentences") or text.words for text in read("embedded:all"))
     with pytest.raises(
         CorpusError,
-        match="they are acceptability, messages, reviews and all of these, and sentences",
+        match="choose acceptability, messages, reviews, sentences",
     ):
         read("embedded:novels")

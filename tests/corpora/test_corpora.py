@@ -1,4 +1,4 @@
-"""Texts in: every kind of source gives the same texts, lazily; every kind of mistake is one clear line, and a bad row is one bad row."""
+"""Every kind of source gives the same texts, lazily; every mistake is one clear line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rows_of(source, **columns):
 
 
 def refuses(message, source, **columns):
-    """Reading says so in a CorpusError of one line, at the latest when the first row is asked for."""
+    """Reading raises a CorpusError of one line, at the latest at the first row."""
     with pytest.raises(CorpusError, match=re.escape(message)) as caught:
         list(read(source, **columns).rows())
     assert "\n" not in str(caught.value)
@@ -164,7 +164,7 @@ def test_embedded_corpora_are_whole_and_labelled(name, size):
     labels = [text.label for text in texts]
     assert all(0.3 < labels.count(label) / size * len(set(labels)) < 1.7 for label in set(labels))
     refuses(
-        "no embedded corpus 'novels'; they are acceptability, messages, reviews and all",
+        "no embedded corpus 'novels'; choose acceptability, messages, reviews, sentences",
         "embedded:novels",
     )
 
@@ -195,7 +195,7 @@ def test_files_are_read_a_row_at_a_time(tmp_path, name, content):
     path.write_bytes(path.read_bytes()[:-1000])  # whoever reads to the end finds it broken
     corpus = read(path)
     assert next(iter(corpus)).text == "a cat"
-    with pytest.raises(CorpusError, match="not a whole gzip file"):
+    with pytest.raises(CorpusError, match="truncated or corrupt gzip file"):
         list(corpus.rows())
 
 
@@ -222,11 +222,11 @@ def test_what_is_no_corpus_is_refused_with_a_hint(tmp_path):
         "a mapping of train, test is not a corpus; pass one of its values",
         {"train": ["a"], "test": ["b"]},
     )
-    refuses("a corpus cannot be made of a int", 5)
-    refuses("a corpus cannot be made of a Text; pass a list", Text("a", "b"))
+    refuses("cannot read a corpus from int", 5)
+    refuses("cannot read a corpus from Text; pass a list", Text("a", "b"))
     refuses("there is no file", tmp_path / "none.csv")
     refuses("there is no file", "A text, not a path. " * 50)
-    refuses("there is no file without a name", "")
+    refuses("the path is empty", "")
     refuses("ends in '.doc'; a corpus is one of .csv, .tsv, .jsonl", write(tmp_path / "x.doc", "a"))
     refuses("ends in 'nothing'", write(tmp_path / "x", "a"))
     refuses(
@@ -236,7 +236,7 @@ def test_what_is_no_corpus_is_refused_with_a_hint(tmp_path):
     )
     refuses("has no column 'stars'; its columns are text", [{"text": "a"}], label="stars")
     refuses(
-        "say which holds the text with text=... (--text); its columns are a, b",
+        "name the text column with text=... (--text); its columns are a, b",
         write(tmp_path / "b.csv", "a,b\n1,2\n"),
     )
     refuses(
@@ -331,7 +331,7 @@ def test_bad_json_makes_one_bad_row(tmp_path):
 def test_rows_of_the_wrong_width_are_bad_rows(tmp_path):
     path = write(tmp_path / "a.csv", "\nid,text\n1,good\n2,a,b\n3\n\n4,last\n")
     reasons = [
-        f"it has {cells} cells, but the header has 2; quote cells that hold the delimiter"
+        f"it has {cells} cells, but the header has 2; quote cells that contain the delimiter"
         for cells in (3, 1)
     ]
     assert rows_of(path) == [
@@ -344,16 +344,18 @@ def test_rows_of_the_wrong_width_are_bad_rows(tmp_path):
 
 def test_a_bare_carriage_return_makes_one_bad_row(tmp_path):
     path = write(tmp_path / "a.csv", "id,text\n1,good\n2,a\rb\n3,last\n")
-    reason = "it cannot be cut into cells (new-line character seen in unquoted field); quote cells that hold quotes, commas or line breaks, and double the quotes in them"
+    reason = (
+        "it cannot be split into cells (new-line character seen in unquoted field); "
+        "quote cells that contain quotes, commas or line breaks, and double their quotes"
+    )
     assert rows_of(path) == ["good", (f"{path}, row 2 (line 3)", reason), "last"]
-    refuses("line 1: it cannot be cut into cells", write(tmp_path / "b.csv", "id,text\r1,a\r"))
+    refuses("line 1: it cannot be split into cells", write(tmp_path / "b.csv", "id,text\r1,a\r"))
 
 
 def test_missing_labels_are_bad_rows(tmp_path):
     path = write(tmp_path / "a.csv", 'text,label\ngood,0\nbad,\nbad," "\nlast,x\n')
-    bad = (
-        "it has no label in 'label'; name another column with label=... (--label), or leave it out"
-    )
+    fix = "name another column with label=... (--label), or remove the row"
+    bad = f"it has no label in 'label'; {fix}"
     assert rows_of(path, label="label") == [
         "good",
         (f"{path}, row 2 (line 3)", bad),
@@ -424,7 +426,7 @@ BROKEN = {
 def test_a_broken_gzip_is_one_clear_error(tmp_path, broken):
     path = tmp_path / "a.csv.gz"
     path.write_bytes(broken)
-    refuses(f"{path} is not a whole gzip file", path)
+    refuses(f"{path} is a truncated or corrupt gzip file", path)
 
 
 def test_quoted_cells_hold_delimiters_quotes_and_line_breaks(tmp_path):
@@ -455,7 +457,10 @@ def test_a_bad_row_says_where_and_why():
 
 
 def test_the_hub_without_a_network_is_one_clear_error(tmp_path):
-    program = "from attlas.corpora import read\ntry:\n    list(read('hub:no-such/data-set'))\nexcept Exception as error:\n    print(type(error).__name__, error)"
+    program = (
+        "from attlas.corpora import read\ntry:\n    list(read('hub:no-such/data-set'))\n"
+        "except Exception as error:\n    print(type(error).__name__, error)"
+    )
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     said = subprocess.run(
         [sys.executable, "-c", program],

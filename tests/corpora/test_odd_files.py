@@ -153,7 +153,7 @@ def test_a_file_in_a_folder_is_bounded_too(small: int, tmp_path: Path) -> None:
 def test_a_text_that_repeats_in_parquet_is_not_unpacked_at_once(
     keeps_type: bool, tmp_path: Path
 ) -> None:
-    """A megabyte that stands in 2,000 rows is a file of a few kilobytes, and two gigabytes of rows."""
+    """A megabyte repeated in 2,000 rows is a file of kilobytes, and two gigabytes of rows."""
     path, places = tmp_path / "a.parquet", pa.array([0] * 2000, pa.int32())
     table = pa.table({"text": pa.DictionaryArray.from_arrays(places, ["a" * (1 << 20)])})
     pq.write_table(table, path, compression="zstd", store_schema=keeps_type)
@@ -180,7 +180,7 @@ def test_parquet_that_unpacks_to_too_much_is_refused_by_its_metadata(
     pq.write_table(pa.table(content[kind]), tmp_path / "a.parquet", compression="zstd")
     with pytest.raises(
         CorpusError,
-        match=r"column '[\w.]+' of row group 0 unpacks to [\d,]+ bytes in [\d,]+ values",
+        match=r"column '[\w.]+' of row group 0 decompresses to [\d,]+ bytes in [\d,]+ values",
     ):
         list(attlas.read(tmp_path / "a.parquet").rows())
 
@@ -385,7 +385,8 @@ def test_labels_that_are_all_different_ask_for_the_column(
     experiment = getattr(attlas, kind)(**dict.fromkeys(names, rows), label="title")
     with pytest.raises(
         CorpusError,
-        match=rf"'title' has {count:,} different labels.* in {count:,} texts, such as 'title 0'; is it",
+        match=rf"'title' has {count:,} different labels.* in {count:,} texts, "
+        "such as 'title 0'; is it",
     ):
         attlas.run(experiment, tmp_path / "out", progress=False)
 

@@ -257,7 +257,7 @@ def assert_near(one: Any, expected: np.ndarray, tolerance: float) -> None:
 
 
 def batch_of(model: Model, *texts: str) -> Batch:
-    encoder = model.classifying_encoder
+    encoder = model.full_encoder
     (group,) = encoder.groups(
         encoder.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)])
     )

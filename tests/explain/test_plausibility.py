@@ -167,24 +167,24 @@ def test_a_column_of_strings_is_something_else(tmp_path):
 BAD_FILMS = [
     (
         {"evidences": [[[1, 9]]]},
-        "hold the span [1, 9), but the text has 7 tokens; a span must be 0 <= start < stop <= 7",
+        "has the span [1, 9), but the text has 7 tokens; a span must be 0 <= start < stop <= 7",
     ),
-    ({"evidences": [[[6, 8]]]}, "hold the span [6, 8)"),
-    ({"evidences": [[[-1, 2]]]}, "hold the span [-1, 2)"),
-    ({"evidences": [[[3, 3]]]}, "hold the span [3, 3)"),
-    ({"evidences": [[[4, 2]]]}, "hold the span [4, 2)"),
-    ({"evidences": [[[1, 2.0]]]}, "hold [1, 2.0] where a span [start, stop] of tokens must stand"),
-    ({"evidences": [[[True, 2]]]}, "hold [True, 2]"),
-    ({"evidences": [[1, 2]]}, "hold 1 where"),
+    ({"evidences": [[[6, 8]]]}, "has the span [6, 8)"),
+    ({"evidences": [[[-1, 2]]]}, "has the span [-1, 2)"),
+    ({"evidences": [[[3, 3]]]}, "has the span [3, 3)"),
+    ({"evidences": [[[4, 2]]]}, "has the span [4, 2)"),
+    ({"evidences": [[[1, 2.0]]]}, "has [1, 2.0] instead of a [start, stop] of tokens"),
+    ({"evidences": [[[True, 2]]]}, "has [True, 2]"),
+    ({"evidences": [[1, 2]]}, "has 1 instead"),
     ({"evidences": [{"start_token": 1, "end_token": 2}]}, "its 'evidences' is a dict, not a list"),
-    ({"evidences": [[{"start_token": 1}]]}, "hold [1, None] where"),
+    ({"evidences": [[{"start_token": 1}]]}, "has [1, None] instead"),
     (
         {"evidences": [[{"start_token": 1, "end_token": 2, "text": "film"}]]},
-        "say 'film' at tokens [1, 2), but there stands 'fine'; count tokens as text.split() does",
+        "have 'film' at tokens [1, 2), but the text has 'fine'; count tokens as text.split() does",
     ),
     (
         {"evidences": [[{"start_token": n, "end_token": n + 1, "docid": n}] for n in range(2)]},
-        "are of 2 documents; give each document a row",
+        "are of 2 documents; give each document its own row",
     ),
     ({"evidences": "fine"}, "its 'evidences' is a str, not a list"),
     ({"evidences": None}, "it has no 'evidences'"),
@@ -195,7 +195,7 @@ BAD_FILMS = [
 BAD_POSTS = [
     (
         {"rationales": [[0, 1], [0, 0, 0, 1]]},
-        "item 0 of its 'rationales' has 2 marks, but the post has 4 words; give one mark a word",
+        "item 0 of its 'rationales' has 2 marks, but the post has 4 words; give one mark per word",
     ),
     (
         {"rationales": [[0, 0, 0, 2]]},
@@ -213,8 +213,7 @@ BAD_POSTS = [
     ({"post_tokens": [], "rationales": []}, "the text is empty"),
     (
         {"label": None, "annotators": [{"label": label} for label in "abc"]},
-        "no label has the majority of its annotators (they gave a, b, c); "
-        "leave it out, or label it",
+        "no label has the majority of its annotators (they gave a, b, c); remove the row, or label it",
     ),
     (
         {"label": None, "annotators": [{"label": label} for label in "ab"]},

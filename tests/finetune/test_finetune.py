@@ -27,7 +27,7 @@ import attlas
 from attlas.corpora import labelled, split
 from attlas.finetune import head, training as module, work
 from attlas.models.predict import logits_of
-from attlas.models.record import base_of
+from attlas.models.record import base_model_of
 from attlas.stats.scores import mcc_and_accuracy
 from attlas.support import fingerprint as fingerprint_module
 from attlas.support.errors import AttlasError, CorpusError, ModelError, StudyError
@@ -170,7 +170,7 @@ def test_it_learns_what_can_be_learnt_and_writes_a_model(bert: Path, tmp_path: P
     assert done.result["scores"]["accuracy"] == pytest.approx(
         np.mean([a == b for a, b in zip(wanted, guesses, strict=True)])
     )
-    assert base_of(done.folder) == str(bert)
+    assert base_model_of(done.folder) == str(bert)
 
 
 def test_the_best_epoch_is_kept_and_training_ends_after_patience(
@@ -309,7 +309,7 @@ def test_killed_after_a_checkpoint_it_resumes_to_the_same_bytes(
         "manifest.json",
         "states",
     }
-    assert base_of(broken) is None  # there is no model yet
+    assert base_model_of(broken) is None  # there is no model yet
     assert entries(broken), "nothing to resume from"
     resumed = finetune(train, str(bert), broken, dev=str(dev), **settings)
     whole = finetune(train, str(bert), tmp_path / "whole", dev=dev, **settings)
@@ -1039,7 +1039,7 @@ def test_a_folder_of_someone_else_is_refused_also_if_fresh(bert: Path, tmp_path:
         with pytest.raises(StudyError, match="choose another folder") as caught:
             finetune(toy(32), bert, tmp_path / "odd")
         assert "\n" not in str(caught.value)
-        assert base_of(tmp_path / "odd") is None
+        assert base_model_of(tmp_path / "odd") is None
 
 
 def test_another_kind_of_result_is_refused_also_if_fresh(bert: Path, tmp_path: Path) -> None:
@@ -1056,7 +1056,7 @@ def test_a_model_of_an_earlier_attlas_is_loaded_and_not_written_to(
 ) -> None:
     old = shutil.copytree(finished, tmp_path / "old")
     (old / "manifest.json").unlink()
-    assert base_of(old) == str(bert)
+    assert base_model_of(old) == str(bert)
     assert (
         attlas.load(old, task="classify").weights_sha256()
         == attlas.load(finished, task="classify").weights_sha256()
@@ -1430,10 +1430,10 @@ def test_what_a_model_was_fine_tuned_from(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     finetune(toy(30), bert, "~/tuned", head_only=True)
-    assert base_of(tmp_path / "tuned") == str(bert)
-    assert base_of("~/tuned") == str(bert)
-    assert base_of(bert) is None
-    assert base_of(tmp_path / "nowhere") is None
+    assert base_model_of(tmp_path / "tuned") == str(bert)
+    assert base_model_of("~/tuned") == str(bert)
+    assert base_model_of(bert) is None
+    assert base_model_of(tmp_path / "nowhere") is None
 
 
 def test_what_a_model_was_fine_tuned_from_is_found_from_elsewhere(
@@ -1442,7 +1442,7 @@ def test_what_a_model_was_fine_tuned_from_is_found_from_elsewhere(
     monkeypatch.chdir(bert.parent)
     finetune(toy(30), bert.name, tmp_path / "tuned", head_only=True)
     monkeypatch.chdir(tmp_path)
-    base = base_of(tmp_path / "tuned")
+    base = base_model_of(tmp_path / "tuned")
     assert base is not None
     assert Path(base).is_dir()
     assert attlas.load(base).weights_sha256() == attlas.load(bert).weights_sha256()

@@ -753,7 +753,7 @@ def learnt(family, task):
     model = stirred(tiny(family, task, seed=2))
     if family == "longformer":
         model = attlas.load(model, global_tokens=(0, 3))
-    encoder = model.classifying_encoder
+    encoder = model.full_encoder
     batch = encoder.batch(encoder.encode(list(enumerate(LEARNT))), model.device)
     backward = differentiate(model, batch, weights=True)
     twin = Twin(model)
@@ -994,7 +994,7 @@ def test_nothing_is_left_on_a_model_whose_weights_were_differentiated():
 
 
 def stream_batch(model, *texts):
-    encoder = model.classifying_encoder
+    encoder = model.full_encoder
     given = texts or (Text("a", "the cat sat"),)
     return encoder.batch(encoder.encode(list(enumerate(given))), model.device)
 

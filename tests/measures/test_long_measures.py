@@ -702,7 +702,7 @@ def inputs_of(model: Model, text: Text) -> tuple[Tensor, dict[str, Tensor]]:
 
 
 def batch_of(model: Model, *texts: Text) -> Batch:
-    encoder = model.classifying_encoder
+    encoder = model.full_encoder
     return encoder.batch(encoder.encode(list(enumerate(texts))), model.device)
 
 
@@ -813,7 +813,7 @@ def test_a_gate_is_the_slope_of_the_loss(classifier: Model) -> None:
                 for gate in (1 + step, 1 - step):
                     gates = torch.ones(3, HEADS, dtype=torch.float64)
                     gates[layer, head] = gate
-                    logits = exact.forward(batch, gates=gates, whole=True).logits
+                    logits = exact.forward(batch, gates=gates, with_head=True).logits
                     loss.append(
                         float(nn.functional.cross_entropy(logits, torch.tensor([wanted[number]])))
                     )
@@ -874,7 +874,7 @@ def test_base_models_have_no_importance(family: str) -> None:
     model = tiny(family)
     for asked in ("importance", ["totals", "importance"], Importance(ablation=1)):
         with pytest.raises(
-            ModelError, match=r"is loaded without a head .* so it has no loss to learn from"
+            ModelError, match=r"is loaded without a head .* so it has no loss;"
         ) as caught:
             attlas.study(model, ["a cat"], asked)
         assert "\n" not in str(caught.value)

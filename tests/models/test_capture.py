@@ -303,7 +303,7 @@ def test_a_closed_gate_is_a_head_cut_out_of_the_output_projection(
     "family", ["bert", "gpt2", "llama", "gemma2", "t5", "bart", "modernbert", *OWN_CODE]
 )
 def test_gradients_of_weights_and_gates_agree(family: str) -> None:
-    """A head's output is linear in its weights, so d loss / d gate is the sum of weight times d loss / d weight."""
+    """d loss / d gate is the sum of weight x d loss / d weight: heads are linear in weights."""
     model = tiny(family)
     batch = batch_of(model, TEXT)
     gates = torch.ones(3, 4, requires_grad=True)

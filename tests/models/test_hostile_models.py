@@ -1,4 +1,4 @@
-"""Models that come from anyone: nothing of theirs is run, nothing elsewhere is read, and what they lack is not made up."""
+"""Untrusted models: no code of theirs runs, no other file is read, nothing is made up."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_head_that_the_weights_lack_is_not_made_up(task: str, tmp_path: Path) 
     tiny(family).save(tmp_path)
     claiming(tmp_path, architectures=[architecture])
     with pytest.warns(
-        UserWarning, match=f"without a head: config.json says {architecture}"
+        UserWarning, match=f"without a head: config.json has {architecture}"
     ) as heard:
         model = attlas.load(tmp_path, task="auto")
     assert len(heard) == 1
@@ -301,7 +301,7 @@ def kernels() -> list[str]:
 def test_a_configuration_does_not_choose_code(
     tmp_path: Path, field: str, form: str, where: str, value: Any
 ) -> None:
-    """It is ignored or refused in a line that knows nothing of kernels, in a part of a configuration too."""
+    """It is ignored, or refused in one line, also in a part of a configuration."""
     name = form.format(field)
     config = (
         transformers.LlavaConfig(text_config={"model_type": "llama"}).to_dict()
@@ -505,8 +505,8 @@ def test_a_network_of_absurd_size_is_not_built(
 def test_a_count_beyond_all_bounds_is_refused_before_the_configuration_is_made(
     folder: Path, name: str
 ) -> None:
-    assert f"config.json says {name} = {10**12}" in refusal(claiming(folder, **{name: 10**12}))
-    assert f"config.json says {name} = {10**12}" in refusal(
+    assert f"config.json has {name} = {10**12}" in refusal(claiming(folder, **{name: 10**12}))
+    assert f"config.json has {name} = {10**12}" in refusal(
         claiming(folder, **{name: 1, "text_config": {name: 10**12}})
     )
 
@@ -564,13 +564,13 @@ HEADERS: dict[str, bytes] = {
 @pytest.mark.parametrize("content", HEADERS.values(), ids=HEADERS)
 def test_a_header_that_cannot_be_true_is_refused(folder: Path, content: bytes) -> None:
     (folder / "model.safetensors").write_bytes(content)
-    assert "not a whole safetensors file" in refusal(folder)
+    assert "truncated or corrupt safetensors file" in refusal(folder)
 
 
 def test_weights_that_were_cut_are_refused(folder: Path) -> None:
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
-    assert "not a whole safetensors file" in refusal(folder)
+    assert "truncated or corrupt safetensors file" in refusal(folder)
 
 
 @pytest.mark.parametrize(
@@ -624,11 +624,11 @@ def at_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], N
 def test_an_unknown_name_is_tried_once(
     at_hub: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody listens at this address; the client used to wait between tries, 40 seconds and more."""
+    """Nobody listens at this address; the client used to retry for 40 seconds and more."""
     at_hub("http://127.0.0.1:9")
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)
-    assert "neither a folder here nor a model that could be fetched" in refusal(
+    assert "neither a local folder nor a model that could be downloaded" in refusal(
         "no-such-org/no-such-model"
     )
     assert sum(waits) < 1

@@ -99,14 +99,14 @@ def test_tasks_read_the_same_attention(tmp_path: Path, task: str) -> None:
         attlas.attention(load(tmp_path), "a cat sat").weights,
     )
     batch = next(iter(model.batches(model.encode([(0, attlas.Text("0", "a cat"))]))))
-    assert hasattr(model.forward(batch, whole=True), "logits")
+    assert hasattr(model.forward(batch, with_head=True), "logits")
 
 
 def test_encoder_decoder_classifiers_show_the_encoder_only() -> None:
     model = tiny("bart", task="classify")
     batch = next(iter(model.batches(model.encode([(0, attlas.Text("0", "a cat"))]))))
     seen: list[int] = []
-    model.forward(batch, lambda layer: seen.append(layer.index), whole=True)
+    model.forward(batch, lambda layer: seen.append(layer.index), with_head=True)
     assert seen == [0, 1, 2]
 
 
@@ -173,7 +173,10 @@ def test_pickled_weights_on_request(tmp_path: Path) -> None:
     ("wrong", "message"),
     [
         ("./nowhere", "there is no folder"),
-        ("no-such-org/no-such-model", "neither a folder here nor a model that could be fetched"),
+        (
+            "no-such-org/no-such-model",
+            "neither a local folder nor a model that could be downloaded",
+        ),
         (("model",), "a tuple of 1"),
         ((torch.nn.Linear(2, 2), tiny_tokenizer()), "Linear, not a transformers model"),
         ((tiny("bert").network, "tokenizer"), "str, not a transformers tokenizer"),
@@ -251,7 +254,8 @@ def test_threads_may_share_a_tokenizer() -> None:
         found = list(
             pool.map(
                 lambda number: [
-                    (len(text), text.cut) for text in model.encode(short if number % 2 else long)
+                    (len(text), text.truncated_by)
+                    for text in model.encode(short if number % 2 else long)
                 ],
                 range(400),
             )

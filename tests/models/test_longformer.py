@@ -1,4 +1,4 @@
-"""Longformer in blocks against transformers' own code, the choice of global tokens, and long models made from short ones."""
+"""Longformer in blocks against transformers' code, choice of global tokens, lengthened models."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def both_ways(model: Model, **inputs: Any) -> tuple[Any, Any]:
     inputs = {"output_hidden_states": True, "output_attentions": True, **inputs}
     own = copy.deepcopy(model.network)
     with torch.no_grad():
-        with model.in_blocks():
+        with model.fast_longformer():
             ours = model.network(**inputs)
         return ours, own(**inputs)
 
@@ -173,7 +173,7 @@ def test_a_text_is_the_same_alone_and_in_a_padded_batch() -> None:
     model = shared()
     ids, mask = some_ids(2, 40), torch.ones(2, 40, dtype=torch.long)
     ids[1, 23:], mask[1, 23:] = 0, 0
-    with torch.no_grad(), model.in_blocks():
+    with torch.no_grad(), model.fast_longformer():
         together = model.network(
             ids, attention_mask=mask, global_attention_mask=mask_of(2, 40, [(0,), (0, 9)])
         )
@@ -200,7 +200,7 @@ def grads_of(network: nn.Module, blocks: Model | None, **inputs: Any) -> dict[st
     if blocks is None:
         network(**inputs).loss.backward()
     else:
-        with blocks.in_blocks():
+        with blocks.fast_longformer():
             network(**inputs).loss.backward()
     return {name: parameter.grad for name, parameter in network.named_parameters()}
 
@@ -245,7 +245,7 @@ def test_every_gradient_is_transformers_own(
 
 
 def test_gradients_of_the_weights_are_those_of_a_plain_layer() -> None:
-    """The last layer again, as products of whole matrices: d loss / d weight where a weight can be, 0 elsewhere."""
+    """The last layer as products of full matrices: d loss / d weight where visible, else 0."""
     base = tiny_long()
     model = attlas.load((base.network, base.tokenizer), global_tokens=(0, 6))
     batch = batch_of(model, words(25))
@@ -309,7 +309,7 @@ def test_mixed_precision_runs_as_transformers_own_does() -> None:
     exact = own(**inputs).logits
     with torch.autocast("cpu", dtype=torch.bfloat16):
         theirs = own(**inputs)
-        with model.in_blocks():
+        with model.fast_longformer():
             ours = model.network(**inputs)
     assert ours.logits.dtype == theirs.logits.dtype
     torch.testing.assert_close(ours.logits.float(), exact, atol=0.2, rtol=0)
@@ -397,7 +397,7 @@ def test_nothing_is_left_on_the_model() -> None:
             model.network(batch.ids, **batch.inputs)
     assert inside != before
     assert traces(model.network) == before
-    with model.in_blocks(), pytest.raises(RuntimeError):
+    with model.fast_longformer(), pytest.raises(RuntimeError):
         model.network(batch.ids, global_attention_mask=torch.zeros(3, 3))
     assert traces(model.network) == before
 
@@ -409,7 +409,7 @@ def test_a_forward_of_the_users_own_stays() -> None:
     theirs = module.forward
     wrapped = lambda *args, **kwargs: theirs(*args, **kwargs)  # noqa: E731
     module.forward = wrapped
-    with model.in_blocks():
+    with model.fast_longformer():
         pass
     assert module.__dict__.get("forward") is wrapped
 
@@ -417,7 +417,7 @@ def test_a_forward_of_the_users_own_stays() -> None:
 def test_other_models_are_left_alone_by_in_blocks() -> None:
     model = tiny("bert")
     before = traces(model.network)
-    with model.in_blocks():
+    with model.fast_longformer():
         assert traces(model.network) == before
 
 
@@ -425,7 +425,7 @@ def test_dropout_is_used_in_training() -> None:
     model = tiny_long("classify", attention_probs_dropout_prob=0.5, hidden_dropout_prob=0.0)
     inputs = {"input_ids": some_ids(1, 20), "global_attention_mask": mask_of(1, 20, [(0,)])}
     model.network.train()
-    with torch.no_grad(), model.in_blocks():
+    with torch.no_grad(), model.fast_longformer():
         several = torch.cat([model.network(**inputs).logits for _ in range(3)])
     model.network.eval()
     assert len(several.unique(dim=0)) == 3
@@ -502,7 +502,7 @@ def test_global_tokens_are_those_that_were_chosen(given: Any, expected: tuple[in
 )
 def test_a_choice_that_is_none_is_one_clear_line(given: Any) -> None:
     with pytest.raises(
-        ModelError, match=r"global_tokens is .*; it must be first, special, none, or places"
+        ModelError, match=r"global_tokens is .*; it must be first, special, none, or positions"
     ) as caught:
         attlas.load((shared().network, tiny_tokenizer()), global_tokens=given)
     assert "\n" not in str(caught.value)
@@ -666,7 +666,7 @@ def test_short_texts_go_through_a_lengthened_model_as_before(kind: str, task: st
         close(long.forward(same).last_hidden_state, short.forward(batch).last_hidden_state, terms)
         if task != "base":
             left, right = (
-                model.forward(one, whole=True).logits
+                model.forward(one, with_head=True).logits
                 for model, one in ((long, same), (short, batch))
             )
             close(left, right, terms)
@@ -682,13 +682,13 @@ def test_logits_of_an_unusual_masked_language_model_stay(options: dict[str, Any]
     short = short_model("bert", "mlm", **options)
     long = lengthen(short, 600, 16)
     left, right = (
-        model.forward(batch_of(model, words(6)), whole=True).logits for model in (long, short)
+        model.forward(batch_of(model, words(6)), with_head=True).logits for model in (long, short)
     )
     close(left, right, terms_of(long.network))
 
 
 def test_a_masked_language_model_with_another_activation_is_refused() -> None:
-    with pytest.raises(ModelError, match="made for gelu"):
+    with pytest.raises(ModelError, match="needs gelu"):
         lengthen(short_model("bert", "mlm", hidden_act="relu"), 600, 16)
 
 
@@ -762,7 +762,7 @@ def test_a_lengthened_model_keeps_labels_and_precision() -> None:
     assert long.network.dtype == torch.bfloat16
     assert long.network.config.id2label == {0: "bad", 1: "good", 2: "so"}
     assert long.network.config.label2id == {"bad": 0, "good": 1, "so": 2}
-    assert long.forward(batch_of(long, words(30)), whole=True).logits.shape == (1, 3)
+    assert long.forward(batch_of(long, words(30)), with_head=True).logits.shape == (1, 3)
     assert not long.network.training
 
 
@@ -789,7 +789,7 @@ def test_a_saved_model_is_read_back_as_it_was(kind: str, task: str, tmp_path: Pa
     )  # where weights lie in memory changes last bits
     if task == "classify":
         logits = [
-            model.forward(batch_of(model, text), whole=True).logits for model in (again, long)
+            model.forward(batch_of(model, text), with_head=True).logits for model in (again, long)
         ]
         close(*logits, terms)
         assert attlas.load(tmp_path / "long").task == "base"
@@ -909,7 +909,7 @@ def test_the_embedded_long_model() -> None:
         3,
     )
     (encoded,) = cut.encode([(0, Text("a", words(200)))])
-    assert (len(encoded), encoded.cut, encoded.global_tokens) == (100, 102, (0, 99))
+    assert (len(encoded), encoded.truncated_by, encoded.global_tokens) == (100, 102, (0, 99))
     assert attlas.load("embedded:long", task="auto", max_length=50).task == "base"
 
 

@@ -1,4 +1,4 @@
-"""Forward passes without attention: the same as one text at a time, whatever else is in the batch."""
+"""Forward passes without attention: a text's output does not depend on its batch."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def test_texts_without_a_token_are_named() -> None:
     texts = [attlas.Text("first", "a cat"), attlas.Text("second", "")]
     assert run_batches(model, texts, lambda batch, _: read.extend(batch.places), head=False) == [1]
     assert read == [0]
-    with pytest.raises(CorpusError, match=r"the tokenizer makes no token of text 'second' \(''\)"):
+    with pytest.raises(
+        CorpusError, match=r"the tokenizer produces no tokens for text 'second' \(''\)"
+    ):
         logits_of(tiny("gpt2", "lm"), texts)
 
 

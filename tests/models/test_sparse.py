@@ -1,7 +1,7 @@
-"""Families whose attention depends on the name of the implementation, or whose masks differ by text and by head.
+"""Families whose attention depends on the implementation, or whose masks differ by text and head.
 
-Each is compared with a fresh copy that was built with eager attention, on a text shorter and on one longer than what its
-indexer chooses.
+Each is compared with a copy that was built with eager attention, on a text shorter and on one
+longer than what its indexer chooses.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any], torch.dtype]] = {
 
 @cache
 def networks(family: str) -> tuple[Any, Any]:
-    """A network with the library's default attention, and a copy of it built with eager attention."""
+    """A network with the library's default attention, and a copy built with eager attention."""
     config, kind, options, dtype = FAMILIES[family]
     ids = {
         "bos_token_id": 0,

@@ -1909,7 +1909,9 @@ def test_segments_of_the_paper_are_no_longer_than_it_says(tmp_path: Path) -> Non
     path.write_text("\n".join(["# newdoc id = long", *lines]) + "\n")  # all in one document
     model = rigged()
     segments = _Run(root=tmp_path, done=Reproduced("", (), {}), model=model).segments()
-    lengths = [len(encoded) + encoded.cut for encoded in model.encode(list(enumerate(segments)))]
+    lengths = [
+        len(encoded) + encoded.truncated_by for encoded in model.encode(list(enumerate(segments)))
+    ]
     assert len(lengths) > 3
     assert max(lengths) <= 128
     assert sum(len(one.words or ()) for one in segments) == sum(

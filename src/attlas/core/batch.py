@@ -22,7 +22,7 @@ from attlas.support.memo import Memo
 class Batch(Memo):
     """Encoded texts that all have the same number of tokens.
 
-    `places` are the texts' places in the corpus; `cut` is how many tokens truncation took from each.
+    `places` are the texts' places in the corpus; `truncated_by` is how many tokens truncation took from each.
     """
 
     texts: tuple[Text, ...]
@@ -33,7 +33,7 @@ class Batch(Memo):
     special: npt.NDArray[np.bool_]  # text token
     cls: Tensor  # text token, bool
     sep: Tensor  # text token, bool
-    cut: tuple[int, ...]  # text
+    truncated_by: tuple[int, ...]  # text
     inputs: Mapping[str, Tensor] = field(
         default_factory=dict
     )  # what the model wants beside the ids
@@ -113,7 +113,7 @@ class Batch(Memo):
             self.special[texts],
             self.cls[texts],
             self.sep[texts],
-            self.cut[texts],
+            self.truncated_by[texts],
             {name: tensor[texts] for name, tensor in self.inputs.items()},
         )
 
@@ -133,5 +133,5 @@ class Batch(Memo):
             self.special[text : text + 1, first],
             self.cls[text : text + 1, pick],
             self.sep[text : text + 1, pick],
-            self.cut[text : text + 1],
+            self.truncated_by[text : text + 1],
         )

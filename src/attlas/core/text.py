@@ -46,7 +46,7 @@ class Text:
         """A number made of the text alone, for randomness that does not depend on its neighbours."""
         return zlib.crc32(self.text.encode("utf-8", "replace"))
 
-    def defect(self) -> str | None:
+    def problem(self) -> str | None:
         """Why this text cannot be analysed, or None if it can."""
         if not self.text.strip():
             return "the text is empty"

@@ -131,7 +131,7 @@ def _lengths(model: Model, words: Sequence[str], starts: Sequence[int]) -> list[
         for number, (start, stop) in enumerate(pairwise([*starts, len(words)]))
     ]
     special = model.tokenizer.num_special_tokens_to_add()
-    return [len(encoded) + encoded.cut - special for encoded in model.encode(sentences)]
+    return [len(encoded) + encoded.truncated_by - special for encoded in model.encode(sentences)]
 
 
 def _window(

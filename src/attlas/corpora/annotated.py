@@ -14,11 +14,14 @@ from attlas.corpora.read import file_corpus, read
 from attlas.corpora.sources import SENTENCES, embedded_file
 from attlas.support.errors import CorpusError
 
-WITH_COREFERENCE = "CoNLL-U with Entity= in MISC (.conllu), CoNLL-2012 as LitBank's (.conll), GAP's .tsv, or Texts with mentions"
+WITH_COREFERENCE = (
+    "CoNLL-U with Entity= in MISC (.conllu), CoNLL-2012 as in LitBank (.conll), "
+    "GAP's .tsv, or Texts with mentions"
+)
 
 
 def sentences(source: Any) -> list[Text]:
-    """Texts with dependency trees from anything that `attlas.read` takes; the first without one, or whose tree does not fit its words, is an error."""
+    """Texts with dependency trees from anything that `attlas.read` takes; refuse any other text."""
     corpus = read(source)
     texts = list(corpus)
     for text in texts:
@@ -27,10 +30,10 @@ def sentences(source: Any) -> list[Text]:
 
 
 def documents(source: Any) -> list[Text]:
-    """Documents with coreferent mentions from anything that `attlas.read` takes; the first without is an error.
+    """Documents with coreference from anything that `attlas.read` takes; refuse any other text.
 
-    Of CoNLL-U (also "embedded:sentences") this gives whole documents with their mentions, where `read` gives
-    sentences with their trees: a chain of mentions goes through many sentences.
+    CoNLL-U files (also "embedded:sentences") give whole documents, whereas `read` gives sentences:
+    coreference chains cross sentences.
     """
     corpus = _document_corpus(source)
     texts = list(corpus)
@@ -44,31 +47,33 @@ def documents(source: Any) -> list[Text]:
 
 def _document_corpus(source: Any) -> Corpus:
     """Like `read`, but whole documents of CoNLL-U."""
-    is_embedded = source == f"embedded:{SENTENCES}" if isinstance(source, str) else False
-    if not is_embedded and not (
-        isinstance(source, str | Path) and ending_of(Path(source)) == ".conllu"
-    ):
-        return read(source)
-    corpus = read(source)  # a file that does not exist is said there
+    corpus = read(source)
+    is_embedded = isinstance(source, str) and source == f"embedded:{SENTENCES}"
+    is_file = isinstance(source, str | Path) and ending_of(Path(source)) == ".conllu"
+    if not is_embedded and not is_file:
+        return corpus
     path = embedded_file(SENTENCES) if is_embedded else Path(source).expanduser()
     return file_corpus(corpus.name, path, lambda: (row for _, row in conllu_documents(path)))
 
 
 def check_tree(text: Text, source: str = "") -> Dependencies:
-    """The tree of a text to learn from or to score on."""
+    """The dependency tree of a text; refuse a text without one, or whose tree does not fit."""
     tree, n = dependencies_of(text.annotations), len(text.words or ())
     where = f" of {source}" if source else ""
     if tree is None or text.words is None:
         raise CorpusError(
-            f"text {text.id!r}{where} has no dependency tree over words of its own; give a CoNLL-U file (.conllu), or note it in the annotations as DEPENDENCIES"
+            f"text {text.id!r}{where} has no dependency tree over words of its own; "
+            "give a CoNLL-U file (.conllu), or add it to the annotations as DEPENDENCIES"
         )
     if len(tree.heads) != n or len(tree.relations) != n:
         raise CorpusError(
-            f"text {text.id!r} has {n} words, but its tree {len(tree.heads)} heads and {len(tree.relations)} relations; give one of each a word"
+            f"text {text.id!r} has {n} words, but its tree has {len(tree.heads)} heads and "
+            f"{len(tree.relations)} relations; give one of each per word"
         )
-    strange = [word for word, head in enumerate(tree.heads) if not ROOT <= head < n or head == word]
-    if strange:
-        raise CorpusError(
-            f"text {text.id!r}: the head of word {strange[0]} is {tree.heads[strange[0]]}; it must be another of its {n} words, or {ROOT} for ROOT"
-        )
+    for word, head in enumerate(tree.heads):
+        if not ROOT <= head < n or head == word:
+            raise CorpusError(
+                f"text {text.id!r}: the head of word {word} is {head}; "
+                f"it must be another of its {n} words, or {ROOT} for ROOT"
+            )
     return tree

@@ -1,4 +1,4 @@
-"""Corpus: a lazy source of texts in a fixed order, that says which rows it could not read."""
+"""Corpus: a lazy source of texts in a fixed order that reports the rows it cannot read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attlas.support.fingerprint import Put, feed
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that is no text: where it stands, why, and perhaps its id."""
+    """A row without a usable text: its file and row, the reason, and its id if known."""
 
     where: str
     reason: str
@@ -25,39 +25,41 @@ class BadRow:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Texts with labels, and the rows that are not: each with its place in the source."""
+    """Texts with labels, and the excluded rows with their index in the source."""
 
     texts: list[Text]
     excluded: list[tuple[int, BadRow]]
 
 
 def no_label(column: str | None) -> str:
-    """What is wrong with a row or text without a label."""
-    return f"it has no label in {column or 'label'!r}; name another column with label=... (--label), or leave it out"
+    """The reason why a row without a label is refused."""
+    fix = "name another column with label=... (--label), or remove the row"
+    return f"it has no label in {column or 'label'!r}; {fix}"
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Texts that can be read again and again. `rows` yields bad rows too; iterating raises at the first one."""
+    """Texts that can be read repeatedly. `rows` yields bad rows too; iterating raises on them."""
 
     name: str
     source: Callable[[], Iterable[Text | BadRow]]
 
     def rows(self) -> Iterator[Text | BadRow]:
-        """Every row in order: a text, or why it is none. An id that comes twice is a bad row."""
+        """Every row in order: a text or a BadRow, as a text with a repeated id is."""
         seen: set[str] = set()
         for row in self.source():
             if isinstance(row, BadRow):
                 yield row
                 continue
-            where = f"{self.name}, text {row.id!r}"
-            defect = row.defect()
-            if defect is None and row.id in seen:
-                defect = "an earlier text has the same id; name another column with id=... (--id)"
+            problem = row.problem()
+            if problem is None and row.id in seen:
+                problem = "an earlier text has the same id; name another column with id=... (--id)"
             seen.add(row.id)
-            yield (
-                row if defect is None else BadRow(row.annotations.get(WHERE, where), defect, row.id)
-            )
+            if problem is None:
+                yield row
+            else:
+                where = row.annotations.get(WHERE, f"{self.name}, text {row.id!r}")
+                yield BadRow(where, problem, row.id)
 
     def __iter__(self) -> Iterator[Text]:
         for row in self.rows():

@@ -1,4 +1,4 @@
-"""The formats of files that hold texts, by how their names end."""
+"""File formats of corpora, by file extension."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attlas.support.errors import CorpusError
 
 
 def tsv_rows(path: Path) -> Iterator[Row]:
-    """Rows of a table cut by tabs."""
+    """Rows of a tab-separated table."""
     return csv_rows(path, "\t")
 
 
@@ -31,7 +31,7 @@ READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
 
 
 def ending_of(path: Path) -> str:
-    """How the name of a file ends, without .gz.
+    """The extension of a file, without .gz.
 
     >>> ending_of(Path("gum.conllu.gz"))
     '.conllu'
@@ -40,7 +40,7 @@ def ending_of(path: Path) -> str:
 
 
 def rows_of(path: Path, *, named_columns: bool = False) -> Iterator[Row]:
-    """Rows of a file or folder; GAP's .tsv is known by its header, unless columns are named."""
+    """Rows of a file or folder; GAP's .tsv is detected by its header, unless columns are named."""
     if path.is_dir():
         return folder_rows(path)
     ending = ending_of(path)

@@ -1,4 +1,4 @@
-"""Texts with labels: those that an experiment uses, and the rows that it leaves out."""
+"""Texts with labels: those that an experiment uses, and the rows that it excludes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def labelled(texts: Any, text: str | None = None, label: str | None = "label") -
 
 
 def read_labelled(source: Any, text: str | None = None, label: str | None = "label") -> Labelled:
-    """The same, but a row without a label, or that is not a text, is left out, as in a study.
+    """The same, but bad rows and rows without a label are excluded, as in a study.
 
-    >>> found = read_labelled([{"text": "a cat", "label": 1}, {"text": "a dog", "label": ""}])
-    >>> len(found.texts), [place for place, _ in found.excluded]
+    >>> rows = read_labelled([{"text": "a cat", "label": 1}, {"text": "a dog", "label": ""}])
+    >>> len(rows.texts), [index for index, _ in rows.excluded]
     (1, [1])
     """
     texts, excluded = list[Text](), list[tuple[int, BadRow]]()
-    for place, row in enumerate(_rows(source, text, label)):
+    for index, row in enumerate(_rows(source, text, label)):
         if isinstance(row, BadRow):
-            excluded.append((place, row))
+            excluded.append((index, row))
         else:
             texts.append(row)
     if excluded and not texts:
@@ -41,7 +41,7 @@ def read_labelled(source: Any, text: str | None = None, label: str | None = "lab
 
 
 def _rows(source: Any, text: str | None, label: str | None) -> Iterator[Text | BadRow]:
-    """Every row: a text with a label, or why it is none."""
+    """Every row: a text with a label, or a BadRow."""
     corpus = read(source, text=text, label=label)
     for row in corpus.rows():
         if isinstance(row, BadRow) or row.label is not None:

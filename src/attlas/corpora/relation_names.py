@@ -1,4 +1,4 @@
-"""What the identifiers of relations mean, read from a file."""
+"""Names of relations by their identifiers, read from a file."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from attlas.corpora.corpus import BadRow
+from attlas.corpora.formats import ending_of
 from attlas.corpora.layouts.base import inside, name_of
-from attlas.corpora.rows import jsonl_rows, opened
+from attlas.corpora.rows import jsonl_rows, open_bytes
 from attlas.support.errors import CorpusError
 
 
 def relation_names(path: str | Path) -> dict[str, str]:
-    """What relations' ids mean, from a file: .jsonl with `relation` and `title`, or .json that maps ids to names or to lists with the name first; also .gz."""
+    """The names of relations by id, from a file (also .gz).
+
+    It is .jsonl with `relation` and `title`, or .json from ids to names or to lists that begin with
+    the name.
+    """
     path = Path(path).expanduser()
-    ending = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    ending = ending_of(path)
     if ending in (".jsonl", ".ndjson"):
         names = dict(_titles(path))
     elif ending == ".json":
         names = _mapped(path)
     else:
         raise CorpusError(
-            f"{path} ends in {ending or 'nothing'!r}; names of relations are .jsonl with 'relation' and 'title', or .json from id to name (also .gz)"
+            f"{path} ends in {ending or 'nothing'!r}; names of relations are .jsonl with "
+            "'relation' and 'title', or .json from id to name (also .gz)"
         )
     if not names:
         raise CorpusError(f"{path} names no relations; it is empty")
@@ -35,15 +41,15 @@ def _titles(path: Path) -> Iterator[tuple[str, str]]:
         if isinstance(row, BadRow):
             raise row.error()
         if not isinstance(row, Mapping):
-            continue  # jsonl_rows has nothing else
+            continue  # jsonl_rows yields nothing else
         with inside(where):
             names = name_of(row, "relation"), name_of(row, "title")
         yield names
 
 
 def _mapped(path: Path) -> dict[str, str]:
-    """The names in a mapping from ids to names, or to lists that begin with them."""
-    with opened(path) as file:
+    """The names of a JSON object from ids to names, or to lists that begin with them."""
+    with open_bytes(path) as file:
         try:
             content = json.load(file)
         except (ValueError, RecursionError) as error:
@@ -54,9 +60,8 @@ def _mapped(path: Path) -> dict[str, str]:
         raise CorpusError(
             f"{path} is a JSON {type(content).__name__}; it must map relations to their names"
         )
-    first = {
-        key: value[0] if isinstance(value, list) and value else value
-        for key, value in content.items()
+    names = {
+        id_: name[0] if isinstance(name, list) and name else name for id_, name in content.items()
     }
     with inside(str(path)):
-        return {relation: name_of(first, relation) for relation in first}
+        return {relation: name_of(names, relation) for relation in names}

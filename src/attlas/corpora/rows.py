@@ -1,4 +1,7 @@
-"""Rows from files: csv, tsv, jsonl, parquet, plain text; gzip'ed too; read lazily and as bytes, so that a bad row is one bad row."""
+"""Rows of csv, tsv, jsonl, Parquet and text files, also gzipped.
+
+Files are read lazily and as bytes, so that a bad row does not affect the others.
+"""
 
 from __future__ import annotations
 
@@ -16,47 +19,49 @@ from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow
 from attlas.support.errors import CorpusError
 
-Row = tuple[
-    str, Mapping[str, Any] | Text | BadRow
-]  # where it stands; its fields, or a whole text, or why it is none
+# file and row; its fields, or a whole text, or why it is invalid
+Row = tuple[str, Mapping[str, Any] | Text | BadRow]
 
 MIB = 2**20
 MOST_BYTES = 32 * MIB  # of a line, of a cell, of a file that is one text
-MOST_CHUNK = 1024 * MIB  # of a column in a row group of Parquet, unpacked
+MOST_CHUNK = 1024 * MIB  # of a column in a row group of Parquet, decompressed
 MOST_VALUES = 100_000_000  # in a column of a row group
 BATCH = 1024  # rows of Parquet that are read together
-WIDE = {  # how a file begins that is not UTF-8
+WIDE = {  # first bytes of files that are not UTF-8
     b"\xff\xfe\x00\x00": "UTF-32",
     b"\x00\x00\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
 SHOWN_NAMES = 20
+NOT_UTF8 = "it is not valid UTF-8; convert the file to UTF-8"
 
 csv.field_size_limit(MOST_BYTES)
 
 
+def bad_row(where: str, reason: str) -> tuple[str, BadRow]:
+    """A row that is invalid for this reason."""
+    return where, BadRow(where, reason)
+
+
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file's bytes, unpacked if its name ends in .gz; what goes wrong is one clear line."""
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, decompressed if its name ends in .gz; failures become CorpusErrors."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             _check_encoding(path, file.peek(256)[:256])
             yield file  # type: ignore[misc]
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise CorpusError(f"{path} is not a whole gzip file: {error}") from error
+        raise CorpusError(f"{path} is a truncated or corrupt gzip file: {error}") from error
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _check_encoding(path: Path, start: bytes) -> None:
-    """Refuse UTF-16 and UTF-32, known by their mark or, without one, by NULs in every other byte."""
+    """Refuse UTF-16 and UTF-32, detected by byte-order mark or by NULs in every other byte."""
     wide = next((name for mark, name in WIDE.items() if start.startswith(mark)), None)
-    if (
-        wide is None
-        and len(start) > 3
-        and b"" in (start[::2].strip(b"\0"), start[1::2].strip(b"\0"))
-    ):
+    halves = start[::2], start[1::2]
+    if wide is None and len(start) > 3 and any(not half.strip(b"\0") for half in halves):
         wide = "UTF-16"
     if wide is not None:
         raise CorpusError(f"{path} is in {wide}; convert it to UTF-8")
@@ -65,9 +70,9 @@ def _check_encoding(path: Path, start: bytes) -> None:
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file with their numbers from 1, with line ends, without byte-order mark.
 
-    Bytes that are not UTF-8 become lone surrogates. A line without end is refused, not read.
+    Bytes that are not UTF-8 become lone surrogates. Overlong lines are refused.
     """
-    with opened(path) as file:
+    with open_bytes(path) as file:
         number = 0
         while line := file.readline(MOST_BYTES + 1):
             number += 1
@@ -81,7 +86,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def csv_rows(path: Path, delimiter: str = ",", header: bool = True) -> Iterator[Row]:
-    """Rows of a table in text; rows are numbered from 1, the header not counted."""
+    """Rows of a delimited text file; rows are numbered from 1, the header not counted."""
     lines = (line for _, line in lines_of(path))
     if delimiter == ",":
         reader = csv.reader(lines, strict=True)
@@ -95,51 +100,41 @@ def csv_rows(path: Path, delimiter: str = ",", header: bool = True) -> Iterator[
         if names is None:
             if isinstance(cells, str):
                 raise CorpusError(f"{path}, line {line}: {cells}")
-            names = (
-                [cell.strip() for cell in cells]
-                if header
-                else [str(index) for index in range(len(cells))]
-            )
             if header:
+                names = [cell.strip() for cell in cells]
                 _check_names(path, names, delimiter)
                 continue
+            names = [str(index) for index in range(len(cells))]
         number += 1
         where = f"{path}, row {number} (line {line})"
         if isinstance(cells, str):
-            if "never closed" in cells:  # all that follows stands inside it
+            if "never closed" in cells:  # the rest of the file is inside the quote
                 raise CorpusError(f"{where}: {cells}")
-            yield where, BadRow(where, cells)
+            yield bad_row(where, cells)
         elif len(cells) != len(names):
-            yield (
-                where,
-                BadRow(
-                    where,
-                    f"it has {len(cells)} cells, but the header has {len(names)}; quote cells that hold the delimiter",
-                ),
-            )
+            expected = f"the header has {len(names)}; quote cells that contain the delimiter"
+            yield bad_row(where, f"it has {len(cells)} cells, but {expected}")
         else:
-            yield (
-                where,
-                dict(zip(names, map(_unquoted, cells) if delimiter != "," else cells, strict=True)),
-            )
+            cells = cells if delimiter == "," else list(map(_unquoted, cells))
+            yield where, dict(zip(names, cells, strict=True))
 
 
 def _unquoted(cell: str) -> str:
-    """A cell of a .tsv: stray quotes are letters there, but a cell that is quoted as a whole is unwrapped."""
-    quoted = (
-        len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in cell[1:-1].replace('""', "")
-    )
-    return cell[1:-1].replace('""', '"') if quoted else cell
+    """Unwrap a cell of a .tsv that is quoted as a whole; stray quotes are kept as characters."""
+    inner = cell[1:-1]
+    quoted = len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inner.replace('""', "")
+    return inner.replace('""', '"') if quoted else cell
 
 
+_TOO_LARGE = f"a cell is larger than {MOST_BYTES // MIB} MiB"
 _PROBLEMS = {
     "unexpected end of data": "a quote is never closed",
-    "field larger than field limit": f"a quote is never closed, or a cell is larger than {MOST_BYTES // MIB} MiB",
+    "field larger than field limit": f"a quote is never closed, or {_TOO_LARGE}",
 }
 
 
 def _cells(reader: Any) -> Iterator[tuple[int, list[str] | str]]:
-    """The line a row begins at and its cells, or what is wrong with it; the rows after it are read all the same."""
+    """The first line of each row and its cells, or what is wrong with it; later rows follow."""
     while True:
         line = reader.line_num + 1
         try:
@@ -148,14 +143,12 @@ def _cells(reader: Any) -> Iterator[tuple[int, list[str] | str]]:
             return
         except csv.Error as error:
             problem = _PROBLEMS.get(str(error).partition(" (")[0], str(error).partition(" - ")[0])
-            yield (
-                line,
-                f"it cannot be cut into cells ({problem}); quote cells that hold quotes, commas or line breaks, and double the quotes in them",
-            )
+            fix = "quote cells that contain quotes, commas or line breaks, and double their quotes"
+            yield line, f"it cannot be split into cells ({problem}); {fix}"
 
 
 def jsonl_rows(path: Path) -> Iterator[Row]:
-    """One JSON object a line."""
+    """One JSON object per line."""
     for number, text in lines_of(path):
         where = f"{path}, line {number}"
         if not text.strip():
@@ -163,24 +156,14 @@ def jsonl_rows(path: Path) -> Iterator[Row]:
         try:
             row = json.loads(text)
         except (ValueError, RecursionError) as error:
-            yield (
-                where,
-                BadRow(
-                    where,
-                    f"it is not JSON ({str(error) or type(error).__name__}); each line must be one JSON object",
-                ),
-            )
+            problem = str(error) or type(error).__name__
+            yield bad_row(where, f"it is not JSON ({problem}); each line must be one JSON object")
             continue
-        if not isinstance(row, dict):
-            yield (
-                where,
-                BadRow(
-                    where,
-                    f'it is a JSON {type(row).__name__}, not an object; each line must be like {{"text": ...}}',
-                ),
-            )
-            continue
-        yield where, row
+        if isinstance(row, dict):
+            yield where, row
+        else:
+            got = f"it is a JSON {type(row).__name__}, not an object"
+            yield bad_row(where, f'{got}; each line must be like {{"text": ...}}')
 
 
 def parquet_rows(path: Path) -> Iterator[Row]:
@@ -192,23 +175,17 @@ def parquet_rows(path: Path) -> Iterator[Row]:
         with pq.ParquetFile(path) as file:
             strings = _check_parquet(path, file)
         with pq.ParquetFile(path, read_dictionary=strings) as file:
-            number = 0
-            for batch in file.iter_batches(batch_size=BATCH):
-                for row in _rows_of(batch):
-                    number += 1
-                    where = f"{path}, row {number}"
-                    yield (
-                        where,
-                        BadRow(where, "it is not valid UTF-8; convert the file to UTF-8")
-                        if row is None
-                        else row,
-                    )
+            batches = file.iter_batches(batch_size=BATCH)
+            rows = (row for batch in batches for row in _rows_of(batch))
+            for number, row in enumerate(rows, 1):
+                where = f"{path}, row {number}"
+                yield bad_row(where, NOT_UTF8) if row is None else (where, row)
     except (pa.ArrowException, OSError) as error:
         raise CorpusError(f"{path} cannot be read as Parquet: {error}") from error
 
 
 def _check_parquet(path: Path, file: Any) -> list[str]:
-    """Refuse a file that unpacks to more than memory holds; the names of its columns of strings."""
+    """Refuse a file too large for memory; return the names of its string columns."""
     import pyarrow as pa
 
     for group in range(file.metadata.num_row_groups):
@@ -218,15 +195,16 @@ def _check_parquet(path: Path, file: Any) -> list[str]:
             size, values = column.total_uncompressed_size, column.num_values
             if size > MOST_CHUNK or values > MOST_VALUES or size > MOST_BYTES * max(1, values):
                 raise CorpusError(
-                    f"{path}: column {column.path_in_schema!r} of row group {group} unpacks to {size:,} bytes in "
-                    f"{values:,} values; write it with smaller row groups (at most {MOST_CHUNK // MIB} MiB) and texts"
+                    f"{path}: column {column.path_in_schema!r} of row group {group} decompresses "
+                    f"to {size:,} bytes in {values:,} values; write it with smaller row groups "
+                    f"(at most {MOST_CHUNK // MIB} MiB) and texts"
                 )
     kinds = (pa.string(), pa.large_string())
     return [field.name for field in file.schema_arrow if field.type in kinds]
 
 
 def _rows_of(batch: Any) -> Iterator[dict[str, Any] | None]:
-    """The rows of an Arrow batch; one by one where a text that repeats would fill memory."""
+    """The rows of an Arrow batch; one by one where repeated texts would fill memory."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -246,15 +224,13 @@ def _records(batch: Any) -> list[dict[str, Any] | None]:
     try:
         return batch.to_pylist()
     except UnicodeDecodeError:
-        return (
-            [row for index in range(len(batch)) for row in _records(batch.slice(index, 1))]
-            if len(batch) > 1
-            else [None]
-        )
+        if len(batch) == 1:
+            return [None]
+        return [row for index in range(len(batch)) for row in _records(batch.slice(index, 1))]
 
 
 def line_rows(path: Path) -> Iterator[Row]:
-    """A line, a text; empty lines are skipped."""
+    """One text per line; empty lines are skipped."""
     for number, line in lines_of(path):
         text = line.rstrip("\r\n")
         if text.strip():
@@ -262,36 +238,34 @@ def line_rows(path: Path) -> Iterator[Row]:
 
 
 def folder_rows(path: Path) -> Iterator[Row]:
-    """A file, a text: every .txt or .txt.gz below the folder, in order of name."""
+    """One text per file: every .txt or .txt.gz below the folder, sorted by name."""
     for file in sorted(path.rglob("*.txt")) + sorted(path.rglob("*.txt.gz")):
         if not file.is_file():
             continue
-        with opened(file) as content:
-            whole = content.read(MOST_BYTES + 1)
-        if len(whole) > MOST_BYTES:
-            yield (
-                str(file),
-                BadRow(
-                    str(file), f"it is larger than {MOST_BYTES // MIB} MiB; split it into texts"
-                ),
-            )
+        with open_bytes(file) as stream:
+            content = stream.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            limit = f"{MOST_BYTES // MIB} MiB"
+            yield bad_row(str(file), f"it is larger than {limit}; split it into texts")
             continue
-        text = whole.decode("utf-8", "surrogateescape").removeprefix("\ufeff").strip()
+        text = content.decode("utf-8", "surrogateescape").removeprefix("\ufeff").strip()
         yield str(file), {"text": text, "id": file.relative_to(path).as_posix()}
 
 
-_SEPARATORS = {";": "';'", "\t": "tabs", "|": "'|'", ",": "','"}
+_SEPARATORS = {  # name and fix
+    ";": ("';'", "save it with commas"),
+    "\t": ("tabs", "rename it to .tsv"),
+    "|": ("'|'", "save it with commas"),
+    ",": ("','", "rename it to .csv"),
+}
 
 
 def _check_names(path: Path, names: list[str], delimiter: str) -> None:
-    """Refuse a header that has a name twice, that another character separates, or that is not UTF-8."""
-    for separator, called in _SEPARATORS.items():
+    """Refuse a header with repeated names, with another delimiter, or that is not UTF-8."""
+    for separator, (name, fix) in _SEPARATORS.items():
         if len(names) == 1 and separator != delimiter and separator in names[0]:
-            ending = {"\t": "rename it to .tsv", ",": "rename it to .csv"}.get(
-                separator, "save it with commas"
-            )
             raise CorpusError(
-                f"{path}: the header looks separated by {called} ({names[0][:60]!r}); {ending}"
+                f"{path}: the header looks separated by {name} ({names[0][:60]!r}); {fix}"
             )
     if any("\udc80" <= letter <= "\udcff" for name in names for letter in name):
         raise CorpusError(
@@ -310,7 +284,7 @@ def refuse_repeated(source: str, names: list[str]) -> None:
 
 
 def listed_names(names: Iterable[Any]) -> str:
-    """Names of columns in one line, the first of very many.
+    """Names of columns in one line, shortened if there are many.
 
     >>> listed_names(["text", "label"]), listed_names(range(30))[-14:]
     ('text, label', '19 and 10 more')

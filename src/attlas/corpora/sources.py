@@ -1,4 +1,4 @@
-"""Which files is a corpus read from? Known without reading them, so that a mistake costs nothing."""
+"""The files that a corpus is read from, known without reading them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def files_of(source: Any) -> list[Path] | None:
         return None
     name = str(source)
     if name == SYNTHETIC or name.startswith(f"{SYNTHETIC}:"):
-        return []  # made from its name
+        return []  # generated from its name
     if name.startswith("hub:"):
         return None
     if name.startswith("embedded:"):
@@ -39,12 +39,16 @@ def files_of(source: Any) -> list[Path] | None:
     return [Path(name).expanduser()]
 
 
+def no_embedded(name: str) -> CorpusError:
+    """The error for an unknown embedded corpus."""
+    known = ", ".join((*EMBEDDED, SENTENCES, RELATIONS))
+    return CorpusError(f"there is no embedded corpus {name!r}; choose {known} or all")
+
+
 def check_source(source: Any) -> None:
     """Refuse a file that does not exist, before anything is loaded."""
     for path in files_of(source) or ():
         if not os.path.exists(path):  # unlike Path.exists, no error if a whole text was given
             if str(source).startswith("embedded:"):
-                known = ", ".join((*EMBEDDED, SENTENCES, RELATIONS, "all"))
-                name = str(source).removeprefix("embedded:")
-                raise CorpusError(f"there is no embedded corpus {name!r}; they are {known}")
+                raise no_embedded(str(source).removeprefix("embedded:"))
             raise CorpusError(f"there is no file {str(path)[:200]!r}; give the path of a corpus")

@@ -98,11 +98,11 @@ def text_digests(texts: Iterable[Text | str]) -> set[str]:
 
 
 MOST_LABELS = 1_000
-FEW_LABELS = 10  # so many may be different even where there are few texts
+FEW_LABELS = 10  # may all be different, even in few texts
 
 
 def check_label_column(texts: Sequence[Text], column: str | None) -> None:
-    """Refuse labels that are as good as different for every text: it is the wrong column.
+    """Refuse labels that differ for almost every text: it is the wrong column.
 
     >>> check_label_column([Text(str(n), f"text {n}", f"title {n}") for n in range(300)], "title")
     Traceback (most recent call last):
@@ -114,8 +114,8 @@ def check_label_column(texts: Sequence[Text], column: str | None) -> None:
     if len(names) > MOST_LABELS or (len(names) > FEW_LABELS and 2 * len(names) > len(texts)):
         most = f" (at most {MOST_LABELS:,})" if len(names) > MOST_LABELS else ""
         raise CorpusError(
-            f"{column or 'label'!r} has {len(names):,} different labels{most} in {len(texts):,} texts, "
-            f"such as {str(texts[0].label)[:60]!r}; "
+            f"{column or 'label'!r} has {len(names):,} different labels{most} "
+            f"in {len(texts):,} texts, such as {str(texts[0].label)[:60]!r}; "
             "is it the column of the label? name another with label=... (--label)"
         )
 
@@ -129,7 +129,8 @@ def label_names(train: Iterable[Text], **others: Iterable[Text]) -> list[str]:
     names = [str(name) for name in ordered_labels([str(one.label) for one in train])]
     if len(names) < 2:
         raise CorpusError(
-            f"all texts have the label {', '.join(names) or '(none)'}; a classifier needs at least two labels"
+            f"all texts have the label {', '.join(names) or '(none)'}; "
+            "a classifier needs at least two labels"
         )
     for part, texts in others.items():
         check_labels_known(part, [str(one.label) for one in texts], names)

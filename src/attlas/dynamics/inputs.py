@@ -122,7 +122,7 @@ def identity_parts(given: Vectors | Model) -> dict[str, str]:
 
 def cut_off(model: Model, tokens: Sequence[Sequence[str]]) -> tuple[int, int]:
     """How many texts, and how many word pieces of them, are behind what a model takes."""
-    found = [one.cut for one in model.encode(list(enumerate(_texts(tokens))))]
+    found = [one.truncated_by for one in model.encode(list(enumerate(_texts(tokens))))]
     return sum(cut > 0 for cut in found), sum(found)
 
 

@@ -37,7 +37,7 @@ def attention_scores(
     if any(method in WITH_GRADIENTS for method in methods):
         _read_with_gradients(evaluator, layers)
     else:
-        model.forward(batch, layers.append, whole=True)
+        model.forward(batch, layers.append, with_head=True)
     first = layers[0].dense() if not model.banded else None
     causal = (
         first is not None
@@ -61,8 +61,8 @@ def _read_with_gradients(evaluator: GradientEvaluator, layers: list[Attention]) 
     target = evaluator.resolved
     with (
         checkpointed(evaluator.model, False),  # each layer must be seen once, and is kept anyway
-        evaluator.embeddings.replaced(leaves),
-        evaluator.model.reading(layers.append, gradients=True, whole=True) as read,
+        evaluator.embeddings.replacing(leaves),
+        evaluator.model.reading(layers.append, gradients=True, with_head=True) as read,
     ):
         values = target.values(read(evaluator.batch), evaluator.every)
         torch.autograd.grad(values.sum(), list(leaves.values()))

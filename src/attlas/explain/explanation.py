@@ -144,9 +144,9 @@ def _explain_texts(
     model: Model, texts: Sequence[Text], method: str, settings: Settings, progress: bool | None
 ) -> list[Explanation]:
     for text in texts:
-        if (defect := text.defect()) is not None:
+        if (defect := text.problem()) is not None:
             raise CorpusError(f"text {text.id!r} cannot be explained: {defect}")
-    encoder = model.classifying_encoder
+    encoder = model.full_encoder
     encoded = encoder.encode(list(enumerate(texts)))
     for one in encoded:
         if all(one.special):

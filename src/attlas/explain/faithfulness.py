@@ -259,7 +259,7 @@ def faithfulness(
         _check_explanations(explanations, list(given))
     if not explanations:
         raise MeasureError("there is no text; give at least one")
-    encoder = model.classifying_encoder
+    encoder = model.full_encoder
     drops: dict[int, Floats] = {}
     encoded = encoder.encode([(index, one.text) for index, one in enumerate(explanations)])
     for group in encoder.groups(encoded):

@@ -55,7 +55,7 @@ class GradientEvaluator:
     def answer(self) -> tuple[ResolvedTarget, Tensor]:
         """What is explained of each text, and that number for the text itself: [text]."""
         with torch.no_grad():
-            output = self.embeddings.run(self.batch, {}, self.every)
+            output = self.embeddings.forward_from_embeddings(self.batch, {}, self.every)
         if not bool(torch.isfinite(output.logits).all()):
             raise ModelError(f"the model's prediction is NaN or infinite (text {self._ids})")
         target = resolve_target(self.model, self.batch, output, self.target)
@@ -94,7 +94,9 @@ class GradientEvaluator:
 
     def values(self, given: Mapping[str, Tensor], rows: Tensor) -> Tensor:
         """The explained number of each row, [row], from embeddings [row, token, dimension]."""
-        return self.resolved.values(self.embeddings.run(self.batch, given, rows), rows)
+        return self.resolved.values(
+            self.embeddings.forward_from_embeddings(self.batch, given, rows), rows
+        )
 
     def gradients(
         self, given: Mapping[str, Tensor], rows: Tensor

@@ -116,7 +116,7 @@ def explain_batch(
 ) -> Explained:
     """Explain the texts of a batch by each method; what methods share is computed once.
 
-    The batch is of `Model.classifying_encoder`.
+    The batch is of `Model.full_encoder`.
     """
     evaluator = GradientEvaluator(model, batch, settings.target, settings.at)
     scores: dict[str, Scores] = {}

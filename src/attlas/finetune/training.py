@@ -25,7 +25,7 @@ from transformers.trainer_callback import PrinterCallback
 from attlas.finetune.experiment import Finetune
 from attlas.models.encode import Encoded
 from attlas.models.model import Model
-from attlas.models.quiet import quiet
+from attlas.models.quiet import silence_transformers
 from attlas.stats.scores import mcc_and_accuracy
 from attlas.studies.folder import ENTRY, States
 from attlas.support.errors import StudyError
@@ -58,7 +58,7 @@ def train(job: Job, states: States, key: str, report: Report) -> History:
     """
     with (
         own_randomness(),
-        quiet(),
+        silence_transformers(),
         write_errors(states.folder),
         temporary_folder(states.folder) as output,
     ):
@@ -67,7 +67,7 @@ def train(job: Job, states: States, key: str, report: Report) -> History:
         trainer = _trainer(job, output, [_Bar(report), checkpoints])
         if _ran_out_of_patience(state):  # then nothing is left but to load the best epoch
             trainer.args.num_train_epochs = round(state["epoch"])
-        with _torch_errors(states.folder), job.model.in_blocks():
+        with _torch_errors(states.folder), job.model.fast_longformer():
             trainer.train(resume_from_checkpoint=last)
     job.model.network.eval()
     return [

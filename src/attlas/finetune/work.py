@@ -27,7 +27,7 @@ from attlas.finetune.training import Job, own_randomness, train
 from attlas.models import Model, load
 from attlas.models.encode import Encoded
 from attlas.models.predict import logits_of
-from attlas.models.record import RECORD, base_name
+from attlas.models.record import RECORD, reload_name
 from attlas.models.sources import EMBEDDED
 from attlas.stats.intervals import wilson
 from attlas.stats.scores import majority_share, mcc_and_accuracy
@@ -106,14 +106,14 @@ def run(
     scores = mcc_and_accuracy(wanted, logits_of(classifier, parts.dev))
     record = {
         "status": "complete",
-        "base": base_name(finetune.model),
+        "base": reload_name(finetune.model),
         "settings": _settings(finetune, classifier, work, texts, dev, model),
         "labels": parts.names,
         "counts": {
             "fitted": len(fitted),
             "dev": len(scored),
             "held_out": len(parts.held_out),
-            "truncated": sum(one.cut > 0 for one in (*fitted, *scored)),
+            "truncated": sum(one.truncated_by > 0 for one in (*fitted, *scored)),
         },
         "history": history,
         "scores": scores,
@@ -222,9 +222,9 @@ def _counts(parts: Parts, encoded: Sequence[Encoded]) -> dict[str, int]:
         "analysed": read,
         "quarantined": 0,
         "held_out": len(parts.held_out),
-        "truncated": sum(one.cut > 0 for one in encoded),
+        "truncated": sum(one.truncated_by > 0 for one in encoded),
         "tokens": sum(map(len, encoded)),
-        "tokens_cut": sum(one.cut for one in encoded),
+        "tokens_cut": sum(one.truncated_by for one in encoded),
     }
 
 

@@ -1,11 +1,12 @@
-"""Capture: see the attention of a model a layer at a time, without keeping it, and gate its heads.
+"""Capture: observe the attention of a model layer by layer, without keeping it, and gate its heads.
 
-A network that is observed runs eager attention, under that name: some families choose keys or precision by it. Where its
-modules look eager attention up in transformers' AttentionInterface they get it wrapped: weights and output are bit for bit
-those of the library, the weights go to whoever observes in this thread and are forgotten. Networks that nobody observes in this
-thread get what they would get anyway. Models with attention code of their own are observed by hooks (hooks.py). Everything
-put on a model or the library is taken off again when the last observer leaves, also after an exception; observers nest, and
-several threads may observe one model at a time.
+A network that is observed runs eager attention, under that name: some families choose keys or
+precision by it. Where its modules look up eager attention in transformers' AttentionInterface they
+get it wrapped: weights and output are bit for bit those of transformers, and the weights go to the
+observers of this thread and are dropped. Other networks and threads are not affected. Models with
+attention code of their own are observed by hooks (hooks.py). All changes to a model or to
+transformers are undone when the last observer leaves, also after an exception; observers nest, and
+several threads may observe one model at the same time.
 """
 
 from __future__ import annotations
@@ -25,25 +26,25 @@ from transformers import AttentionInterface
 from attlas.core.attention import Attention, DenseAttention, same_visible
 from attlas.core.batch import Batch
 from attlas.models.families import AROUND
-from attlas.models.hooks import DenseSeen, Seen, adapter_of
-from attlas.models.install import Undo, fitted, replace_method, use_implementation
+from attlas.models.hooks import CapturedLayer, DenseWeights, find_adapter
+from attlas.models.install import Undo, installed, replace_method, use_implementation
 from attlas.support.errors import CaptureError
 
 EAGER = "eager"
-HIDDEN = -9_999.0  # added to a score, this or less leaves a weight of 0 in any precision
+HIDDEN = -9_999.0  # added to a score, this or less gives a weight of 0 in any precision
 Sink = Callable[[Attention], None]
 Eager = Callable[..., tuple[Tensor, Tensor]]  # of module, query, key, value, mask
 
 
 @dataclass(eq=False)
 class Observer:
-    """One open `observe`: what it watches, where layers go, and the layer it is at."""
+    """One open `observe`: the modules it watches, its sink, and the current layer."""
 
     modules: frozenset[int]
     sink: Sink | None
     gates: Tensor | None
     gradients: bool
-    hooked: bool = False  # sees by hooks, not where attention is looked up
+    hooked: bool = False  # observes by hooks, not by the attention interface
     batch: Batch | None = None
     layer: int = 0
     patterns: list[Tensor] = field(default_factory=list)
@@ -51,7 +52,7 @@ class Observer:
     numbers: list[int] = field(default_factory=list)  # the layers' own numbers, where they have one
 
     def watch(self, batch: Batch) -> None:
-        """Say which batch the next forward pass is of."""
+        """Set the batch of the next forward pass."""
         self.batch, self.layer, self.patterns, self.masks, self.numbers = batch, 0, [], [], []
 
     @property
@@ -63,43 +64,44 @@ class Observer:
         if self.gates is None:
             return heads
         gates = self.gates if self.gates.dim() == 3 else self.gates[None]  # text layer head
-        if (
-            self.layer >= gates.shape[1]
-            or gates.shape[-1] != heads.shape[2]
-            or gates.shape[0] not in (1, len(heads))
-        ):
+        fits = gates.shape[-1] == heads.shape[2] and gates.shape[0] in (1, len(heads))
+        if self.layer >= gates.shape[1] or not fits:
             raise CaptureError(
-                f"gates have the shape {list(self.gates.shape)}, but the model has {heads.shape[2]} heads and at least {self.layer + 1} layers; give gates of shape [layer, head], or [text, layer, head]"
+                f"gates have the shape {list(self.gates.shape)}, but the model has "
+                f"{heads.shape[2]} heads and at least {self.layer + 1} layers; "
+                "give gates of shape [layer, head], or [text, layer, head]"
             )
         return heads * gates[:, None, self.layer].to(heads)[..., None]
 
-    def see(self, seen: Seen, module: nn.Module) -> None:
-        """Take one layer's attention."""
+    def on_layer(self, captured: CapturedLayer, module: nn.Module) -> None:
+        """Pass one layer's attention to the sink."""
         index, self.layer = self.layer, self.layer + 1
         if self.sink is None:
             return
         number = getattr(module, "layer_idx", None)
         if isinstance(number, int) and number in self.numbers:
             raise CaptureError(
-                f"{type(module).__name__} computes more than one attention in layer {number}; Attlas cannot tell them apart"
+                f"{type(module).__name__} computes more than one attention in layer {number}; "
+                "Attlas cannot distinguish them"
             )
         self.numbers += [number] if isinstance(number, int) else []
         if self.batch is None:
             raise CaptureError(
-                "attention came before the batch was named; call watch(batch) on the observer, or run the model by Model.forward"
+                "the batch of this pass is not known; "
+                "call watch(batch) on the observer first, or use Model.forward"
             )
         if self.gradients:
-            seen.keep_gradient()
-        layer = seen.attention(self.batch, index)
+            captured.keep_gradient()
+        layer = captured.attention(self.batch, index)
         _check(layer, type(module).__name__)
         self.sink(layer)
 
     def visible(self, mask: Tensor | None, keys: int) -> Tensor | None:
-        """Which keys each query sees; the same object for the same pattern, so that layers share it."""
+        """Which keys each query sees; layers with the same pattern share one tensor."""
         if mask is None:
             return None
-        for seen_mask, visible in self.masks:  # most models give all layers one mask
-            if seen_mask() is mask:
+        for known_mask, visible in self.masks:  # most models give all layers one mask
+            if known_mask() is mask:
                 return visible
         visible = self._pattern(_visible(mask, keys))
         self.masks.append((weakref.ref(mask), visible))
@@ -120,7 +122,7 @@ class _Open(threading.local):
         self.observers: list[Observer] = []
 
     def __deepcopy__(self, memo: Any) -> _Open:
-        return self  # a copy of a network that is observed is watched by the same
+        return self  # a copy of an observed network has the same observers
 
     def of(self, module: nn.Module) -> list[Observer]:
         return [observer for observer in self.observers if id(module) in observer.modules]
@@ -138,45 +140,43 @@ def attention_function(
     attention_mask: Tensor | None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor]:
-    """A module's own eager attention, seen and gated."""
+    """A module's own eager attention, observed and gated."""
     output, weights = own(module, query, key, value, attention_mask, **kwargs)
     observers = [observer for observer in _open.of(module) if not observer.hooked]
     for observer in observers:
         output = observer.gated(output)
     for observer in observers:
-        observer.see(
-            DenseSeen(weights, observer.visible(attention_mask, weights.shape[-1])), module
-        )
+        visible = observer.visible(attention_mask, weights.shape[-1])
+        observer.on_layer(DenseWeights(weights, visible), module)
     return output, weights
 
 
 def _check(layer: Attention, name: str) -> None:
-    """Refuse what is not attention: not a number, rows that do not sum to one, mass on keys that cannot be seen."""
+    """Refuse NaN, rows that do not sum to one, and weights on keys that the mask hides."""
     total = layer.received.sum(-1)  # text head: one for each row
     if bool(total.isnan().any()):
         raise CaptureError(f"the attention of layer {layer.index} is not a number")
     if bool((total / layer.n_tokens - 1).abs().max() > 1e-2):
         low = float(total.min()) / layer.n_tokens
         raise CaptureError(
-            f"the rows of the attention of {name} do not sum to one (a head's mean is {low:.2f}); Attlas cannot measure it"
+            f"the attention rows of {name} do not sum to one (a head's mean is {low:.2f}); "
+            "Attlas can only measure softmax attention"
         )
     if isinstance(layer, DenseAttention) and layer.visible is not None:
-        some = layer.weights[
-            : len(layer.visible)
-        ]  # where all see the same, one text of the batch tells
-        if bool((some * ~layer.visible).sum(-1).max() > 1e-2) or not bool(
-            layer.visible.any(-1).all()
-        ):
+        some = layer.weights[: len(layer.visible)]  # one text if all have the same mask
+        hidden_mass = (some * ~layer.visible).sum(-1).max()
+        if bool(hidden_mass > 1e-2) or not bool(layer.visible.any(-1).all()):
             raise CaptureError(
-                f"{name} attends to tokens that its mask hides; Attlas cannot tell what its queries see"
+                f"{name} attends to tokens that its mask hides; "
+                "Attlas cannot determine what its queries see"
             )
 
 
 def _visible(mask: Tensor, keys: int) -> Tensor | None:
-    """Which keys each query sees, from the mask [text, head, query, key] that is added to the scores; None if all.
+    """Which keys each query sees, from the mask [text, head, query, key]; None if all.
 
-    Masks may hold a bias next to the smallest number, which hides a key. Where all texts, or all heads, see the same,
-    one stands for all: [text or 1, head or 1, query, key].
+    Masks may contain a bias as well as very small numbers, which hide a key. If all texts, or all
+    heads, have the same pattern it is kept once: [text or 1, head or 1, query, key].
     """
     visible = (mask if mask.dtype == torch.bool else mask > HIDDEN)[..., :keys]
     if bool(visible.all()):
@@ -196,21 +196,24 @@ def observe(
     gradients: bool = False,
     scope: nn.Module | None = None,
 ) -> Iterator[Observer]:
-    """While open, hand each layer's attention of `network` to `sink`, and multiply each head's output by its gate.
+    """While open, pass each layer's attention of `network` to `sink` and gate its heads.
 
-    `gates` is [layer, head] or [text, layer, head]: 0 switches a head off, 1 leaves it; it may require a gradient. With `gradients` the layer's weights keep
-    their graph, and after a backward pass their `grad`. `scope` is the part of the network to watch (an encoder).
+    `gates` is [layer, head] or [text, layer, head] and multiplies each head's output: 0 switches a
+    head off; it may require a gradient. With `gradients` the layers' weights keep their graph and,
+    after a backward pass, their `grad`. `scope` is the part of the network to watch (an encoder).
     """
     scope = network if scope is None else scope
-    adapter = adapter_of(scope)
-    observer = Observer(
-        frozenset(map(id, scope.modules())), sink, gates, gradients, hooked=adapter is not None
-    )
+    adapter = find_adapter(scope)
+    modules = frozenset(map(id, scope.modules()))
+    observer = Observer(modules, sink, gates, gradients, hooked=adapter is not None)
 
-    def fit() -> Undo:
-        return adapter.fit(network, scope, _open.of) if adapter else _use_eager(network)
+    def install() -> Undo:
+        return adapter.install(network, scope, _open.of) if adapter else _use_eager(network)
 
-    with fitted(AttentionInterface, EAGER, _wrap_lookup), fitted(network, "attention", fit):
+    with (
+        installed(AttentionInterface, EAGER, _wrap_lookup),
+        installed(network, "attention", install),
+    ):
         _open.observers.append(observer)
         try:
             yield observer
@@ -219,23 +222,20 @@ def observe(
 
 
 def _wrap_lookup() -> Undo:
-    """Let modules that look eager attention up while someone observes in their thread get it wrapped; how to undo it."""
+    """Wrap the eager attention that modules look up in observed threads; return the undo."""
     look_up = AttentionInterface.get_interface
 
     def get_interface(self: AttentionInterface, attn_implementation: str, default: Eager) -> Eager:
         own: Eager = look_up(self, attn_implementation, default)
-        return (
-            partial(attention_function, own)
-            if attn_implementation == EAGER and _open.observers
-            else own
-        )
+        is_observed = attn_implementation == EAGER and _open.observers
+        return partial(attention_function, own) if is_observed else own
 
     AttentionInterface.get_interface = get_interface
     return [partial(setattr, AttentionInterface, "get_interface", look_up)]
 
 
 def _use_eager(network: nn.Module) -> Undo:
-    """Switch the network to eager attention, and wrap what stands in its place without being looked up; how to undo it."""
+    """Switch the network to eager attention, wrap methods that replace it; return the undo."""
     undo = use_implementation(network, EAGER)
     for module in network.modules():
         for name in AROUND:
@@ -246,5 +246,5 @@ def _use_eager(network: nn.Module) -> Undo:
 
 
 def _unbound(method: Eager) -> Eager:
-    """A method of a module as a function of the module and the rest."""
+    """A bound method as a function that also takes the module."""
     return lambda module, *args, **kwargs: method(*args, **kwargs)

@@ -1,8 +1,8 @@
-"""May a model's folder be loaded? What it claims is checked before anything of it is built or run.
+"""Checks of a model's folder before anything in it is built or run.
 
-A folder may come from anyone. Its JSON files name classes, kernels, other files and other
-repositories, and sizes of any magnitude; transformers follows most of them. Whatever could reach a
-loader of code, a file elsewhere or more memory than the weights need is refused here in one line.
+A folder may come from anyone. Its JSON files can name classes, kernels, other files and other
+repositories, and sizes of any magnitude; transformers follows most of them. Whatever could load
+code, read a file elsewhere or need more memory than the weights is refused here in one line.
 """
 
 from __future__ import annotations
@@ -48,12 +48,10 @@ REFUSED = {
 }
 # in a configuration: the code of attention and experts, which may name a repository; never followed
 IGNORED = ("_attn_implementation_internal", "_experts_implementation_internal")
-COUNTED = re.compile(
-    "layer|block|depth|stage|label|expert|head"
-)  # names of what is built one by one
+COUNTED = re.compile("layer|block|depth|stage|label|expert|head")  # built one by one
 LISTED = "an item of a list"
 LABELS = ("id2label", "label2id")
-MOST = 1_000_000  # of these
+MOST = 1_000_000  # of each of these
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER_FILES = (
@@ -68,30 +66,18 @@ TOKENIZER_FILES = (
 )
 
 JSON_BYTES = 2**25  # of a configuration or a header
-ITEM_BYTES = {
-    "F64": 8,
-    "I64": 8,
-    "U64": 8,
-    "C64": 8,
-    "F32": 4,
-    "I32": 4,
-    "U32": 4,
-    "F16": 2,
-    "BF16": 2,
-    "I16": 2,
-    "U16": 2,
-    "I8": 1,
-    "U8": 1,
-    "BOOL": 1,
-    "F8_E4M3": 1,
-    "F8_E5M2": 1,
-    "F8_E8M0": 1,
+_TYPES = {  # of safetensors, by bytes per item
+    8: "F64 I64 U64 C64",
+    4: "F32 I32 U32",
+    2: "F16 BF16 I16 U16",
+    1: "I8 U8 BOOL F8_E4M3 F8_E5M2 F8_E8M0",
 }
+ITEM_BYTES = {name: size for size, names in _TYPES.items() for name in names.split()}
 
 
 @dataclass(frozen=True)
 class Bound:
-    """How much a network may have, from what its weights hold: heads and copies that are tied come on top."""
+    """How large a network may be, given its weights; heads and tied copies are added."""
 
     tensors: int
     numbers: int
@@ -104,11 +90,11 @@ class Bound:
     def most_numbers(self) -> int:
         return 2 * self.numbers + 2**24
 
-    most_buffered = 2**28  # numbers in buffers, which no file holds
+    most_buffered = 2**28  # numbers in buffers, which are in no file
 
 
 def read_claims(path: Path) -> dict[str, Any]:
-    """A JSON file of a model, which must hold an object; empty if there is no such file."""
+    """The object in a JSON file of a model; empty if there is no such file."""
     if not path.is_file():
         return {}
     try:
@@ -116,7 +102,7 @@ def read_claims(path: Path) -> dict[str, Any]:
             raise ValueError("it is too large")
         content = json.loads(path.read_bytes())
         if not isinstance(content, dict):
-            raise ValueError("it holds no object")
+            raise ValueError("it is not an object")
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(
             f"{path.parent} cannot be loaded: {path.name} is not JSON ({error})"
@@ -125,10 +111,11 @@ def read_claims(path: Path) -> dict[str, Any]:
 
 
 def check_files(folder: Path, allow_pickle: bool) -> None:
-    """Refuse a folder whose configurations or weights lead to code, to other files or to other models."""
+    """Refuse a folder that leads to code, to other files or to other models."""
     if (folder / ADAPTER).exists():
         raise ModelError(
-            f"{folder} holds an adapter ({ADAPTER}); merge it into its model (merge_and_unload) and save that"
+            f"{folder} holds an adapter ({ADAPTER}); "
+            "merge it into its model (merge_and_unload) and save that"
         )
     if any(folder.glob(DISTRIBUTED)):
         raise ModelError(
@@ -145,31 +132,31 @@ def _refuse_no_weights(folder: Path) -> None:
     pickled = sorted(path.name for pattern in patterns for path in folder.glob(pattern))
     if pickled:
         raise ModelError(
-            f"{folder} has only pickled weights ({', '.join(pickled)}), which can run code when opened; "
-            f"convert them to safetensors, {TRUST}"
+            f"{folder} has only pickled weights ({', '.join(pickled)}), which can run code when "
+            f"opened; convert them to safetensors, {TRUST}"
         )
     raise ModelError(f"{folder} has no weights in {WEIGHTS}; convert pickled ones, {TRUST}")
 
 
 def check_config(folder: Path, config: Any) -> None:
-    """Refuse a configuration, or a part of one, with a field that reaches a loader or an absurd count."""
+    """Refuse a configuration with a field that loads something, or with an absurd count."""
     for name, value in _fields(config):
         if name in REFUSED and value:
             raise ModelError(f"{folder} is not loaded: config.json has {name}: {REFUSED[name]}")
         is_count = isinstance(value, int) and (name == LISTED or COUNTED.search(name))
         if is_count and value > MOST:
             raise ModelError(
-                f"{folder} is not loaded: config.json says {name} = {value}; at most {MOST} is read"
+                f"{folder} is not loaded: config.json has {name} = {value}; at most {MOST} is read"
             )
 
 
 def _fields(config: Any) -> Iterator[tuple[str, Any]]:
-    """All fields of a configuration and of what is in it; names of labels are no fields."""
+    """All fields of a configuration and of its parts; names of labels are not fields."""
     waiting = [config]
     while waiting:
         part = waiting.pop()
-        named = part.items() if isinstance(part, dict) else ((LISTED, one) for one in part)
-        for name, value in named:
+        items = part.items() if isinstance(part, dict) else ((LISTED, item) for item in part)
+        for name, value in items:
             yield str(name), value
             if isinstance(value, dict | list) and name not in LABELS:
                 waiting.append(value)
@@ -186,41 +173,36 @@ def without_code(config: PretrainedConfig) -> PretrainedConfig:
 def _check_tokenizer_config(folder: Path) -> None:
     config = read_claims(folder / TOKENIZER_CONFIG)
     for source in (config, read_claims(folder / "config.json")):
-        kind = source.get("tokenizer_class")
-        found = _class_of(kind) if isinstance(kind, str) and kind else None
-        if found is not None and not (
-            isinstance(found, type) and issubclass(found, PreTrainedTokenizerBase)
-        ):
+        name = source.get("tokenizer_class")
+        kind = _class_of(name) if isinstance(name, str) and name else None
+        is_tokenizer = isinstance(kind, type) and issubclass(kind, PreTrainedTokenizerBase)
+        if kind is not None and not is_tokenizer:
             raise ModelError(
-                f"{folder} is not loaded: its tokenizer_class {kind!r} is not a tokenizer"
+                f"{folder} is not loaded: its tokenizer_class {name!r} is not a tokenizer"
             )
     if config.get("init_inputs"):
         raise ModelError(
             f"{folder} is not loaded: {TOKENIZER_CONFIG} has init_inputs; save the tokenizer again"
         )
-    for (
-        name,
-        value,
-    ) in (
-        config.items()
-    ):  # lists of versions; for single files transformers takes those in the folder
-        for file in value if str(name).endswith("_files") and isinstance(value, list) else ():
-            if isinstance(file, str) and not _is_here(folder, file):
-                raise ModelError(
-                    f"{folder} is not loaded: {TOKENIZER_CONFIG} names {file!r}, a file elsewhere"
-                )
+    # lists of versions; of single files transformers takes those in the folder
+    lists = [value for name, value in config.items() if str(name).endswith("_files")]
+    for file in (file for files in lists if isinstance(files, list) for file in files):
+        if isinstance(file, str) and not _is_here(folder, file):
+            raise ModelError(
+                f"{folder} is not loaded: {TOKENIZER_CONFIG} names {file!r}, a file elsewhere"
+            )
 
 
 def _class_of(name: str) -> Any:
-    """A class of transformers by its name; None if there is none that can be imported."""
+    """A class of transformers by its name; None if it cannot be imported."""
     try:
         return getattr(transformers, name, None)
-    except Exception:  # what it needs is not installed: opening the tokenizer will say so
+    except Exception:  # a package is missing: opening the tokenizer will report it
         return None
 
 
 def check_tokenizer_files(folder: Path) -> None:
-    """Refuse a folder without a vocabulary: transformers would make a tokenizer that knows no word."""
+    """Refuse a folder without a vocabulary: transformers would make a tokenizer without words."""
     if not any(path.is_file() for pattern in TOKENIZER_FILES for path in folder.glob(pattern)):
         raise ModelError(
             f"{folder} has no tokenizer files (tokenizer.json, vocab.txt, ...); "
@@ -229,7 +211,7 @@ def check_tokenizer_files(folder: Path) -> None:
 
 
 def _is_here(folder: Path, name: str) -> bool:
-    """Whether a name is that of a file in the folder; the hub's cache links to its own blobs."""
+    """Whether a file is in the folder; the Hub's cache links to its own blobs."""
     path = folder / name
     if Path(name).name != name or not path.is_file():
         return False
@@ -237,31 +219,25 @@ def _is_here(folder: Path, name: str) -> bool:
     return target.parent in (home, home.parent.parent / "blobs")
 
 
-# sizes
-
-
 def bound_of(folder: Path, allow_pickle: bool) -> Bound:
-    """What the weights of a folder hold, from their headers alone; refused if these cannot be true."""
+    """The size of the weights of a folder, from their headers; broken headers are refused."""
     if (folder / WEIGHTS).is_file():
-        shapes = _shapes(folder, WEIGHTS)
+        files = [WEIGHTS]
     elif (folder / INDEX).is_file():
-        shapes = [
-            shape
-            for name in _indexed(folder, INDEX, ".safetensors")
-            for shape in _shapes(folder, name)
-        ]
+        files = _indexed(folder, INDEX, ".safetensors")
     elif allow_pickle and (folder / PICKLED).is_file():
-        shapes = _pickled_shapes(folder / PICKLED)
+        files = [PICKLED]
     elif allow_pickle and (folder / PICKLED_INDEX).is_file():
         files = _indexed(folder, PICKLED_INDEX, ".bin")
-        shapes = [shape for name in files for shape in _pickled_shapes(folder / name)]
     else:
         raise ModelError(f"{folder} has no weights; it needs {WEIGHTS}")
+    read = _shapes if files[0].endswith(".safetensors") else _pickled_shapes
+    shapes = [shape for name in files for shape in read(folder, name)]
     return Bound(len(shapes), sum(map(math.prod, shapes)))
 
 
 def _indexed(folder: Path, index: str, ending: str) -> list[str]:
-    """The files that an index names; all must stand next to it and have this ending."""
+    """The files that an index names; all must be next to it and have this extension."""
     weight_map = read_claims(folder / index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise ModelError(f"{folder} cannot be loaded: {index} names no weights")
@@ -269,8 +245,8 @@ def _indexed(folder: Path, index: str, ending: str) -> list[str]:
     for name in files:
         if not name.endswith(ending):
             raise ModelError(
-                f"{folder} is not loaded: {index} names {name!r}, which is not a {ending} file and may be "
-                "pickled, so that it could run code; convert the weights to safetensors"
+                f"{folder} is not loaded: {index} names {name!r}, which is not a {ending} file and "
+                "may be pickled, so that it could run code; convert the weights to safetensors"
             )
         if not _is_here(folder, name):
             raise ModelError(
@@ -281,10 +257,11 @@ def _indexed(folder: Path, index: str, ending: str) -> list[str]:
 
 
 def _shapes(folder: Path, name: str) -> list[tuple[int, ...]]:
-    """The shapes in the header of a safetensors file, each of which must fit its bytes."""
+    """The shapes in the header of a safetensors file, checked against its size."""
     if not _is_here(folder, name):
         raise ModelError(
-            f"{folder} is not loaded: {name} links to a file elsewhere; copy the weights into the folder"
+            f"{folder} is not loaded: {name} links to a file elsewhere; "
+            "copy the weights into the folder"
         )
     path = folder / name
     try:
@@ -293,41 +270,41 @@ def _shapes(folder: Path, name: str) -> list[tuple[int, ...]]:
         return [_shape(entry, size) for entry in entries]
     except (OSError, ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
         raise ModelError(
-            f"{path} cannot be loaded: it is not a whole safetensors file ({error}); copy or save it again"
+            f"{path} cannot be loaded: it is a truncated or corrupt safetensors file ({error}); "
+            "copy or save it again"
         ) from error
 
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:
-    """The header of a safetensors file and how many bytes follow it."""
-    whole = path.stat().st_size
+    """The header of a safetensors file, and the number of bytes after it."""
+    size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if whole < 8 or length > min(whole - 8, JSON_BYTES):
-            raise ValueError(f"its header claims {length} bytes, the file has {whole}")
+        if size < 8 or length > min(size - 8, JSON_BYTES):
+            raise ValueError(f"its header claims {length} bytes, the file has {size}")
         header = json.loads(file.read(length))
-    return header, whole - 8 - length
+    return header, size - 8 - length
 
 
 def _shape(entry: dict[str, Any], size: int) -> tuple[int, ...]:
     shape, (start, stop) = tuple(entry["shape"]), entry["data_offsets"]
     item = ITEM_BYTES.get(entry["dtype"])
-    if (
-        any(type(count) is not int or count < 0 for count in shape)
-        or not 0 <= start <= stop <= size
-    ):
+    valid = all(type(count) is int and count >= 0 for count in shape)
+    if not valid or not 0 <= start <= stop <= size:
         raise ValueError(f"a tensor of shape {list(shape)} at {start} to {stop} of {size} bytes")
     if item is not None and math.prod(shape) * item != stop - start:
         raise ValueError(f"a tensor of shape {list(shape)} in {stop - start} bytes")
     return shape
 
 
-def _pickled_shapes(path: Path) -> list[tuple[int, ...]]:
-    """The shapes in a file that the user trusts; its numbers are not read where that is possible."""
+def _pickled_shapes(folder: Path, name: str) -> list[tuple[int, ...]]:
+    """The shapes in a file that the user trusts, without its numbers where possible."""
+    path = folder / name
     try:
         content = torch.load(path, map_location="meta", weights_only=True)
-    except Exception as error:  # torch raises many kinds
+    except Exception as error:  # torch raises many kinds of errors
         first = str(error).strip().partition("\n")[0][:200]
-        raise ModelError(f"{path} cannot be loaded: it holds no weights ({first})") from error
+        raise ModelError(f"{path} cannot be loaded: it has no weights ({first})") from error
     if not isinstance(content, dict):
         raise ModelError(
             f"{path} cannot be loaded: it has a {type(content).__name__} instead of weights by name"
@@ -337,31 +314,35 @@ def _pickled_shapes(path: Path) -> list[tuple[int, ...]]:
 
 @contextmanager
 def bounded(bound: Bound, name: str) -> Iterator[None]:
-    """While open, a network that this thread builds may not have far more than its weights hold."""
+    """While open, a network that this thread builds may not be much larger than its weights."""
     thread = threading.get_ident()
-    count = {"tensors": 0, "numbers": 0, "buffered": 0}
+    limits = {
+        "tensors": bound.most_tensors,
+        "numbers": bound.most_numbers,
+        "numbers in buffers": bound.most_buffered,
+    }
+    counts = dict.fromkeys(limits, 0)
     registered: set[tuple[int, str]] = set()  # module and name: loading sets each a second time
 
-    def refuse(what: str, found: int, most: int) -> None:
-        if found > most:
+    def add(unit: str, count: int) -> None:
+        counts[unit] += count
+        if counts[unit] > limits[unit]:
             raise ModelError(
-                f"{name!r} is not loaded: config.json describes a network of more than {most} {what}, its weights "
-                f"hold {bound.tensors} tensors of {bound.numbers} numbers; check its layers and sizes"
+                f"{name!r} is not loaded: config.json describes a network of more than "
+                f"{limits[unit]} {unit}, but its weights are {bound.tensors} tensors of "
+                f"{bound.numbers} numbers; check its layers and sizes"
             )
 
     def parameter(module: nn.Module, key: str, value: Tensor | None) -> None:
         if value is None or threading.get_ident() != thread or (id(module), key) in registered:
             return
         registered.add((id(module), key))
-        count["tensors"] += 1
-        count["numbers"] += value.numel()
-        refuse("tensors", count["tensors"], bound.most_tensors)
-        refuse("numbers", count["numbers"], bound.most_numbers)
+        add("tensors", 1)
+        add("numbers", value.numel())
 
     def buffer(module: nn.Module, key: str, value: Tensor | None) -> None:
         if value is not None and threading.get_ident() == thread:
-            count["buffered"] += value.numel()
-            refuse("numbers in buffers", count["buffered"], bound.most_buffered)
+            add("numbers in buffers", value.numel())
 
     hooks = (
         torch_modules.register_module_parameter_registration_hook(parameter),

@@ -1,17 +1,17 @@
-"""Embeddings: what a network makes of its tokens before its first layer, read and replaced.
+"""Embeddings: the input of a network's first layer, read and replaced.
 
-The network is run whole, with its real ids, and what its embedding modules give is taken or replaced on the way. So positions and types stay those of the
-text whatever stands in the place of its words, and every family of models is served alike. Nothing is left on the network afterwards.
+The whole network runs, with its real ids, and the outputs of its embedding modules are read or
+replaced on the way. So positions and types stay those of the text even if its words are replaced,
+and every family of models works alike. Nothing is left on the network afterwards.
 """
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from attlas.core.batch import Batch
-from attlas.models.install import Undo, fitted, replace_method
-from attlas.models.model import Model
+from attlas.models.install import Undo, installed, replace_method
+from attlas.models.model import Model, forward_options
 from attlas.support.errors import ModelError
 
 AT = ("embeddings", "words", "parts")
@@ -31,21 +31,21 @@ PARTS = {
 }
 
 
-class _EnoughError(Exception):
-    """All that was wanted has been seen; the rest of the network need not run."""
+class _StopForwardError(Exception):
+    """All embeddings have been read; the rest of the network need not run."""
 
 
 @dataclass
 class _Frame:
-    """What one pass replaces and reads, by module."""
+    """The outputs that one pass replaces and reads, by module."""
 
-    given: dict[int, Tensor]
+    replacements: dict[int, Tensor]
     wanted: set[int] = field(default_factory=set)
-    seen: dict[int, Tensor] = field(default_factory=dict)
+    outputs: dict[int, Tensor] = field(default_factory=dict)
 
 
 class _Frames(threading.local):
-    """The passes under way in this thread, outermost first, and whether its layers are checkpointed."""
+    """The open passes of this thread, outermost first, and whether layers are checkpointed."""
 
     def __init__(self) -> None:
         self.stack: list[_Frame] = []
@@ -56,21 +56,28 @@ _frames = _Frames()
 
 
 def _pass(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor | None:
-    """The hook on embedding modules. A replacement serves once: a decoder may share the encoder's table."""
+    """The hook on embedding modules.
+
+    A replacement is used once: a decoder may share the encoder's table.
+    """
     if not _frames.stack:
         return None
     frame = _frames.stack[-1]
-    replaced = frame.given.pop(id(module), None)
-    if id(module) in frame.wanted and id(module) not in frame.seen:
-        frame.seen[id(module)] = (output if replaced is None else replaced).detach()
-        if len(frame.seen) == len(frame.wanted):
-            raise _EnoughError
-    return None if replaced is None else replaced.to(output.dtype)
+    replacement = frame.replacements.pop(id(module), None)
+    if id(module) in frame.wanted and id(module) not in frame.outputs:
+        frame.outputs[id(module)] = (output if replacement is None else replacement).detach()
+        if len(frame.outputs) == len(frame.wanted):
+            raise _StopForwardError
+    return None if replacement is None else replacement.to(output.dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """The embeddings of a model at one place: `embeddings` is what enters its first layer, `words` its word vectors, `parts` word, position and type vectors apart."""
+    """The embeddings of a model.
+
+    With `at="embeddings"` the input of the first layer, with `words` the word vectors, with `parts`
+    word, position and type vectors separately.
+    """
 
     model: Model
     at: str = "embeddings"
@@ -83,11 +90,8 @@ class Embeddings:
     def words(self) -> nn.Module:
         """The module that gives word vectors."""
         part: Any = self.model.part
-        return (
-            part.get_input_embeddings()
-            if hasattr(part, "get_input_embeddings")
-            else self._network.get_input_embeddings()
-        )
+        has_table = hasattr(part, "get_input_embeddings")
+        return (part if has_table else self._network).get_input_embeddings()
 
     @property
     def _network(self) -> Any:
@@ -101,58 +105,46 @@ class Embeddings:
         whole = getattr(self.model.part, "embeddings", None)
         if self.at == "embeddings":
             return {"embeddings": whole if isinstance(whole, nn.Module) else self.words}
-        found: dict[str, nn.Module] = {"word": self.words}
-        for name, module in (
-            whole if isinstance(whole, nn.Module) else self.model.part
-        ).named_modules():
+        modules: dict[str, nn.Module] = {"word": self.words}
+        root = whole if isinstance(whole, nn.Module) else self.model.part
+        for name, module in root.named_modules():
             for part, names in PARTS.items():
-                if (
-                    part not in found
-                    and isinstance(module, nn.Embedding)
-                    and name.rpartition(".")[2] in names
-                ):
-                    found[part] = module
-        return found
+                if isinstance(module, nn.Embedding) and name.rpartition(".")[2] in names:
+                    modules.setdefault(part, module)
+        return modules
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """While open, its modules can be read and replaced; to be held over many passes.
+        """While open, its modules can be read and replaced, in many passes.
 
-        Attention is computed as while it is observed, whatever other threads do: how it is computed changes the last digits.
+        Attention is computed as while it is observed, because the implementation changes the last
+        digits.
         """
         with (
-            fitted(self._network, "embeddings", self._fit),
+            installed(self._network, "embeddings", self._install),
             self.model.without_dropout(),
             self.model.observe(),
         ):
             yield
 
-    def _fit(self) -> Undo:
-        each = {
-            id(module): module
-            for at in AT
-            for module in Embeddings(self.model, at).modules.values()
-        }
-        return [module.register_forward_hook(_pass).remove for module in each.values()]
+    def _install(self) -> Undo:
+        every = [module for at in AT for module in Embeddings(self.model, at).modules.values()]
+        distinct = {id(module): module for module in every}
+        return [module.register_forward_hook(_pass).remove for module in distinct.values()]
 
     def read(self, batch: Batch, words: Tensor | None = None) -> dict[str, Tensor]:
-        """What the modules give for a batch, each [text, token, dimension]; with other word vectors in the place of the text's if given."""
-        frame = _Frame(
-            {} if words is None else {id(self.words): words},
-            {id(one) for one in self.modules.values()},
-        )
-        with self.open(), _on(frame), torch.no_grad(), suppress(_EnoughError):
+        """The embeddings of a batch, each [text, token, dimension]; `words` replace its own."""
+        replacements = {} if words is None else {id(self.words): words}
+        frame = _Frame(replacements, {id(module) for module in self.modules.values()})
+        with self.open(), _on(frame), torch.no_grad(), suppress(_StopForwardError):
             self._call(batch, torch.arange(batch.n_texts, device=batch.ids.device))
-        if not frame.seen:
-            raise ModelError(
-                f"{type(self._network).__name__} does not use its embeddings in a way that Attlas can read"
-            )
-        found = {name: frame.seen.get(id(module)) for name, module in self.modules.items()}
-        return {
-            name: tensor.reshape(-1, *tensor.shape[-2:]).expand(
-                batch.n_texts, -1, -1
-            )  # positions may stand there once for all texts
-            for name, tensor in found.items()
+        if not frame.outputs:
+            name = type(self._network).__name__
+            raise ModelError(f"{name} does not use its embeddings in a way that Attlas can read")
+        outputs = {name: frame.outputs.get(id(module)) for name, module in self.modules.items()}
+        return {  # positions may be computed once for all texts
+            name: tensor.reshape(-1, *tensor.shape[-2:]).expand(batch.n_texts, -1, -1)
+            for name, tensor in outputs.items()
             if tensor is not None
         }
 
@@ -160,30 +152,27 @@ class Embeddings:
         """The word vectors of a batch: [text, token, dimension]."""
         return Embeddings(self.model, "words").read(batch)["word"]
 
-    def run(self, batch: Batch, given: Mapping[str, Tensor], rows: Tensor) -> Any:
-        """Run the whole network from these embeddings, each [row, token, dimension]; `rows` says of which text each row is. Returns transformers' output."""
-        frame = _Frame({id(self.modules[name]): tensor for name, tensor in given.items()})
-        with self.open(), _on(frame):
+    def forward_from_embeddings(
+        self, batch: Batch, embeddings: Mapping[str, Tensor], rows: Tensor
+    ) -> Any:
+        """Run the network from embeddings [row, token, dimension] and return transformers' output.
+
+        `rows` is the text of each row.
+        """
+        with self.replacing(embeddings):
             return self._call(batch, rows)
 
     @contextmanager
-    def replaced(self, given: Mapping[str, Tensor]) -> Iterator[None]:
-        """While open, the next pass in this thread, whoever makes it, starts from these embeddings."""
-        with (
-            self.open(),
-            _on(_Frame({id(self.modules[name]): tensor for name, tensor in given.items()})),
-        ):
+    def replacing(self, embeddings: Mapping[str, Tensor]) -> Iterator[None]:
+        """While open, the next pass in this thread starts from these embeddings."""
+        frame = _Frame({id(self.modules[name]): tensor for name, tensor in embeddings.items()})
+        with self.open(), _on(frame):
             yield
 
     def _call(self, batch: Batch, rows: Tensor) -> Any:
-        network = self._network
-        options = (
-            {"use_cache": False}
-            if "use_cache" in inspect.signature(network.forward).parameters
-            else {}
-        )
         inputs = {name: tensor[rows] for name, tensor in batch.inputs.items()}
-        return network(input_ids=batch.ids[rows], **inputs, **options)
+        options = forward_options(self._network)
+        return self._network(input_ids=batch.ids[rows], **inputs, **options)
 
 
 @contextmanager
@@ -197,14 +186,16 @@ def _on(frame: _Frame) -> Iterator[None]:
 
 @contextmanager
 def checkpointed(model: Model, wanted: bool = True) -> Iterator[None]:
-    """While open, a layer keeps only its input for this thread's backward pass and is computed again there: a layer's memory instead of all layers'. Not if not `wanted`."""
+    """While open, and if `wanted`, layers are computed again in this thread's backward pass.
+
+    It needs the memory of one layer instead of all.
+    """
     before, _frames.checkpointed = _frames.checkpointed, wanted
+    checkpoints = partial(
+        installed, model.network, "checkpoints", partial(_checkpoint_layers, model)
+    )
     try:
-        with (
-            fitted(model.network, "checkpoints", lambda: _checkpoint_layers(model))
-            if wanted
-            else nullcontext()
-        ):
+        with checkpoints() if wanted else nullcontext():
             yield
     finally:
         _frames.checkpointed = before
@@ -213,13 +204,18 @@ def checkpointed(model: Model, wanted: bool = True) -> Iterator[None]:
 def _checkpoint_layers(model: Model) -> Undo:
     for module in model.part.modules():
         if isinstance(module, nn.ModuleList) and len(module) == model.n_layers:
-            return [replace_method(layer, "forward", _Again(layer.forward)) for layer in module]
+            return [
+                replace_method(layer, "forward", _Checkpointed(layer.forward)) for layer in module
+            ]
     return []
 
 
 @dataclass(frozen=True)
-class _Again:
-    """The forward of a layer, computed again on the way back where this thread wants that. No closure, so that a copy of the network has its own."""
+class _Checkpointed:
+    """The forward of a layer, with checkpoints where this thread wants them.
+
+    It is no closure, so that a copy of the network has its own.
+    """
 
     forward: Callable[..., Any]
 

@@ -1,4 +1,4 @@
-"""Texts to batches: tokenise, truncate and count it, group by length."""
+"""Texts to batches: tokenise, truncate (and count it), group by length."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from attlas.core.text import Text
 from attlas.support.errors import ModelError
 
 BUDGET_TOKENS = 1024  # of a batch whose attention is read
-BUDGET_CELLS = 2**18  # query x key cells a head, over the texts of a batch
+BUDGET_CELLS = 2**18  # query x key cells per head, over the texts of a batch
 FORWARD_TOKENS = 4096  # of a batch whose attention is not kept
 FORWARD_CELLS = 2**20
 GLOBAL_TOKENS = ("first", "special", "none")
+_READ = {"input_ids", "special_tokens_mask", "offset_mapping"}  # of the tokenizer's output
 T = TypeVar("T")
 
 
 def groups(
     things: Iterable[T], length: Callable[[T], tuple[int, ...]], size: Callable[[int], int]
 ) -> Iterator[list[T]]:
-    """Things of one length together, short ones first, in their order.
+    """Group things by length, short ones first; within a group they keep their order.
 
-    `length` is a thing's length, then whatever else the things of a group share; `size` is how many
-    things of a length go into one group.
+    `length` is a thing's length, then whatever else the things of a group share; `size` is the
+    maximum size of a group of things of a length.
 
     >>> list(groups(["to", "a", "be", "or"], lambda word: (len(word),), lambda length: 2))
     [['a'], ['to', 'be'], ['or']]
@@ -56,7 +57,7 @@ class Encoded:
     offsets: list[tuple[int, int]]
     special: list[bool]
     extra: Mapping[str, list[int]]
-    cut: int
+    truncated_by: int
     global_tokens: tuple[int, ...] = ()
 
     def __len__(self) -> int:
@@ -69,15 +70,13 @@ class Encoder:
 
     tokenizer: PreTrainedTokenizerBase
     max_length: int | None
-    wants: frozenset[str]  # what the model's forward takes beside the ids
+    wants: frozenset[str]  # inputs of the model's forward in addition to the ids
     banded: bool = False
-    global_tokens: str | tuple[int, ...] = (
-        "first"  # of a banded model: one of GLOBAL_TOKENS, or places
-    )
+    global_tokens: str | tuple[int, ...] = "first"  # of a banded model: a name, or positions
     embedded: int | None = None  # ids below this have an embedding; None if all have
 
     def encode(self, texts: Sequence[tuple[int, Text]]) -> list[Encoded]:
-        """Tokenise texts, each with its place in the corpus."""
+        """Tokenise texts, each with its index in the corpus."""
         if not texts:
             return []
         with self._lock:  # truncation is a setting of the tokenizer, which threads may share
@@ -88,91 +87,76 @@ class Encoder:
         return threading.Lock()
 
     def _encode(self, texts: Sequence[tuple[int, Text]]) -> list[Encoded]:
-        whole = self._call([text.text for _, text in texts], truncation=False)
-        lengths = [len(ids) for ids in whole["input_ids"]]
-        over = [
-            index
-            for index, length in enumerate(lengths)
-            if self.max_length is not None and length > self.max_length
+        rows = self._call([text.text for _, text in texts], truncation=False)
+        lengths = [len(row["input_ids"]) for row in rows]
+        limit = max(lengths) if self.max_length is None else self.max_length
+        long = [index for index, length in enumerate(lengths) if length > limit]
+        if long:
+            strings = [texts[index][1].text for index in long]
+            truncated = self._call(strings, truncation=True, max_length=self.max_length)
+            for index, row in zip(long, truncated, strict=True):
+                rows[index] = row
+        return [
+            self._encoded(place, text, row, length)
+            for (place, text), row, length in zip(texts, rows, lengths, strict=True)
         ]
-        cut = (
-            dict(
-                zip(
-                    over,
-                    self._rows(
-                        self._call(
-                            [texts[index][1].text for index in over],
-                            truncation=True,
-                            max_length=self.max_length,
-                        )
-                    ),
-                    strict=True,
-                )
-            )
-            if over
-            else {}
+
+    def _encoded(self, place: int, text: Text, row: dict[str, Any], length: int) -> Encoded:
+        """One text from its row of the tokenizer's output; `length` is that before truncation."""
+        ids = row["input_ids"]
+        self._check_embedded(text, ids)
+        flags = zip(row["special_tokens_mask"], ids, strict=True)
+        special = [bool(flag) or id_ in self._marks for flag, id_ in flags]
+        offsets = [tuple(span) for span in row["offset_mapping"]]
+        return Encoded(
+            text=text,
+            place=place,
+            ids=ids,
+            tokens=tuple(self.tokenizer.convert_ids_to_tokens(ids)),
+            offsets=offsets,
+            special=special,
+            extra={name: row[name] for name in row if name in self.wants - _READ},
+            truncated_by=length - len(ids),
+            global_tokens=self._global(text, special, offsets) if self.banded else (),
         )
-        out = []
-        for index, ((place, text), row) in enumerate(zip(texts, self._rows(whole), strict=True)):
-            row = cut.get(index, row)
-            ids = row.pop("input_ids")
-            self._check_embedded(text, ids)
-            special = [
-                bool(flag) or id_ in self._marks
-                for flag, id_ in zip(row.pop("special_tokens_mask"), ids, strict=True)
-            ]
-            offsets = [tuple(span) for span in row.pop("offset_mapping")]
-            tokens = tuple(self.tokenizer.convert_ids_to_tokens(ids))
-            out.append(
-                Encoded(
-                    text,
-                    place,
-                    ids,
-                    tokens,
-                    offsets,
-                    special,
-                    {name: values for name, values in row.items() if name in self.wants},
-                    lengths[index] - len(ids),
-                    self._global(text, special, offsets) if self.banded else (),
-                )
-            )
-        return out
 
     def _check_embedded(self, text: Text, ids: list[int]) -> None:
         """Refuse a text with a token that the network has no embedding for."""
         if self.embedded is not None and max(ids, default=0) >= self.embedded:
             token = self.tokenizer.convert_ids_to_tokens(max(ids))
             raise ModelError(
-                f"text {text.id!r} has the token {token!r} (id {max(ids)}), but the model has embeddings for {self.embedded} tokens; load it with its own tokenizer"
+                f"text {text.id!r} has the token {token!r} (id {max(ids)}), but the model has "
+                f"embeddings for {self.embedded} tokens; load it with its own tokenizer"
             )
 
     def _global(
         self, text: Text, special: list[bool], offsets: list[tuple[int, int]]
     ) -> tuple[int, ...]:
-        """Where the tokens stand that see, and are seen by, all."""
+        """The positions of the tokens that see, and are seen by, all."""
         if self.global_tokens == "first":
-            chosen = {0}
+            positions = {0}
         elif self.global_tokens == "special":
-            chosen = {place for place, is_special in enumerate(special) if is_special}
+            positions = {position for position, is_special in enumerate(special) if is_special}
         elif self.global_tokens == "none":
-            chosen = set()
+            positions = set()
         else:
-            chosen = {int(place) for place in self.global_tokens if int(place) < len(special)}
+            positions = {int(one) for one in self.global_tokens if int(one) < len(special)}
         try:
             spans = [
                 (int(start), int(stop)) for start, stop in text.annotations.get(GLOBAL_SPANS, ())
             ]
         except (TypeError, ValueError) as error:
             raise ModelError(
-                f"the annotation {GLOBAL_SPANS!r} of text {text.id!r} is no list of character spans such as [(0, 12)]"
+                f"the annotation {GLOBAL_SPANS!r} of text {text.id!r} is not a list of character "
+                "spans such as [(0, 12)]"
             ) from error
         for start, stop in spans:
-            chosen |= {
-                place
-                for place, (first, last) in enumerate(offsets)
-                if not special[place] and first < stop and last > start
+            positions |= {
+                position
+                for position, (first, last) in enumerate(offsets)
+                if not special[position] and first < stop and last > start
             }
-        return tuple(sorted(chosen))
+        return tuple(sorted(positions))
 
     @cached_property
     def _marks(self) -> frozenset[int]:
@@ -181,12 +165,14 @@ class Encoder:
             id_ for name in names if (id_ := getattr(self.tokenizer, name, None)) is not None
         )
 
-    def _call(self, strings: list[str], **options: Any) -> Mapping[str, Any]:
+    def _call(self, strings: list[str], **options: Any) -> list[dict[str, Any]]:
+        """The tokenizer's output, one row per string."""
         if not self.tokenizer.is_fast:
             raise ModelError(
-                f"{type(self.tokenizer).__name__} gives no character offsets; load the fast tokenizer of this model"
+                f"{type(self.tokenizer).__name__} has no character offsets; "
+                "load the fast tokenizer of this model"
             )
-        return self.tokenizer(
+        encoding = self.tokenizer(
             strings,
             add_special_tokens=True,
             return_offsets_mapping=True,
@@ -195,17 +181,15 @@ class Encoder:
             verbose=False,
             **options,
         )
-
-    @staticmethod
-    def _rows(encoding: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        names = list(encoding)
-        for values in zip(*(encoding[name] for name in names), strict=True):
-            yield dict(zip(names, values, strict=True))
+        return [
+            dict(zip(encoding, values, strict=True))
+            for values in zip(*encoding.values(), strict=True)
+        ]
 
     def groups(
         self, encoded: Iterable[Encoded], tokens: int = BUDGET_TOKENS, cells: int = BUDGET_CELLS
     ) -> Iterator[list[Encoded]]:
-        """Texts of one length (and one number of global tokens) together, short ones first, as many as the budgets allow; texts keep their order."""
+        """Group texts by length and number of global tokens, as many as the budgets allow."""
 
         def size(length: int) -> int:
             return min(tokens // length, tokens if self.banded else cells // length**2)
@@ -221,22 +205,20 @@ class Encoder:
         }
         if self.banded:
             mask = torch.zeros_like(ids)
-            places = torch.tensor(
-                [text.global_tokens for text in encoded], dtype=torch.long, device=device
-            )
-            inputs["global_attention_mask"] = mask.scatter_(1, places.reshape(len(encoded), -1), 1)
+            tokens = [text.global_tokens for text in encoded]
+            positions = torch.tensor(tokens, dtype=torch.long, device=device)
+            positions = positions.reshape(len(encoded), -1)
+            inputs["global_attention_mask"] = mask.scatter_(1, positions, 1)
         return Batch(
             texts=tuple(text.text for text in encoded),
             places=tuple(text.place for text in encoded),
             ids=ids,
             tokens=tuple(text.tokens for text in encoded),
-            offsets=np.array([text.offsets for text in encoded], dtype=np.int64).reshape(
-                *ids.shape, 2
-            ),
+            offsets=np.array([text.offsets for text in encoded], np.int64).reshape(*ids.shape, 2),
             special=np.array([text.special for text in encoded], dtype=bool).reshape(ids.shape),
             cls=self._is(ids, "cls_token_id"),
             sep=self._is(ids, "sep_token_id"),
-            cut=tuple(text.cut for text in encoded),
+            truncated_by=tuple(text.truncated_by for text in encoded),
             inputs=inputs,
         )
 

@@ -1,4 +1,4 @@
-"""What is special about a family of models: one row per family, by its model type."""
+"""Special properties of model families: one row per family, by its model type."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Names = tuple[tuple[str, str], ...]  # beginnings of the names of weights, their
 
 @dataclass(frozen=True)
 class Family:
-    """One family. Most families of the library are served without a row of their own."""
+    """One family. Most families of transformers need no row."""
 
     attention: str = ""  # class that returns the weights, where attention has code of its own
-    projection: str = ""  # part of that class whose input is the heads side by side
+    projection: str = ""  # part of that class whose input is the concatenated heads
     relative: bool = False  # positions are relative, so that texts may have any length
     longest: Callable[[Any], int | None] = lambda config: None  # from the configuration
     model_class: str = ""  # beginning of the names of its classes, where it can be lengthened
@@ -22,7 +22,7 @@ class Family:
 
 
 def _whole_rows(config: Any) -> int | None:
-    """The longest text for which BigBird returns whole rows: in blocks it does not."""
+    """The longest text for which BigBird returns whole rows, not blocks."""
     if config.attention_type != "block_sparse":
         return None
     return int((5 + 2 * config.num_random_blocks) * config.block_size)
@@ -57,7 +57,7 @@ FAMILIES = {
 }
 OTHER = Family()
 
-# methods that take the place of eager attention without being looked up (GPT-2 that computes scores in float32)
+# methods that replace eager attention without being looked up (GPT-2 with scores in float32)
 AROUND = ("_upcast_and_reordered_attn",)
 
 PROJECTION = {one.attention: one.projection for one in FAMILIES.values() if one.attention}

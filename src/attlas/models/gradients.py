@@ -1,4 +1,4 @@
-"""The gradient of attention weights: asked for before the backward pass, read after it; half precision is measured in float32."""
+"""The gradient of attention weights: requested before the backward pass, read after it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from attlas.support.errors import CaptureError
 
 
 def keep_gradient(weights: Tensor) -> None:
-    """Ask for the gradient of weights to be kept in the backward pass."""
+    """Keep the gradient of weights in the backward pass."""
     if not weights.requires_grad:
         raise CaptureError(
-            "gradients were asked for, but nothing in this pass requires one; run it with gradients enabled and unfrozen parameters"
+            "no gradient can be computed, because nothing in this pass requires one; "
+            "run it with gradients enabled and parameters that are not frozen"
         )
     weights.retain_grad()
 
 
 def gradient_of(weights: Tensor) -> Tensor:
-    """The gradient that was kept."""
+    """The gradient of weights after the backward pass."""
     if weights.grad is None:
         raise CaptureError(
-            "these weights have no gradient yet; call backward on a loss inside the observation first"
+            "these weights have no gradient yet; call backward on a loss while they are observed"
         )
     return weights.grad
 
 
 def wide(weights: Tensor) -> torch.dtype:
-    """The precision that weights are measured in."""
+    """The precision in which weights are measured: float32 for half precision."""
     return torch.float32 if weights.dtype in (torch.float16, torch.bfloat16) else weights.dtype

@@ -1,7 +1,8 @@
-"""Models with attention code of their own, observed by hooks on the modules that return the weights.
+"""Models with attention code of their own, observed by hooks on the modules that return weights.
 
-The registered function (capture.py) never sees these. A hook asks the module for its weights, hands them over in the same form,
-and takes nothing away from what the module returns; gates multiply the heads side by side where they enter the output projection.
+The registered function (capture.py) is never called for these. A hook asks the module for its
+weights and passes them on without changing what the module returns; gates multiply the concatenated
+heads where they enter the output projection.
 """
 
 from __future__ import annotations
@@ -29,34 +30,31 @@ from attlas.models.families import PROJECTION
 ObserversOf = Callable[[nn.Module], "list[Observer]"]
 
 
-class Seen(Protocol):
-    """One layer's weights as they came, and how to make attention of them for a batch."""
+class CapturedLayer(Protocol):
+    """One layer's weights as captured."""
 
     def attention(self, batch: Batch, index: int) -> Attention: ...
 
     def keep_gradient(self) -> None:
-        """Ask for the gradient of the weights to be kept in the backward pass."""
+        """Keep the gradient of the weights in the backward pass."""
 
 
 @dataclass(frozen=True)
-class DenseSeen:
-    """Square weights [text, head, query, key] and which keys each query sees ([text or 1, head or 1, query, key], None for all)."""
+class DenseWeights:
+    """Square weights and which keys each query sees."""
 
-    weights: Tensor
-    visible: Tensor | None = None
+    weights: Tensor  # text head query key
+    visible: Tensor | None = None  # [text or 1, head or 1, query, key]; None for all
 
     def attention(self, batch: Batch, index: int) -> Attention:
-        n = batch.n_tokens
-        layer = DenseAttention(
-            self.weights.detach()[..., :n, :n].to(wide(self.weights)), batch, index, self.visible
-        )
-        layer.gradient_source = lambda: DenseAttention(
-            self._gradient(n), batch, index, self.visible
-        )
+        n, visible = batch.n_tokens, self.visible
+        weights = self.weights.detach()[..., :n, :n].to(wide(self.weights))
+        layer = DenseAttention(weights, batch, index, visible)
+        layer.gradient_source = lambda: DenseAttention(self._gradient(n), batch, index, visible)
         return layer
 
     def _gradient(self, n: int) -> Tensor:
-        """The gradient of the weights; 0 for those that no query can give, whatever the loss would make of them."""
+        """The gradient of the weights; 0 for keys that a query cannot see."""
         gradient = gradient_of(self.weights)[..., :n, :n].to(wide(self.weights))
         return gradient if self.visible is None else gradient * self.visible
 
@@ -65,24 +63,25 @@ class DenseSeen:
 
 
 class Adapter(Protocol):
-    """Something put on a network so that its attention is seen."""
+    """A change to a network that makes its attention observable."""
 
-    def fit(self, network: nn.Module, scope: nn.Module, observers_of: ObserversOf) -> Undo: ...
+    def install(self, network: nn.Module, scope: nn.Module, observers_of: ObserversOf) -> Undo: ...
 
 
-class Hooked:
+class HookAdapter:
     """Hooks on every module that returns attention weights when asked."""
 
-    def fit(self, network: nn.Module, scope: nn.Module, observers_of: ObserversOf) -> Undo:
-        """Put hooks on the modules of a network and let it prepare its masks for eager attention; how to undo both."""
+    def install(self, network: nn.Module, scope: nn.Module, observers_of: ObserversOf) -> Undo:
+        """Put hooks on the modules of a network and use eager masks; return how to undo it."""
         modules = self.modules(scope)
         if not modules:
             raise CaptureError(
-                f"{type(scope).__name__} has no attention that can be observed; it neither uses transformers' attention interface nor returns weights on output_attentions=True"
+                f"the attention of {type(scope).__name__} cannot be observed; it neither uses "
+                "transformers' attention interface nor returns weights on output_attentions=True"
             )
         undo = use_implementation(network, "eager")
         for module in modules:
-            undo += self.fit_one(module, observers_of)
+            undo += self.install_one(module, observers_of)
         return undo + _use_full_attention(scope)
 
     def modules(self, scope: nn.Module) -> Sequence[nn.Module]:
@@ -101,7 +100,7 @@ class Hooked:
             if not any(part in able for part in module.modules() if part is not module)
         ]
 
-    def fit_one(self, module: nn.Module, observers_of: ObserversOf) -> Undo:
+    def install_one(self, module: nn.Module, observers_of: ObserversOf) -> Undo:
         signature = inspect.signature(module.forward)
         projection = PROJECTION.get(type(module).__name__)
 
@@ -120,11 +119,12 @@ class Hooked:
                 return
             if projection is None and any(observer.gates is not None for observer in observers):
                 raise CaptureError(
-                    f"heads of {type(module).__name__} cannot be gated; its output projection is not known"
+                    f"heads of {type(module).__name__} cannot be gated; "
+                    "its output projection is not known"
                 )
-            seen = self.seen(module, output)
+            captured = self.captured(module, output)
             for observer in observers:
-                observer.see(seen, module)
+                observer.on_layer(captured, module)
 
         undo = [
             module.register_forward_pre_hook(ask, with_kwargs=True).remove,
@@ -135,42 +135,37 @@ class Hooked:
             def gate(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
                 heads = args[0]
                 for observer in observers_of(module):
-                    heads = (
-                        observer.gated(heads.unflatten(-1, (observer.n_heads, -1))).flatten(-2)
-                        if observer.gates is not None
-                        else heads
-                    )
+                    if observer.gates is not None:
+                        separate = heads.unflatten(-1, (observer.n_heads, -1))
+                        heads = observer.gated(separate).flatten(-2)
                 return (heads, *args[1:])
 
             undo.append(module.get_submodule(projection).register_forward_pre_hook(gate).remove)
         return undo
 
-    def seen(self, module: nn.Module, output: Any) -> Seen:
-        found = (
-            [
-                part
-                for part in output
-                if isinstance(part, Tensor) and part.dim() == 4 and part.shape[-1] == part.shape[-2]
-            ]
-            if isinstance(output, tuple)
-            else []
-        )
-        if len(found) != 1:
+    def captured(self, module: nn.Module, output: Any) -> CapturedLayer:
+        weights = [
+            part
+            for part in (output if isinstance(output, tuple) else ())
+            if isinstance(part, Tensor) and part.dim() == 4 and part.shape[-1] == part.shape[-2]
+        ]
+        if len(weights) != 1:
+            name = type(module).__name__
             raise CaptureError(
-                f"{type(module).__name__} returned no attention weights of shape [text, head, query, key]"
+                f"{name} returned no attention weights of shape [text, head, query, key]"
             )
-        return DenseSeen(found[0], _causal_pattern(found[0].detach()))
+        return DenseWeights(weights[0], _causal_pattern(weights[0].detach()))
 
 
-class LongformerBlocks:
-    """Longformer: its attention is computed in blocks (longformer.py), which hand over the band and the global rows themselves."""
+class LongformerAdapter:
+    """Longformer: its attention is computed in blocks (longformer.py)."""
 
-    def fit(self, network: nn.Module, scope: nn.Module, observers_of: ObserversOf) -> Undo:
-        return use_implementation(network, "eager") + longformer.fit(scope, observers_of)
+    def install(self, network: nn.Module, scope: nn.Module, observers_of: ObserversOf) -> Undo:
+        return use_implementation(network, "eager") + longformer.install(scope, observers_of)
 
 
 def _causal_pattern(weights: Tensor) -> Tensor | None:
-    """Which keys each query sees, where nothing says so but the weights: of a causal model the keys before it that any head uses."""
+    """Which keys each query of a causal model sees, from the weights; None if not causal."""
     n = weights.shape[-1]
     if n == 1 or bool(weights.triu(1).any()):
         return None
@@ -178,7 +173,7 @@ def _causal_pattern(weights: Tensor) -> Tensor | None:
 
 
 def _use_full_attention(scope: nn.Module) -> Undo:
-    """BigBird turns itself to full attention on a short text, for good: turn it so for a while; how to turn it back."""
+    """Switch BigBird to full attention, which short texts would do for good; return the undo."""
     undo: Undo = []
     for module in scope.modules():
         if isinstance(module, PreTrainedModel) and hasattr(module, "set_attention_type"):
@@ -187,10 +182,10 @@ def _use_full_attention(scope: nn.Module) -> Undo:
     return undo
 
 
-def adapter_of(scope: nn.Module) -> Adapter | None:
-    """The adapter a network needs, or None if the registered attention function serves it."""
+def find_adapter(scope: nn.Module) -> Adapter | None:
+    """The adapter that a network needs; None if the registered attention function is enough."""
     if any(type(module).__name__ == "LongformerAttention" for module in scope.modules()):
-        return LongformerBlocks()
+        return LongformerAdapter()
     if isinstance(scope, PreTrainedModel) and scope._can_set_attn_implementation():
         return None
-    return Hooked()
+    return HookAdapter()

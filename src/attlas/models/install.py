@@ -1,4 +1,4 @@
-"""What is put on a network for a while: the attention function its configurations ask for, methods of its modules, and back again."""
+"""Temporary changes to a network (attention function, methods, hooks), undone afterwards."""
 
 from __future__ import annotations
 
@@ -17,41 +17,45 @@ Undo = list[Callable[[], None]]
 
 
 @dataclass
-class _Fitted:
-    """What was put on a network and how often it is in use."""
+class _Installed:
+    """How to undo one change, and how many users it has."""
 
     undo: Undo
     users: int = 0
 
 
-_fitted: WeakKeyDictionary[Any, dict[Hashable, _Fitted]] = (
-    WeakKeyDictionary()
-)  # by network, or class of the library
+# by network, or class of transformers
+_installed: WeakKeyDictionary[Any, dict[Hashable, _Installed]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 @contextmanager
-def fitted(on_what: nn.Module | type, what: Hashable, fit: Callable[[], Undo]) -> Iterator[None]:
-    """While open, what `fit` puts on a network (or on a class of the library) is there; nested uses and several threads share it, and the last to leave takes it off."""
+def installed(
+    target: nn.Module | type, name: Hashable, install: Callable[[], Undo]
+) -> Iterator[None]:
+    """While open, a network (or a class of transformers) has what `install` puts on it.
+
+    Nested uses and several threads share it; the last to leave removes it.
+    """
     with _lock:
-        on = _fitted.setdefault(on_what, {})
-        if what not in on:
-            on[what] = _Fitted(fit())
-        on[what].users += 1
+        changes = _installed.setdefault(target, {})
+        if name not in changes:
+            changes[name] = _Installed(install())
+        changes[name].users += 1
     try:
         yield
     finally:
         with _lock:
-            on[what].users -= 1
-            if on[what].users == 0:
-                for step in reversed(on.pop(what).undo):
+            changes[name].users -= 1
+            if changes[name].users == 0:
+                for step in reversed(changes.pop(name).undo):
                     step()
 
 
 def replace_method(
     module: nn.Module, name: str, function: Callable[..., Any]
 ) -> Callable[[], None]:
-    """Put a method on one module; how to put back what was there (a method of the user's own, or the class's)."""
+    """Put a method on one module; return how to restore what was there."""
     own = module.__dict__
     before = own.get(name)
     own[name] = function
@@ -66,7 +70,7 @@ def replace_method(
 
 
 def evaluate(network: nn.Module) -> Undo:
-    """Put every module of a network into evaluation mode; how to put back those that were training."""
+    """Put every module of a network into evaluation mode; return how to undo it."""
     undo: Undo = []
     for module in network.modules():
         if module.training:
@@ -76,7 +80,7 @@ def evaluate(network: nn.Module) -> Undo:
 
 
 def use_implementation(network: nn.Module, name: str) -> Undo:
-    """Let every configuration of the network ask for the attention of this name; how to undo it."""
+    """Set the attention implementation of every configuration of a network; return the undo."""
     undo: Undo = []
     for config in sub_configs(getattr(module, "config", None) for module in network.modules()):
         before = config.__dict__.get("_attn_implementation_internal")
@@ -90,12 +94,12 @@ def use_implementation(network: nn.Module, name: str) -> Undo:
 
 
 def sub_configs(configs: Iterable[Any]) -> list[PretrainedConfig]:
-    """Configurations and all that are in them, each once."""
-    found: dict[int, PretrainedConfig] = {}
+    """Configurations and all their parts, each once."""
+    known: dict[int, PretrainedConfig] = {}
     waiting = list(configs)
     while waiting:
         config = waiting.pop()
-        if isinstance(config, PretrainedConfig) and id(config) not in found:
-            found[id(config)] = config
+        if isinstance(config, PretrainedConfig) and id(config) not in known:
+            known[id(config)] = config
             waiting += [getattr(config, name, None) for name in config.sub_configs]
-    return list(found.values())
+    return list(known.values())

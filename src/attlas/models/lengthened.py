@@ -1,4 +1,4 @@
-"""How a model for long texts is made from one for short texts, as Longformer's authors made theirs (Beltagy, Peters and Cohan 2020)."""
+"""Longformers made from models for short texts, as in Beltagy, Peters and Cohan (2020)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from attlas.models.model import PERIOD, Model
 from attlas.support.errors import ModelError
 
 LENGTH, WINDOW = 4096, 512
-
-
 TASKS = ("Model", "ForSequenceClassification", "ForMaskedLM")
 
 
@@ -27,23 +25,24 @@ def check_lengthened(
     config, target = short.network.config, _target(short)
     if target is None:
         raise ModelError(
-            f"{type(short.network).__name__} cannot be lengthened; give a BERT or RoBERTa as a base model, a classifier or a masked language model"
+            f"{type(short.network).__name__} cannot be lengthened; "
+            "give a BERT or RoBERTa as a base model, a classifier or a masked language model"
         )
     if window < 4 or window % 2:
         raise ModelError(f"window is {window}; it must be even and at least 4")
     if target == "LongformerForMaskedLM" and config.hidden_act != "gelu":
         raise ModelError(
-            f"this masked language model has the activation {config.hidden_act!r}, and Longformer's head is made for gelu; lengthen it as a base model (task='base')"
+            f"this masked language model has the activation {config.hidden_act!r}, but "
+            "Longformer's head needs gelu; lengthen it as a base model (task='base')"
         )
     positions, _ = _positions(short.network)
     if not 0 <= skip < len(positions):
         raise ModelError(
-            f"skip is {skip}; it must be 0 or more, and below the {len(positions)} positions there are"
+            f"skip is {skip}; it must be at least 0 and below the number of positions, "
+            f"{len(positions)}"
         )
     if length < len(positions):
-        raise ModelError(
-            f"length is {length}, but the model takes {len(positions)} tokens as it is"
-        )
+        raise ModelError(f"length is {length}, but the model takes {len(positions)} tokens already")
 
 
 def lengthened(short: Model, length: int = LENGTH, window: int = WINDOW, skip: int = 0) -> Model:
@@ -70,7 +69,7 @@ def lengthened(short: Model, length: int = LENGTH, window: int = WINDOW, skip: i
 
 
 def _target(short: Model) -> str | None:
-    """Longformer's class for what a model does; None if there is none."""
+    """Longformer's class for the task of a model; None if there is none."""
     family = FAMILIES.get(short.network.config.model_type, OTHER).model_class
     tasks = {f"{family}{task}": f"Longformer{task}" for task in TASKS} if family else {}
     return tasks.get(type(short.network).__name__)
@@ -85,7 +84,7 @@ def _renamed(name: str, names: Names) -> str:
 
 
 def _positions(network: PreTrainedModel) -> tuple[Tensor, int]:
-    """The position embeddings that a text uses, and at which row they begin: RoBERTa counts from after the padding id."""
+    """The position embeddings, and the row at which they begin: RoBERTa's after the padding id."""
     table = next(
         module for name, module in network.named_modules() if name.endswith("position_embeddings")
     )
@@ -138,34 +137,33 @@ def _network(target: str | None, config: LongformerConfig) -> Any:
 def _lengthen_positions(
     weights: dict[str, Tensor], positions: Tensor, offset: int, skip: int, config: Any
 ) -> None:
-    """Repeat the position embeddings but the first `skip`; what stands before them (RoBERTa's padding row) stays."""
+    """Repeat the position embeddings except the first `skip`; keep RoBERTa's rows before them."""
     (name,) = [name for name in weights if name.endswith("embeddings.position_embeddings.weight")]
     first = config.pad_token_id + 1
     table = positions.new_zeros(config.max_position_embeddings, positions.shape[1])
     if offset == first:
         table[:first] = weights[name][:first]
     order = torch.arange(len(table) - first, device=positions.device)
-    table[first:] = positions[
-        torch.where(order < skip, order, skip + (order - skip) % (len(positions) - skip))
-    ]
+    repeated = skip + (order - skip) % (len(positions) - skip)
+    table[first:] = positions[torch.where(order < skip, order, repeated)]
     weights[name] = table
 
 
 def _copy_projections(weights: dict[str, Tensor]) -> None:
-    """The projections of global tokens begin as those of all tokens."""
-    for name in [
-        name for name in weights if ".attention.self." in name or name.startswith("attention.self.")
-    ]:
-        stem, _, kind = name.rpartition(".")
-        weights[f"{stem}_global.{kind}"] = weights[name].clone()
+    """Copy the projections of all tokens to those of global tokens."""
+    for name in list(weights):
+        if ".attention.self." in f".{name}":
+            stem, _, kind = name.rpartition(".")
+            weights[f"{stem}_global.{kind}"] = weights[name].clone()
 
 
 def _fill(network: Any, weights: dict[str, Tensor]) -> None:
-    missing, strange = network.load_state_dict(weights, strict=False)
+    missing, unknown = network.load_state_dict(weights, strict=False)
     missing = [name for name in missing if "pooler" not in name and "decoder" not in name]
-    strange = [name for name in strange if "pooler" not in name]
-    if missing or strange:
+    unknown = [name for name in unknown if "pooler" not in name]
+    if missing or unknown:
         raise ModelError(
-            f"the weights do not fit a Longformer ({len(missing)} missing, {len(strange)} unknown, such as {(missing + strange)[0]}); it cannot be lengthened"
+            f"this model cannot be lengthened: its weights do not fit a Longformer "
+            f"({len(missing)} missing, {len(unknown)} unknown, such as {(missing + unknown)[0]})"
         )
     network.tie_weights()

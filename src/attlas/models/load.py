@@ -1,4 +1,4 @@
-"""load: the embedded default, a hub id, a folder, or (model, tokenizer)."""
+"""load: the embedded default, a Hub ID, a folder, or (model, tokenizer)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from huggingface_hub.errors import GatedRepoError
 from transformers import AutoConfig, AutoTokenizer
 
 from attlas.models.claims import (
+    TRUST,
     Bound,
     bound_of,
     bounded,
@@ -26,12 +27,12 @@ from attlas.models.claims import (
 from attlas.models.encode import GLOBAL_TOKENS
 from attlas.models.lengthened import lengthened
 from attlas.models.model import GLOBAL_CHOICE, Model, check_parts
-from attlas.models.quiet import quiet
+from attlas.models.quiet import silence_transformers
 from attlas.models.sources import EMBEDDED, EMBEDDED_LONG, embedded_folder
 from attlas.support.errors import AttlasError, ModelError
 from attlas.support.files import file_sha256
 
-# what is fetched from the hub: configurations, tokenizers and weights of the usual names
+# downloaded from the Hub: configurations, tokenizers and weights with the usual names
 FETCHED = (
     "*.json",
     "*.txt",
@@ -62,134 +63,134 @@ def load(
     seed: int = 0,
     global_tokens: str | Sequence[int] | None = None,
 ) -> Model:
-    """Load a model: None for the embedded default, `embedded:long` for the same lengthened to 4,096 tokens, a hub id, a folder, or `(model, tokenizer)`.
+    """Load a model, ready to be observed.
 
-    Only safetensors weights are read unless `allow_pickle`; code that comes with a model is never run. `task` is one of
-    base, classify, mlm, lm, or auto: what the weights were saved for, and base if they hold no head. A network that is given stays in its
-    mode: it is read in evaluation mode and put back. `max_length` cuts texts shorter than the model would. `labels` gives a classifier a head for so many labels; what
-    the weights do not hold, such as a new head, is drawn from `seed`. `global_tokens` says which tokens of a Longformer see and are seen by all:
-    `first` (if neither this nor the model's folder says otherwise), `special`, `none`, or places such as (0, 5); a text's annotation `global`, a list of character spans (from, to), adds to them.
+    `model` is None for the embedded default, `embedded:long` for the same lengthened to 4,096
+    tokens, a Hub ID, a folder, or `(model, tokenizer)`. Code that comes with a model is never run,
+    and only safetensors weights are read unless `allow_pickle`.
+
+    `task` is base, classify, mlm, lm, or auto: what the weights were saved for, or base if they
+    have no head. `max_length` truncates texts further than the model does. `labels` gives a
+    classifier a head for these labels; weights that are missing, such as a new head's, are drawn
+    with `seed`. `global_tokens` are the tokens of a Longformer that see and are seen by all:
+    `first` (the default, unless the model was saved with others), `special`, `none`, or positions
+    such as (0, 5); a text's annotation `global`, a list of character spans, adds to them.
     """
     chosen = None if global_tokens is None else _global_tokens(global_tokens)
+    if max_length is not None and max_length < 3:
+        raise ModelError(f"max_length is {max_length}, but a text needs at least 3 tokens")
     if isinstance(model, Model):
-        changes: dict[str, Any] = (
-            {} if chosen is None else {"global_tokens": _checked_global(model, chosen)}
-        )
-        if max_length is not None:
-            changes["limit"] = _checked_length(max_length)
-        return replace(model, **changes) if changes else model
+        limited = model if max_length is None else replace(model, limit=max_length)
+        return _with_global_tokens(limited, chosen)
     if task not in (*TASKS, "auto"):
         raise ModelError(f"there is no task {task!r}; the tasks are {', '.join(TASKS)}, or auto")
-    if max_length is not None:
-        _checked_length(max_length)
     if model == EMBEDDED_LONG:
-        return replace(
-            lengthened(load(task=task, device=device, labels=labels, seed=seed)),
-            name=EMBEDDED_LONG,
-            limit=max_length,
-            global_tokens=chosen or "first",
-        )
-    if isinstance(model, tuple):
-        if len(model) != 2:
-            raise ModelError(f"expected (model, tokenizer), got a tuple of {len(model)}")
-        network, tokenizer = model
-        check_parts(network, tokenizer)
-        task = _task_of(type(network).__name__) if task == "auto" else task
-        name, sha256, note = (
-            getattr(network.config, "_name_or_path", "") or type(network).__name__,
-            None,
-            None,
-        )
+        loaded = lengthened(load(task=task, device=device, labels=labels, seed=seed))
+        loaded = replace(loaded, name=EMBEDDED_LONG)
+    elif isinstance(model, tuple):
+        loaded = _given(model, task)
     else:
-        embedded = model is None or str(model) == EMBEDDED
-        folder, name = (
-            (embedded_folder(), EMBEDDED)
-            if embedded
-            else (_folder(model, allow_pickle), str(model))
-        )
-        source = _Source(folder, name, allow_pickle, labels, seed)
-        network, tokenizer, task, note = source.load(task)
-        sha256 = _file_sha256(folder)
+        loaded = _loaded(model, task, allow_pickle, labels, seed)
     if device is not None:
-        network = network.to(device)
-    saved = _global_tokens(getattr(network.config, GLOBAL_CHOICE, "first"))
-    loaded = Model(network, tokenizer, name, task, sha256, max_length, saved, note)
-    return (
-        loaded if chosen is None else replace(loaded, global_tokens=_checked_global(loaded, chosen))
-    )
+        loaded = replace(loaded, network=loaded.network.to(device))
+    saved = _global_tokens(getattr(loaded.network.config, GLOBAL_CHOICE, "first"))
+    return _with_global_tokens(replace(loaded, limit=max_length, global_tokens=saved), chosen)
 
 
-def _checked_length(length: int) -> int:
-    if length < 3:
-        raise ModelError(f"max_length is {length}, but a text needs at least 3 tokens")
-    return length
+def _given(model: tuple[Any, ...], task: str) -> Model:
+    """A model from (model, tokenizer)."""
+    if len(model) != 2:
+        raise ModelError(f"expected (model, tokenizer), got a tuple of {len(model)}")
+    network, tokenizer = model
+    check_parts(network, tokenizer)
+    task = _task_of(type(network).__name__) if task == "auto" else task
+    name = getattr(network.config, "_name_or_path", "") or type(network).__name__
+    return Model(network, tokenizer, name, task)
 
 
-def _global_tokens(given: str | Sequence[int]) -> str | tuple[int, ...]:
+def _loaded(
+    model: str | Path | None,
+    task: str,
+    allow_pickle: bool,
+    labels: Sequence[str] | None,
+    seed: int,
+) -> Model:
+    """A model from a folder, the Hub or the embedded package."""
+    if model is None or str(model) == EMBEDDED:
+        folder, name = embedded_folder(), EMBEDDED
+    else:
+        folder, name = _folder(model, allow_pickle), str(model)
+    source = _Source(folder, name, allow_pickle, labels, seed)
+    network, tokenizer, task, note = source.load(task)
+    return Model(network, tokenizer, name, task, _file_sha256(folder), note=note)
+
+
+def _global_tokens(value: str | Sequence[int]) -> str | tuple[int, ...]:
     """The choice of global tokens, checked."""
-    if isinstance(given, str) and given in GLOBAL_TOKENS:
-        return given
+    if isinstance(value, str) and value in GLOBAL_TOKENS:
+        return value
     try:
-        chosen = (
-            map(int, given.split(",")) if isinstance(given, str) else map(operator.index, given)
-        )
-        places = tuple(sorted(set(chosen)))
+        numbers = value.split(",") if isinstance(value, str) else map(operator.index, value)
+        positions = tuple(sorted(set(map(int, numbers))))
     except (TypeError, ValueError):
-        places = (-1,)
-    if any(place < 0 for place in places):
+        positions = (-1,)
+    if any(position < 0 for position in positions):
         raise ModelError(
-            f"global_tokens is {given!r}; it must be {', '.join(GLOBAL_TOKENS)}, or places from 0 such as (0, 5)"
+            f"global_tokens is {value!r}; it must be {', '.join(GLOBAL_TOKENS)}, "
+            "or positions from 0 such as (0, 5)"
         )
-    return places or "none"
+    return positions or "none"
 
 
-def _checked_global(model: Model, chosen: str | tuple[int, ...]) -> str | tuple[int, ...]:
+def _with_global_tokens(model: Model, chosen: str | tuple[int, ...] | None) -> Model:
+    if chosen is None:
+        return model
     if not model.banded:
         raise ModelError(
-            f"global_tokens is {chosen!r}, but {model.name} has no global tokens, only a Longformer has; leave it out (--global-tokens)"
+            f"global_tokens is {chosen!r}, but {model.name} is not a Longformer and has no global "
+            "tokens; omit global_tokens (--global-tokens)"
         )
-    return chosen
+    return replace(model, global_tokens=chosen)
 
 
-def _folder(model: Any, allow_pickle: bool) -> Path:
-    """The folder of that name, else one fetched from the hub."""
+def _folder(model: str | Path, allow_pickle: bool) -> Path:
+    """The folder of that name, or one downloaded from the Hub."""
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise ModelError(
-                f"{path} is not a model folder: it has no config.json; save one with model.save_pretrained and tokenizer.save_pretrained"
+                f"{path} is not a model folder: it has no config.json; "
+                "save one with model.save_pretrained and tokenizer.save_pretrained"
             )
         return path
     if path.exists():
         raise ModelError(
             f"{path} is a file; give the folder that holds config.json and model.safetensors"
         )
-    if (
-        isinstance(model, Path)
-        or str(model).startswith((".", "/", "~"))
-        or str(model).count("/") > 1
-    ):
+    is_path = str(model).startswith((".", "/", "~")) or str(model).count("/") > 1
+    if is_path or isinstance(model, Path):
         raise ModelError(
-            f"there is no folder {path}; give a folder with config.json, or a hub id such as bert-base-uncased"
+            f"there is no folder {path}; "
+            "give a folder with config.json, or a Hub ID such as bert-base-uncased"
         )
-    return _fetched(str(model), allow_pickle)
+    return _downloaded(str(model), allow_pickle)
 
 
-def _fetched(name: str, allow_pickle: bool) -> Path:
-    """The folder of a model from the hub, or of its copy here; the hub is asked once."""
+def _downloaded(name: str, allow_pickle: bool) -> Path:
+    """The folder of a model downloaded from the Hub, or of its local copy."""
     patterns = [*FETCHED, *(FETCHED_PICKLES if allow_pickle else ())]
-    with quiet():
+    with silence_transformers():
         try:
             return Path(snapshot_download(name, allow_patterns=patterns))
         except GatedRepoError as error:
             raise ModelError(
-                f"{name!r} is gated on the hub; ask for access there and log in, or give a local folder"
+                f"{name!r} is gated on the Hub; request access there and log in, "
+                "or give a local folder"
             ) from error
-        except (
-            Exception
-        ) as error:  # the hub's client raises many kinds; all mean that there is no such model
+        except Exception as error:  # the Hub's client raises many kinds of errors
             raise ModelError(
-                f"{name!r} is neither a folder here nor a model that could be fetched from the hub; check the name and the network, or give a local folder"
+                f"{name!r} is neither a local folder nor a model that could be downloaded from the "
+                "Hub; check the name and the network, or give a local folder"
             ) from error
 
 
@@ -204,28 +205,32 @@ class _Source:
     seed: int
 
     def load(self, task: str) -> tuple[Any, Any, str, str | None]:
-        """Network, tokenizer, task, and what to say about the task if it is not the one that was asked for."""
+        """Network, tokenizer, task, and a note if the model was loaded for another task."""
         check_files(self.folder, self.allow_pickle)
-        with quiet():
+        with silence_transformers():
             config = without_code(_try(self.name, lambda: self._open(AutoConfig)))
             bound = bound_of(self.folder, self.allow_pickle)
             check_tokenizer_files(self.folder)
-            asked = _task_of(*(config.architectures or ())) if task == "auto" else task
-            network, holes = self._network(config, asked, bound)
+            actual = _task_of(*(config.architectures or ())) if task == "auto" else task
+            network, missing = self._network(config, actual, bound)
             note = None
-            if holes and task == "auto" and self.labels is None:
-                note = f"{self.name} is loaded without a head: config.json says {config.architectures[0]}, but its weights lack {holes[0]}"
-                asked = "base"
-                network, _ = self._network(config, asked, bound)
-            elif holes and self.labels is None:
+            if missing and task == "auto" and self.labels is None:
+                note = (
+                    f"{self.name} is loaded without a head: config.json has "
+                    f"{config.architectures[0]}, but {missing[0]} is missing from its weights"
+                )
+                actual = "base"
+                network, _ = self._network(config, actual, bound)
+            elif missing and self.labels is None:
                 raise ModelError(
-                    f"{self.name!r} has no head for the task {task!r}: its weights lack {holes[0]}; load it with task='base', or fit a head with attlas finetune"
+                    f"{self.name!r} has no head for the task {task!r}: {missing[0]} is missing "
+                    "from its weights; load it with task='base', or train one with attlas finetune"
                 )
             tokenizer = _try(self.name, lambda: self._open(AutoTokenizer))
         check_parts(network, tokenizer)
         if note is not None:
-            warnings.warn(note, stacklevel=3)
-        return network, tokenizer, asked, note
+            warnings.warn(note, stacklevel=4)
+        return network, tokenizer, actual, note
 
     def _open(self, auto: Any, **options: Any) -> Any:
         return auto.from_pretrained(
@@ -233,7 +238,7 @@ class _Source:
         )
 
     def _network(self, config: Any, task: str, bound: Bound) -> tuple[Any, list[str]]:
-        """The network and the weights of its head that no file holds."""
+        """The network and the parameters of its head that are missing from the weights."""
         options: dict[str, Any] = {} if self.allow_pickle else {"use_safetensors": True}
         if self.labels is not None:
             config.num_labels = len(self.labels)
@@ -242,20 +247,16 @@ class _Source:
             options["ignore_mismatched_sizes"] = True  # a head for other labels is drawn anew
         auto = getattr(transformers, TASKS[task])
         with torch.random.fork_rng(devices=[]), bounded(bound, self.name):
-            torch.manual_seed(
-                self.seed
-            )  # what the file does not hold (a pooler, a new head) is the same every time
-            network, info = _try(
-                self.name,
-                lambda: self._open(auto, config=config, output_loading_info=True, **options),
-            )
+            torch.manual_seed(self.seed)  # for missing parameters: a pooler, a new head
+            options |= {"config": config, "output_loading_info": True}
+            network, info = _try(self.name, lambda: self._open(auto, **options))
         missing = {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}
-        _refuse_holes(self.name, network, missing)
-        return network, _head_holes(network, task, missing)
+        _check_complete(self.name, network, missing)
+        return network, _missing_from_head(network, task, missing)
 
 
 def _task_of(*architectures: str) -> str:
-    """What a network of this class does.
+    """The task of a network of this class.
 
     >>> _task_of("BertForSequenceClassification"), _task_of("GPT2LMHeadModel"), _task_of()
     ('classify', 'lm', 'base')
@@ -266,72 +267,71 @@ def _task_of(*architectures: str) -> str:
         "ForCausalLM": "lm",
         "LMHeadModel": "lm",
     }
-    return next(
-        (task for end, task in ends.items() for name in architectures if name.endswith(end)), "base"
+    tasks = (task for end, task in ends.items() for name in architectures if name.endswith(end))
+    return next(tasks, "base")
+
+
+def _base_parameters(network: Any) -> set[str]:
+    """The names of the parameters of the base model."""
+    base = {id(parameter) for parameter in network.base_model.parameters()}
+    return {key for key, parameter in network.named_parameters() if id(parameter) in base}
+
+
+def _missing_from_head(network: Any, task: str, missing: set[str]) -> list[str]:
+    """The parameters of a head that are missing; a classifier's head includes the pooler."""
+    if task == "base":
+        return []
+    base = _base_parameters(network)
+    pooled = task == "classify"
+    names = (key for key, _ in network.named_parameters())
+    return sorted(
+        key for key in names if key in missing and (key not in base or (pooled and "pooler" in key))
     )
 
 
-def _head_holes(network: Any, task: str, missing: set[str]) -> list[str]:
-    """The parameters of a head that are missing; a classifier's include the pooler that it reads."""
-    if task == "base":
-        return []
-    base = {id(parameter) for parameter in network.base_model.parameters()}
-    pooled = task == "classify"
-    head = {
-        key
-        for key, parameter in network.named_parameters()
-        if id(parameter) not in base or (pooled and "pooler" in key)
-    }
-    return sorted(head & missing)
-
-
-def _refuse_holes(name: str, network: Any, missing: set[str]) -> None:
-    """Refuse weights that do not fill the part whose attention is read: the rest would be random, and silently so."""
-    base = {id(parameter) for parameter in network.base_model.parameters()}
-    wanted = {
-        key
-        for key, parameter in network.named_parameters()
-        if id(parameter) in base and "pooler" not in key
-    }
-    holes = sorted(wanted & missing)
-    if holes:
+def _check_complete(name: str, network: Any, missing: set[str]) -> None:
+    """Refuse weights that leave parameters of the base model random."""
+    base = sorted(key for key in _base_parameters(network) & missing if "pooler" not in key)
+    if base:
         raise ModelError(
-            f"the weights of {name!r} do not fit its architecture: {len(holes)} are missing or of another shape, such as {holes[0]}; check config.json and the weights' names"
+            f"the weights of {name!r} do not fit its architecture: {len(base)} are missing or of "
+            f"another shape, such as {base[0]}; check config.json and the names of the weights"
         )
 
 
 def _try(name: str, step: Callable[[], Any]) -> Any:
-    """One step of loading; what goes wrong becomes one clear line."""
+    """One step of loading, with its errors in one line."""
     try:
         return step()
     except AttlasError:
         raise
-    except (
-        Exception
-    ) as error:  # transformers raises many kinds; all mean that this model cannot be loaded
+    except Exception as error:  # transformers raises many kinds of errors
         raise ModelError(_reason(name, error)) from error
 
 
+_UNKNOWN_CLASS = (
+    "Unrecognized configuration class",
+    "does not recognize this architecture",
+    "Unrecognized model",
+)
+
+
 def _reason(name: str, error: Exception) -> str:
-    text = str(error)
+    text = str(error).strip()
+    first_line = text.splitlines()[0][:300] if text else type(error).__name__
     if "trust_remote_code" in text:
-        return f"{name!r} needs code that comes with the model, and Attlas never runs such code; use a model of a class that transformers has"
-    if (
-        "Unrecognized configuration class" in text
-        or "does not recognize this architecture" in text
-        or "Unrecognized model" in text
-    ):
-        return f"{name!r} is not a transformer of this task that transformers knows: {_first_line(text)}"
+        return (
+            f"{name!r} needs code that comes with the model, which Attlas never runs; "
+            "use a model of a class in transformers"
+        )
+    if any(part in text for part in _UNKNOWN_CLASS):
+        return f"{name!r} is not a transformer of this task that transformers knows: {first_line}"
     if "safetensors" in text:
-        return f"{name!r} has no safetensors weights; convert them, or pass allow_pickle=True (--allow-pickle) if you trust them: {_first_line(text)}"
-    return f"{name!r} cannot be loaded: {_first_line(text) or type(error).__name__}"
-
-
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0][:300] if text.strip() else ""
+        return f"{name!r} has no safetensors weights; convert them, {TRUST}: {first_line}"
+    return f"{name!r} cannot be loaded: {first_line}"
 
 
 def _file_sha256(folder: Path) -> str | None:
-    """The digest of the weights' file, where there is just one."""
+    """The digest of the weights' file, if there is only one."""
     files = sorted(folder.glob("*.safetensors"))
     return file_sha256(files[0]) if len(files) == 1 else None

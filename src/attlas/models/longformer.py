@@ -1,8 +1,10 @@
-"""Longformer's attention in blocks: what transformers computes, several times faster, in a fraction of the memory, and without padding.
+"""Longformer's attention in blocks: faster than transformers, with less memory, without padding.
 
-transformers cuts keys in overlapping chunks, works out twice the cells of the window, copies them to diagonals, and pads every text to a
-multiple of the window. Here a block of queries meets just the keys it can see; its weights go to the band and are forgotten. The
-projections of global tokens are folded where nothing is learned: scores are (q W) x instead of q (W x), which costs nothing for few global tokens.
+transformers splits keys into overlapping chunks, computes twice the cells of the window, copies
+them to diagonals, and pads every text to a multiple of the window. Here a block of queries is
+multiplied only with the keys it can see; its weights go to the band and are dropped. Without
+gradients the projections of global tokens are folded: scores are (q W) x instead of q (W x), which
+is cheap for few global tokens.
 """
 
 from __future__ import annotations
@@ -25,22 +27,22 @@ from attlas.support.errors import CaptureError
 if TYPE_CHECKING:
     from attlas.models.capture import Observer
 
-BLOCK = 128  # queries that meet their keys in one product
-CELLS = 2**22  # cells worked out at a time, over heads and texts
+BLOCK = 128  # queries in one product
+CELLS = 2**22  # cells computed at a time, over heads and texts
 
 
-def fit(scope: nn.Module, observers_of: Callable[[nn.Module], list[Observer]]) -> Undo:
-    """Let every Longformer attention of a network work in blocks; how to undo it."""
+def install(scope: nn.Module, observers_of: Callable[[nn.Module], list[Observer]]) -> Undo:
+    """Compute every Longformer attention of a network in blocks; return how to undo it."""
     undo: Undo = []
     for module in scope.modules():
         if type(module).__name__ == "LongformerSelfAttention":
             undo.append(replace_method(module, "forward", _Forward(module, observers_of)))
         elif hasattr(module, "_pad_to_window_size"):
-            undo.append(replace_method(module, "_pad_to_window_size", _as_it_is))
+            undo.append(replace_method(module, "_pad_to_window_size", _without_padding))
     return undo
 
 
-def _as_it_is(
+def _without_padding(
     input_ids: Any,
     attention_mask: Any,
     token_type_ids: Any,
@@ -48,24 +50,25 @@ def _as_it_is(
     inputs_embeds: Any,
     pad_token_id: int,
 ) -> tuple[Any, ...]:
-    """In the place of padding to a multiple of the window: blocks take any length."""
+    """Replaces padding to a multiple of the window: blocks take any length."""
     return 0, input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds
 
 
 @dataclass
-class BandSeen:
-    """One layer's weights as they were computed: blocks of rows, and the whole rows of the global tokens [text, head, global, key].
+class BandWeights:
+    """One layer's weights as computed: blocks of rows, and the full rows of global tokens.
 
-    A block [text, head, block, query, global + key] holds the weights on the global tokens and then on the keys from `reach` before its first query on.
+    A block [text, head, block, query, global + key] has the weights on global tokens, then on keys
+    from `reach` before its first query.
     """
 
     reach: int
     n: int
-    places: Tensor  # text global
+    positions: Tensor  # text global: of the global tokens
     keep: bool = False  # the blocks, for their gradients
     band: Tensor | None = None
     columns: Tensor | None = None
-    rows: Tensor | None = None
+    rows: Tensor | None = None  # text head global key
     blocks: list[Tensor] = field(default_factory=list)
 
     def take(self, start: int, block: Tensor) -> None:
@@ -73,93 +76,139 @@ class BandSeen:
         if self.keep:
             self.blocks.append(block)
         if self.band is None or self.columns is None:
-            texts, heads, count = *block.shape[:2], self.places.shape[1]
-            self.band = torch.empty(
-                texts, heads, self.n, 2 * self.reach + 1, dtype=wide(block), device=block.device
-            )
-            self.columns = torch.empty(
-                texts, heads, self.n, count, dtype=wide(block), device=block.device
-            )
+            self.band, self.columns = self._empty(block)
         _unskew(block.detach(), self.band, self.columns, start, self.reach)
+
+    def _empty(self, block: Tensor) -> tuple[Tensor, Tensor]:
+        """An empty band, and empty columns of global tokens."""
+        rows = (*block.shape[:2], self.n)
+        band = block.new_empty(*rows, 2 * self.reach + 1, dtype=wide(block))
+        return band, band.new_empty(*rows, self.positions.shape[1])
 
     def attention(self, batch: Batch, index: int) -> Attention:
         if self.band is None or self.columns is None:
-            raise CaptureError("Longformer showed no weights")
-        rows = (
-            self.band.new_zeros(*self.band.shape[:2], 0, self.n)
-            if self.rows is None
-            else self.rows.detach().to(self.band.dtype)
-        )
-        layer = self._made(batch, index, self.band, self.columns, rows)
+            raise CaptureError("Longformer yielded no weights")
+        rows = None if self.rows is None else self.rows.detach()
+        layer = self._banded(batch, index, self.band, self.columns, rows)
         layer.gradient_source = lambda: self._gradient(batch, index)
         return layer
 
-    def _made(
-        self, batch: Batch, index: int, band: Tensor, columns: Tensor, rows: Tensor
+    def _banded(
+        self, batch: Batch, index: int, band: Tensor, columns: Tensor, rows: Tensor | None
     ) -> BandedAttention:
-        down = self.places[:, None, :].expand(-1, band.shape[1], -1)
-        for part in (band, columns):  # rows of global queries stand in `rows`
+        down = self.positions[:, None, :].expand(-1, band.shape[1], -1)
+        for part in (band, columns):  # rows of global queries are in `rows`
             part.scatter_(2, down[..., None].expand(-1, -1, -1, part.shape[-1]), 0.0)
-        return BandedAttention(band, columns, rows.contiguous(), self.places, batch, index)
+        rows = band.new_zeros(*band.shape[:2], 0, self.n) if rows is None else rows.to(band.dtype)
+        return BandedAttention(band, columns, rows.contiguous(), self.positions, batch, index)
 
     def keep_gradient(self) -> None:
         for weights in (*self.blocks, *([] if self.rows is None else [self.rows])):
             keep_gradient(weights)
 
     def _gradient(self, batch: Batch, index: int) -> BandedAttention:
-        band = self.blocks[0].new_empty(
-            *self.blocks[0].shape[:2], self.n, 2 * self.reach + 1, dtype=wide(self.blocks[0])
-        )
-        columns = band.new_empty(*band.shape[:3], self.places.shape[1])
+        band, columns = self._empty(self.blocks[0])
         start = 0
         for block in self.blocks:
             _unskew(gradient_of(block), band, columns, start, self.reach)
             start += block.shape[2] * block.shape[3]
-        _clear_unseen(band, self.places, self.n)
-        rows = band.new_zeros(*band.shape[:2], 0, self.n)
-        if self.rows is not None and self.rows.grad is not None:
-            rows = self.rows.grad.to(band.dtype)
-        return self._made(batch, index, band, columns, rows)
+        _clear_hidden(band, self.positions, self.n)
+        rows = None if self.rows is None else self.rows.grad
+        return self._banded(batch, index, band, columns, rows)
 
 
 def _unskew(block: Tensor, band: Tensor, columns: Tensor, start: int, reach: int) -> None:
-    """Copy a block's weights to their rows of the band: query i of a block has its window at the keys i to i + 2 reach."""
+    """Copy a block's weights to the band: the window of its query i is keys i to i + 2 reach."""
     texts, heads, count, size, width = block.shape
-    globals_, window, stop = (
-        columns.shape[-1],
-        2 * reach + 1,
-        min(start + count * size, band.shape[2]),
-    )
+    globals_, window = columns.shape[-1], 2 * reach + 1
+    stop = min(start + count * size, band.shape[2])
     block = block.contiguous()
     diagonal = block.as_strided(
         (texts, heads, count, size, window),
         (heads * count * size * width, count * size * width, size * width, width + 1, 1),
         block.storage_offset() + globals_,
     )
-    whole = (stop - start) // size  # blocks that lie in the text altogether; the last may not
-    band[:, :, start : start + whole * size].view(texts, heads, whole, size, window).copy_(
-        diagonal[:, :, :whole]
-    )
-    if whole < count:
-        band[:, :, start + whole * size : stop] = diagonal[
-            :, :, whole, : stop - start - whole * size
-        ]
-    columns[:, :, start:stop] = block[..., :globals_].reshape(texts, heads, count * size, globals_)[
-        :, :, : stop - start
-    ]
+    full = (stop - start) // size  # blocks that are entirely in the text; the last may not be
+    middle = start + full * size
+    target = band[:, :, start:middle].view(texts, heads, full, size, window)
+    target.copy_(diagonal[:, :, :full])
+    if full < count:
+        band[:, :, middle:stop] = diagonal[:, :, full, : stop - middle]
+    to_global = block[..., :globals_].reshape(texts, heads, count * size, globals_)
+    columns[:, :, start:stop] = to_global[:, :, : stop - start]
 
 
-def _clear_unseen(band: Tensor, places: Tensor, n: int) -> None:
+def _clear_hidden(band: Tensor, positions: Tensor, n: int) -> None:
     """Put 0 where the band has no weight: outside the text and at global keys."""
     reach = band.shape[-1] // 2
-    key = torch.arange(n, device=band.device)[:, None] + torch.arange(
-        -reach, reach + 1, device=band.device
-    )
+    offsets = torch.arange(-reach, reach + 1, device=band.device)
+    key = torch.arange(n, device=band.device)[:, None] + offsets
     hidden = (key < 0) | (key >= n)
-    is_global = torch.zeros(len(places), n, dtype=torch.bool, device=band.device).scatter_(
-        1, places, True
-    )
+    is_global = torch.zeros(len(positions), n, dtype=torch.bool, device=band.device)
+    is_global.scatter_(1, positions, True)
     band.masked_fill_((hidden | is_global[:, key.clamp(0, n - 1)])[:, None], 0.0)
+
+
+@dataclass(frozen=True)
+class _Globals:
+    """The global tokens of each text; texts may have different numbers."""
+
+    positions: Tensor  # text global
+    real: Tensor  # text global: False for entries of texts with fewer
+
+    @classmethod
+    def of(cls, is_global: Tensor) -> _Globals:
+        """From which tokens [text, token] are global."""
+        counts = is_global.sum(1)
+        most = int(counts.max()) if len(counts) else 0
+        positions = is_global.int().argsort(dim=1, descending=True, stable=True)[:, :most]
+        return cls(positions, torch.arange(most, device=is_global.device) < counts[:, None])
+
+    @property
+    def count(self) -> int:
+        return int(self.positions.shape[1])
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """The geometry of the blocks of a text of `n` tokens."""
+
+    n: int
+    reach: int
+
+    @property
+    def size(self) -> int:
+        return min(BLOCK, self.n)
+
+    @property
+    def count(self) -> int:
+        return -(-self.n // self.size)
+
+    @property
+    def missing(self) -> int:
+        """Tokens that the last block is short of."""
+        return self.count * self.size - self.n
+
+    def queries(self, heads: Tensor) -> Tensor:
+        """[text, head, token, dimension] -> [text, head, block, query, dimension]."""
+        padded = nn.functional.pad(heads, (0, 0, 0, self.missing))
+        return padded.view(*heads.shape[:2], self.count, self.size, heads.shape[-1])
+
+    def keys(self, heads: Tensor) -> Tensor:
+        """[text, head, token, dimension] -> [text, head, block, dimension, key]."""
+        padded = nn.functional.pad(heads, (0, 0, self.reach, self.missing + self.reach))
+        return padded.unfold(2, self.size + 2 * self.reach, self.size)
+
+    def hidden(self, hidden: Tensor) -> Tensor:
+        """Which keys [text, token] are hidden, or outside the text: [text, block, key]."""
+        padded = nn.functional.pad(hidden, (self.reach, self.missing + self.reach), value=True)
+        return padded.unfold(1, self.size + 2 * self.reach, self.size)
+
+    def outside(self, device: torch.device) -> Tensor:
+        """Which keys of a block are outside a query's window: [query, key]."""
+        keys = torch.arange(self.size + 2 * self.reach, device=device)
+        offset = keys - torch.arange(self.size, device=device)[:, None]
+        return (offset < 0) | (offset > 2 * self.reach)
 
 
 class _Forward:
@@ -182,164 +231,136 @@ class _Forward:
         module: Any = self.module
         observers = self.observers_of(module)
         texts, n, width = hidden_states.shape
-        nothing = torch.zeros(texts, n, dtype=torch.bool, device=hidden_states.device)
-        masked = nothing if is_index_masked is None else is_index_masked
-        places, real = _places(nothing if is_index_global_attn is None else is_index_global_attn)
+        none = torch.zeros(texts, n, dtype=torch.bool, device=hidden_states.device)
+        masked = none if is_index_masked is None else is_index_masked
+        hidden = none if attention_mask is None else attention_mask != 0
+        globals_ = _Globals.of(none if is_index_global_attn is None else is_index_global_attn)
+        keep = any(observer.gradients for observer in observers)
+        band = BandWeights(module.one_sided_attn_window_size, n, globals_.positions, keep)
         wanted = output_attentions or any(observer.sink is not None for observer in observers)
-        seen = BandSeen(
-            module.one_sided_attn_window_size,
-            n,
-            places,
-            any(observer.gradients for observer in observers),
-        )
-        heads = self._local(
-            hidden_states,
-            nothing if attention_mask is None else attention_mask != 0,
-            masked,
-            places,
-            real,
-            seen,
-            wanted,
-        )
-        if places.shape[1]:
-            heads, seen.rows = self._whole_rows(hidden_states, heads, masked, places, real)
+        take = band.take if wanted else None
+        heads = self._local(hidden_states, hidden, masked, globals_, take)
+        if globals_.count:
+            heads, band.rows = self._global_rows(hidden_states, heads, masked, globals_)
         for observer in observers:
             heads = observer.gated(heads)
         out: tuple[Tensor, ...] = (heads.reshape(texts, n, width),)
-        if output_attentions and seen.band is not None and seen.columns is not None:
-            cells = torch.cat([seen.columns, seen.band], -1)
+        if output_attentions and band.band is not None and band.columns is not None:
+            cells = torch.cat([band.columns, band.band], -1)
             if is_index_global_attn is not None:
                 cells = cells.masked_fill(is_index_global_attn[:, None, :, None], 0.0)
-            out += (cells.transpose(1, 2), *([] if seen.rows is None else [seen.rows]))
+            out += (cells.transpose(1, 2), *([] if band.rows is None else [band.rows]))
         for observer in observers:
-            observer.see(seen, module)
+            observer.on_layer(band, module)
         return out
+
+    def _heads(self, states: Tensor) -> Tensor:
+        """[text, token, width] -> [text, head, token, dimension]."""
+        module: Any = self.module
+        return states.view(*states.shape[:2], module.num_heads, module.head_dim).transpose(1, 2)
 
     def _local(
         self,
         states: Tensor,
         hidden: Tensor,
         masked: Tensor,
-        places: Tensor,
-        real: Tensor,
-        seen: BandSeen,
-        wanted: bool,
+        globals_: _Globals,
+        take: Callable[[int, Tensor], None] | None,
     ) -> Tensor:
-        """What each token gathers from its window and the global tokens: [text, token, head, dimension]. `hidden` keys are out of the window."""
+        """The output from windows and global tokens: [text, token, head, dimension].
+
+        `hidden` keys are not in any window; the rows of `masked` queries are 0.
+        """
         module: Any = self.module
         texts, n, _ = states.shape
-        count, size, reach = module.num_heads, module.head_dim, seen.reach
-        query = (module.query(states) / math.sqrt(size)).view(texts, n, count, size).transpose(1, 2)
-        key = (
-            module.key(states).view(texts, n, count, size).transpose(1, 2)
-        )  # text head token dimension
-        value = module.value(states).view(texts, n, count, size).transpose(1, 2)
-        few = places[:, None, :, None].expand(-1, count, -1, size)
-        key_global, value_global = key.gather(2, few), value.gather(2, few)
-        block = min(BLOCK, n)
-        number = -(-n // block)
-        after = number * block - n + reach
-        key, value = (nn.functional.pad(part, (0, 0, reach, after)) for part in (key, value))
-        query = nn.functional.pad(query, (0, 0, 0, number * block - n)).view(
-            texts, count, number, block, size
-        )
-        out_of_sight = nn.functional.pad(hidden, (reach, after), value=True).unfold(
-            1, block + 2 * reach, block
-        )
-        keys = key.unfold(2, block + 2 * reach, block)  # text head block dimension key
-        values = value.unfold(2, block + 2 * reach, block).transpose(-1, -2)
-        lowest = torch.finfo(query.dtype).min
-        offset = (
-            torch.arange(block + 2 * reach, device=states.device)
-            - torch.arange(block, device=states.device)[:, None]
-        )
-        outside = (offset < 0) | (offset > 2 * reach)
+        blocks = _Blocks(n, module.one_sided_attn_window_size)
+        query = self._heads(module.query(states) / math.sqrt(module.head_dim))
+        key, value = self._heads(module.key(states)), self._heads(module.value(states))
+        positions = globals_.positions[:, None, :, None].expand(*key.shape[:2], -1, key.shape[-1])
+        key_global, value_global = (part.gather(2, positions) for part in (key, value))
+        query, keys = blocks.queries(query), blocks.keys(key)
+        values = blocks.keys(value).transpose(-1, -2)
+        hidden_keys, outside = blocks.hidden(hidden), blocks.outside(states.device)
+        masked_queries = None
+        if bool(masked.any()):
+            padded = nn.functional.pad(masked, (0, blocks.missing))
+            masked_queries = padded.view(texts, 1, blocks.count, blocks.size, 1)
+        cells = math.prod(query.shape[:2]) * blocks.size * (keys.shape[-1] + globals_.count)
+        step = max(1, CELLS // cells)
         parts = []
-        padded = bool(masked.any())
-        step = max(1, CELLS // (texts * count * block * (block + 2 * reach + places.shape[1])))
-        for first in range(0, number, step):
+        for first in range(0, blocks.count, step):
             some = slice(first, first + step)
             scores = torch.matmul(query[:, :, some], keys[:, :, some])  # text head block query key
-            away = outside | out_of_sight[:, None, some, None]
-            scores = (
-                scores.masked_fill(away, lowest)
-                if torch.is_grad_enabled()
-                else scores.masked_fill_(away, lowest)
-            )
-            if places.shape[1]:
-                to_global = torch.matmul(
-                    query[:, :, some], key_global[:, :, None].transpose(-1, -2)
-                )
-                scores = torch.cat(
-                    [to_global.masked_fill(~real[:, None, None, None], lowest), scores], -1
-                )
+            scores = _fill_lowest(scores, outside | hidden_keys[:, None, some, None])
+            if globals_.count:
+                to_global = torch.matmul(query[:, :, some], key_global[:, :, None].mT)
+                lowest = torch.finfo(scores.dtype).min
+                to_global = to_global.masked_fill(~globals_.real[:, None, None, None], lowest)
+                scores = torch.cat([to_global, scores], -1)
             weights = torch.softmax(scores, -1, dtype=torch.float32).type_as(scores)
             del scores
-            if padded:
-                rows = nn.functional.pad(masked, (0, number * block - n)).view(
-                    texts, number, block
-                )[:, some]
-                weights = weights.masked_fill(rows[:, None, :, :, None], 0.0)
-            if wanted:
-                seen.take(first * block, weights)
+            if masked_queries is not None:
+                weights = weights.masked_fill(masked_queries[:, :, some], 0.0)
+            if take is not None:
+                take(first * blocks.size, weights)
             used = nn.functional.dropout(weights, module.dropout, module.training)
-            gathered = torch.matmul(used[..., places.shape[1] :], values[:, :, some])
-            if places.shape[1]:
-                gathered = gathered + torch.matmul(
-                    used[..., : places.shape[1]], value_global[:, :, None]
-                )
-            parts.append(gathered.flatten(2, 3))
+            output = torch.matmul(used[..., globals_.count :], values[:, :, some])
+            if globals_.count:
+                from_global = used[..., : globals_.count]
+                output = output + torch.matmul(from_global, value_global[:, :, None])
+            parts.append(output.flatten(2, 3))
         return torch.cat(parts, 2)[:, :, :n].transpose(1, 2)
 
-    def _whole_rows(
-        self, states: Tensor, heads: Tensor, masked: Tensor, places: Tensor, real: Tensor
+    def _global_rows(
+        self, states: Tensor, heads: Tensor, masked: Tensor, globals_: _Globals
     ) -> tuple[Tensor, Tensor]:
-        """The rows of the global tokens, [text, head, global, key], and the heads' output with theirs put in."""
+        """The heads' output with that of global tokens; their rows [text, head, global, key]."""
         module: Any = self.module
-        width, count, size = states.shape[-1], module.num_heads, module.head_dim
-        few = states.gather(1, places[..., None].expand(-1, -1, width))  # text global width
-        query = (module.query_global(few) / math.sqrt(size)).unflatten(
-            -1, (count, size)
-        )  # text global head dimension
-        unfolded = torch.is_grad_enabled()  # so that the projections themselves can be looked at
-        if unfolded:
-            key = module.key_global(states).view(*states.shape[:2], count, size)
-            scores = torch.einsum("tghd,tnhd->thgn", query, key)
-        else:
-            by_head = module.key_global.weight.unflatten(0, (count, size))  # head dimension width
-            folded = torch.einsum("tghd,hdw->thgw", query, by_head)
-            shift = torch.einsum(
-                "tghd,hd->thg", query, module.key_global.bias.unflatten(0, (count, size))
-            )
-            scores = torch.matmul(folded.flatten(1, 2), states.transpose(1, 2))
-            scores = scores.view(len(states), count, -1, states.shape[1]) + shift[..., None]
+        count, size = module.num_heads, module.head_dim
+        positions = globals_.positions
+        some = states.gather(1, positions[..., None].expand(-1, -1, states.shape[-1]))
+        query = (module.query_global(some) / math.sqrt(size)).unflatten(-1, (count, size))
+        scores = self._global_scores(states, query)
         scores = scores.masked_fill(masked[:, None, None], torch.finfo(scores.dtype).min)
-        rows = torch.softmax(scores, -1, dtype=torch.float32).type_as(
-            scores
-        )  # text head global key
+        rows = torch.softmax(scores, -1, dtype=torch.float32).type_as(scores)
         used = nn.functional.dropout(rows, module.dropout, module.training)
-        if unfolded:
-            every = module.value_global(states).view(*states.shape[:2], count, size)
-            value = torch.einsum("thgn,tnhd->tghd", used, every)
-        else:
-            mixed = torch.matmul(used.flatten(1, 2), states).view(len(states), count, -1, width)
-            value = torch.einsum(
-                "thgw,hdw->tghd", mixed, module.value_global.weight.unflatten(0, (count, size))
-            )
-            bias = module.value_global.bias.unflatten(0, (count, size))
-            value = value + bias * used.sum(-1).transpose(1, 2)[..., None]
-        value = value.to(heads.dtype)
-        if bool(real.all()):
-            return heads.scatter(
-                1, places[..., None, None].expand(-1, -1, count, size), value
-            ), rows
-        text, number = real.nonzero(as_tuple=True)  # texts of a padded batch may have fewer
-        return heads.index_put((text, places[text, number]), value[text, number]), rows
+        value = self._global_values(states, used).to(heads.dtype)  # text global head dimension
+        if bool(globals_.real.all()):
+            index = positions[..., None, None].expand(-1, -1, count, size)
+            return heads.scatter(1, index, value), rows
+        text, number = globals_.real.nonzero(as_tuple=True)  # in a padded batch
+        return heads.index_put((text, positions[text, number]), value[text, number]), rows
+
+    def _global_scores(self, states: Tensor, query: Tensor) -> Tensor:
+        """The scores [text, head, global, key] of queries [text, global, head, dimension]."""
+        module: Any = self.module
+        by_head = (module.num_heads, module.head_dim)
+        if torch.is_grad_enabled():  # so that the projection itself can be differentiated
+            key = module.key_global(states).unflatten(-1, by_head)
+            return torch.einsum("tghd,tnhd->thgn", query, key)
+        weight = module.key_global.weight.unflatten(0, by_head)  # head dimension width
+        folded = torch.einsum("tghd,hdw->thgw", query, weight)
+        shift = torch.einsum("tghd,hd->thg", query, module.key_global.bias.unflatten(0, by_head))
+        scores = torch.matmul(folded.flatten(1, 2), states.transpose(1, 2))
+        return scores.view(len(states), by_head[0], -1, states.shape[1]) + shift[..., None]
+
+    def _global_values(self, states: Tensor, rows: Tensor) -> Tensor:
+        """The output of global rows [text, head, global, key]: [text, global, head, dimension]."""
+        module: Any = self.module
+        by_head = (module.num_heads, module.head_dim)
+        if torch.is_grad_enabled():
+            every = module.value_global(states).unflatten(-1, by_head)
+            return torch.einsum("thgn,tnhd->tghd", rows, every)
+        mixed = torch.matmul(rows.flatten(1, 2), states).view(*rows.shape[:3], states.shape[-1])
+        weight = module.value_global.weight.unflatten(0, by_head)
+        bias = module.value_global.bias.unflatten(0, by_head)
+        value = torch.einsum("thgw,hdw->tghd", mixed, weight)
+        return value + bias * rows.sum(-1).transpose(1, 2)[..., None]
 
 
-def _places(is_global: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the global tokens of each text stand, and which entries are one (texts may have different numbers): [text, global] each."""
-    counts = is_global.sum(1)
-    most = int(counts.max()) if len(counts) else 0
-    places = is_global.int().argsort(dim=1, descending=True, stable=True)[:, :most]
-    return places, torch.arange(most, device=is_global.device) < counts[:, None]
+def _fill_lowest(scores: Tensor, hidden: Tensor) -> Tensor:
+    """Scores with the smallest number where hidden, in place unless a gradient is needed."""
+    lowest = torch.finfo(scores.dtype).min
+    if torch.is_grad_enabled():
+        return scores.masked_fill(hidden, lowest)
+    return scores.masked_fill_(hidden, lowest)

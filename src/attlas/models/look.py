@@ -1,4 +1,4 @@
-"""attention: all layers of one text, to look at: in Python, in a notebook, in the terminal, in a page."""
+"""attention: all layers of one text, for Python, notebooks, the terminal and pages."""
 
 from __future__ import annotations
 
@@ -25,24 +25,27 @@ if TYPE_CHECKING:
     from attlas.views.overlay import Overlay
     from attlas.views.text_page import TextNumbers
 
-MOST_BYTES = 2**30  # of all weights, to be kept
+MOST_BYTES = 2**30  # of all weights that are kept
 GRID = 64  # bins of the pictures of heads
 RANKS = 6  # words listed with each word
+Indices = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class TextAttention:
-    """The attention of one text beside its tokens and words: `weights` [layer, head, query, key] where there is room for them, and what can be said without."""
+    """The attention of one text with its tokens and words.
+
+    `weights` [layer, head, query, key] are kept only if they fit into memory.
+    """
 
     batch: Batch
     model: str
     by_head: Tensor  # layer head key: attention received
-    uniform: Tensor  # layer key: what each token would receive if every row were spread evenly over what it sees
-    tops: tuple[
-        npt.NDArray[np.int64], npt.NDArray[np.float32]
-    ]  # attends to, attended by; word; rank: words and weights, over all layers and heads
+    uniform: Tensor  # layer key: received from uniform attention over the visible tokens
+    tops: tuple[Indices, Floats]  # [attends to or attended by, word, rank]: words and weights
     grids: Tensor  # layer head bin bin: see Attention.grid
-    even_grids: Tensor  # layer bin bin: of even attention
+    uniform_grids: Tensor  # layer bin bin: of uniform attention
     square: Tensor | None = field(default=None, repr=False)
     importance: npt.NDArray[np.float64] | None = field(default=None, repr=False)  # layer head
 
@@ -50,8 +53,11 @@ class TextAttention:
     def weights(self) -> Tensor:
         """All weights, [layer, head, query, key]."""
         if self.square is None:
+            size = _bytes(self.n_layers, self.n_heads, len(self.tokens)) / 2**30
             raise ModelError(
-                f"the weights of all layers for {len(self.tokens):,} tokens would take {_bytes(self.n_layers, self.n_heads, len(self.tokens)) / 2**30:.1f} GB and were not kept; what each token receives is in received(), the pattern of each head in grids"
+                f"the weights of all layers for {len(self.tokens):,} tokens would take {size:.1f} "
+                "GB and were not kept; use received() for attention received per token, and grids "
+                "for the pattern of each head"
             )
         return self.square
 
@@ -65,7 +71,7 @@ class TextAttention:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """What a reader sees of each token."""
+        """The tokens as a reader sees them."""
         return self.batch.surfaces[0]
 
     @property
@@ -82,12 +88,12 @@ class TextAttention:
         return self.batch.special[0]
 
     def to_words(self) -> Tensor:
-        """Attention between words, [layer, head, word, word]: *to* a word the sum over its tokens, *from* a word the mean."""
+        """Attention between words [layer, head, word, word]: sum over keys, mean over queries."""
         words = self.batch.words[0]
         return torch.stack([words_from_tokens(layer, words) for layer in self.weights])
 
     def received(self) -> Tensor:
-        """Attention received by each token: column sums, [layer, head, key]; uniform attention gives 1 where all is seen."""
+        """Attention received by each token: column sums, [layer, head, key]."""
         return self.by_head
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,12 +101,10 @@ class TextAttention:
         from attlas.views.text_page import rounded
 
         received = self.by_head.mean(1)
-        words, weights = self.tops
-        scaled = (
-            {}
-            if self.importance is None
-            else {"scaled": rounded(received_by(self.by_head.numpy(), importance=self.importance))}
-        )
+        scaled = {}
+        if self.importance is not None:
+            by_importance = received_by(self.by_head.numpy(), importance=self.importance)
+            scaled["scaled"] = rounded(by_importance)
         return {
             "model": self.model,
             "text": self.text,
@@ -109,29 +113,32 @@ class TextAttention:
             "word_of": self.batch.words[0].of.tolist(),
             "n_layers": self.n_layers,
             "n_heads": self.n_heads,
-            "cut": self.batch.cut[0],
+            "cut": self.batch.truncated_by[0],
             "received": {
                 "all": rounded(received.mean(0)),
                 **scaled,
                 **{f"L{layer}": rounded(values) for layer, values in enumerate(received)},
             },
             "uniform": rounded(self.uniform.mean(0)),
-            **{
-                name: [
-                    [
-                        [int(word), round(float(weight), 5)]
-                        for word, weight in zip(*row, strict=True)
-                        if weight > 0
-                    ]
-                    for row in zip(words[side], weights[side], strict=True)
-                ]
-                for side, name in enumerate(("attends_to", "attended_by"))
-            },
+            "attends_to": self._top_words(0),
+            "attended_by": self._top_words(1),
         }
+
+    def _top_words(self, side: int) -> list[list[list[float]]]:
+        """For each word, the top words of one side of `tops` with their weights."""
+        words, weights = (part[side] for part in self.tops)
+        return [
+            [
+                [int(word), round(float(weight), 5)]
+                for word, weight in zip(*row, strict=True)
+                if weight > 0
+            ]
+            for row in zip(words, weights, strict=True)
+        ]
 
     @property
     def numbers(self) -> TextNumbers:
-        """All that is drawn of it, as arrays."""
+        """The numbers that views draw, as arrays."""
         from attlas.views.text_page import TextNumbers
 
         words = self.batch.words[0]
@@ -143,7 +150,7 @@ class TextAttention:
             words.of,
             self.special,
             self.batch.offsets[0],
-            self.batch.cut[0],
+            self.batch.truncated_by[0],
             self.by_head.numpy(),
             self.uniform.numpy(),
             self.tops,
@@ -158,28 +165,27 @@ class TextAttention:
         return text_frame(self.numbers)
 
     def overlay(self, layer: int | None = None, head: int | None = None) -> Overlay:
-        """The text with its words tinted by what they receive, for every layer and head; or in one layer or head alone."""
+        """The text with its words shaded by attention received, in all layers and heads or one."""
         from attlas.views.text_page import text_overlay
 
         return text_overlay(self.numbers, layer, head)
 
     def page(self) -> str:
-        """A page that needs nothing else: choose layer and head, click tokens (words of a long text) to see where they look."""
+        """A self-contained page: choose layer and head, click tokens for their attention."""
         from attlas.views.text_page import text_page
 
         return text_page(self.numbers)
 
     def pictures(self) -> alt.LayerChart | alt.FacetChart:
-        """Every head's attention over the whole text as a small picture, layers down and heads across."""
+        """A small picture of each head's attention over the text, layers down and heads across."""
         from attlas.views.charts import head_tiles
 
         layer, head = np.indices((self.n_layers, self.n_heads)).reshape(2, -1)
         size = self.grids.shape[-1]
         importance = None if self.importance is None else self.importance.reshape(-1)
         tiles = self.grids.reshape(-1, size, size).numpy()
-        return head_tiles(
-            pd.DataFrame({"layer": layer, "head": head}), tiles, self.even_grids.numpy(), importance
-        )
+        heads = pd.DataFrame({"layer": layer, "head": head})
+        return head_tiles(heads, tiles, self.uniform_grids.numpy(), importance)
 
     def write(
         self,
@@ -189,7 +195,7 @@ class TextAttention:
         *,
         force: bool = False,
     ) -> Path:
-        """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text, in one layer or head if given.
+        """Write the page to a file, or a picture of the shaded text to .svg, .png or .pdf.
 
         A page that Attlas wrote is replaced; any other file is overwritten only with `force`.
         """
@@ -203,12 +209,13 @@ def attention(
 ) -> TextAttention:
     """The attention of one text in all layers.
 
-    All weights are kept if they take at most a gigabyte; of longer texts what each token receives, the pattern of each head and the words that go
-    with each word. `importance` [layer, head] adds a view with heads weighted by it.
+    All weights are kept if they take at most a gigabyte; otherwise attention received per token,
+    the pattern of each head and the top words of each word. `importance` [layer, head] adds a view
+    with heads weighted by it.
     """
     text = Text("text", text) if isinstance(text, str) else text
-    if (defect := text.defect()) is not None:
-        raise CorpusError(f"this cannot be looked at: {defect}")
+    if (problem := text.problem()) is not None:
+        raise CorpusError(f"the text cannot be analysed: {problem}")
     encoded = model.encode([(0, text)])
     _check_importance(importance, model)
     small = _bytes(model.n_layers, model.n_heads, len(encoded[0])) <= MOST_BYTES
@@ -217,7 +224,7 @@ def attention(
     received: list[Tensor] = []
     uniform: list[Tensor] = []
     grids: list[Tensor] = []
-    even_grids: list[Tensor] = []
+    uniform_grids: list[Tensor] = []
     total: Attention | None = None
 
     def keep(layer: Attention) -> None:
@@ -225,7 +232,7 @@ def attention(
         received.append(layer.received[0].cpu())
         uniform.append(layer.uniform.received[0].mean(0).cpu())
         grids.append(layer.grid(GRID, None, 0).float().cpu())
-        even_grids.append(
+        uniform_grids.append(
             layer.uniform.once("look", lambda: layer.uniform.grid(GRID).mean(0).float().cpu())
         )
         mean = layer.over_heads()
@@ -235,7 +242,7 @@ def attention(
 
     model.forward(batch, keep)
     if total is None:
-        raise ModelError(f"{model.name} showed no attention")
+        raise ModelError(f"{model.name} yielded no attention")
     return TextAttention(
         batch,
         model.name,
@@ -243,26 +250,28 @@ def attention(
         torch.stack(uniform),
         _tops(total, model.n_layers),
         torch.stack(grids),
-        torch.stack(even_grids),
+        torch.stack(uniform_grids),
         torch.stack(layers) if small else None,
         importance,
     )
 
 
-def _tops(total: Attention, layers: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """For each word the words it attends to most and those that attend to it most, over all layers and heads: [2, word, rank]."""
+def _tops(total: Attention, layers: int) -> tuple[Indices, Floats]:
+    """For each word the words it attends to most and those that attend to it most."""
     words = total.to_words()[0]
-    found = [words.top_keys(RANKS), words.top_queries(RANKS)]
-    places = np.stack([where[0, 0].cpu().numpy() for _, where in found])
-    weights = np.stack([best[0, 0].cpu().numpy() for best, _ in found]) / layers
-    return np.where(places < 0, 0, places), np.where(places < 0, 0, weights).astype(np.float32)
+    tops = [words.top_keys(RANKS), words.top_queries(RANKS)]
+    indices = np.stack([index[0, 0].cpu().numpy() for _, index in tops])
+    weights = np.stack([weight[0, 0].cpu().numpy() for weight, _ in tops]) / layers
+    return np.where(indices < 0, 0, indices), np.where(indices < 0, 0, weights).astype(np.float32)
 
 
-def _check_importance(given: npt.NDArray[np.float64] | None, model: Model) -> None:
-    """Refuse importance of a model of another shape."""
-    if given is not None and given.shape != (model.n_layers, model.n_heads):
+def _check_importance(importance: npt.NDArray[np.float64] | None, model: Model) -> None:
+    """Refuse the importance of a model of another shape."""
+    shape = model.n_layers, model.n_heads
+    if importance is not None and importance.shape != shape:
         raise ModelError(
-            f"importance is of {given.shape[0]} layers x {given.shape[-1]} heads, the model has {model.n_layers} x {model.n_heads}"
+            f"importance has {importance.shape[0]} layers x {importance.shape[-1]} heads, "
+            f"but the model has {shape[0]} x {shape[1]}"
         )
 
 

@@ -22,8 +22,8 @@ from attlas.core.text import Text
 from attlas.models.capture import Observer, Sink, observe
 from attlas.models.encode import Encoded, Encoder
 from attlas.models.families import FAMILIES, OTHER
-from attlas.models.install import evaluate, fitted
-from attlas.models.quiet import quiet
+from attlas.models.install import evaluate, installed
+from attlas.models.quiet import silence_transformers
 from attlas.support.errors import CaptureError, ModelError
 from attlas.support.files import (
     files_below,
@@ -35,22 +35,21 @@ from attlas.support.files import (
 )
 from attlas.support.fingerprint import FingerprintError, Put, described, feed, fingerprint, sha256
 
-GLOBAL_CHOICE = (
-    "attlas_global_tokens"  # in the configuration of a saved Longformer: which tokens are global
-)
+# in the configuration of a saved Longformer: which tokens are global
+GLOBAL_CHOICE = "attlas_global_tokens"
 PERIOD = "position_period"  # in the configuration of a lengthened model
 CONFIG = "config.json"  # what makes a folder a model: written last
-LONGEST = 1_000_000  # tokenizers without a limit say some huge number
-_ORIGINS: WeakKeyDictionary[nn.Module, tuple[nn.Module, int]] = (
-    WeakKeyDictionary()
-)  # of random weights
+LONGEST = 1_000_000  # tokenizers without a limit have some huge number
+# of models with random weights: the original network and the seed
+_ORIGINS: WeakKeyDictionary[nn.Module, tuple[nn.Module, int]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A transformer that Attlas can read. Made by `attlas.load`.
+    """A transformer that Attlas can observe. Made by `attlas.load`.
 
-    `network` and `tokenizer` are transformers' own; `part` is what runs in a study: the encoder, without heads and decoder.
+    `network` and `tokenizer` are transformers' own; `part` is what runs in a study: the encoder,
+    without head and decoder.
     """
 
     network: PreTrainedModel
@@ -60,28 +59,31 @@ class Model:
     file_sha256: str | None = None
     limit: int | None = None
     global_tokens: str | tuple[int, ...] = "first"
-    note: str | None = None  # what to know about how it was loaded
+    note: str | None = None  # a warning about how it was loaded
 
     @cached_property
     def part(self) -> nn.Module:
-        """The part whose attention is read: the encoder of an encoder-decoder, else the model without its head."""
+        """The part whose attention is read: the encoder, or the model without its head."""
         base: Any = self.network.base_model
         return base.get_encoder() if self.network.config.is_encoder_decoder else base
 
     @cached_property
     def _shape(self) -> tuple[int, int]:
-        """Layers and heads, from what a pass over one word shows."""
+        """Layers and heads, from a pass over one word."""
         heads: list[int] = []
+        name = type(self.network).__name__
         batch = next(iter(self.batches(self.encode([(0, Text("probe", "a"))]))))
         with self.reading(lambda layer: heads.append(layer.n_heads), layers=0) as read:
             read(batch)
         if not heads:
             raise CaptureError(
-                f"{type(self.network).__name__} yielded no attention weights; Attlas needs a transformer whose attention goes through transformers' attention interface or that returns weights on output_attentions=True"
+                f"{name} yielded no attention weights; use a transformer that calls transformers' "
+                "attention interface or that returns weights on output_attentions=True"
             )
         if len(set(heads)) > 1:
             raise CaptureError(
-                f"{type(self.network).__name__} has layers of {sorted(set(heads))} heads; Attlas needs the same number in every layer"
+                f"{name} has layers of {sorted(set(heads))} heads; "
+                "Attlas needs the same number in every layer"
             )
         return len(heads), heads[0]
 
@@ -104,35 +106,24 @@ class Model:
 
     @property
     def position_period(self) -> int | None:
-        """After how many tokens position embeddings began as copies of the first ones, in a model made from a shorter one; None if they did not."""
+        """The number of positions after which they were copied, in a lengthened model, or None."""
         if not self.banded:
             return None
-        return (
-            int(getattr(self.network.config, PERIOD, 512)) or None
-        )  # Longformer's own were RoBERTa's 512, repeated
+        # Longformer's own are RoBERTa's 512, repeated
+        return int(getattr(self.network.config, PERIOD, 512)) or None
 
     @cached_property
     def max_length(self) -> int | None:
-        """The most tokens a text may have, special tokens included; None if there is no limit."""
-        limits = [
-            limit
-            for limit in (
-                self._positions(),
-                getattr(self.tokenizer, "model_max_length", None),
-                self.limit,
-            )
-            if limit and 0 < limit < LONGEST
-        ]
-        return min(limits) if limits else None
+        """The maximum number of tokens of a text, special ones included; None if unlimited."""
+        tokenizer_limit = getattr(self.tokenizer, "model_max_length", None)
+        limits = (self._positions(), tokenizer_limit, self.limit)
+        return min((limit for limit in limits if limit and 0 < limit < LONGEST), default=None)
 
     def _positions(self) -> int | None:
-        """How many positions the network has; RoBERTa's kind begins to count after the padding id."""
+        """The number of positions; RoBERTa and its like count them from after the padding id."""
         for name, module in self.part.named_modules():
-            if (
-                name.endswith("position_embeddings")
-                and isinstance(module, nn.Embedding)
-                and module.padding_idx is not None
-            ):
+            is_table = name.endswith("position_embeddings") and isinstance(module, nn.Embedding)
+            if is_table and module.padding_idx is not None:
                 return module.num_embeddings - module.padding_idx - 1
         config = self.network.config.get_text_config()
         family = FAMILIES.get(config.model_type, OTHER)
@@ -144,17 +135,14 @@ class Model:
 
     @cached_property
     def encoder(self) -> Encoder:
-        wants = frozenset(inspect.signature(self.part.forward).parameters) - {
-            "input_ids",
-            "attention_mask",
-        }
+        wants = _inputs_of(self.part)
         return Encoder(
             self.tokenizer, self.max_length, wants, self.banded, self.global_tokens, self._embedded
         )
 
     @property
     def _embedded(self) -> int | None:
-        """How many ids the network has an embedding for, if the tokenizer has more."""
+        """The number of ids with an embedding, if the tokenizer has more."""
         try:
             rows = self.network.get_input_embeddings().num_embeddings
         except (NotImplementedError, AttributeError):  # a network without a table
@@ -162,16 +150,12 @@ class Model:
         return rows if max(self.tokenizer.get_vocab().values(), default=0) >= rows else None
 
     @cached_property
-    def classifying_encoder(self) -> Encoder:
-        """The encoder for passes through the whole network, head and all; its inputs are the network's."""
-        wants = frozenset(inspect.signature(self.network.forward).parameters) - {
-            "input_ids",
-            "attention_mask",
-        }
-        return replace(self.encoder, wants=wants)
+    def full_encoder(self) -> Encoder:
+        """The encoder for passes through the whole network, with its head."""
+        return replace(self.encoder, wants=_inputs_of(self.network))
 
     def encode(self, texts: Sequence[tuple[int, Text]]) -> list[Encoded]:
-        """Tokenise texts, each with its place in the corpus."""
+        """Tokenise texts, each with its index in the corpus."""
         return self.encoder.encode(texts)
 
     def batches(self, encoded: Iterable[Encoded]) -> Iterator[Batch]:
@@ -181,15 +165,15 @@ class Model:
     def observe(
         self, sink: Sink | None = None, *, gates: Tensor | None = None, gradients: bool = False
     ) -> AbstractContextManager[Observer]:
-        """While open, hand each layer's attention to `sink` and multiply each head's output by its gate ([layer, head])."""
+        """While open, pass each layer's attention to `sink` and gate heads ([layer, head])."""
         return observe(self.network, sink, gates=gates, gradients=gradients, scope=self.part)
 
     def without_dropout(self) -> AbstractContextManager[None]:
-        """While open, every module is in evaluation mode; then those that were training are so again."""
-        return fitted(self.network, "evaluation", lambda: evaluate(self.network))
+        """While open, every module is in evaluation mode."""
+        return installed(self.network, "evaluation", lambda: evaluate(self.network))
 
-    def in_blocks(self) -> AbstractContextManager[Any]:
-        """While open, a Longformer computes its attention in blocks, several times faster than transformers does; any other model is left alone."""
+    def fast_longformer(self) -> AbstractContextManager[Any]:
+        """While open, a Longformer computes its attention in blocks, several times faster."""
         return self.observe() if self.banded else nullcontext()
 
     def forward(
@@ -199,10 +183,13 @@ class Model:
         *,
         gates: Tensor | None = None,
         gradients: bool = False,
-        whole: bool = False,
+        with_head: bool = False,
     ) -> Any:
-        """Run a batch, each layer's attention going to `sink`; with `whole`, the head and decoder too. Returns transformers' output."""
-        with self.reading(sink, gates=gates, gradients=gradients, whole=whole) as read:
+        """Run a batch, passing each layer's attention to `sink`, and return transformers' output.
+
+        `with_head` runs the head and decoder too.
+        """
+        with self.reading(sink, gates=gates, gradients=gradients, with_head=with_head) as read:
             return read(batch)
 
     @contextmanager
@@ -212,18 +199,16 @@ class Model:
         *,
         gates: Tensor | None = None,
         gradients: bool = False,
-        whole: bool = False,
+        with_head: bool = False,
         layers: int | None = None,
         states: bool = False,
     ) -> Iterator[Callable[[Batch], Any]]:
-        """While open, a function that runs a batch, as `forward` does: for many batches, set up once. With `states` the output has `hidden_states`."""
-        network = self.network if whole else self.part
-        options = (
-            {"use_cache": False}
-            if "use_cache" in inspect.signature(network.forward).parameters
-            else {}
-        )
-        options |= {"output_hidden_states": True} if states else {}
+        """While open, a function that runs a batch as `forward` does: many batches, set up once.
+
+        With `states` the output has `hidden_states`.
+        """
+        network = self.network if with_head else self.part
+        options = forward_options(network, states)
         expected = self.n_layers if layers is None else layers
         wanted = gradients or (gates is not None and gates.requires_grad)
         with (
@@ -237,7 +222,8 @@ class Model:
                 output = network(input_ids=batch.ids, **batch.inputs, **options)
                 if expected and observer.layer != expected:
                     raise CaptureError(
-                        f"{type(self.network).__name__} showed the attention of {observer.layer} layers instead of {expected}; nothing was measured"
+                        f"{type(self.network).__name__} yielded the attention of "
+                        f"{observer.layer} layers instead of {expected}; nothing was measured"
                     )
                 batch.forget()
                 return output
@@ -245,7 +231,7 @@ class Model:
             yield read
 
     def randomized(self, seed: int = 0) -> Model:
-        """The control: the same architecture and tokenizer with fresh weights, as before any training."""
+        """The control: the same architecture and tokenizer with random weights."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             config = copy.deepcopy(self.network.config)
@@ -254,17 +240,16 @@ class Model:
             fresh = type(self.network)(config)
         fresh = fresh.to(device=self.device, dtype=self.network.dtype).eval()
         _ORIGINS[fresh] = self.network, seed
-        return replace(
-            self, network=fresh, name=f"{self.name} (random weights, seed {seed})", file_sha256=None
-        )
+        name = f"{self.name} (random weights, seed {seed})"
+        return replace(self, network=fresh, name=name, file_sha256=None)
 
     @property
     def origin(self) -> tuple[nn.Module, int] | None:
-        """The network that it is the control of, and the seed of its weights; None if they were not drawn by `randomized`."""
+        """The original network and the seed of a `randomized` model; None for any other."""
         return _ORIGINS.get(self.network)
 
     def identity(self, weights: str | None = None) -> dict[str, str]:
-        """The fingerprints of everything about it that a result can depend on, as it is in memory now; `weights` where theirs is known."""
+        """Fingerprints of everything in memory that results depend on; `weights` if known."""
         return {
             "weights": self.weights_sha256() if weights is None else weights,
             "buffers": fingerprint(self._unsaved_buffers()),
@@ -279,7 +264,7 @@ class Model:
         }
 
     def weights_sha256(self) -> str:
-        """A digest of all parameters and saved buffers as they are now; saved estimators and manifests know models by it."""
+        """A digest of all parameters and saved buffers; saved estimators and manifests use it."""
         digest = sha256()
         for name, tensor in sorted(self.network.state_dict().items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -298,8 +283,8 @@ class Model:
     def save(self, folder: str | Path) -> list[str]:
         """Write network and tokenizer as a folder that `attlas.load` reads; return the file names.
 
-        All is written to a temporary folder inside first, then moved. A folder that holds anything
-        but a model is refused. The network and the tokenizer stay as they are.
+        All is written to a temporary folder inside first, then moved. A folder that contains
+        anything but a model is refused.
         """
         folder = Path(folder).expanduser()
         _refuse_no_model(folder)
@@ -310,7 +295,7 @@ class Model:
         if self.limit is not None:  # a model is read again as it was trained
             tokenizer = copy.deepcopy(tokenizer)
             tokenizer.model_max_length = self.max_length
-        with write_errors(folder), temporary_folder(folder) as temporary, quiet():
+        with write_errors(folder), temporary_folder(folder) as temporary, silence_transformers():
             network.save_pretrained(temporary)
             tokenizer.save_pretrained(temporary)
             files = [path.relative_to(temporary).as_posix() for path in files_below(temporary)]
@@ -321,20 +306,38 @@ class Model:
 
     def __repr__(self) -> str:
         note = "" if self.note is None else f"; {self.note}"
-        return f"Model({self.name!r}, {type(self.network).__name__}, {self.n_layers} layers x {self.n_heads} heads, task={self.task!r}{note})"
+        shape = f"{self.n_layers} layers x {self.n_heads} heads"
+        kind = type(self.network).__name__
+        return f"Model({self.name!r}, {kind}, {shape}, task={self.task!r}{note})"
+
+
+def _inputs_of(network: nn.Module) -> frozenset[str]:
+    """The inputs of a network in addition to the ids."""
+    return frozenset(inspect.signature(network.forward).parameters) - {
+        "input_ids",
+        "attention_mask",
+    }
+
+
+def forward_options(network: nn.Module, states: bool = False) -> dict[str, bool]:
+    """The options of a forward pass: no cache, and hidden states on request."""
+    options = {"output_hidden_states": True} if states else {}
+    if "use_cache" in inspect.signature(network.forward).parameters:
+        options["use_cache"] = False
+    return options
 
 
 def _refuse_no_model(folder: Path) -> None:
-    """Refuse a folder with anything in it that is not a model."""
+    """Refuse a folder that contains anything but a model."""
     if folder.exists() and not folder.is_dir():
         raise ModelError(f"{folder} is a file; give a folder for the model")
-    strange = sorted(path.name for path in folder.glob("*") if not is_temporary(path))
-    if strange and "model_type" not in (read_json(folder / CONFIG) or {}):
-        what = f"{folder} is not empty (it has {strange[0]}) and holds no model"
-        raise ModelError(f"{what}; choose another folder, or delete this one by hand")
+    files = sorted(path.name for path in folder.glob("*") if not is_temporary(path))
+    if files and "model_type" not in (read_json(folder / CONFIG) or {}):
+        problem = f"{folder} is not empty (it has {files[0]}) and holds no model"
+        raise ModelError(f"{problem}; choose another folder, or delete this one by hand")
 
 
-# in a configuration: where it came from and what is counted apart from it
+# of a configuration: its origin, and what the identity has elsewhere
 _NOT_CONFIGURED = (
     "_name_or_path",
     "transformers_version",
@@ -343,7 +346,7 @@ _NOT_CONFIGURED = (
     "torch_dtype",
     GLOBAL_CHOICE,
 )
-# of a tokenizer: where it came from, and what changes no token
+# of a tokenizer: its origin, and what changes no token
 _NOT_TOKENIZED = (
     "name_or_path",
     "vocab_file",
@@ -368,7 +371,7 @@ _NOT_TOKENIZED = (
 
 
 def config_content(network: PreTrainedModel) -> dict[str, Any]:
-    """What a network's class and configuration say, without names."""
+    """A network's class, modules and configuration, without names."""
     config = {
         name: value
         for name, value in network.config.to_dict().items()
@@ -376,7 +379,7 @@ def config_content(network: PreTrainedModel) -> dict[str, Any]:
     }
     return {
         "class": type(network),
-        "modules": repr(network),  # what was changed in memory: an epsilon, an activation
+        "modules": repr(network),  # may have been changed in memory: an epsilon, an activation
         "config": json.dumps(config, sort_keys=True, default=_plain_config),
     }
 
@@ -388,7 +391,7 @@ def _plain_config(value: Any) -> Any:
 
 
 def hooks_fingerprint(network: nn.Module) -> str:
-    """What hooks of the user's do, module by module, as far as their code and plain values tell."""
+    """The fingerprint of the user's hooks, module by module: their code and plain values."""
     hooks = [
         (name, described(hook))
         for name, module in network.named_modules()
@@ -403,7 +406,7 @@ def _package_of(function: Any) -> str:
 
 
 def tokenizer_content(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """The whole state of a tokenizer, both halves, whatever it was last asked to cut or pad."""
+    """The full state of a tokenizer, except its last truncation and padding."""
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise FingerprintError(
@@ -435,7 +438,7 @@ def _bytes_of(tensor: Tensor) -> memoryview:
 
 @feed.register
 def _(model: Model, put: Put) -> None:
-    """What is in memory, never the name or the file."""
+    """The content in memory, never the name or the file."""
     feed(model.identity(), put)
 
 
@@ -443,9 +446,11 @@ def check_parts(network: Any, tokenizer: Any) -> None:
     """Refuse a pair that is not a transformers model and tokenizer."""
     if not isinstance(network, PreTrainedModel):
         raise ModelError(
-            f"the model is a {type(network).__name__}, not a transformers model; pass (model, tokenizer) with a transformers PreTrainedModel"
+            f"the model is a {type(network).__name__}, not a transformers model; "
+            "pass (model, tokenizer) with a transformers PreTrainedModel"
         )
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise ModelError(
-            f"the tokenizer is a {type(tokenizer).__name__}, not a transformers tokenizer; pass (model, tokenizer)"
+            f"the tokenizer is a {type(tokenizer).__name__}, not a transformers tokenizer; "
+            "pass (model, tokenizer)"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from transformers import PreTrainedModel
 from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.models.encode import FORWARD_CELLS, FORWARD_TOKENS
-from attlas.models.model import Model
+from attlas.models.model import Model, forward_options
 from attlas.support.errors import CorpusError, ModelError
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -29,48 +28,44 @@ def run_batches(
     head: bool = True,
     states: bool = False,
 ) -> list[int]:
-    """Run texts in batches of one length, without padding, and give `take` each batch and output.
+    """Run texts in batches of one length, without padding, and `take` each batch and output.
 
     The whole network runs; without `head`, the part whose attention is read. With `states` the
-    output has `hidden_states`. `batch.places` are indices in `texts`. Texts of which the tokenizer
-    makes no token are not run: their indices are returned.
+    output has `hidden_states`. `batch.places` are indices in `texts`. Texts without tokens are
+    skipped: their indices are returned.
     """
     network = model.network if head else model.part
-    encoder = model.classifying_encoder if head else model.encoder
-    options = {"output_hidden_states": True} if states else {}
-    if "use_cache" in inspect.signature(network.forward).parameters:
-        options["use_cache"] = False
+    encoder = model.full_encoder if head else model.encoder
+    options = forward_options(network, states)
     encoded = encoder.encode(list(enumerate(texts)))
     groups = encoder.groups(
         [one for one in encoded if len(one)], tokens=FORWARD_TOKENS, cells=FORWARD_CELLS
     )
-    with model.without_dropout(), model.in_blocks(), torch.inference_mode():
+    with model.without_dropout(), model.fast_longformer(), torch.inference_mode():
         for group in groups:
             batch = encoder.batch(group, model.device)
             take(batch, network(input_ids=batch.ids, **batch.inputs, **options))
     return [one.place for one in encoded if not len(one)]
 
 
-def logits_of(
-    model: Model, texts: Sequence[Text], tell: Callable[[int], None] = lambda done: None
-) -> Floats:
-    """What a classifier says of each text: [text, label]."""
+def logits_of(model: Model, texts: Sequence[Text]) -> Floats:
+    """The logits of a classifier for each text: [text, label]."""
     out: dict[int, Floats] = {}
 
     def keep(batch: Batch, output: Any) -> None:
         out.update(zip(batch.places, output.logits.float().cpu().numpy(), strict=True))
-        tell(len(out))
 
     return _in_order(out, texts, run_batches(model, texts, keep))
 
 
 def _in_order(rows: Mapping[int, Floats], texts: Sequence[Text], empty: Sequence[int]) -> Floats:
-    """The rows of all texts in order; texts without a token have none and are refused."""
+    """The rows of all texts in order; texts without tokens are refused."""
     if empty:
+        text = texts[empty[0]]
         raise CorpusError(
-            f"the tokenizer makes no token of text {texts[empty[0]].id!r} ({texts[empty[0]].text[:40]!r}); leave it out"
+            f"the tokenizer produces no tokens for text {text.id!r} ({text.text[:40]!r}); remove it"
         )
-    return np.stack([rows[place] for place in range(len(texts))])
+    return np.stack([rows[index] for index in range(len(texts))])
 
 
 def last_layer(network: PreTrainedModel) -> nn.Linear:
@@ -84,24 +79,25 @@ def last_layer(network: PreTrainedModel) -> nn.Linear:
     layers = [layer for layer in layers if layer.out_features == network.config.num_labels]
     if not layers:
         raise ModelError(
-            f"{type(network).__name__} has no last linear layer to fit; fine-tune all of it, without head_only (--head-only)"
+            f"{type(network).__name__} has no last linear layer to train; "
+            "fine-tune all of it, without head_only (--head-only)"
         )
     return layers[-1]
 
 
 def head_inputs(model: Model, texts: Sequence[Text]) -> Floats:
-    """What goes into the last layer of a classifier for each text: [text, feature]."""
+    """The inputs of the last layer of a classifier for each text: [text, feature]."""
     layer = last_layer(model.network)
-    seen: list[torch.Tensor] = []
+    captured: list[torch.Tensor] = []
     out: dict[int, Floats] = {}
-    hook = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    hook = layer.register_forward_pre_hook(lambda _, inputs: captured.append(inputs[0]))
 
     def keep(batch: Batch, output: Any) -> None:
-        states = seen.pop().float()
-        if states.dim() == 3:  # logits of every token, one of them taken: find which
+        states = captured.pop().float()
+        if states.dim() == 3:  # logits of every token: find the one that is used
             every = nn.functional.linear(states, layer.weight, layer.bias)
-            place = int((every - output.logits[:, None]).abs().sum((0, 2)).argmin())
-            states = states[:, place]
+            position = int((every - output.logits[:, None]).abs().sum((0, 2)).argmin())
+            states = states[:, position]
         out.update(zip(batch.places, states.double().cpu().numpy(), strict=True))
 
     try:

@@ -1,4 +1,4 @@
-"""Quiet: transformers works without bars and warnings."""
+"""Silence the progress bars and warnings of transformers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import transformers
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """No bars and no warnings from transformers while it loads or saves."""
+def silence_transformers() -> Iterator[None]:
+    """While open, transformers shows no progress bars and no warnings."""
     logger = logging.getLogger("transformers")
     level, bars = logger.level, transformers.utils.logging.is_progress_bar_enabled()
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""The record of a fine-tuned model: which model it was made from. Known without torch."""
+"""The record of a fine-tuned model: its base model, known without importing torch."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from attlas.support.files import read_json
 RECORD = "finetune.json"
 
 
-def base_of(folder: str | os.PathLike[str]) -> str | None:
-    """Name what a folder that `finetune` wrote was fine-tuned from; None for any other folder."""
+def base_model_of(folder: str | os.PathLike[str]) -> str | None:
+    """The name of the base model of a folder that `finetune` wrote; None for any other folder."""
     record = read_json(Path(folder).expanduser() / RECORD) or {}
     settings = record.get("settings")
     if not isinstance(settings, dict):
@@ -21,7 +21,7 @@ def base_of(folder: str | os.PathLike[str]) -> str | None:
     return record.get("base") or (EMBEDDED if settings.get("model") == EMBEDDED else None)
 
 
-def base_name(model: Any) -> str | None:
+def reload_name(model: Any) -> str | None:
     """A name or folder that loads the model again from anywhere; None for an object."""
     if model is None:
         return EMBEDDED

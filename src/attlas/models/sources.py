@@ -1,4 +1,4 @@
-"""Which files is a model loaded from? Known without loading it."""
+"""The files that a model is loaded from, known without loading it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ def embedded_folder() -> Path:
     if spec is None or spec.origin is None:
         raise ModelError(f"the embedded model is not installed; {how}")
     try:
-        found = version(EMBEDDED_PACKAGE)
+        installed = version(EMBEDDED_PACKAGE)
     except PackageNotFoundError:
-        found = "of no known version"
+        installed = "of unknown version"
     folder = Path(spec.origin).parent / "model"
     weights = folder / "model.safetensors"
-    known = found == EMBEDDED_VERSION and weights.is_file()
+    known = installed == EMBEDDED_VERSION and weights.is_file()
     if not known or sha256_of(weights) != EMBEDDED_SHA256:
         raise ModelError(
-            f"the embedded model {found} is not the one Attlas was tested with; {how} --force-reinstall"
+            f"the embedded model {installed} is not the one Attlas was tested with; "
+            f"{how} --force-reinstall"
         )
     return folder
 

@@ -1,7 +1,8 @@
-"""Vectors: what a word is by itself, whatever its sentence: the model's own input embeddings, or GloVe's.
+"""Static word vectors: a model's input embeddings, or GloVe's.
 
-Both are standardised: each dimension has mean 0 and standard deviation 1 over the rows of the table they come from, so that one learning rate
-and one weight decay serve all. A word without a vector is all zeros, which is the mean word.
+Both are standardised: each dimension has mean 0 and standard deviation 1 over the rows of its
+table, so that one learning rate and one weight decay fit all. A word without a vector is all zeros,
+the mean word.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from attlas.support.errors import CorpusError
 from attlas.support.fingerprint import Put, feed, fingerprint
 
 Floats = npt.NDArray[np.float32]
-CARRIER = "a"  # the word before, when a word is encoded to find its tokens
-FEWEST = 1e-6  # a dimension that spreads less says nothing
+CARRIER = "a"  # encoded before a word to find the word's tokens
+SMALLEST_SPREAD = 1e-6  # below, a dimension is taken as constant
 
 
 class Vectors(Protocol):
@@ -39,14 +40,14 @@ class Vectors(Protocol):
 
     @property
     def digest(self) -> str:
-        """The fingerprint: the numbers, and which word has which of them."""
+        """The fingerprint of words and numbers."""
 
     def of(self, words: Sequence[str]) -> Floats:
         """The vector of each word: [word, size]."""
 
 
 def standardised(table: Floats) -> Floats:
-    """Each dimension with mean 0 and standard deviation 1 over the rows, [row, size]; one that never changes becomes 0.
+    """Each dimension with mean 0 and standard deviation 1 over the rows; 0 if it is constant.
 
     >>> standardised(np.array([[1, 5], [3, 5]], dtype=np.float32))
     array([[-1.,  0.],
@@ -54,13 +55,15 @@ def standardised(table: Floats) -> Floats:
     """
     mean = table.mean(0, dtype=np.float64).astype(np.float32)
     spread = table.std(0, dtype=np.float64).astype(np.float32)
-    return (table - mean) * np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > FEWEST)
+    varies = spread > SMALLEST_SPREAD
+    return (table - mean) * np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
 
 
 class ModelVectors:
     """Mean of a model's own input embeddings over the tokens of a word, without positions.
 
-    A word's tokens are those it has after another word: tokenizers that mark blanks split a word at the start of a text differently.
+    A word's tokens are those it has after another word: some tokenizers split the first word of a
+    text differently.
     """
 
     def __init__(self, model: Model) -> None:
@@ -90,7 +93,7 @@ class ModelVectors:
         return fingerprint(self)
 
     def of(self, words: Sequence[str]) -> Floats:
-        """The vector of each word, zeros where the tokenizer makes nothing of it: [word, size]."""
+        """The vector of each word, zeros if it has no tokens: [word, size]."""
         self._encode([word for word in dict.fromkeys(words) if word not in self._tokens])
         tokens = [self._tokens[word] for word in words]
         if not any(tokens):
@@ -100,15 +103,13 @@ class ModelVectors:
         return embedding_bag(flat, self.table, torch.from_numpy(starts), mode="mean").numpy()
 
     def _encode(self, words: Sequence[str]) -> None:
-        """Note the tokens of words not met before."""
-        texts = [
-            (place, Text(str(place), words=(CARRIER, word))) for place, word in enumerate(words)
-        ]
-        for batch in self.model.batches(self.model.encode(texts)):
-            for place, ids, split in zip(
+        """Store the tokens of new words."""
+        pairs = (Text(str(index), words=(CARRIER, word)) for index, word in enumerate(words))
+        for batch in self.model.batches(self.model.encode(list(enumerate(pairs)))):
+            for index, ids, split in zip(
                 batch.places, batch.ids.tolist(), batch.words, strict=True
             ):
-                self._tokens[words[place]] = [
+                self._tokens[words[index]] = [
                     token
                     for token, word in zip(ids, split.of.tolist(), strict=True)
                     if split.source[word] == 1
@@ -116,9 +117,9 @@ class ModelVectors:
 
 
 class GloveVectors:
-    """Vectors from a text file in GloVe's format, plain or .gz: a word and its numbers a line. Words are looked up in lower case.
+    """Vectors from a file in GloVe's format (also .gz); words are looked up in lower case.
 
-    The file is read when its first word is asked for, and kept in memory.
+    The file is read when it is first used, and kept in memory.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -164,7 +165,7 @@ class GloveVectors:
 
 @feed.register
 def _(vectors: ModelVectors, put: Put) -> None:
-    """The model: its embeddings, and its tokenizer, which decides what a word is made of."""
+    """The model: its embeddings, and its tokenizer."""
     feed(("model vectors", vectors.model), put)
 
 
@@ -180,36 +181,31 @@ def rows_content(rows: Mapping[str, int]) -> tuple[list[str], npt.NDArray[np.int
 
 
 def read_glove(path: Path) -> Iterator[tuple[str, Floats]]:
-    """Words and their numbers, a line each; the first line says how many numbers there are."""
+    """The words and vectors of a file, one per line; the first line sets the size of vectors."""
     size: int | None = None
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                word, vector = _split(
-                    line.decode("utf-8", "replace").rstrip(), size, f"{path}, line {number}"
-                )
+                text = line.decode("utf-8", "replace").rstrip()
+                word, vector = _split(text, size, f"{path}, line {number}")
                 size = len(vector)
                 yield word, vector
     except (OSError, EOFError) as error:
-        raise CorpusError(
-            f"{path} cannot be read as vectors: {getattr(error, 'strerror', None) or error}"
-        ) from error
+        reason = getattr(error, "strerror", None) or error
+        raise CorpusError(f"{path} cannot be read as vectors: {reason}") from error
 
 
 def _split(line: str, size: int | None, where: str) -> tuple[str, Floats]:
-    """The word and the numbers of one line; a word may have blanks, as some of GloVe's do."""
+    """The word and the numbers of one line; a word may contain blanks, as some of GloVe's do."""
     word, *fields = line.split(" ") if size is None else line.rsplit(" ", size)
     try:
         vector = np.array(fields, dtype=np.float32)
-    except ValueError as error:
-        raise CorpusError(
-            f"{where}: it is not a word and {size or 'its'} numbers ({line[:40]!r})"
-        ) from error
-    if not fields or not np.isfinite(vector).all():
+    except ValueError:
+        vector = np.empty(0, dtype=np.float32)
+    if not len(vector) or not np.isfinite(vector).all():
         raise CorpusError(f"{where}: it is not a word and its numbers ({line[:40]!r})")
-    if size is not None and (
-        len(vector) != size or _is_number(word.rpartition(" ")[2] if " " in word else "")
-    ):
+    last = word.rpartition(" ")[2] if " " in word else ""
+    if size is not None and (len(vector) != size or _is_number(last)):
         raise CorpusError(
             f"{where}: it does not have {size} numbers as the lines before ({line[:40]!r})"
         )

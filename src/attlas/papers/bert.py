@@ -274,7 +274,9 @@ class _Run(Recipe):
             if isinstance(row, BadRow):
                 raise row.error()
             found = list(windows(self.model, [row], TOKENS))
-            lengths = [len(one) + one.cut for one in self.model.encode(list(enumerate(found)))]
+            lengths = [
+                len(one) + one.truncated_by for one in self.model.encode(list(enumerate(found)))
+            ]
             out += [text for text, length in zip(found, lengths, strict=True) if length <= TOKENS]
             if len(out) >= SEGMENTS:
                 break

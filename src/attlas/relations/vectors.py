@@ -62,7 +62,9 @@ def token_members(batch: Batch, text: int, spans: Sequence[Span]) -> Bools:
     offsets, own = batch.offsets[text], ~batch.special[text]
     start, stop = np.array(spans, dtype=np.int64).reshape(-1, 2).T[..., None]
     last = int(offsets[own, 1].max(initial=0))
-    reach = _reach(batch.texts[text].text, last) if batch.cut[text] else np.iinfo(np.int64).max
+    reach = (
+        _reach(batch.texts[text].text, last) if batch.truncated_by[text] else np.iinfo(np.int64).max
+    )
     inside: Bools = own & (offsets[:, 0] < stop) & (offsets[:, 1] > start) & (stop <= reach)
     return inside
 
@@ -291,7 +293,7 @@ def read_shard(
     lengths = np.zeros((2, len(indices)), dtype=np.int64)
     readable = [text for text in encoded if not all(text.special)]
     for text in readable:
-        lengths[:, text.place - shard[0]] = len(text), text.cut
+        lengths[:, text.place - shard[0]] = len(text), text.truncated_by
     distinct = {index: sorted({one for case in spans[index] for one in case}) for index in indices}
     with_cases = [text for text in readable if spans[text.place]]
     by_text = {

@@ -318,8 +318,8 @@ def table_kind(frame: pd.DataFrame, n_layers: int, n_heads: int) -> str:
 def _refuse_long(model: Model, corpus: Corpus) -> None:
     for shard in shards(corpus):
         for encoded in model.encode(shard.texts):
-            if encoded.cut:
+            if encoded.truncated_by:
                 where = encoded.text.annotations.get(WHERE, f"text {encoded.text.id}")
                 raise StudyError(
-                    f"{where}: it has {len(encoded) + encoded.cut} tokens, but the model takes {model.max_length}; shorten it, or let it be cut with long='truncate' (--long truncate)"
+                    f"{where}: it has {len(encoded) + encoded.truncated_by} tokens, but the model takes {model.max_length}; shorten it, or let it be cut with long='truncate' (--long truncate)"
                 )

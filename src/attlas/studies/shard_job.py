@@ -98,7 +98,7 @@ class ShardJob:
         weights = any(measure.needs_weights for measure in learning)
 
         def learn(group: Sequence[Encoded]) -> None:
-            batch = model.classifying_encoder.batch(group, model.device)
+            batch = model.full_encoder.batch(group, model.device)
             learned = differentiate(model, batch, sink, gradients=gradients, weights=weights)
             for measure in learning:
                 measure.learn(states[measure.name], learned)
@@ -113,7 +113,7 @@ class ShardJob:
     ) -> None:
         """Let measures run the model themselves on a group of texts."""
         for measure in acting:
-            batch = self.model.classifying_encoder.batch(group, self.model.device)
+            batch = self.model.full_encoder.batch(group, self.model.device)
             acted = measure.act(states[measure.name], self.model, batch)
             with self.lock:
                 self.acted.setdefault(measure.name, Acted()).add(acted)
@@ -182,7 +182,7 @@ class ShardJob:
                 "place": np.array([text.place for text in texts], dtype=np.int64),
                 "label": np.array([text.text.label for text in texts], dtype=object),
                 "tokens": np.array([len(text) for text in texts], dtype=np.int64),
-                "cut": np.array([text.cut for text in texts], dtype=np.int64),
+                "cut": np.array([text.truncated_by for text in texts], dtype=np.int64),
                 "content": [text.text.text for text in texts],
             }
         )
@@ -194,9 +194,9 @@ def pass_counts(read: int, kept: Sequence[Encoded], quarantined: int) -> dict[st
         "read": read,
         "analysed": len(kept),
         "quarantined": quarantined,
-        "truncated": sum(text.cut > 0 for text in kept),
+        "truncated": sum(text.truncated_by > 0 for text in kept),
         "tokens": sum(map(len, kept)),
-        "tokens_cut": sum(text.cut for text in kept),
+        "tokens_cut": sum(text.truncated_by for text in kept),
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from attlas.experiments.experiment import Experiment
-from attlas.models.record import base_of
+from attlas.models.record import base_model_of
 from attlas.support.errors import MeasureError
 from attlas.support.options import (
     MODEL,
@@ -105,5 +105,5 @@ class Topology(Experiment):
             or not isinstance(self.model, str | os.PathLike)
         ):
             return self
-        base = base_of(self.model)
+        base = base_model_of(self.model)
         return self if base is None else replace(self, frozen=base)

@@ -164,7 +164,7 @@ def check_words(texts: Sequence[Text]) -> None:
     for text in texts:
         if not text.words:
             raise CorpusError(f"text {text.id!r} has no words; give Text(id, words=(...))")
-        defect = text.defect()
+        defect = text.problem()
         if defect:
             raise CorpusError(f"text {text.id!r}: {defect}")
 

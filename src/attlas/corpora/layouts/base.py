@@ -1,6 +1,6 @@
-"""How a data set writes down texts with annotations, and checks of its fields.
+"""Row layouts of annotated datasets, and checks of their fields.
 
-What does not fit its text is an error of its row, never moved to fit.
+An annotation that does not fit its text is an error of its row; it is never moved.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ Spans = tuple[Span, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a data set writes down a text with an annotation: the fields that show it, and how a row is read.
+    """The layout of a dataset's rows.
 
-    `shows` says whether a row that has the field `text` is of this layout. `read` gives the text (or its words) and the annotation of a row,
-    `label` its label or None; both raise a CorpusError that says what is wrong with the row. `made` are fields that a row may lack because
-    they are made from others.
+    `matches` tests whether a row with the field `text` has this layout. `read` returns a row's text
+    (or words) and annotation, `label` its label or None; both raise a CorpusError if the row is
+    broken. A row need not have `derived_fields`: they are computed from others.
     """
 
     annotation: str
     text: str
-    shows: Callable[[Fields], bool]
+    matches: Callable[[Fields], bool]
     read: Callable[[Fields], tuple[str | tuple[str, ...], Any]]
     label: Callable[[Fields], Any] = lambda row: row.get("label")
     ids: tuple[str, ...] = ("id",)
-    made: tuple[str, ...] = ()
+    derived_fields: tuple[str, ...] = ()
 
 
-def recognised(row: Fields, layouts: Iterable[Layout], text: str | None = None) -> Layout | None:
-    """The layout that a row's fields show, or None; another `text` column than the layout's own makes it a row like any other.
+def detect_layout(row: Fields, layouts: Iterable[Layout], text: str | None = None) -> Layout | None:
+    """The first layout that a row matches, unless the `text` column is not the layout's; or None.
 
     >>> from attlas.corpora.layouts.eraser import ERASER
-    >>> recognised({"text": "A fine film", "evidences": [[[1, 2]]]}, [ERASER]) is ERASER
-    True
-    >>> recognised({"text": "A fine film", "evidences": [[[1, 2]]], "title": "Film"}, [ERASER], text="title")
+    >>> row = {"text": "A fine film", "evidences": [[[1, 2]]], "title": "Film"}
+    >>> detect_layout(row, [ERASER]) is ERASER, detect_layout(row, [ERASER], text="title")
+    (True, None)
     """
-    fits = (
-        one for one in layouts if one.text in row and text in (None, one.text) and one.shows(row)
-    )
-    return next(fits, None)
+    for layout in layouts:
+        if layout.text in row and text in (None, layout.text) and layout.matches(row):
+            return layout
+    return None
 
 
 def has(*fields: str) -> Callable[[Fields], bool]:
-    """Whether a row has some fields, and not as strings: a column of strings is something else."""
+    """A test whether a row has all these fields, and none of them as a string."""
     return lambda row: not any(isinstance(row.get(field, ""), str) for field in fields)
 
 
 def marked_spans(words: Sequence[str], marked: Sequence[bool]) -> Spans:
-    """Character spans of the runs of marked words, in the words joined by single blanks: [word] -> [span].
+    """Character spans of the runs of marked words, in the words joined by single blanks.
 
     >>> marked_spans(("a", "fine", "film", "indeed"), (False, True, True, False))
     ((2, 11),)
@@ -74,7 +74,7 @@ def marked_spans(words: Sequence[str], marked: Sequence[bool]) -> Spans:
 
 
 def character_spans(row: Fields, text: str) -> Spans | None:
-    """The character spans in a row's own field `rationale`, checked against its text; None if it has no list there.
+    """The character spans in a row's field `rationale`; None if it has no list there.
 
     >>> character_spans({"rationale": [[2, 6]]}, "A fine film")
     ((2, 6),)
@@ -88,31 +88,34 @@ def character_spans(row: Fields, text: str) -> Spans | None:
 
 
 def span_of(pair: Any, field: str, size: int, unit: str, whole: str = "text") -> Span:
-    """A pair of numbers as a span that lies within `size` characters or tokens of the whole."""
-    ends = pair.tolist() if isinstance(pair, np.ndarray) else pair
-    if (
-        not isinstance(ends, list | tuple)
-        or len(ends) != 2
-        or not all(is_whole(end) for end in ends)
-    ):
-        raise CorpusError(
-            f"its {field!r} hold {short(ends)} where a span [start, stop] of {unit} must stand"
-        )
-    start, stop = int(ends[0]), int(ends[1])
+    """A pair of numbers as a span within `size` characters or tokens of the whole."""
+    span = pair_of(pair)
+    if span is None:
+        raise CorpusError(f"its {field!r} has {short(pair)} instead of a [start, stop] of {unit}")
+    start, stop = span
     if not 0 <= start < stop <= size:
         raise CorpusError(
-            f"its {field!r} hold the span [{start}, {stop}), but the {whole} has {size} {unit}; a span must be 0 <= start < stop <= {size}"
+            f"its {field!r} has the span [{start}, {stop}), but the {whole} has {size} {unit}; "
+            f"a span must be 0 <= start < stop <= {size}"
         )
     return start, stop
 
 
+def pair_of(value: Any) -> Span | None:
+    """A list, tuple or array of two whole numbers as a pair; None for anything else."""
+    ends = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(ends, list | tuple) or len(ends) != 2 or not all(map(is_whole, ends)):
+        return None
+    return int(ends[0]), int(ends[1])
+
+
 def is_whole(number: Any) -> bool:
-    """Whether a value is a whole number, and not True or False."""
+    """Whether a value is an integer, and not True or False."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
 
 def items_of(value: Any, field: str) -> list[Any]:
-    """The items of a field that must hold a list."""
+    """The items of a field that must be a list."""
     if isinstance(value, np.ndarray):
         return list(value)
     if not isinstance(value, list | tuple):
@@ -120,25 +123,32 @@ def items_of(value: Any, field: str) -> list[Any]:
     return list(value)
 
 
+def mapping_of(item: Any) -> Fields:
+    """An item that must be a mapping."""
+    if not isinstance(item, Mapping):
+        raise CorpusError(f"it is a {type(item).__name__}, not a mapping")
+    return item
+
+
 def missing(row: Fields, field: str, kind: str) -> str:
-    """What is wrong with a field that should be of some kind."""
+    """The reason why a field that should be of some kind is refused."""
     if row.get(field) is None:
         return f"it has no {field!r}"
     return f"its {field!r} is a {type(row[field]).__name__}, not a {kind}"
 
 
 def index_of(fields: Fields, field: str, size: int, unit: str) -> int:
-    """The number of one of the sentences or entities."""
-    value = fields.get(field)
-    if not is_whole(value) or not 0 <= value < size:  # type: ignore[operator]
+    """A field that must be the number of a sentence or entity."""
+    value: Any = fields.get(field)
+    if not is_whole(value) or not 0 <= value < size:
         raise CorpusError(
             f"its {field!r} is {short(value)}, but there are {size} {unit}, numbered from 0"
         )
-    return int(value)  # type: ignore[arg-type]
+    return int(value)
 
 
 def string_of(fields: Fields, field: str) -> str:
-    """A field that must hold a string."""
+    """A field that must be a string."""
     value = fields.get(field)
     if not isinstance(value, str):
         raise CorpusError(missing(fields, field, "string"))
@@ -146,7 +156,7 @@ def string_of(fields: Fields, field: str) -> str:
 
 
 def name_of(fields: Fields, field: str) -> str:
-    """A field that must hold a string that can be shown."""
+    """A field that must be a non-empty string of valid Unicode."""
     value = string_of(fields, field)
     if not value.strip():
         raise CorpusError(f"its {field!r} is empty")
@@ -159,7 +169,7 @@ def name_of(fields: Fields, field: str) -> str:
 
 @contextmanager
 def inside(where: str) -> Iterator[None]:
-    """Say of an error where it stands."""
+    """Prefix errors with where they occurred."""
     try:
         yield
     except CorpusError as error:

@@ -1,7 +1,8 @@
-"""Dependency trees and coreferent mentions from CoNLL-U (universaldependencies.org/format.html), one text a sentence or one text a document.
+"""Dependency trees and coreference from CoNLL-U, one text per sentence or per document.
 
-The words of a text are the syntactic words, those whose ID is a whole number. Multi-word tokens (`3-4`) and empty nodes (`8.1`) must be well
-formed, but are no words. A sentence with anything broken is one bad row, and a document with a broken sentence is one too.
+See universaldependencies.org/format.html. The words of a text are the syntactic words, those with
+an integer ID. Multi-word tokens (`3-4`) and empty nodes (`8.1`) must be well formed, but are not
+words. A broken sentence is one bad row, as is a document with a broken sentence.
 """
 
 from __future__ import annotations
@@ -24,25 +25,23 @@ from attlas.core.annotations import (
 )
 from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow
-from attlas.corpora.rows import lines_of
+from attlas.corpora.rows import NOT_UTF8, lines_of
 from attlas.support.errors import CorpusError
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 
-Line = tuple[int, str]  # its number, from 1, and what it says
+Line = tuple[int, str]  # its number, from 1, and its content
 TextRow = tuple[str, Text | BadRow]  # a Row that needs no columns
 
 _COMMENT = re.compile(r"#\s*(sent_id|text|newdoc|global\.Entity)\b(?:\s+id)?\s*(?:=\s*(.*?))?\s*")
-_ID = re.compile(
-    r"(0|[1-9][0-9]{,8})(?:([-.])([1-9][0-9]{,8}))?"
-)  # no number is so long that int() refuses it
+_ID = re.compile(r"(0|[1-9][0-9]{,8})(?:([-.])([1-9][0-9]{,8}))?")  # short enough for int()
 _HEAD = re.compile(r"-?[0-9]{1,9}")
 _BRACKET = re.compile(r"(\()?([^()]+)(\))?")
 _PART = re.compile(r"\[[0-9]+/[0-9]+\]$")
 
 
 class BrokenLineError(CorpusError):
-    """What is wrong with one line of a file; the reader adds the file and makes it a bad row."""
+    """A problem in one line of a file; the reader adds the file and makes it a bad row."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -56,7 +55,7 @@ class BrokenLineError(CorpusError):
 
 @dataclass(frozen=True)
 class Marks:
-    """The brackets noted at a word: its line, the words [start, stop) it stands for (none, for an empty node), and the brackets."""
+    """The brackets at a token: its line, its words [start, stop), none for an empty node."""
 
     line: int
     start: int
@@ -66,16 +65,16 @@ class Marks:
 
 @dataclass(frozen=True)
 class _Sentence:
-    """A sentence as read: the line of its first word, its words, their tree, and the brackets of its entities."""
+    """A parsed sentence."""
 
-    line: int
+    line: int  # of its first word
     words: tuple[str, ...]
     tree: Dependencies
     marks: tuple[Marks, ...]
 
 
 def conllu_rows(path: Path) -> Iterator[TextRow]:
-    """One text a sentence, with its dependencies; its id is its `# sent_id`, or its number in the file from 0."""
+    """One text per sentence, with its dependencies; its id is its `# sent_id`, or its number."""
     for number, lines in enumerate(_paragraphs(path)):
         id_ = _comments(lines).get("sent_id") or str(number)
         try:
@@ -84,27 +83,23 @@ def conllu_rows(path: Path) -> Iterator[TextRow]:
             yield broken.row(path, id_)
             continue
         where = f"{path}, line {sentence.line}"
-        yield (
-            where,
-            Text(
-                id_, words=sentence.words, annotations={WHERE: where, DEPENDENCIES: sentence.tree}
-            ),
-        )
+        notes = {WHERE: where, DEPENDENCIES: sentence.tree}
+        yield where, Text(id_, words=sentence.words, annotations=notes)
 
 
 def conllu_documents(path: Path) -> Iterator[TextRow]:
-    """One text a document (`# newdoc id = ...`), with the dependencies of all its words and its coreferent mentions.
+    """One text per document (`# newdoc id = ...`), with its dependencies and coreference.
 
-    Sentences before the first `# newdoc` are a document named like the file; a document without an id is named by its number from 0.
-    Mentions are the brackets of `Entity=` in MISC, as in UD-GUM and CorefUD (Nedoluzhko et al. 2022): `(ID-type-...` opens one, `ID)`
-    closes the last that is open, `(ID-...)` is a single word. Each part of a split mention, such as `(ID[1/2]-...`, is a mention of its own
-    in the same chain; one that covers only empty nodes has no words and is left out. Bridging (`Bridge=`, `SplitAnte=`) is not read.
+    Sentences before the first `# newdoc` are a document named like the file; a document without an
+    id is named by its number from 0. Mentions are the brackets of `Entity=` in MISC, as in UD-GUM
+    and CorefUD (Nedoluzhko et al. 2022): `(ID-type-...` opens one, `ID)` closes the last open one,
+    `(ID-...)` is a single word. Each part of a split mention, such as `(ID[1/2]-...`, is a mention
+    of its own in the same chain; one that covers only empty nodes is excluded. Bridging
+    (`Bridge=`, `SplitAnte=`) is not read.
     """
-    id_, sentences, count = (
-        path.name.removesuffix(".gz").rpartition(".")[0] or path.name,
-        list[list[Line]](),
-        0,
-    )
+    id_ = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+    sentences: list[list[Line]] = []
+    count = 0
     for lines in _paragraphs(path):
         comments = _comments(lines)
         if "newdoc" in comments:
@@ -117,7 +112,7 @@ def conllu_documents(path: Path) -> Iterator[TextRow]:
 
 
 def numbered_lines(path: Path) -> Iterator[Line]:
-    """The lines of a file with their numbers from 1, without line ends and byte-order mark; bytes that are no UTF-8 become lone surrogates."""
+    """The lines of a file with their numbers, as `lines_of`, without line ends."""
     return ((number, line.rstrip("\r\n")) for number, line in lines_of(path))
 
 
@@ -126,54 +121,47 @@ def check_unicode(line: int, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise BrokenLineError(line, "it is not valid UTF-8; convert the file to UTF-8") from error
+        raise BrokenLineError(line, NOT_UTF8) from error
 
 
 def bracketed(marks: Iterable[Marks]) -> list[tuple[int, int, str]]:
-    """(start, stop, chain) of every pair of brackets, by start, longer ones first; a closing bracket closes the last of its name that is open.
+    """(start, stop, chain) of every pair of brackets, by start, longer ones first.
+
+    A closing bracket closes the last open one of its name.
 
     >>> bracketed([Marks(1, 0, 1, "(7-person(3-place-new)"), Marks(2, 1, 2, "7)")])
     [(0, 2, '7'), (0, 1, '3')]
     """
-    waiting: defaultdict[str, list[tuple[int, int]]] = defaultdict(
-        list
-    )  # the lines and first words of what is open
+    opened: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)  # line and first word
     spans: list[tuple[int, int, str]] = []
     for mark in marks:
         for opens, name, closes in _brackets(mark):
             if opens:
-                waiting[name].append((mark.line, mark.start))
+                opened[name].append((mark.line, mark.start))
             if not closes:
                 continue
-            if not waiting[name]:
-                raise BrokenLineError(
-                    mark.line,
-                    f"it closes the entity {name!r}, which is not open; open it with ({name}",
-                )
-            _, start = waiting[name].pop()
+            if not opened[name]:
+                problem = f"it closes the entity {name!r}, which is not open; open it with ({name}"
+                raise BrokenLineError(mark.line, problem)
+            _, start = opened[name].pop()
             if start < mark.stop:  # else it covers only empty nodes
                 spans.append((start, mark.stop, _PART.sub("", name)))
-    left = [(line, name) for name, places in waiting.items() for line, _ in places]
-    if left:
-        line, name = min(left)
-        raise BrokenLineError(
-            line, f"it opens the entity {name!r}, which is never closed; close it with {name})"
-        )
+    unclosed = [(line, name) for name, ends in opened.items() for line, _ in ends]
+    if unclosed:
+        line, name = min(unclosed)
+        problem = f"it opens the entity {name!r}, which is never closed; close it with {name})"
+        raise BrokenLineError(line, problem)
     return sorted(spans, key=lambda span: (span[0], -span[1]))
 
 
 def mention_head(start: int, stop: int, heads: Sequence[int]) -> int:
-    """The word of [start, stop) whose head lies outside it; of several the one nearest to the root, then the first. `heads` is [word].
+    """The word of [start, stop) whose head is outside it; of several the nearest to the root.
 
     >>> mention_head(0, 3, (2, 2, 3, ROOT))  # the old man | left
     2
     """
     outside = [word for word in range(start, stop) if not start <= heads[word] < stop]
-    return (
-        outside[0]
-        if len(outside) == 1
-        else min(outside, key=lambda word: (_depth(word, heads), word))
-    )
+    return min(outside, key=lambda word: (_depth(word, heads), word))
 
 
 def kind_of(tag: str, words: int) -> str:
@@ -193,19 +181,19 @@ def word_on_cycle(heads: Sequence[int]) -> int | None:
     >>> word_on_cycle((1, 2, 1)), word_on_cycle((1, ROOT))
     (1, None)
     """
-    seen = [ROOT] * len(heads)  # the word from which the walk upwards came by first
+    visited_from = [ROOT] * len(heads)
     for first in range(len(heads)):
         word = first
-        while word != ROOT and seen[word] == ROOT:
-            seen[word] = first
+        while word != ROOT and visited_from[word] == ROOT:
+            visited_from[word] = first
             word = heads[word]
-        if word != ROOT and seen[word] == first:
+        if word != ROOT and visited_from[word] == first:
             return word
     return None
 
 
 def _depth(word: int, heads: Sequence[int]) -> int:
-    """How many heads stand above a word."""
+    """The number of words above a word in its tree."""
     depth = 0
     while heads[word] != ROOT:
         word, depth = heads[word], depth + 1
@@ -213,7 +201,7 @@ def _depth(word: int, heads: Sequence[int]) -> int:
 
 
 def _paragraphs(path: Path) -> Iterator[list[Line]]:
-    """The lines of each sentence with its comments; comments that stand alone go with the sentence after them."""
+    """The lines of each sentence with the comments before it."""
     lines: list[Line] = []
     for number, text in numbered_lines(path):
         if text.strip():
@@ -226,16 +214,16 @@ def _paragraphs(path: Path) -> Iterator[list[Line]]:
 
 
 def _is_sentence(lines: list[Line]) -> bool:
-    """Whether lines are, or say that they are, a sentence: comments about the file alone are none."""
+    """Whether lines are a sentence, and not only comments about the file."""
     return any(not text.startswith("#") for _, text in lines) or not {"sent_id", "text"}.isdisjoint(
         _comments(lines)
     )
 
 
 def _comments(lines: list[Line]) -> dict[str, str]:
-    """What the comments we know say; the last of a name counts."""
-    found = (_COMMENT.fullmatch(text) for _, text in lines if text.startswith("#"))
-    return {match[1]: match[2] or "" for match in found if match is not None}
+    """The known comments by name; the last of a name counts."""
+    matches = (_COMMENT.fullmatch(text) for _, text in lines if text.startswith("#"))
+    return {match[1]: match[2] or "" for match in matches if match is not None}
 
 
 def _document(path: Path, id_: str, paragraphs: list[list[Line]]) -> TextRow:
@@ -252,22 +240,15 @@ def _document(path: Path, id_: str, paragraphs: list[list[Line]]) -> TextRow:
         return broken.row(path, id_)
     where = f"{path}, line {sentences[0].line}"
     tree = _joined(sentences, starts)
-    notes = {
-        WHERE: where,
-        DEPENDENCIES: tree,
-        COREFERENCE: Coreference(
-            tuple(_mention(*span, tree) for span in spans), tuple(starts[:-1])
-        ),
-    }
-    return where, Text(
-        id_,
-        words=tuple(word for sentence in sentences for word in sentence.words),
-        annotations=notes,
-    )
+    mentions = tuple(_mention(*span, tree) for span in spans)
+    coreference = Coreference(mentions, tuple(starts[:-1]))
+    notes = {WHERE: where, DEPENDENCIES: tree, COREFERENCE: coreference}
+    words = tuple(word for sentence in sentences for word in sentence.words)
+    return where, Text(id_, words=words, annotations=notes)
 
 
 def _shifted_marks(sentences: list[_Sentence], starts: list[int]) -> Iterator[Marks]:
-    """The brackets of a document, their words counted from its beginning."""
+    """The brackets of a document, with words counted from its beginning."""
     for sentence, first in zip(sentences, starts[:-1], strict=True):
         for mark in sentence.marks:
             yield Marks(mark.line, first + mark.start, first + mark.stop, mark.brackets)
@@ -293,29 +274,30 @@ def _mention(start: int, stop: int, chain: str, tree: Dependencies) -> Mention:
 
 
 def _check_entities(lines: list[Line]) -> None:
-    """Refuse entities whose first part is not their id, as in older versions of GUM: all people would become one."""
+    """Refuse entities whose first part is not their id, as in older versions of GUM."""
     layout = _comments(lines).get("global.Entity")
     if layout is not None and layout.split("-")[0] not in ("GRP", "eid"):
         line = next(number for number, text in lines if "global.Entity" in text)
         raise BrokenLineError(
             line,
-            f"its entities are written as {short(layout)}; the first part must be the entity's id, GRP or eid",
+            f"its entities have the format {short(layout)}; "
+            "the first part must be the entity's id, GRP or eid",
         )
 
 
 def _brackets(mark: Marks) -> Iterator[tuple[bool, str, bool]]:
-    """Each bracket of a word: whether it opens, the entity's name (what stands before the first -), whether it closes."""
-    place = 0
-    while not place or place < len(mark.brackets):
-        match = _BRACKET.match(mark.brackets, place)
+    """Each bracket at a token: whether it opens, the name before its first -, whether it closes."""
+    position = 0
+    while not position or position < len(mark.brackets):
+        match = _BRACKET.match(mark.brackets, position)
         name = match[2].partition("-")[0].strip() if match else ""
         if match is None or not (match[1] or match[3]) or not name:
-            rest = short(mark.brackets[place:])
+            rest = short(mark.brackets[position:])
             raise BrokenLineError(
                 mark.line, f"its entities end in {rest}; write each as (ID-..., ID) or (ID-...)"
             )
         yield match[1] is not None, name, match[3] is not None
-        place = match.end()
+        position = match.end()
 
 
 def _sentence(lines: list[Line]) -> _Sentence:
@@ -327,7 +309,7 @@ def _sentence(lines: list[Line]) -> _Sentence:
     words = [(number, cells) for number, cells in rows if cells[0].isdecimal()]
     if not words:
         raise BrokenLineError(
-            lines[0][0], "the sentence has no words; give it one a line, or leave out its comments"
+            lines[0][0], "the sentence has no words; give one per line, or remove its comments"
         )
     heads = tuple(_head(number, cells, len(words)) for number, cells in words)
     cycle = word_on_cycle(heads)
@@ -335,7 +317,8 @@ def _sentence(lines: list[Line]) -> _Sentence:
         number, cells = words[cycle]
         raise BrokenLineError(
             number,
-            f"the heads of {short(cells[1])} (word {cells[0]}) lead back to it; a word must not be above itself",
+            f"the heads of {short(cells[1])} (word {cells[0]}) lead back to it; "
+            "a word must not be above itself",
         )
     tags = tuple("" if cells[3] == "_" else cells[3] for _, cells in words)
     tree = Dependencies(heads, tuple(cells[7] for _, cells in words), tags)
@@ -346,48 +329,34 @@ def _cells(line: int, text: str) -> list[str]:
     """The ten cells of a line."""
     cells = text.split("\t")
     if len(cells) != len(COLUMNS):
-        blanks = len(text.split())
-        got = (
-            f"{blanks} columns cut by blanks, not tabs"
-            if len(cells) == 1 and blanks > 1
-            else f"{len(cells)} columns"
-        )
-        raise BrokenLineError(
-            line, f"it has {got}; a word has {len(COLUMNS)}, cut by tabs: {', '.join(COLUMNS)}"
-        )
+        n, got = len(text.split()), f"{len(cells)} columns"
+        if len(cells) == 1 and n > 1:
+            got = f"{n} columns separated by blanks, not tabs"
+        expected = f"a word has {len(COLUMNS)}, separated by tabs: {', '.join(COLUMNS)}"
+        raise BrokenLineError(line, f"it has {got}; {expected}")
     return cells
 
 
 def _check_ids(rows: list[tuple[int, list[str]]]) -> None:
-    """Refuse IDs that do not count words 1, 2, 3, empty nodes 2.1, 2.2 after word 2, and ranges of words that follow."""
-    count, empty, last, last_line = (
-        0,
-        0,
-        0,
-        0,
-    )  # words; empty nodes after the last; where the last range ends; its line
+    """Refuse IDs unless words count 1, 2, 3, nodes 2.1, 2.2 follow word 2, and ranges precede."""
+    count = empty = 0  # words; empty nodes after the last word
+    last = last_line = 0  # end of the last range; its line
     for line, (id_, *_) in rows:
         match = _ID.fullmatch(id_)
         if match is None:
-            raise BrokenLineError(
-                line,
-                f"its ID is {short(id_)}; write a word's as 3, a range as 3-4, an empty node's as 8.1",
-            )
+            expected = "write 3 for a word, 3-4 for a range, 8.1 for an empty node"
+            raise BrokenLineError(line, f"its ID is {short(id_)}; {expected}")
+        problem = None
         first, sign, second = int(match[1]), match[2], int(match[3] or 0)
         if sign is None and first != count + 1:
-            again = "; put an empty line before each sentence" if first == 1 else ""
-            raise BrokenLineError(
-                line, f"its ID is {id_}, but words must count on: {count + 1} comes next{again}"
-            )
-        if sign == "." and (first, second) != (count, empty + 1):
-            raise BrokenLineError(
-                line, f"its ID is {id_}, but the next empty node here is {count}.{empty + 1}"
-            )
-        if sign == "-" and not (first == count + 1 and last < first <= second):
-            raise BrokenLineError(
-                line,
-                f"its ID is {id_}, but a range here must begin at word {max(count, last) + 1}, the next",
-            )
+            fix = "; put an empty line before each sentence" if first == 1 else ""
+            problem = f"words must be consecutive: {count + 1} comes next{fix}"
+        elif sign == "." and (first, second) != (count, empty + 1):
+            problem = f"the next empty node here is {count}.{empty + 1}"
+        elif sign == "-" and not (first == count + 1 and last < first <= second):
+            problem = f"a range here must begin at the next word, {max(count, last) + 1}"
+        if problem is not None:
+            raise BrokenLineError(line, f"its ID is {id_}, but {problem}")
         count, empty = (count + 1, 0) if sign is None else (count, empty + (sign == "."))
         last, last_line = (second, line) if sign == "-" else (last, last_line)
     if last > count:
@@ -397,44 +366,35 @@ def _check_ids(rows: list[tuple[int, list[str]]]) -> None:
 
 
 def _head(line: int, cells: list[str], words: int) -> int:
-    """The head of a word as an index; its form and relation are looked at too."""
+    """The head of a word as an index; refuse a broken form, head or relation."""
     id_, form, head, relation = cells[0], cells[1], cells[6], cells[7]
+    root = "or 0 for a root"
+    problem = None
     if not form.strip():
-        raise BrokenLineError(line, "its FORM is empty; write the word, or _")
-    if head == "_" or not head:
-        raise BrokenLineError(
-            line,
-            "it has no HEAD; write the head's ID, or 0 for a root (texts without trees go in a .txt)",
-        )
-    if not _HEAD.fullmatch(head):
-        raise BrokenLineError(
-            line, f"its HEAD is {short(head)}, not a number; write the head's ID, or 0 for a root"
-        )
-    if not 0 <= int(head) <= words:
-        raise BrokenLineError(
-            line,
-            f"its HEAD is {head}, but the sentence has words 1 to {words}; write one of them, or 0 for a root",
-        )
-    if int(head) == int(id_):
-        raise BrokenLineError(
-            line, f"its HEAD is {head}, the word itself; write another word's ID, or 0 for a root"
-        )
-    if relation in ("", "_"):
-        raise BrokenLineError(
-            line, "it has no DEPREL; write its relation to its head, such as nsubj"
-        )
+        problem = "its FORM is empty; write the word, or _"
+    elif head == "_" or not head:
+        problem = f"it has no HEAD; write the head's ID, {root} (use .txt for texts without trees)"
+    elif not _HEAD.fullmatch(head):
+        problem = f"its HEAD is {short(head)}, not a number; write the head's ID, {root}"
+    elif not 0 <= int(head) <= words:
+        sentence = f"the sentence has words 1 to {words}"
+        problem = f"its HEAD is {head}, but {sentence}; write one of them, {root}"
+    elif int(head) == int(id_):
+        problem = f"its HEAD is {head}, the word itself; write another word's ID, {root}"
+    elif relation in ("", "_"):
+        problem = "it has no DEPREL; write its relation to its head, such as nsubj"
+    if problem is not None:
+        raise BrokenLineError(line, problem)
     return int(head) - 1
 
 
 def _marks(rows: list[tuple[int, list[str]]]) -> Iterator[Marks]:
-    """The brackets in MISC; those of an empty node stand between two words, those of a multi-word token at its words."""
+    """The brackets in MISC; those of an empty node are between two words."""
     count = 0
     for line, cells in rows:
         first, _, last = cells[0].partition("-")
         stop = int(last or first) if "." not in first else count
-        brackets = next(
-            (part[7:] for part in cells[9].split("|") if part.startswith("Entity=")), None
-        )
-        if brackets is not None:
-            yield Marks(line, count, stop, brackets)
+        entities = [part[7:] for part in cells[9].split("|") if part.startswith("Entity=")]
+        if entities:
+            yield Marks(line, count, stop, entities[0])
         count = stop if not last else count

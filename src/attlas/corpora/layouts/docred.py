@@ -1,8 +1,8 @@
-"""DocRED and Re-DocRED: facts between the entities of a document (Yao et al. 2019, Tan et al. 2022)."""
+"""DocRED and Re-DocRED: facts between entities of documents (Yao et al. 2019, Tan et al. 2022)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -14,6 +14,7 @@ from attlas.corpora.layouts.base import (
     index_of,
     inside,
     items_of,
+    mapping_of,
     name_of,
     span_of,
 )
@@ -24,10 +25,10 @@ from attlas.support.errors import CorpusError
 
 
 def docred(row: Fields) -> tuple[tuple[str, ...], Relations]:
-    """Words and relations of a document of DocRED (Yao et al. 2019) or Re-DocRED (Tan et al. 2022): `sents`, `vertexSet`, `labels`.
+    """Words and relations of a row with `sents`, `vertexSet` and `labels`.
 
-    Each fact between entities gives the triple of their mentions that lie closest, in one sentence if any do. Without `labels` there are no
-    facts. Blank tokens are not words.
+    Each fact between entities gives the triple of their closest mentions, in one sentence if
+    possible. Without `labels` there are no facts. Blank tokens are skipped.
     """
     sentences = [items_of(sentence, "sents") for sentence in items_of(row.get("sents"), "sents")]
     words, spans = solid_tokens([token for sentence in sentences for token in sentence], "sents")
@@ -55,31 +56,27 @@ def _entity(
     firsts: Sequence[int],
     spans: Sequence[Span | None],
 ) -> tuple[Span, ...]:
-    """The mentions of an entity of DocRED."""
+    """The mentions of an entity as character spans."""
     if not mentions:
         raise CorpusError("it has no mentions")
-    found = []
-    for number, mention in enumerate(mentions):
+    characters = []
+    for number, item in enumerate(mentions):
         with inside(f"mention {number}"):
-            if not isinstance(mention, Mapping):
-                raise CorpusError(f"it is a {type(mention).__name__}, not a mapping")
+            mention = mapping_of(item)
             sentence = index_of(mention, "sent_id", len(sentences), "sentences")
-            start, stop = span_of(
-                mention.get("pos"), "pos", len(sentences[sentence]), "tokens", "sentence"
-            )
-            found.append(characters_of(spans, firsts[sentence] + start, firsts[sentence] + stop))
-    return tuple(found)
+            size, first = len(sentences[sentence]), firsts[sentence]
+            start, stop = span_of(mention.get("pos"), "pos", size, "tokens", "sentence")
+            characters.append(characters_of(spans, first + start, first + stop))
+    return tuple(characters)
 
 
 def _facts(row: Fields, entities: int) -> list[tuple[int, int, str]]:
-    """The facts (head, tail, relation) in DocRED's `labels`, if it has them."""
+    """The facts (head, tail, relation) in a row's `labels`, if it has any."""
+    labels = [] if row.get("labels") is None else items_of(row["labels"], "labels")
     facts = []
-    for number, label in enumerate(
-        [] if row.get("labels") is None else items_of(row["labels"], "labels")
-    ):
+    for number, item in enumerate(labels):
         with inside(f"item {number} of its 'labels'"):
-            if not isinstance(label, Mapping):
-                raise CorpusError(f"it is a {type(label).__name__}, not a mapping")
+            label = mapping_of(item)
             head, tail = (index_of(label, field, entities, "entities") for field in ("h", "t"))
             facts.append((head, tail, name_of(label, "r")))
     return facts

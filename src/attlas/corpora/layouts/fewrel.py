@@ -15,12 +15,16 @@ from attlas.support.errors import CorpusError
 
 
 def fewrel(row: Fields) -> tuple[tuple[str, ...], Relations]:
-    """Words and relation of a row of FewRel (Han et al. 2018): `tokens`, `relation`, and `h` and `t` that are [name, id, [[positions], ...]].
+    """Words and relation of a row with `tokens`, `relation`, and the entities `h` and `t`.
 
-    Positions count, names are not looked at; of several mentions it is the pair that lies closest. Blank tokens are not words.
+    Entities are [name, id, [[positions], ...]]. Only positions are read; of several mentions the
+    closest pair is used. Blank tokens are skipped.
 
-    >>> fewrel({"tokens": ["Ann", " ", "taught", "Ben"], "h": ["ann", "Q1", [[0]]], "t": ["ben", "Q2", [[3]]], "relation": "P1"})
-    (('Ann', 'taught', 'Ben'), Relations(triples=(Triple(head=(0, 3), tail=(11, 14), relation='P1', words=None),), ...))
+    >>> head, tail = ["ann", "Q1", [[0]]], ["ben", "Q2", [[3]]]
+    >>> row = {"tokens": ["Ann", " ", "taught", "Ben"], "h": head, "t": tail, "relation": "P1"}
+    >>> words, relations = fewrel(row)
+    >>> words, relations.triples[0].head, relations.triples[0].tail
+    (('Ann', 'taught', 'Ben'), (0, 3), (11, 14))
     """
     words, spans = solid_tokens(items_of(row.get("tokens"), "tokens"), "tokens")
     pair = closest(_mentions(row, "h", spans), _mentions(row, "t", spans))
@@ -32,7 +36,7 @@ FEWREL = Layout(RELATIONS, "tokens", has("h", "t"), fewrel)
 
 
 def _mentions(row: Fields, field: str, spans: Sequence[Span | None]) -> list[Span]:
-    """The mentions in FewRel's `h` or `t`."""
+    """The mentions in `h` or `t`."""
     entity = items_of(row.get(field), field)
     mentions = items_of(entity[2], field) if len(entity) == 3 else []
     if not mentions:
@@ -49,14 +53,12 @@ def _mentions(row: Fields, field: str, spans: Sequence[Span | None]) -> list[Spa
 def _run(positions: list[Any], size: int) -> Span:
     """Consecutive positions as a span [start, stop) of tokens."""
     if not positions or not all(map(is_whole, positions)):
-        raise CorpusError(f"it holds {short(positions)} where token positions must stand")
+        raise CorpusError(f"it has {short(positions)} instead of token positions")
     start, stop = int(positions[0]), int(positions[-1]) + 1
     if not 0 <= start < stop <= size:
         raise CorpusError(
-            f"it holds the positions {short(positions)}, but the text has {size} tokens"
+            f"it has the positions {short(positions)}, but the text has {size} tokens"
         )
-    if stop - start != len(positions) or any(
-        position != start + at for at, position in enumerate(positions)
-    ):
-        raise CorpusError(f"it holds the positions {short(positions)}, which are not consecutive")
+    if [int(position) for position in positions] != list(range(start, stop)):
+        raise CorpusError(f"it has the positions {short(positions)}, which are not consecutive")
     return start, stop

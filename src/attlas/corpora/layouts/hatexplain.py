@@ -15,12 +15,14 @@ from attlas.support.errors import CorpusError
 
 
 def hatexplain(row: Fields) -> tuple[tuple[str, ...], Spans]:
-    """Words and rationale of a post of HateXplain (Mathew et al. 2021): `post_tokens`, and in `rationales` a list of 0 and 1 for each annotator.
+    """Words and rationale of a row with `post_tokens` and `rationales`, 0 and 1 per annotator.
 
-    A word is in the rationale if at least half of the annotators who gave one marked it: one of two, two of three. (The paper's own
-    scores take words that anyone marked.) Posts that nobody explained, the normal ones, have the rationale ().
+    A word is in the rationale if at least half of the annotators who gave one marked it: one of
+    two, two of three. (Mathew et al. use the words that anyone marked.) Posts without rationales,
+    the normal ones, have the rationale ().
 
-    >>> hatexplain({"post_tokens": ["you", "utter", "walnut"], "rationales": [[0, 1, 1], [0, 0, 1], [0, 0, 1]]})
+    >>> votes = [[0, 1, 1], [0, 0, 1], [0, 0, 1]]
+    >>> hatexplain({"post_tokens": ["you", "utter", "walnut"], "rationales": votes})
     (('you', 'utter', 'walnut'), ((10, 16),))
     """
     words = tuple(items_of(row.get("post_tokens"), "post_tokens"))
@@ -29,28 +31,23 @@ def hatexplain(row: Fields) -> tuple[tuple[str, ...], Spans]:
             raise CorpusError(
                 f"item {number} of its 'post_tokens' is {short(word)}; each must be a word"
             )
-    votes = [
-        items_of(votes, "rationales") for votes in items_of(row.get("rationales"), "rationales")
-    ]
+    rationales = items_of(row.get("rationales"), "rationales")
+    votes = [items_of(marks, "rationales") for marks in rationales]
     for number, marks in enumerate(votes):
+        item = f"item {number} of its 'rationales'"
         if len(marks) != len(words):
             raise CorpusError(
-                f"item {number} of its 'rationales' has {len(marks)} marks, but the post has {len(words)} words; give one mark a word"
+                f"{item} has {len(marks)} marks, but the post has {len(words)} words; "
+                "give one mark per word"
             )
         if not all(isinstance(mark, int | np.integer) and mark in (0, 1) for mark in marks):
-            raise CorpusError(
-                f"item {number} of its 'rationales' is {short(marks)}; each mark must be 0 or 1"
-            )
-    half = (
-        [2 * sum(marks) >= len(votes) for marks in zip(*votes, strict=True)]
-        if votes
-        else [False] * len(words)
-    )
-    return words, marked_spans(words, half)
+            raise CorpusError(f"{item} is {short(marks)}; each mark must be 0 or 1")
+    marked = [2 * sum(marks) >= len(votes) for marks in zip(*votes, strict=True)]
+    return words, marked_spans(words, marked or [False] * len(words))
 
 
 def majority(row: Fields) -> Any:
-    """The label of a post: its `label`, or the one that more than half of its `annotators` gave; None if it has neither.
+    """The label of a post: its `label`, or that of more than half of its `annotators`, or None.
 
     >>> majority({"annotators": [{"label": "kind"}, {"label": "rude"}, {"label": "kind"}]})
     'kind'
@@ -65,9 +62,10 @@ def majority(row: Fields) -> Any:
     votes = Counter(str(one["label"]) for one in annotators)
     label, count = votes.most_common(1)[0] if votes else (None, 0)
     if 2 * count <= len(annotators):
-        said = ", ".join(sorted(votes)) or "none"
+        labels = ", ".join(sorted(votes)) or "none"
         raise CorpusError(
-            f"no label has the majority of its annotators (they gave {said}); leave it out, or label it"
+            f"no label has the majority of its annotators (they gave {labels}); "
+            "remove the row, or label it"
         )
     return label
 
@@ -79,5 +77,5 @@ HATEXPLAIN = Layout(
     hatexplain,
     majority,
     ids=("post_id", "id"),
-    made=("label",),
+    derived_fields=("label",),
 )

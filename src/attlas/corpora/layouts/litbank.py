@@ -26,28 +26,28 @@ _BEGIN = re.compile(r"#begin document\s+(?:\((.*)\)|(.*?))\s*(?:;\s*part\s+([0-9
 
 @dataclass
 class _Part:
-    """A part of a document in CoNLL-2012: the line it begins at, its name (None for lines outside of any) and number, its lines, whether it ended."""
+    """A part of a document in CoNLL-2012."""
 
-    line: int
-    name: str | None
+    line: int  # at which it begins
+    name: str | None  # None for lines outside of any document
     number: str
     lines: list[Line] = field(default_factory=list)
     ended: bool = False
 
 
 def litbank_rows(path: Path) -> Iterator[TextRow]:
-    """One text a document of CoNLL-2012, as LitBank has it (Bamman et al. 2020), with its mentions by `surface_head` and `surface_kind`.
+    """One text per document of CoNLL-2012, with heads and kinds of mentions by `surface_head`.
 
-    The word is column 4, coreference the last one: `(3`, `3)`, `(3)`, joined by `|`; nothing, `_` or `-` for none. Columns are cut by tabs,
-    or by blanks in a line without tabs. If a document has several parts, each is a text whose id names its part.
+    The word is column 4, coreference the last one: `(3`, `3)`, `(3)`, joined by `|`; nothing, `_`
+    or `-` for none. Columns are separated by tabs, or by blanks in a line without tabs. If a
+    document has several parts, each is a text whose id names its part.
     """
     before: str | None = None
     for part, after in pairwise(chain(_parts(path), [None])):
         if part is not None:  # only the last `after` is None
             several = part.name is not None and part.name in (before, after.name if after else None)
-            yield _litbank_row(
-                path, part, f"{part.name}, part {part.number}" if several else part.name
-            )
+            id_ = f"{part.name}, part {part.number}" if several else part.name
+            yield _litbank_row(path, part, id_)
             before = part.name
 
 
@@ -75,12 +75,12 @@ def _litbank_row(path: Path, part: _Part, id_: str | None) -> TextRow:
         if part.name is None:
             raise BrokenLineError(
                 part.line,
-                "it stands outside of a document; put '#begin document (NAME); part 0' before it",
+                "it is outside of a document; put '#begin document (NAME); part 0' before it",
             )
         check_unicode(part.line, part.name)
         words, sentences, marks = _litbank_words(part.lines)
         if not words:
-            raise BrokenLineError(part.line, "the document has no words; give it one a line")
+            raise BrokenLineError(part.line, "the document has no words; give one per line")
         if not part.ended:
             raise BrokenLineError(
                 part.line, "the document does not end; put '#end document' after its last word"
@@ -96,7 +96,7 @@ def _litbank_row(path: Path, part: _Part, id_: str | None) -> TextRow:
 
 
 def _litbank_words(lines: list[Line]) -> tuple[list[str], list[int], list[Marks]]:
-    """The words of a document, the words at which its sentences begin, and the brackets of its mentions."""
+    """The words of a document, the first words of its sentences, and the brackets of mentions."""
     words: list[str] = []
     sentences: list[int] = []
     marks: list[Marks] = []
@@ -122,7 +122,8 @@ def _litbank_cells(line: int, text: str) -> tuple[str, str]:
     if len(cells) < 5:
         raise BrokenLineError(
             line,
-            f"it has {len(cells)} columns; a word has document, part, number, word, ..., coreference, at least 5",
+            f"it has {len(cells)} columns; a word has at least 5: "
+            "document, part, number, word, ..., coreference",
         )
     if not cells[3].strip():
         raise BrokenLineError(line, "its word (column 4) is empty; write the word")

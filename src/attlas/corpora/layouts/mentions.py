@@ -24,41 +24,38 @@ _CLOSED = _ENDERS | _PRONOUNS | _DEMONSTRATIVES | _DETERMINERS | _CONJUNCTIONS
 
 
 def surface_head(words: Sequence[str]) -> int:
-    """The index of the word that heads a mention [word], found without a tree.
+    """The index of the head word of a mention, found without a tree.
 
-    It is the last word before the first that begins a post-modifier: a preposition, a relative pronoun, the subject of a clause, a comma, a
-    bracket or a dash; such words at the very beginning are passed over. `and` or `or` ends a name, so that the first of several names is the
-    head. A comma between adjectives ("a tall, thin man") ends nothing; nor does what looks like a preposition after a determiner ("the near
-    side"). A possessive 's and punctuation are no heads. Of the mentions of several words of UD-GUM's dev documents it finds the tree's head in 86 of 100, in
-    fiction in 96; a third of the others are full names, where UD takes the first name and this rule the last.
+    It is the last word before the first post-modifier, which begins with a preposition, a relative
+    pronoun, the subject of a clause, a comma, a bracket or a dash; such words at the very beginning
+    are skipped. `and` or `or` ends a name, so that the first of several names is the head. A comma
+    between adjectives ("a tall, thin man") ends nothing; nor does a preposition after a determiner
+    ("the near side"). A possessive 's and punctuation are never heads. For mentions of several
+    words in UD-GUM's dev documents it finds the tree's head in 86%, in fiction in 96%; a third of
+    the others are full names, where UD takes the first name and this rule the last.
 
-    >>> surface_head("the old man with the dog".split()), surface_head("Anna and Ben".split()), surface_head("Tom 's".split())
-    (2, 0, 0)
+    >>> [surface_head(one.split()) for one in ("the old man with a dog", "Ann and Ben", "Tom 's")]
+    [2, 0, 0]
     """
     lower = [word.lower() for word in words]
-    begin = next(
-        (at for at, word in enumerate(lower) if word not in _PASSED and is_read(word)), None
-    )
+    heads = (at for at, word in enumerate(lower) if word not in _PASSED and is_read(word))
+    begin = next(heads, None)
     if begin is None:
         return next((at for at, word in enumerate(words) if is_read(word)), 0)
-    stop = next(
-        (at for at in range(begin + 1, len(words)) if _ends(at, begin, words, lower)), len(words)
-    )
-    return next(
-        (
-            at
-            for at in range(stop - 1, begin, -1)
-            if lower[at] not in _GENITIVES and is_read(words[at])
-        ),
-        begin,
-    )
+    ends = (at for at in range(begin + 1, len(words)) if _ends(at, begin, words, lower))
+    for at in range(next(ends, len(words)) - 1, begin, -1):
+        if lower[at] not in _GENITIVES and is_read(words[at]):
+            return at
+    return begin
 
 
 def surface_kind(form: str, words: int, names: Collection[str]) -> str:
-    """The kind of a mention of some words by the form of its head; `names` are the document's forms as in `capitalised`.
+    """The kind of a mention by the form of its head and its number of words.
 
-    >>> surface_kind("That", 1, {"Anna"}), surface_kind("Anna", 1, {"Anna"}), surface_kind("Dogs", 1, {"Anna"})
-    ('pronoun', 'proper', 'common')
+    `names` are the document's forms from `capitalised`.
+
+    >>> [surface_kind(form, 1, {"Anna"}) for form in ("That", "Anna", "Dogs")]
+    ['pronoun', 'proper', 'common']
     """
     if form.lower() in _PRONOUNS or (form.lower() in _DEMONSTRATIVES and words == 1):
         return "pronoun"
@@ -66,36 +63,32 @@ def surface_kind(form: str, words: int, names: Collection[str]) -> str:
 
 
 def capitalised(words: Sequence[str], sentences: Sequence[int]) -> set[str]:
-    """The forms that a document [word] writes with a capital inside a sentence: not as its first word, nor as the first after a quote or full stop.
+    """The forms that are capitalised within a sentence: not first, nor after a quote or stop.
 
     >>> sorted(capitalised(["Dogs", "bark", ".", "“", "No", ",", "Anna", "”"], (0, 3)))
     ['Anna']
     """
-    found, first, starts = set(), True, set(sentences)
+    forms, first, starts = set(), True, set(sentences)
     for index, word in enumerate(words):
         first = first or index in starts or word in _OPENING
         if is_read(word):
             if not first and word[0].isupper():
-                found.add(word)
+                forms.add(word)
             first = False
-    return found
+    return forms
 
 
 def name_head(words: Sequence[str]) -> int:
-    """The index of the last word of a name [word], before a comma, a bracket or a mark of generation.
+    """The index of the last word of a name, before a comma, a bracket or a mark of generation.
 
-    >>> name_head(["Sammy", "Davis", ",", "Jr", "."]), name_head(["Henry", "VIII"]), name_head(["Ada"])
-    (1, 0, 0)
+    >>> [name_head(one.split()) for one in ("Sammy Davis , Jr .", "Henry VIII", "Ada")]
+    [1, 0, 0]
     """
     stop = next((at for at, word in enumerate(words) if at and word in (",", "(")), len(words))
-    return next(
-        (
-            at
-            for at in range(stop - 1, 0, -1)
-            if is_read(words[at]) and words[at].lower() not in _GENERATIONS
-        ),
-        0,
-    )
+    for at in range(stop - 1, 0, -1):
+        if is_read(words[at]) and words[at].lower() not in _GENERATIONS:
+            return at
+    return 0
 
 
 def is_read(word: str) -> bool:
@@ -104,7 +97,7 @@ def is_read(word: str) -> bool:
 
 
 def _ends(at: int, begin: int, words: Sequence[str], lower: Sequence[str]) -> bool:
-    """Whether what heads a mention ends before a word, which begins a post-modifier or another name."""
+    """Whether a word begins a post-modifier or another name."""
     if lower[at] == ",":
         return not _between_adjectives(at, begin, words, lower)
     if lower[at] in _PREPOSITIONS:
@@ -115,13 +108,10 @@ def _ends(at: int, begin: int, words: Sequence[str], lower: Sequence[str]) -> bo
 
 
 def _between_adjectives(comma: int, begin: int, words: Sequence[str], lower: Sequence[str]) -> bool:
-    """Whether a comma stands after a single plain word and before two, or before one and another comma: "a tall, thin man"."""
+    """Whether a comma separates adjectives, as in "a tall, thin man"."""
     if comma + 2 >= len(words):
         return False
     is_single = comma - 2 < begin or lower[comma - 2] in _DETERMINERS | _DEMONSTRATIVES | {","}
-    is_plain = [
-        words[at][0].islower() and lower[at] not in _CLOSED for at in (comma - 1, comma + 1)
-    ]
-    return (
-        is_single and all(is_plain) and (lower[comma + 2] == "," or lower[comma + 2] not in _CLOSED)
-    )
+    if not is_single or (lower[comma + 2] in _CLOSED and lower[comma + 2] != ","):
+        return False
+    return all(words[at][0].islower() and lower[at] not in _CLOSED for at in (comma - 1, comma + 1))

@@ -1,4 +1,4 @@
-"""SemEval-2010 Task 8: one relation between two tagged nominals in each sentence (Hendrickx et al. 2010)."""
+"""SemEval-2010 Task 8: one relation between two nominals per sentence (Hendrickx et al. 2010)."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ _TAGGED = (["<e1>", "</e1>", "<e2>", "</e2>"], ["<e2>", "</e2>", "<e1>", "</e1>"
 
 
 def semeval(row: Fields) -> tuple[str, Relations]:
-    """Text and relation of a row of SemEval-2010 Task 8 (Hendrickx et al. 2010): `relation`, and a `sentence` with `<e1>` and `<e2>`.
+    """Text and relation of a row with `relation` and a `sentence` with `<e1>` and `<e2>`.
 
-    The head is e1 and the tail e2, whichever comes first; the relation is as written, with its direction.
+    The head is e1 and the tail e2, whichever comes first; the relation keeps its direction.
 
-    >>> semeval({"sentence": "A <e1>baker</e1> baked <e2>bread</e2>.", "relation": "Product-Producer(e2,e1)"})[0]
+    >>> sentence = "A <e1>baker</e1> baked <e2>bread</e2>."
+    >>> semeval({"sentence": sentence, "relation": "Product-Producer(e2,e1)"})[0]
     'A baker baked bread.'
     """
     sentence, relation = string_of(row, "sentence"), name_of(row, "relation")
     tags = _TAG.findall(sentence)
     if tags not in _TAGGED:
         raise CorpusError(
-            f"its 'sentence' has the tags {' '.join(tags) or 'none'}; it must have one <e1>...</e1> and one <e2>...</e2>, side by side"
+            f"its 'sentence' has the tags {' '.join(tags) or 'none'}; it must have one "
+            "<e1>...</e1> and one <e2>...</e2>, not nested"
         )
     pieces = _TAG.split(sentence)
     ends = list(accumulate(map(len, pieces)))
     spans = (ends[0], ends[1]), (ends[2], ends[3])
     head, tail = spans if tags == _TAGGED[0] else spans[::-1]
     text = "".join(pieces)
-    return text, relations_of(
-        listed_triples(text, [{"head": head, "tail": tail, "relation": relation}])
-    )
+    triple = {"head": head, "tail": tail, "relation": relation}
+    return text, relations_of(listed_triples(text, [triple]))
 
 
 SEMEVAL = Layout(
