@@ -300,3 +300,12 @@ def test_entropy_has_a_gradient():
     rows = torch.tensor([[0.2, 0.3, 0.5]], requires_grad=True)
     row_entropy(rows).sum().backward()
     np.testing.assert_allclose(rows.grad, -rows.detach().log() - 1, **near)
+
+
+@given(st.one_of(strategies.dense_layers(), strategies.banded_layers()))
+def test_by_form_calls_the_algorithm_of_the_form(drawn):
+    form = drawn.layer.by_form(dense=lambda layer: layer, banded=lambda layer: layer)
+    assert form is drawn.layer
+    assert drawn.layer.by_form(dense=lambda _: "dense", banded=lambda _: "banded") == (
+        "dense" if isinstance(drawn.layer, DenseAttention) else "banded"
+    )

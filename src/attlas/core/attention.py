@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,10 @@ from attlas.core.batch import Batch
 from attlas.support.errors import CaptureError
 from attlas.support.memo import Memo
 
+if TYPE_CHECKING:
+    from attlas.core.banded import BandedAttention
+
+T = TypeVar("T")
 Top: TypeAlias = tuple[Tensor, Tensor]
 REACH = 8  # how far `by_offset` looks if not told
 
@@ -80,6 +84,12 @@ class Attention(Memo, ABC):
             )
         return self.gradient_source()
 
+    @abstractmethod
+    def by_form(
+        self, *, dense: Callable[[DenseAttention], T], banded: Callable[[BandedAttention], T]
+    ) -> T:
+        """Call the algorithm for the form in which the weights are kept."""
+
     @property
     @abstractmethod
     def n_heads(self) -> int: ...
@@ -131,6 +141,36 @@ class Attention(Memo, ABC):
     def between(self, queries: Tensor, keys: Tensor) -> Tensor:
         """All that the marked queries give to the marked keys (each [text, token], bool): [text, head]."""
         return (self.mass_to(keys) * queries[:, None]).sum(-1)
+
+    @abstractmethod
+    def between_units(self, members: Tensor, mean: bool = True) -> Tensor:
+        """Attention between units (words, phrases): [text, unit, token] -> [text, head, unit, unit].
+
+        `members` marks each unit's tokens; units may overlap. Attention *to* a unit is the sum over
+        its tokens, *from* a unit the mean (without `mean`, the sum). An empty unit gives and gets 0.
+        """
+
+    def between_words(self, text: int, words: Sequence[int] | npt.NDArray[Any]) -> Tensor:
+        """Attention between some distinct words of one text: [head, word, word].
+
+        *To* a word is the sum over its tokens, *from* a word the mean.
+        """
+        of = torch.from_numpy(self.batch.words[text].of)
+        slot = torch.full((len(self.batch.words[text]),), -1)
+        slot[torch.as_tensor(words, dtype=torch.long)] = torch.arange(len(words))
+        tokens = torch.nonzero(slot[of] >= 0)[:, 0]
+        cells = self._between_tokens(text, tokens)
+        mine = slot[of[tokens]].to(cells.device)
+        pieces = torch.bincount(mine, minlength=len(words)).to(cells.dtype)
+        heads, count = cells.shape[:2]
+        rows = cells.new_zeros(heads, len(words), count).index_add_(
+            1, mine, cells / pieces[mine][:, None]
+        )
+        return cells.new_zeros(heads, len(words), len(words)).index_add_(2, mine, rows)
+
+    @abstractmethod
+    def _between_tokens(self, text: int, tokens: Tensor) -> Tensor:
+        """Attention between some tokens of one text: [head, token, token]."""
 
     def by_offset(self, reach: int = REACH) -> Tensor:
         """Mean mass a row puts at each offset (key - query) from -reach to +reach, and beyond: [text, head, 2 reach + 3].
@@ -225,6 +265,11 @@ class DenseAttention(Attention):
             visible.unsqueeze(1) if visible is not None and visible.dim() == 3 else visible
         )
 
+    def by_form(
+        self, *, dense: Callable[[DenseAttention], T], banded: Callable[[BandedAttention], T]
+    ) -> T:
+        return dense(self)
+
     @property
     def n_heads(self) -> int:
         return int(self.weights.shape[1])
@@ -296,6 +341,14 @@ class DenseAttention(Attention):
         ]  # row head key; uniform keeps one for all texts
         given = torch.matmul(rows, keys[text].to(rows.dtype)[..., None])[..., 0]
         return given.new_zeros(len(queries), self.n_heads).index_add_(0, text, given)
+
+    def between_units(self, members: Tensor, mean: bool = True) -> Tensor:
+        to = members.to(self.weights)
+        return (giver_shares(to, mean)[:, None] @ self.weights) @ to.transpose(-1, -2)[:, None]
+
+    def _between_tokens(self, text: int, tokens: Tensor) -> Tensor:
+        tokens = tokens.to(self.weights.device)
+        return self.weights[text][:, tokens[:, None], tokens]
 
     def _by_offset(self, reach: int) -> Tensor:
         n = self.n_tokens
@@ -418,6 +471,11 @@ def overlaps(n: int, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """
     token = np.arange(n)[:, None]
     return np.clip(np.minimum(token + 1, edges[1:]) - np.maximum(token, edges[:-1]), 0, None)
+
+
+def giver_shares(members: Tensor, mean: bool) -> Tensor:
+    """The share of each token in what its unit gives: [..., unit, token]."""
+    return members / members.sum(-1, keepdim=True).clamp(min=1) if mean else members
 
 
 def words_from_tokens(weights: Tensor, words: Words) -> Tensor:

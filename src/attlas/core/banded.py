@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,18 @@ from torch import Tensor
 
 from attlas.core import band_kernels
 from attlas.core.alignment import Words
-from attlas.core.attention import Attention, DenseAttention, Sight, Top, kernels_serve, row_entropy
+from attlas.core.attention import (
+    Attention,
+    DenseAttention,
+    Sight,
+    Top,
+    giver_shares,
+    kernels_serve,
+    row_entropy,
+)
 from attlas.core.batch import Batch
+
+T = TypeVar("T")
 
 
 class BandedAttention(Attention):
@@ -51,6 +61,11 @@ class BandedAttention(Attention):
             index,
             seen,
         )
+
+    def by_form(
+        self, *, dense: Callable[[DenseAttention], T], banded: Callable[[BandedAttention], T]
+    ) -> T:
+        return banded(self)
 
     @property
     def reach(self) -> int:
@@ -201,6 +216,27 @@ class BandedAttention(Attention):
         local = torch.einsum("thqc,tqc->thq", self.band, window.expand(self.band.shape[0], -1, -1))
         local = local + torch.einsum("thqg,tg->thq", self.columns, marked.gather(1, self.places))
         return self._with_rows(local, torch.einsum("thgk,tk->thg", self.rows, marked))
+
+    def between_units(self, members: Tensor, mean: bool = True) -> Tensor:
+        units = []
+        for text, mine in enumerate(members):
+            tokens = torch.nonzero(mine.any(0))[:, 0]
+            cells = self._between_tokens(text, tokens)
+            to = mine[:, tokens].to(cells)
+            units.append(giver_shares(to, mean) @ cells @ to.T)
+        return torch.stack(units)
+
+    def _between_tokens(self, text: int, tokens: Tensor) -> Tensor:
+        tokens = tokens.to(self.band.device)
+        offset = tokens - tokens[:, None]
+        near = offset.abs() <= self.reach
+        cell = torch.where(near, offset + self.reach, 0)
+        out = self.band[text][:, tokens[:, None], cell] * near
+        for number, place in enumerate(self.places[text]):
+            here = tokens == place  # one of them, or none
+            out[:, :, here] += self.columns[text][:, tokens, number, None]
+            out[:, here] += self.rows[text][:, None, number, tokens]
+        return out
 
     def _by_offset(self, reach: int) -> Tensor:
         n, half = self.n_tokens, self.reach

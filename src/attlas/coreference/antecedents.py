@@ -14,7 +14,6 @@ from attlas.core.alignment import Words
 from attlas.core.annotations import KINDS
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.between import between_words
 from attlas.core.cases import add_cases, sums_frame, width
 from attlas.core.measure import Measure, Shape
 from attlas.core.states import State, Tally
@@ -166,9 +165,7 @@ class AntecedentCounts(Measure[AntecedentState]):
         hits = [np.zeros((0, len(DIRECTIONS), layer.n_heads), dtype=bool)]
         for number, mentions in enumerate(texts):
             if mentions is not None and len(mentions):
-                weights = (
-                    between_words(layer, number, mentions.words).detach().float().cpu().numpy()
-                )
+                weights = layer.between_words(number, mentions.words).detach().float().cpu().numpy()
                 hits.append(heads_right(weights, mentions))
         state.pending.append(np.concatenate(hits))
         if layer.index == state.n_layers - 1:

@@ -160,16 +160,19 @@ def _check(layer: Attention, name: str) -> None:
         raise CaptureError(
             f"the rows of the attention of {name} do not sum to one (a head's mean is {low:.2f}); Attlas cannot measure it"
         )
-    if isinstance(layer, DenseAttention) and layer.visible is not None:
-        some = layer.weights[
-            : len(layer.visible)
-        ]  # where all see the same, one text of the batch tells
-        if bool((some * ~layer.visible).sum(-1).max() > 1e-2) or not bool(
-            layer.visible.any(-1).all()
-        ):
-            raise CaptureError(
-                f"{name} attends to tokens that its mask hides; Attlas cannot tell what its queries see"
-            )
+    if not layer.by_form(dense=_only_visible, banded=lambda _: True):
+        raise CaptureError(
+            f"{name} attends to tokens that its mask hides; Attlas cannot tell what its queries see"
+        )
+
+
+def _only_visible(layer: DenseAttention) -> bool:
+    """Whether each query sees a key, and attends to no key that it does not see."""
+    if layer.visible is None:
+        return True
+    some = layer.weights[: len(layer.visible)]  # where all texts see the same, one is enough
+    hidden = (some * ~layer.visible).sum(-1).max()
+    return bool(layer.visible.any(-1).all()) and not bool(hidden > 1e-2)
 
 
 def _visible(mask: Tensor, keys: int) -> Tensor | None:

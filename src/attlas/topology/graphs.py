@@ -121,9 +121,17 @@ def betti_of_layer(
     layer: Attention, thresholds: tuple[float, ...], loops: bool
 ) -> tuple[Array, Array]:
     """Betti numbers of all heads of all texts of a layer, text by text; from the band where there is one."""
-    if not isinstance(layer, BandedAttention):
-        weights = layer.dense().weights
-        return betti_of(stacked(weights), in_precision(thresholds, precision_of(weights)), loops)
+    return layer.by_form(
+        dense=lambda layer: betti_of(
+            stacked(layer.weights), in_precision(thresholds, precision_of(layer.weights)), loops
+        ),
+        banded=lambda layer: _betti_of_band(layer, thresholds, loops),
+    )
+
+
+def _betti_of_band(
+    layer: BandedAttention, thresholds: tuple[float, ...], loops: bool
+) -> tuple[Array, Array]:
     thresholds = in_precision(thresholds, precision_of(layer.band))
     band, columns, rows, places = band_parts(layer)
     bits, steps, order, marks = _comparable(band, thresholds)
@@ -156,9 +164,15 @@ def graphs_of(weights: Array, thresholds: tuple[float, ...], first: int = 0) -> 
 
 def graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
     """Graphs of all heads of all texts of a layer, text by text; from the band where there is one."""
-    if not isinstance(layer, BandedAttention):
-        weights = layer.dense().weights
-        return graphs_of(stacked(weights), in_precision(thresholds, precision_of(weights)))
+    return layer.by_form(
+        dense=lambda layer: graphs_of(
+            stacked(layer.weights), in_precision(thresholds, precision_of(layer.weights))
+        ),
+        banded=lambda layer: _graphs_of_band(layer, thresholds),
+    )
+
+
+def _graphs_of_band(layer: BandedAttention, thresholds: tuple[float, ...]) -> Graphs:
     thresholds = in_precision(thresholds, precision_of(layer.band))
     band, columns, rows, places = band_parts(layer)
     bits, steps, order, marks = _comparable(band, thresholds)

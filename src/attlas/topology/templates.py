@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from attlas.core.attention import Attention
-from attlas.core.banded import BandedAttention
 from attlas.core.states import Rows
 from attlas.topology import kernels
 from attlas.topology.graphs import band_parts, stacked
@@ -27,10 +26,10 @@ def template_distances(layer: Attention) -> Array:
     tokens only (Kushnareva et al. 2021 included padding).
     """
     n, heads, batch = layer.n_tokens, layer.n_heads, layer.batch
-    if isinstance(layer, BandedAttention):
-        squares, near, received = kernels.band_sums(*band_parts(layer))
-    else:
-        squares, near, received = kernels.dense_sums(stacked(layer.dense().weights))
+    squares, near, received = layer.by_form(
+        dense=lambda layer: kernels.dense_sums(stacked(layer.weights)),
+        banded=lambda layer: kernels.band_sums(*band_parts(layer)),
+    )
     texts = len(squares) // heads
     squares, near, received = (
         squares.reshape(texts, heads),
