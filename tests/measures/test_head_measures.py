@@ -25,7 +25,6 @@ from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
 from attlas.core.attention import DenseAttention
 from attlas.core.banded import BandedAttention
 from attlas.core.cases import add_cases, sums_frame, width
-from attlas.core.measure import ActingMeasure, LearningMeasure
 from attlas.core.states import Tally
 from attlas.core.text import Text
 from attlas.measures.entropy import Entropy
@@ -589,16 +588,14 @@ def test_a_map_has_behaviours_where_surface_and_entropy_stand_beside_it(tmp_path
 
 def test_other_measures_conclude_nothing():
     for name in MEASURES:
-        if name != "head_distance" and not issubclass(MEASURES[name], ActingMeasure):
+        if name != "head_distance" and "network" not in MEASURES[name].needs:
             assert MEASURES[name]().conclude({}) == {}
 
 
 def test_costly_measures_are_those_that_run_the_model_more_than_once():
     costly = {name for name in MEASURES if MEASURES[name].costly}
     assert costly == {"head_distance", "special_gradient", "importance", "explanations"}
-    assert {
-        name for name in MEASURES if issubclass(MEASURES[name], LearningMeasure | ActingMeasure)
-    } == costly - {"head_distance"}
+    assert {name for name in MEASURES if MEASURES[name].needs} == costly - {"head_distance"}
 
 
 def table_bytes(folder: Path) -> dict[str, bytes]:

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from attlas.catalogue import MEASURES, measures_of
-from attlas.core.measure import ActingMeasure, LearningMeasure
 from attlas.core.text import Text
 from attlas.measures.entropy import BINS, EXAMPLES, Entropy
 from attlas.measures.positions import Positions, offset_names
@@ -73,9 +72,7 @@ def seen(family):
     return model, batches, raw
 
 
-READING = [
-    name for name in MEASURES if not issubclass(MEASURES[name], LearningMeasure | ActingMeasure)
-]
+READING = [name for name in MEASURES if not MEASURES[name].needs]
 
 
 def made(name):
@@ -85,9 +82,7 @@ def made(name):
         "tolerance": 0.2,
         "permutations": 2,
     }
-    return (
-        MEASURES[name](**light) if issubclass(MEASURES[name], ActingMeasure) else MEASURES[name]()
-    )
+    return MEASURES[name](**light) if "network" in MEASURES[name].needs else MEASURES[name]()
 
 
 def model_for(name, family):
@@ -95,7 +90,7 @@ def model_for(name, family):
     if name in READING:
         return seen(family)[:2]
     model = tiny(family, task="lm" if family == "gpt2" else "classify")
-    if issubclass(MEASURES[name], ActingMeasure):
+    if "network" in MEASURES[name].needs:
         model.network.double()  # ranks must not hang on the last bit of a gradient
     return model, stream(model, TEXTS)
 

@@ -10,15 +10,21 @@ import resource
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import attlas
-from attlas.core.measure import Measure
+from attlas.core.attention import Attention
+from attlas.core.batch import Batch
+from attlas.core.measure import BatchReport, Measure, Outputs, Shape
+from attlas.core.states import State, Sums
 from attlas.measures.surface import Surface
 from attlas.studies import Study, engines
 from attlas.studies.shards import shards, survey
@@ -558,3 +564,63 @@ def test_an_engine_gives_values_in_order_and_takes_items_as_they_are_wanted() ->
     assert len(taken) < 12
     with pytest.raises(ZeroDivisionError):
         list(engines.LocalEngine(2).in_order(lambda number: 1 // number, [2, 1, 0, 3]))
+
+
+# what a measure needs
+
+
+@dataclass
+class SeenState(State):
+    """Batches and layers in the order in which they came."""
+
+    losses: Sums
+    events: list[tuple[str, int]] = field(default_factory=list, metadata={"parameter": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorder(Measure[SeenState]):
+    """Records the calls of the runner."""
+
+    name: ClassVar[str] = "recorder"
+    events: ClassVar[list[tuple[str, int]]] = []
+    asked: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "needs", frozenset(self.asked))
+
+    def start(self, model: Shape) -> SeenState:
+        return SeenState(Sums.zeros(1))
+
+    def update(self, state: SeenState, layer: Attention) -> None:
+        self.events.append(("layer", layer.index))
+
+    def finish_batch(self, state: SeenState, batch: Batch, outputs: Outputs) -> BatchReport | None:
+        self.events.append(("batch", batch.n_texts))
+        for need, read in (
+            ("network", lambda: outputs.network.n_layers),
+            ("loss", lambda: outputs.gradients.loss),
+        ):
+            if need in self.asked:
+                read()
+            else:
+                with pytest.raises(MeasureError, match=f"declare it in `needs`: .*{need}"):
+                    read()
+        return BatchReport(counts=Counter(finished=batch.n_texts)) if self.asked else None
+
+    def result(self, state: SeenState) -> dict[str, pd.DataFrame]:
+        return {"recorder": pd.DataFrame({"count": state.losses.count})}
+
+
+@pytest.mark.parametrize("asked", [(), ("loss",), ("network",)])
+def test_finish_batch_comes_after_all_layers_with_what_was_asked(asked):
+    Recorder.events.clear()
+    model = tiny("bert", "classify")
+    study = attlas.study(model, ["a cat", "the cat sat on it"], [Recorder(asked=asked)], workers=1)
+    layers = [] if "network" in asked else [("layer", number) for number in range(3)]
+    assert Recorder.events == [*layers, ("batch", 1), *layers, ("batch", 1)]
+    assert study.manifest["counts"].get("finished", 0) == (2 if asked else 0)
+
+
+def test_an_unknown_need_is_refused_before_any_work():
+    with pytest.raises(MeasureError, match="recorder needs weather; a measure can need head_grad"):
+        attlas.study(tiny("bert"), ["a cat"], [Recorder(asked=("weather",))])

@@ -16,7 +16,7 @@ from attlas.core.alignment import word_sums
 from attlas.core.annotations import RATIONALE
 from attlas.core.batch import Batch
 from attlas.core.masks import Keep
-from attlas.core.measure import Acted, ActingMeasure, Shape
+from attlas.core.measure import BatchReport, Measure, Outputs, Shape
 from attlas.core.states import Moments, Rows, State, Tally
 from attlas.explain.agreement import CONVENTIONS, METRICS, check_options, compare
 from attlas.explain.experiment import USUAL, Explain
@@ -67,7 +67,7 @@ class ExplanationsState(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanations(ActingMeasure[ExplanationsState]):
+class Explanations(Measure[ExplanationsState]):
     """Every text explained by each method; see docs/explain.md for the tables.
 
     The first method is what the others are compared with, by the size of their scores, on the tokens that each of `keep` keeps, soundly and as published. With `faithfulness` (remove, mask) tokens are taken away to see
@@ -75,6 +75,8 @@ class Explanations(ActingMeasure[ExplanationsState]):
     """
 
     name: ClassVar[str] = "explanations"
+    needs: ClassVar[frozenset[str]] = frozenset({"network"})
+    costly: ClassVar[bool] = True
     methods: tuple[str, ...] = USUAL
     target: str | int | None = None
     of: str = "probability"
@@ -178,19 +180,20 @@ class Explanations(ActingMeasure[ExplanationsState]):
             Moments.zeros(count, 3, len(PLAUSIBILITY_METRICS)),
         )
 
-    def act(self, state: ExplanationsState, model: Model, batch: Batch) -> Acted:
+    def finish_batch(self, state: ExplanationsState, batch: Batch, outputs: Outputs) -> BatchReport:
+        model = outputs.network
         try:
             done = explain_batch(model, batch, self.methods, self.settings)
         except AttlasError as error:
             if batch.n_texts == 1:
-                return Acted(
+                return BatchReport(
                     [(batch.places[0], str(error))],
                     Counter(explained=0, unexplained=1, not_converged=0, not_compared=0),
                 )
-            acted = Acted()
+            report = BatchReport()
             for text in range(batch.n_texts):  # one text must not take the others with it
-                acted.add(self.act(state, model, batch[text : text + 1]))
-            return acted
+                report.add(self.finish_batch(state, batch[text : text + 1], outputs))
+            return report
         self._take_texts(state, done)
         self._take_tokens(state, done)
         self._take_types(state, done)
@@ -199,7 +202,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
         self._take_plausibility(state, done)
         missed = done.scores.get("integrated_gradients")
         late = 0 if missed is None else int((~missed.converged(self.tolerance)).sum())
-        return Acted(
+        return BatchReport(
             [],
             Counter(
                 explained=batch.n_texts,

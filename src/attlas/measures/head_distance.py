@@ -12,7 +12,8 @@ import pandas as pd
 
 from attlas.core import kernels
 from attlas.core.attention import Attention
-from attlas.core.measure import Measure, Shape
+from attlas.core.batch import Batch
+from attlas.core.measure import Measure, Outputs, Shape
 from attlas.core.states import Floats, State, Sums
 from attlas.measures.head_map import head_map, neighbours, within_layers
 from attlas.support.options import check_convention, option, seed_option
@@ -94,15 +95,15 @@ class HeadDistance(Measure[DistanceState]):
         )
 
     def update(self, state: DistanceState, layer: Attention) -> None:
-        state.layers = [layer] if layer.index == 0 else [*state.layers, layer]
-        if len(state.layers) < state.shape[0]:
-            return
+        state.layers.append(layer)
+
+    def finish_batch(self, state: DistanceState, batch: Batch, outputs: Outputs) -> None:
         layers, state.layers = state.layers, []
         smoothing = PUBLISHED_SMOOTHING if self.convention == "published" else 0.0
         between, even = divergences(layers, smoothing)
         for sums, found in ((state.between, between), (state.even, even)):
             sums.total += found
-            sums.count += layer.n_texts * layer.n_tokens  # rows
+            sums.count += batch.n_texts * batch.n_tokens  # rows
 
     def result(self, state: DistanceState) -> dict[str, pd.DataFrame]:
         (_, heads), total = state.shape, state.between.total

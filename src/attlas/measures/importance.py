@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from attlas.core.attention import Attention
-from attlas.core.measure import Learned, LearningMeasure, Shape, head_frame
+from attlas.core.batch import Batch
+from attlas.core.measure import Measure, Outputs, Shape, head_frame
 from attlas.core.states import Floats, Moments, State, Sums
 from attlas.support.errors import MeasureError
 from attlas.support.options import option
@@ -30,7 +30,7 @@ class ImportanceState(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Importance(LearningMeasure[ImportanceState]):
+class Importance(Measure[ImportanceState]):
     """How much the loss depends on each head: a classifier's loss on the text's label, or on its own answer where there is none; see docs/long.md.
 
     `taylor` is the sum over a head's parameters (its rows of query, key and value, their biases, its columns of the output projection) of (gradient x
@@ -42,6 +42,8 @@ class Importance(LearningMeasure[ImportanceState]):
     """
 
     name: ClassVar[str] = "importance"
+    needs: ClassVar[frozenset[str]] = frozenset({"loss"})
+    costly: ClassVar[bool] = True
     accumulate: str = "score"
     ablation: int = option(
         0, "Number of texts on which heads are switched off.", at_least=0, at_most=1_000_000
@@ -53,10 +55,8 @@ class Importance(LearningMeasure[ImportanceState]):
                 f"accumulate is {self.accumulate!r}; it must be {' or '.join(ACCUMULATIONS)}"
             )
         super().__post_init__()
-
-    @property
-    def needs_gradients(self) -> bool:
-        return self.accumulate == "grad"
+        if self.accumulate == "grad":
+            object.__setattr__(self, "needs", self.needs | {"head_gradients"})
 
     def start(self, model: Shape) -> ImportanceState:
         shape = (model.n_layers, model.n_heads)
@@ -69,25 +69,23 @@ class Importance(LearningMeasure[ImportanceState]):
             _no_gradients(*shape, 0),
         )
 
-    def update(self, state: ImportanceState, layer: Attention) -> None:
-        """Nothing is read from attention itself."""
-
-    def learn(self, state: ImportanceState, learned: Learned) -> None:
-        state.loss.add(0, learned.loss)
-        for layer in range(learned.gates.shape[1]):
-            state.signed.add(layer, learned.gates[:, layer])
-            state.gate.add(layer, learned.gates[:, layer].abs())
-            if learned.taylor is not None:
-                state.taylor.add(layer, learned.taylor[:, layer])
-        if self.accumulate == "grad" and learned.gradients is not None:
-            gradients = learned.gradients.double().cpu().numpy()
+    def finish_batch(self, state: ImportanceState, batch: Batch, outputs: Outputs) -> None:
+        backward = outputs.gradients
+        state.loss.add(0, backward.loss)
+        for layer in range(backward.gates.shape[1]):
+            state.signed.add(layer, backward.gates[:, layer])
+            state.gate.add(layer, backward.gates[:, layer].abs())
+            if backward.taylor is not None:
+                state.taylor.add(layer, backward.taylor[:, layer])
+        if self.accumulate == "grad" and backward.head_gradients is not None:
+            gradients = backward.head_gradients.double().cpu().numpy()
             if state.gradient.total.shape != gradients.shape:
                 state.gradient = _no_gradients(*gradients.shape)
             state.gradient.total += gradients
-            state.gradient.count += len(learned.places)
-        chosen = [number for number, place in enumerate(learned.places) if place < self.ablation]
+            state.gradient.count += len(batch.places)
+        chosen = [number for number, place in enumerate(batch.places) if place < self.ablation]
         if chosen:
-            grown = learned.ablated(chosen)
+            grown = backward.ablated(chosen)
             for layer in range(grown.shape[1]):
                 state.ablation.add(layer, grown[:, layer])
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.measure import Learned, LearningMeasure, Shape, head_frame
+from attlas.core.measure import Measure, Outputs, Shape, head_frame
 from attlas.core.states import Moments, State
 
 COLUMNS = ("sep", "cls", "punctuation", "other", "all")
@@ -49,7 +49,7 @@ class GradientState(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpecialGradient(LearningMeasure[GradientState]):
+class SpecialGradient(Measure[GradientState]):
     """Mean |d loss / d weight| of each head over the weights to [SEP], to [CLS], to punctuation and to all other tokens (Clark et al. 2019, Figure 3): small where a head may look without effect.
 
     The loss of a text is a masked language model's over all its tokens, none of which is masked, a causal one's, or a classifier's; a model without a head has a pseudo-loss, the mean last hidden
@@ -57,24 +57,15 @@ class SpecialGradient(LearningMeasure[GradientState]):
     """
 
     name: ClassVar[str] = "special_gradient"
+    needs: ClassVar[frozenset[str]] = frozenset({"weight_gradients"})
+    costly: ClassVar[bool] = True
     punctuation: str = ".,"
-
-    @property
-    def needs_weights(self) -> bool:
-        return True
-
-    @property
-    def needs_loss(self) -> bool:
-        return False
 
     def start(self, model: Shape) -> GradientState:
         return GradientState(Moments.zeros(model.n_layers, model.n_heads, len(COLUMNS)))
 
-    def update(self, state: GradientState, layer: Attention) -> None:
-        """Nothing is read before the backward pass."""
-
-    def learn(self, state: GradientState, learned: Learned) -> None:
-        for layer in learned.layers:
+    def finish_batch(self, state: GradientState, batch: Batch, outputs: Outputs) -> None:
+        for layer in outputs.gradients.layers:
             state.size.add(layer.index, special_gradient(layer, frozenset(self.punctuation)))
 
     def result(self, state: GradientState) -> dict[str, pd.DataFrame]:

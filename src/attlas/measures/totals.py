@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.measure import Measure, Shape
+from attlas.core.batch import Batch
+from attlas.core.measure import Measure, Outputs, Shape
 from attlas.core.states import Rows, State
 from attlas.support.options import option
 
@@ -33,7 +34,6 @@ class TotalsState(State):
 
     totals: Rows
     totals_heads: Rows
-    n_layers: int = field(default=0, metadata={"parameter": True})
     pending: Pending = field(default_factory=Pending, metadata={"parameter": True})
 
 
@@ -54,26 +54,22 @@ class Totals(Measure[TotalsState]):
         heads = tuple(
             f"L{layer}.H{head}" for layer in range(model.n_layers) for head in range(model.n_heads)
         )
-        return TotalsState(Rows.empty(), Rows.empty(heads), model.n_layers)
+        return TotalsState(Rows.empty(), Rows.empty(heads))
 
     def update(self, state: TotalsState, layer: Attention) -> None:
-        if layer.index == 0:
-            state.pending = Pending()
         pending = state.pending
         uniform, seeing = layer.uniform.once("totals", lambda: self._control(layer))
         received = layer.received.float()  # text head token
         pending.received.append(received.mean(1).cpu().numpy())
-        chosen = self._chosen(layer)
+        chosen = self._chosen(layer.batch)
         if chosen:
             pending.by_head.append(received[chosen].cpu().numpy())
         pending.uniform.append(uniform)
         pending.seeing.append(seeing)
-        if layer.index == state.n_layers - 1:
-            self._finish(state, layer)
 
-    def _chosen(self, layer: Attention) -> list[int]:
+    def _chosen(self, batch: Batch) -> list[int]:
         """The texts of a batch that are examples."""
-        return [number for number, place in enumerate(layer.batch.places) if place < self.examples]
+        return [number for number, place in enumerate(batch.places) if place < self.examples]
 
     def _control(self, layer: Attention) -> tuple[Floats, Floats]:
         """What even attention would give each token, and how many queries see it, means over heads: each [text, token]."""
@@ -86,13 +82,13 @@ class Totals(Measure[TotalsState]):
             seeing.cpu().numpy(), shape
         )
 
-    def _finish(self, state: TotalsState, layer: Attention) -> None:
-        batch, pending = layer.batch, state.pending
+    def finish_batch(self, state: TotalsState, batch: Batch, outputs: Outputs) -> None:
+        pending, state.pending = state.pending, Pending()
         received, seeing = np.stack(pending.received), np.stack(pending.seeing)  # layer text token
         per_query = np.divide(
             received, seeing, out=np.full_like(received, np.nan), where=seeing > 0
         )
-        n = layer.n_tokens
+        n = batch.n_tokens
         columns = {
             **batch.token_columns(),
             "all": received.mean(0).reshape(-1),
@@ -104,7 +100,7 @@ class Totals(Measure[TotalsState]):
             f"L{number}_per_query": values.reshape(-1) for number, values in enumerate(per_query)
         }
         state.totals.add(np.repeat(np.array(batch.places), n), columns)
-        for row, text in enumerate(self._chosen(layer)):
+        for row, text in enumerate(self._chosen(batch)):
             by_head = np.concatenate([heads[row] for heads in pending.by_head])  # head token
             names = {
                 "text": np.full(n, batch.texts[text].id, dtype=object),
@@ -113,7 +109,6 @@ class Totals(Measure[TotalsState]):
             state.totals_heads.add(
                 np.full(n, batch.places[text]), names, np.ascontiguousarray(by_head.T)
             )
-        state.pending = Pending()
 
     def result(self, state: TotalsState) -> dict[str, pd.DataFrame]:
         return {"totals": state.totals.frame(), "totals_heads": state.totals_heads.frame()}

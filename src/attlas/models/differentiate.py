@@ -151,14 +151,14 @@ def label_number(model: Model, label: Any, what: str) -> int:
 
 @dataclass
 class Backward:
-    """What the backward pass of a batch taught; see `attlas.core.measure.Learned`."""
+    """What the backward pass of a batch taught; see `attlas.core.measure.Gradients`."""
 
     model: Model
     batch: Batch
     loss: Tensor
     gates: Tensor
     taylor: Tensor | None
-    gradients: Tensor | None
+    head_gradients: Tensor | None
     answers: Tensor | None = None  # a classifier's logits
     layers: Sequence[Attention] = ()
 

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from attlas.core.annotations import WHERE
-from attlas.core.measure import ActingMeasure, LearningMeasure, Measure
+from attlas.core.measure import BACKWARD, Measure, union_of_needs
 from attlas.core.states import State
 from attlas.core.text import Text
 from attlas.corpora import Corpus, read
@@ -87,12 +87,11 @@ def check_measures(
     model: Model, measures: Sequence[Measure[Any]], labels: Mapping[str, int]
 ) -> None:
     """Refuse measures that this model and these labels cannot serve."""
-    learning = [measure for measure in measures if isinstance(measure, LearningMeasure)]
-    if any(measure.needs_loss for measure in learning) or (learning and model.task != "base"):
+    needs = union_of_needs(measures)
+    if "loss" in needs or (needs & BACKWARD and model.task != "base"):
         check_loss(model, labels)
     for measure in measures:
-        if isinstance(measure, ActingMeasure):
-            measure.check(model, labels)
+        measure.check(model, labels)
 
 
 @dataclass(frozen=True)
@@ -155,8 +154,8 @@ class _Run:
     def __post_init__(self) -> None:
         self.place = Folder(self.folder, STUDY)
         self.shards = ShardStore(self.place.states)
-        costly = any(isinstance(measure, ActingMeasure) for measure in self.measures)
-        self.cut = (COSTLY_TEXTS, COSTLY_CHARACTERS) if costly else (SHARD_TEXTS, SHARD_CHARACTERS)
+        slow = "network" in union_of_needs(self.measures)
+        self.cut = (COSTLY_TEXTS, COSTLY_CHARACTERS) if slow else (SHARD_TEXTS, SHARD_CHARACTERS)
 
     def go(self, engine: Engine, fresh: bool, report: Report) -> Study:
         began = time.perf_counter()
