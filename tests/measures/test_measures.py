@@ -1,4 +1,5 @@
-"""Measures: the contract on every one of them, their numbers against twins on transformers' own weights, and a contract that catches what is broken."""
+"""Measures: the contract on every one of them, their numbers against twins on transformers' own
+weights, and a contract that catches what is broken."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ FAMILIES = ("bert", "gpt2", "gemma2", "longformer")
 
 
 class Raw(NamedTuple):
-    """One text as transformers gives it: weights [layer, head, query, key]; what each layer lets be seen [layer, query, key]; tokens."""
+    """One text as transformers gives it: weights [layer, head, query, key]; what each layer lets
+    be seen [layer, query, key]; tokens."""
 
     weights: np.ndarray
     visible: np.ndarray
@@ -45,7 +47,8 @@ class Raw(NamedTuple):
 
 @cache
 def seen(family):
-    """A tiny model, its stream of attention over TEXTS, and the raw weights that transformers itself returns."""
+    """A tiny model, its stream of attention over TEXTS, and the raw weights that transformers
+    itself returns."""
     model = tiny(family)
     batches = stream(model, TEXTS)
     if family != "longformer":  # whose own output is a band
@@ -127,7 +130,8 @@ def pattern(family, config, layer, n):
 
 
 def heads_of(values):
-    """The mean and standard error over texts (equal weight each, NaN absent) of values [text, layer, head, ...], a row a head."""
+    """The mean and standard error over texts (equal weight each, NaN absent) of values [text,
+    layer, head, ...], a row a head."""
     table = np.array(values).reshape(len(values), -1)
     frame = pd.DataFrame(table)
     shape = (-1, *np.shape(values)[3:])
@@ -385,15 +389,16 @@ def test_measures_are_asked_for_by_name_or_made():
     assert TopK(keep="keywords:de+fr") != TopK()
     wrong = {
         "entropi": "no measure 'entropi'; the measures are surface, entropy",
-        " ,": "no measure was asked for",
+        " ,": "no measure was given",
         "topk(k=0)": "k is 0",
-        "topk(size=3)": "topk has no parameter 'size'; its parameters are k, keep, layers, heads, shown",
-        "surface, topk(k": "is no list of measures",
+        "topk(size=3)": "topk has no parameter 'size'; "
+        "its parameters are k, keep, layers, heads, shown",
+        "surface, topk(k": "is not a list of measures",
         "positions(reach)": "'reach' of positions has no value",
         "positions(reach=far)": "reach is 'far'; it must be a whole number",
         "topk(keep=nouns)": "nouns",
         "topk(keep=keywords:xx)": "xx",
-        "entropy,entropy": "asked for twice: entropy",
+        "entropy,entropy": "entropy was given twice",
     }
     for wanted, message in wrong.items():
         with pytest.raises(MeasureError, match=message):

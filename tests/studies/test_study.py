@@ -1,4 +1,5 @@
-"""Studies: the same bytes whoever runs them and however often they are killed; honest about what was left out."""
+"""Studies: the same bytes whoever runs them and however often they are killed; honest about what
+was left out."""
 
 from __future__ import annotations
 
@@ -134,7 +135,10 @@ def test_killed_at_several_moments_it_goes_on_to_the_same_bytes(
             "--model",
             tiny_folder,
         ]
-        code = f"import attlas.studies.run, attlas.cli; attlas.studies.run.SHARD_TEXTS = {SMALL}; attlas.cli.main()"
+        code = (
+            "import attlas.studies.run, attlas.cli; "
+            f"attlas.studies.run.SHARD_TEXTS = {SMALL}; attlas.cli.main()"
+        )
         return attlas_start(
             *command, "--out", broken, "--no-report", code=code, OMP_NUM_THREADS=str(threads)
         )
@@ -268,7 +272,9 @@ def test_manifest_says_what_was_run(tmp_path: Path, corpus_file: Path, tiny_fold
 def test_bad_rows_are_left_out_counted_and_named(tmp_path: Path) -> None:
     path = tmp_path / "mixed.jsonl"
     path.write_bytes(
-        b'{"id": "a", "text": "a cat"}\n{"id": "b", "text": ""}\nnot json\n{"id": "c", "text": "a \xff dog"}\n{"id": "d", "text": "nul \\u0000"}\n{"id": "a", "text": "again"}\n{"id": "e", "text": "the end"}\n'
+        b'{"id": "a", "text": "a cat"}\n{"id": "b", "text": ""}\nnot json\n'
+        b'{"id": "c", "text": "a \xff dog"}\n{"id": "d", "text": "nul \\u0000"}\n'
+        b'{"id": "a", "text": "again"}\n{"id": "e", "text": "the end"}\n'
     )
     study = attlas.study(tiny("bert"), path, out=tmp_path / "study")
     counts = study.manifest["counts"]
@@ -441,15 +447,22 @@ def test_shards_do_not_depend_on_who_asks() -> None:
 def test_memory_does_not_grow_with_the_corpus(
     tmp_path: Path, tiny_folder: Path, attlas_start: Start
 ) -> None:
-    """Thousands of texts more, less than 9 kB for each; the benchmark does the same with the embedded model.
+    """Thousands of texts more, less than 9 kB for each; the benchmark does the same with the
+    embedded model.
 
-    The smaller corpus has more shards than are read at a time: what two of them hold, some 20 MB, is no growth.
+    The smaller corpus has more shards than are read at a time: what two of them hold, some 20 MB,
+    is no growth.
     """
     counts, peaks = (2100, 6200), []
     for count in counts:
         path = tmp_path / f"{count}.txt"
         path.write_text("\n".join(sentences(count)))
-        code = f"import attlas; attlas.study({str(tiny_folder)!r}, {str(path)!r}, out={str(tmp_path / f'study-{count}')!r}); print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+        out = str(tmp_path / f"study-{count}")
+        code = (
+            f"import attlas; attlas.study({str(tiny_folder)!r}, {str(path)!r}, out={out!r}); "
+            "lines = open('/proc/self/status'); "
+            "print(next(line.split()[1] for line in lines if line.startswith('VmHWM')))"
+        )
         process = attlas_start(code=code)
         said, problem = process.communicate(timeout=240)
         assert process.returncode == 0, problem

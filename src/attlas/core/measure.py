@@ -98,7 +98,7 @@ class Outputs:
 class BatchReport:
     """Texts of a batch that a measure excluded, with reasons, and counts for the manifest."""
 
-    excluded: list[tuple[int, str]] = field(default_factory=list)  # place of the text, reason
+    excluded: list[tuple[int, str]] = field(default_factory=list)  # index of the text, reason
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: BatchReport) -> None:
@@ -122,8 +122,8 @@ class Measure(ABC, Generic[S]):
         check_fields(self, MeasureError)
 
     @classmethod
-    def among_all(cls) -> Self:
-        """The measure as part of `all`: without what costs more than a forward pass."""
+    def default(cls) -> Self:
+        """The measure as part of `all`: without options that cost a forward pass or more."""
         return cls()
 
     def check(self, model: Any, labels: Mapping[str, int] | None = None) -> None:
@@ -148,7 +148,7 @@ class Measure(ABC, Generic[S]):
     def result(self, state: S) -> dict[str, pd.DataFrame]:
         """The tables, by name."""
 
-    def conclude(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    def derive(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         """Further tables, derived from those of all measures of a finished study.
 
         Tables with one row per text or token are not among them.
@@ -191,7 +191,8 @@ def check_bytes(measure: str, size: int, advice: str) -> None:
     """
     if size > MOST_BYTES:
         raise MeasureError(
-            f"{measure} would hold {size / 2**30:,.1f} GiB (at most {MOST_BYTES / 2**30:.1f} GiB); {advice}"
+            f"{measure} would hold {size / 2**30:,.1f} GiB "
+            f"(at most {MOST_BYTES / 2**30:.1f} GiB); {advice}"
         )
 
 

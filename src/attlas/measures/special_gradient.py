@@ -18,18 +18,16 @@ COLUMNS = ("sep", "cls", "punctuation", "other", "all")
 
 
 def special_gradient(layer: Attention, punctuation: frozenset[str] = frozenset(".,")) -> Tensor:
-    """Mean size of d loss / d weight over the weights to each of COLUMNS: [text, head, column], after a backward pass; NaN where a text has no such token.
+    """Mean |d loss / d weight| to each of COLUMNS after a backward pass: [text, head, column].
 
-    A weight is one that a query can give: of a causal model only those to what stands before. `all` is over all weights.
+    Only weights to visible keys count; `all` is over all of them. NaN without such a token.
     """
     sizes = layer.gradient().absolute().received  # text head key
     batch = layer.batch
     marks = batch.once(
         ("special_gradient", punctuation), lambda: _marks(batch, punctuation)
     )  # text key column
-    seen = layer.queries_seeing.to(sizes).expand(
-        batch.n_texts, -1, -1
-    )  # how many weights go to each key
+    seen = layer.queries_seeing.to(sizes).expand(batch.n_texts, -1, -1)  # weights to each key
     weights = torch.einsum("thk,tkc->thc", seen, marks.to(sizes))  # one head where all see the same
     total = torch.einsum("thk,tkc->thc", sizes, marks.to(sizes))
     return total / weights.where(weights > 0, torch.nan)
@@ -50,10 +48,12 @@ class GradientState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialGradient(Measure[GradientState]):
-    """Mean |d loss / d weight| of each head over the weights to [SEP], to [CLS], to punctuation and to all other tokens (Clark et al. 2019, Figure 3): small where a head may look without effect.
+    """Mean |d loss / d weight| of each head to [SEP], [CLS], punctuation and other tokens.
 
-    The loss of a text is a masked language model's over all its tokens, none of which is masked, a causal one's, or a classifier's; a model without a head has a pseudo-loss, the mean last hidden
-    state along a fixed random direction. Beside each column stands `NAME_all`, the mean over all weights: the same size for every token would give that.
+    After Clark et al. 2019, Figure 3: small where attention has no effect. The loss is a masked
+    language model's over all tokens, none of which is masked, a causal model's, or a classifier's;
+    a model without a head has a pseudo-loss, the mean last hidden state along a fixed random
+    direction. The control of each column, `NAME_all`, is the mean over all weights.
     """
 
     name: ClassVar[str] = "special_gradient"

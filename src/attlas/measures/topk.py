@@ -169,7 +169,7 @@ class Pending:
 
 @dataclass(frozen=True, eq=False)
 class TextLists:
-    """One text: on how many lists each type and position is, and how many are expected by chance."""
+    """One text: the number of lists each type and position is on, and that expected by chance."""
 
     types: list[str]
     kinds: Ints  # token: its type, -1 if it is not kept
@@ -213,7 +213,7 @@ class TextLists:
         return [self.types[kind] if kind >= 0 else "" for kind in self.kinds]
 
     def totals(self) -> Floats:
-        """Counts and chances of each type by direction and group, occurrences, texts: [type, total]."""
+        """Counts, chances, occurrences and texts of each type: [type, total]."""
         size = len(self.types)
         counts = [self.counts[way, "type"][:, :size] for way in DIRECTIONS]  # group type
         chances = [np.stack(self.chances[way, "type"]) for way in DIRECTIONS]
@@ -371,7 +371,7 @@ class TopK(Measure[TopKState]):
 
 
 def _types(batch: Batch, keep: Bools) -> tuple[Ints, list[list[str]]]:
-    """The type of each kept token (-1 for others), [text, token], and the strings of each text's types."""
+    """The type of each kept token (-1 for others): [text, token]; and the strings of types."""
     kinds = np.full(keep.shape, -1, dtype=np.int64)
     types: list[list[str]] = []
     for text, (tokens, surfaces) in enumerate(zip(batch.tokens, batch.surfaces, strict=True)):

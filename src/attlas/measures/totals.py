@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass
 class Pending:
-    """The layers of the batch that is under way: received and uniform, each [text, token]; of examples received by head."""
+    """The layers of the current batch, each [text, token]."""
 
     by_head: list[Floats] = field(default_factory=list)  # example head token
     received: list[Floats] = field(default_factory=list)
@@ -39,12 +39,13 @@ class TotalsState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class Totals(Measure[TotalsState]):
-    """A row for each token: attention received (column sum, mean over heads) in every layer and over all layers.
+    """Attention received by each token (column sum, mean over heads), by layer and over all.
 
     `start` and `stop` are its characters in the text (-1 for a special token).
-    `all` is the mean of the layers `L0`, `L1`, ...; `uniform` is what `all` would be if every row were spread evenly, which is 1 for a model that
-    sees everything. The `_per_query` columns divide by how many queries can see the token: in a causal model early tokens
-    are seen by more, near the ends of a window by fewer. `totals_heads` has the same for each head, of the first `examples` texts.
+    `all` is the mean of the layers `L0`, `L1`, ...; `uniform` is that of uniform attention: 1 for a
+    model that sees everything. The `_per_query` columns divide by the number of queries
+    that see the token: in a causal model early tokens are seen by more, near the ends of a window
+    by fewer. `totals_heads` has the same for each head, of the first `examples` texts.
     """
 
     name: ClassVar[str] = "totals"
@@ -72,7 +73,7 @@ class Totals(Measure[TotalsState]):
         return [number for number, place in enumerate(batch.places) if place < self.examples]
 
     def _control(self, layer: Attention) -> tuple[Floats, Floats]:
-        """What even attention would give each token, and how many queries see it, means over heads: each [text, token]."""
+        """Uniform attention received and number of queries that see it: each [text, token]."""
         shape = (layer.n_texts, layer.n_tokens)
         uniform, seeing = (
             layer.uniform.received.float().mean(1),

@@ -1,4 +1,4 @@
-"""One shard through the model: cut into lanes that any workers may run, merged in order, written whole."""
+"""One shard through the model: split into lanes for any workers, merged in order, written whole."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from attlas.studies.shards import Shard
 from attlas.studies.store import ShardStore
 from attlas.support.errors import AttlasError
 
-LANES = 4  # fixed, as shards are: how work is cut must not depend on who does it
+LANES = 4  # fixed, as shards are: results must not depend on the number of workers
 
 
 class ShardJob:
-    """The work of one shard. Batches are dealt to lanes in turn, so that lanes take about the same time."""
+    """The work of one shard; lanes get its batches in turn, to take about the same time."""
 
     def __init__(
         self,
@@ -38,16 +38,10 @@ class ShardJob:
         store: ShardStore,
         shard: Shard,
         key: str,
-        tell: Callable[[int], None],
+        on_progress: Callable[[int], None],
     ) -> None:
-        self.model, self.measures, self.store, self.shard, self.key, self.tell = (
-            model,
-            measures,
-            store,
-            shard,
-            key,
-            tell,
-        )
+        self.model, self.measures, self.store = model, measures, store
+        self.shard, self.key, self.on_progress = shard, key, on_progress
         encoded = model.encode(shard.texts)
         self.kept = [text for text in encoded if not all(text.special)]
         self.empty = [text for text in encoded if all(text.special)]
@@ -58,7 +52,7 @@ class ShardJob:
         self.lock = threading.Lock()
 
     def tasks(self) -> list[Task]:
-        """What is to be done, a lane each; the lane that ends last finishes the shard."""
+        """One task per lane; the lane that ends last finishes the shard."""
         return [partial(self.run_lane, lane) for lane in range(len(self.lanes))]
 
     def run_lane(self, lane: int, stop: threading.Event) -> None:
@@ -70,7 +64,7 @@ class ShardJob:
                     return
                 with _texts_in_errors(group):
                     run(group)
-                self.tell(len(group))
+                self.on_progress(len(group))
         with self.lock:
             self.states[lane] = states
             last = len(self.states) == len(self.lanes)
@@ -124,7 +118,7 @@ class ShardJob:
                     self.reports.setdefault(measure.name, BatchReport()).add(report)
 
     def finish(self) -> None:
-        """Merge the lanes in order and write the shard: states, rows of streamed tables, and what was left out."""
+        """Merge the lanes in order and write states, rows of streamed tables and excluded texts."""
         states = self.states[0]
         for lane in range(1, len(self.lanes)):
             states = {
@@ -136,14 +130,14 @@ class ShardJob:
         ]
         quarantine += [excluded_row(text.place, text.text) for text in self.empty]
         counts = pass_counts(self.shard.n_rows, self.kept, len(quarantine))
-        found = {text.place: text for text in self.kept}
+        texts = {text.place: text.text for text in self.kept}
         for name, report in self.reports.items():
             counts |= {what: report.counts[what] for what in sorted(report.counts)}
             quarantine += [
                 {
                     "place": place,
-                    "id": found[place].text.id,
-                    "where": _where(found[place].text),
+                    "id": texts[place].id,
+                    "where": _where(texts[place]),
                     "measure": name,
                     "reason": reason,
                 }
@@ -163,10 +157,10 @@ class ShardJob:
         self.store.write(
             self.shard.index, self.key, record, arrays, {"texts": self._texts(), **rows}
         )
-        self.tell(counts["quarantined"])
+        self.on_progress(counts["quarantined"])
 
     def _texts(self) -> pd.DataFrame:
-        """The table `texts`: one row a text."""
+        """The table `texts`: one row per text."""
         texts = self.kept
         return pd.DataFrame(
             {
@@ -204,7 +198,7 @@ def _texts_in_errors(group: Sequence[Encoded]) -> Iterator[None]:
 
 
 def pass_counts(read: int, kept: Sequence[Encoded], quarantined: int) -> dict[str, int]:
-    """What a pass read, analysed, excluded and truncated."""
+    """Numbers of texts and tokens that a pass read, analysed, excluded and truncated."""
     return {
         "read": read,
         "analysed": len(kept),

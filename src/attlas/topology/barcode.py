@@ -276,7 +276,7 @@ class BarcodeMeasure(HeadFeatures[BarcodeState]):
             _gudhi()
 
     @classmethod
-    def among_all(cls) -> Self:
+    def default(cls) -> Self:
         return cls(h1_tokens=0)  # holes cost several times the model's pass
 
     @property
