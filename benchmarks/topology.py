@@ -14,6 +14,7 @@ import torch
 import attlas
 from attlas.catalogue import MEASURES
 from attlas.core.attention import Attention
+from attlas.core.measure import Outputs
 from attlas.core.text import Text
 from attlas.topology import betti
 from attlas.topology.graphs import THRESHOLDS
@@ -125,6 +126,7 @@ def vs_forward(model: Any, name: str, tokens: int) -> Row:
         for layer in kept:
             layer.forget()
             measure.update(state, layer)
+        measure.finish_batch(state, batch, Outputs())
 
     def forward() -> None:
         with torch.no_grad():

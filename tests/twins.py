@@ -1,4 +1,5 @@
-"""Slow twins: what the fast code must give, in loops anyone can check by eye. `head` is one head's square matrix, `visible` what its queries see."""
+"""Slow twins: what the fast code must give, in loops anyone can check by eye. `head` is one head's
+square matrix, `visible` what its queries see."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ import numpy as np
 def each_head(
     twin: Callable[..., Any], weights: np.ndarray, *per_text: Sequence[Any], **options: Any
 ) -> np.ndarray:
-    """A twin on every head of every text: weights [text, head, query, key], further arguments by text."""
+    """A twin on every head of every text: weights [text, head, query, key], further arguments by
+    text."""
     lists = np.asarray(weights, dtype=np.float64).tolist()
     return np.array(
         [
@@ -68,7 +70,8 @@ def top_queries(head, visible, keep=None, *, k):
 
 
 def grid(head, size, span=None):
-    """Attention between bins: every cell spread over the bins its query and key lie in, then a mean over each bin's queries."""
+    """Attention between bins: every cell spread over the bins its query and key lie in, then a
+    mean over each bin's queries."""
     n = len(head)
     length = (n if span is None else span) / size
 
@@ -127,7 +130,8 @@ def visible_words(visible, of):
 
 
 def surface(head, cls, sep, punctuation):
-    """Clark et al. 2019, figure 2: masked attention over the number of rows it could come from; NaN if there is no such row or token."""
+    """Clark et al. 2019, figure 2: masked attention over the number of rows it could come from;
+    NaN if there is no such row or token."""
     n = len(head)
     rest = [not mark for mark in sep]
 
@@ -154,7 +158,8 @@ def surface(head, cls, sep, punctuation):
 
 
 def totals(layers, visibles):
-    """Of one text, [layer][head][query][key] and [layer][query][key]: by token `all`, `uniform`, `all_per_query`, `L0`, ..., `L0_per_query`, ..."""
+    """Of one text, [layer][head][query][key] and [layer][query][key]: by token `all`, `uniform`,
+    `all_per_query`, `L0`, ..., `L0_per_query`, ..."""
     n = len(visibles[0])
     out = []
     for token in range(n):
@@ -179,7 +184,8 @@ def totals(layers, visibles):
 def at_each(
     twin: Callable[..., Any], weights: Any, thresholds: Sequence[float], **options: Any
 ) -> np.ndarray:
-    """A twin on every graph [..., n, n] at every threshold: [..., threshold, number]. Which weights reach a threshold is what numpy or torch says."""
+    """A twin on every graph [..., n, n] at every threshold: [..., threshold, number]. Which
+    weights reach a threshold is what numpy or torch says."""
     lead = tuple(weights.shape[:-2])
     found = [
         [twin((weights[place] >= threshold).tolist(), **options) for threshold in thresholds]
@@ -189,7 +195,8 @@ def at_each(
 
 
 def betti(edges, loops):
-    """Components and independent cycles of one graph of networkx: `edges` [query][key] says which weights reach the threshold."""
+    """Components and independent cycles of one graph of networkx: `edges` [query][key] says which
+    weights reach the threshold."""
     graph = nx.Graph()
     graph.add_nodes_from(range(len(edges)))
     graph.add_edges_from(
@@ -202,7 +209,8 @@ def betti(edges, loops):
 
 
 def digraph(edges, cap):
-    """Strong components, edges with loops, mean degree, simple cycles up to `cap` and mutual pairs of one graph of networkx."""
+    """Strong components, edges with loops, mean degree, simple cycles up to `cap` and mutual pairs
+    of one graph of networkx."""
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(edges)))
     graph.add_edges_from(np.argwhere(np.array(edges)).tolist())

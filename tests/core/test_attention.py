@@ -1,4 +1,5 @@
-"""Attention of one layer: dense and banded give what the slow twins give, whatever was asked before."""
+"""Attention of one layer: dense and banded give what the slow twins give, whatever was asked
+before."""
 
 from __future__ import annotations
 
@@ -134,7 +135,8 @@ def test_uniform_spreads_each_row_over_the_keys_it_sees(layer):
     st.integers(1, 3), st.integers(2, 3), st.integers(1, 9), st.booleans(), strategies.generators
 )
 def test_a_head_that_sees_other_keys_is_as_it_is_alone(n_texts, n_heads, n, by_text, rng):
-    """Where heads see different keys, every answer about a head is what it gives as the only head."""
+    """Where heads see different keys, every answer about a head is what it gives as the only
+    head."""
     seen = (rng.random((n_texts if by_text else 1, n_heads, n, n)) < 0.5) | np.eye(n, dtype=bool)
     every = np.broadcast_to(seen, (n_texts, n_heads, n, n))
     weights = np.concatenate(
@@ -300,3 +302,12 @@ def test_entropy_has_a_gradient():
     rows = torch.tensor([[0.2, 0.3, 0.5]], requires_grad=True)
     row_entropy(rows).sum().backward()
     np.testing.assert_allclose(rows.grad, -rows.detach().log() - 1, **near)
+
+
+@given(st.one_of(strategies.dense_layers(), strategies.banded_layers()))
+def test_by_form_calls_the_algorithm_of_the_form(drawn):
+    form = drawn.layer.by_form(dense=lambda layer: layer, banded=lambda layer: layer)
+    assert form is drawn.layer
+    assert drawn.layer.by_form(dense=lambda _: "dense", banded=lambda _: "banded") == (
+        "dense" if isinstance(drawn.layer, DenseAttention) else "banded"
+    )

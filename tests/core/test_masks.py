@@ -1,4 +1,5 @@
-"""Masks: which tokens of real sentences take part, and that each kind is part of the one before, for any text and tokenizer."""
+"""Masks: which tokens of real sentences take part, and that each kind is part of the one before,
+for any text and tokenizer."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from tests import strategies
 
 @cache
 def tokenizer(name: str) -> Tokenizer:
-    """`tiny` splits unknown words into letters; `bytes` has a token for each byte, `merged` joins a few as byte-level vocabularies do; `pairs` cuts after every second character."""
+    """`tiny` splits unknown words into letters; `bytes` has a token for each byte, `merged` joins
+    a few as byte-level vocabularies do; `pairs` cuts after every second character."""
     if name == "tiny":
         return tiny_tokenizer().backend_tokenizer
     if name == "pairs":
@@ -364,7 +366,8 @@ def test_lists_hold_what_a_reader_expects_and_nothing_else():
 
 
 def of_content_slowly(batch: Batch, stops: frozenset[str]) -> list[bool]:
-    """Of one text without apostrophes: letters only, of a word with a letter that is no stop word."""
+    """Of one text without apostrophes: letters only, of a word with a letter that is no stop
+    word."""
     out = []
     for token, (start, stop) in enumerate(batch.offsets[0].tolist()):
         word = batch.words[0].strings[batch.words[0].of[token]]

@@ -1,4 +1,5 @@
-"""States that merge: each accumulator against numpy or sorting, in any grouping, through a file and back."""
+"""States that merge: each accumulator against numpy or sorting, in any grouping, through a file
+and back."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def with_gaps(rng, n_texts, offset=0.0):
 
 
 def moments_of(values, offset=0.0):
-    """Mean and standard error of each column by pandas, which leaves NaN out; `offset` taken off first, so that nothing cancels."""
+    """Mean and standard error of each column by pandas, which leaves NaN out; `offset` taken off
+    first, so that nothing cancels."""
     frame = pd.DataFrame(values - offset)
     return frame.mean().to_numpy() + offset, frame.sem().to_numpy()
 

@@ -1,4 +1,5 @@
-"""Words from tokens: real texts of many scripts, and the promises that hold for any text and tokenizer."""
+"""Words from tokens: real texts of many scripts, and the promises that hold for any text and
+tokenizer."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from tests import strategies
 
 @cache
 def tokenizer(name: str) -> Tokenizer:
-    """`bert` is the real uncased vocabulary, `tiny` knows a few words, `bytes` has a token for each byte and marks blanks, `pairs` cuts after every second character."""
+    """`bert` is the real uncased vocabulary, `tiny` knows a few words, `bytes` has a token for
+    each byte and marks blanks, `pairs` cuts after every second character."""
     if name == "bert":
         bert = Tokenizer.from_file(str(embedded_folder() / "tokenizer.json"))
         bert.no_truncation()
@@ -44,7 +46,8 @@ def tokenizer(name: str) -> Tokenizer:
 
 
 def encoded(text, name, given=None, keep=None):
-    """Words and tokens; with `keep`, only the first tokens and the last, as truncation leaves them."""
+    """Words and tokens; with `keep`, only the first tokens and the last, as truncation leaves
+    them."""
     found = tokenizer(name).encode(text)
     kept = (
         list(range(len(found.tokens)))

@@ -20,7 +20,7 @@ from attlas.core.annotations import (
 )
 from attlas.core.text import Text
 from attlas.coreference import baselines as sieve
-from attlas.coreference.antecedents import COUNTS, DIRECTIONS, AntecedentCounts, between_words
+from attlas.coreference.antecedents import COUNTS, DIRECTIONS, AntecedentCounts
 from attlas.coreference.baselines import (
     FEMININE,
     MASCULINE,
@@ -501,7 +501,7 @@ def test_between_words_is_its_twin(drawn, rng):
             ]
         )
         np.testing.assert_allclose(
-            between_words(layer, text, some), whole[:, some][:, :, some], atol=1e-6
+            layer.between_words(text, some), whole[:, some][:, :, some], atol=1e-6
         )
 
 

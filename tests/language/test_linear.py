@@ -21,7 +21,7 @@ from attlas.language.phrases import phrases
 from attlas.language.sentences import sentence_spans
 from attlas.language.tagging import tagged
 from attlas.language.words import word_spans
-from attlas.measures.parse import asked
+from attlas.measures.parse import parse_names
 from attlas.support.errors import AttlasError
 from attlas.views.picture import _pieces
 
@@ -84,7 +84,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "mentions": lambda text: (
         [rule(list(text)) for rule in (surface_head, name_head)] and capitalised(list(text), ())
     ),
-    "measures": asked,
+    "measures": parse_names,
     "pictures": _pieces,
 }
 

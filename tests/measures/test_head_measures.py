@@ -1,4 +1,5 @@
-"""How heads differ, what their weights do to the loss, and what they find: all against slow twins, plain loops and finite differences."""
+"""How heads differ, what their weights do to the loss, and what they find: all against slow twins,
+plain loops and finite differences."""
 
 from __future__ import annotations
 
@@ -25,7 +26,6 @@ from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
 from attlas.core.attention import DenseAttention
 from attlas.core.banded import BandedAttention
 from attlas.core.cases import add_cases, sums_frame, width
-from attlas.core.measure import ActingMeasure, LearningMeasure
 from attlas.core.states import Tally
 from attlas.core.text import Text
 from attlas.measures.entropy import Entropy
@@ -119,7 +119,8 @@ def divergence(one, other):
 
 
 def terms_of_divergence(cells):
-    """What is rounded: the logarithm and the product in a ln a, b ln b and that of their mean, of every cell; entropies that cancel."""
+    """What is rounded: the logarithm and the product in a ln a, b ln b and that of their mean, of
+    every cell; entropies that cancel."""
     return 3 * 2 * cells
 
 
@@ -128,7 +129,8 @@ def smoothed(row, smoothing):
 
 
 def slowly(layers, smoothing=0.0):
-    """Between all heads of all layers, and of each from even attention over what it sees; and the rows of each head."""
+    """Between all heads of all layers, and of each from even attention over what it sees; and the
+    rows of each head."""
     heads, even = [], []  # head of all layers: all rows of all texts
     for layer in layers:
         dense = layer.dense()
@@ -148,7 +150,8 @@ def slowly(layers, smoothing=0.0):
 
 
 def by_scipy(heads):
-    """Between heads, row by row, from scipy: the square of its distance (which of equal rows may be the root of a rounding error)."""
+    """Between heads, row by row, from scipy: the square of its distance (which of equal rows may
+    be the root of a rounding error)."""
     rows = np.array(heads)
     with np.errstate(invalid="ignore"):
         return np.array(
@@ -202,7 +205,8 @@ def test_divergences_of_any_layer_are_their_twin_and_their_root_is_a_distance(dr
 @given(strategies.generators)
 @settings(max_examples=20, deadline=None)
 def test_layers_of_several_reaches_and_heads_that_are_the_same(random):
-    """A narrow band beside a wide one of the same batch, and the very same heads again in another layer."""
+    """A narrow band beside a wide one of the same batch, and the very same heads again in another
+    layer."""
     n, places = 9, np.array([[2], [5]])
     batch = strategies.make_batch(random, 2, n)
 
@@ -243,7 +247,8 @@ def test_layers_of_several_reaches_and_heads_that_are_the_same(random):
 
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 150, 400])
 def test_divergences_of_long_rows_keep_five_digits(n):
-    """Rows longer than what is added up in float32 at a time, some of them with many weights that are exactly 0."""
+    """Rows longer than what is added up in float32 at a time, some of them with many weights that
+    are exactly 0."""
     random = np.random.default_rng(n)
     for power, kept in ((1, 1.0), (6, 0.5), (30, 1.0)):
         cells = random.random((3, 4, n)) ** power * (
@@ -450,7 +455,8 @@ def test_neighbours_are_the_nearest_others():
 
 
 def tables(rows):
-    """Surface and entropy of hand-made heads: next, previous, [CLS], [SEP], punctuation, and the share of the largest entropy."""
+    """Surface and entropy of hand-made heads: next, previous, [CLS], [SEP], punctuation, and the
+    share of the largest entropy."""
     names = ("next", "previous", "cls", "sep", "punctuation")
     surface = pd.DataFrame([dict(zip(names, row[:5], strict=True)) for row in rows])
     entropy = pd.DataFrame({"entropy": [4.0 * row[5] for row in rows], "entropy_uniform": 4.0})
@@ -578,27 +584,25 @@ def test_a_map_has_behaviours_where_surface_and_entropy_stand_beside_it(tmp_path
         {"": run(measure, batches, model)["head_distance"]},
         1e-6,
     )
-    expected = measure.conclude({"head_distance": alone.table("head_distance")})
+    expected = measure.derive({"head_distance": alone.table("head_distance")})
     pd.testing.assert_frame_equal(expected["head_map"], drawn)
     pd.testing.assert_frame_equal(expected["head_neighbours"], alone.table("head_neighbours"))
-    few = HeadDistance(clusters=2).conclude({"head_distance": alone.table("head_distance")})[
+    few = HeadDistance(clusters=2).derive({"head_distance": alone.table("head_distance")})[
         "head_map"
     ]
     assert few["cluster"].nunique() == 2
 
 
-def test_other_measures_conclude_nothing():
+def test_other_measures_derive_nothing():
     for name in MEASURES:
-        if name != "head_distance" and not issubclass(MEASURES[name], ActingMeasure):
-            assert MEASURES[name]().conclude({}) == {}
+        if name != "head_distance" and "network" not in MEASURES[name].needs:
+            assert MEASURES[name]().derive({}) == {}
 
 
 def test_costly_measures_are_those_that_run_the_model_more_than_once():
     costly = {name for name in MEASURES if MEASURES[name].costly}
     assert costly == {"head_distance", "special_gradient", "importance", "explanations"}
-    assert {
-        name for name in MEASURES if issubclass(MEASURES[name], LearningMeasure | ActingMeasure)
-    } == costly - {"head_distance"}
+    assert {name for name in MEASURES if MEASURES[name].needs} == costly - {"head_distance"}
 
 
 def table_bytes(folder: Path) -> dict[str, bytes]:
@@ -636,7 +640,8 @@ def test_a_study_that_was_broken_off_has_the_same_bytes(tmp_path, monkeypatch):
 
 
 class Twin:
-    """A network in float64 whose attention is written out in full, so that something can be added to any weight of any layer."""
+    """A network in float64 whose attention is written out in full, so that something can be added
+    to any weight of any layer."""
 
     def __init__(self, model):
         self.model = model
@@ -749,7 +754,8 @@ LEARNT = (
 
 @cache
 def learnt(family, task):
-    """A model, a batch of several texts after its backward pass, and the twin's gradient of each: [text][layer, head, query, key]."""
+    """A model, a batch of several texts after its backward pass, and the twin's gradient of each:
+    [text][layer, head, query, key]."""
     model = stirred(tiny(family, task, seed=2))
     if family == "longformer":
         model = attlas.load(model, global_tokens=(0, 3))
@@ -813,7 +819,8 @@ def test_the_gradient_of_each_weight_is_that_of_the_twin_and_a_finite_difference
 
 
 def sizes_slowly(gradient, visible, tokens):
-    """Mean size of the gradient over the weights that a query can give to each sort of token: [column] of one head."""
+    """Mean size of the gradient over the weights that a query can give to each sort of token:
+    [column] of one head."""
     marks = {
         "sep": [token == "[SEP]" for token in tokens],
         "cls": [token == "[CLS]" for token in tokens],
@@ -1069,7 +1076,8 @@ def test_only_weights_that_were_asked_for_are_kept():
 
 
 def cases(seed, texts=7, answers=3, baselines=2):
-    """Random cases: the kind and the text of each, and what is right; and a list a case for loops."""
+    """Random cases: the kind and the text of each, and what is right; and a list a case for
+    loops."""
     random = np.random.default_rng(seed)
     count = int(random.integers(1, 60))
     kinds = random.choice(["det", "obj", "all"], count).tolist()
@@ -1157,7 +1165,8 @@ def test_cases_are_summed_as_in_plain_loops_in_one_go_or_in_pieces(seed):
 
 
 def corpora(kind, count=400, texts=120):
-    """Simulated corpora: right answers, right baselines and cases of each text, [corpus, text] each; and the true shares."""
+    """Simulated corpora: right answers, right baselines and cases of each text, [corpus, text]
+    each; and the true shares."""
     random = np.random.default_rng(11)
     n = random.integers(3, 25, (count, texts))
     if kind == "independent":
@@ -1208,7 +1217,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say(kind):
 
 
 def test_the_interval_of_pairs_is_narrower_than_that_of_strangers():
-    """Answer and baseline are right on the same texts: what they share says nothing about their difference."""
+    """Answer and baseline are right on the same texts: what they share says nothing about their
+    difference."""
     h, b, n, _ = corpora("clustered", count=1)
     together = Shares.of(h[0], b[0], n[0])
     apart = Shares.of(h[0], np.random.default_rng(0).permutation(b[0] / n[0]) * n[0], n[0])
@@ -1252,7 +1262,8 @@ def test_wilsons_interval_is_that_of_the_textbook():
 
 
 def most_slowly(head, of, count):
-    """For each word the other word it attends to most, and the one that attends to it most; none that has a weight of 0."""
+    """For each word the other word it attends to most, and the one that attends to it most; none
+    that has a weight of 0."""
     tokens = [[token for token, word in enumerate(of) if word == one] for one in range(count)]
 
     def between(source, target):
@@ -1325,7 +1336,8 @@ def sentence(id, words, heads, relations):
 
 
 def sentences(seed, count=11, longest=9):
-    """Random sentences with any trees; some have a possessor with its 's, some one word only; two have no tree."""
+    """Random sentences with any trees; some have a possessor with its 's, some one word only; two
+    have no tree."""
     random = np.random.default_rng(seed)
     out = []
     for number in range(count):
@@ -1345,7 +1357,8 @@ def sentences(seed, count=11, longest=9):
 
 
 def arcs_slowly(model, batches, convention):
-    """Accuracy of every head for every relation in both directions, of every offset, and what was counted; words by tokenising each alone."""
+    """Accuracy of every head for every relation in both directions, of every offset, and what was
+    counted; words by tokenising each alone."""
     published = convention == "published"
     offsets = PUBLISHED_OFFSETS if published else OFFSETS
     right, by_offset, n, counted = defaultdict(Counter), defaultdict(Counter), Counter(), Counter()
@@ -1578,7 +1591,8 @@ def test_cases_by_hand():
 
 
 def test_a_word_that_sees_no_other_word_finds_nothing():
-    """The first word of a causal model sees none but itself, and the last is seen by none: no head finds anything there."""
+    """The first word of a causal model sees none but itself, and the last is seen by none: no head
+    finds anything there."""
     model = tiny("gpt2")
     first = sentence("first", ["the", "cat", "sat"], [1, ROOT, 1], ["det", "root", "punct"])
     last = sentence("last", ["sat", "the", "cat"], [ROOT, 2, 0], ["root", "punct", "obj"])

@@ -1,4 +1,5 @@
-"""Measures for long texts against slow twins: top lists and their chance, heat maps, position bias, importance of heads."""
+"""Measures for long texts against slow twins: top lists and their chance, heat maps, position
+bias, importance of heads."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ HEADS = 4
 
 
 class Seen(NamedTuple):
-    """One text, plain: weights [layer][head][query][key], what is visible [layer][query][key], tokens, what is special, what is kept."""
+    """One text, plain: weights [layer][head][query][key], what is visible [layer][query][key],
+    tokens, what is special, what is kept."""
 
     id: str
     weights: list[Any]
@@ -134,7 +136,8 @@ def lists(text: Seen, layer: int, head: int, direction: str, k: int) -> list[lis
 def counts(
     text: Seen, direction: str, by: str, layers: Sequence[int], heads: Sequence[int], k: int
 ) -> Counter[Any]:
-    """Algorithms 1 to 3: a token's lists over heads and layers are one set; a member counts once for each such set."""
+    """Algorithms 1 to 3: a token's lists over heads and layers are one set; a member counts once
+    for each such set."""
     found: Counter[Any] = Counter()
     all_lists = [lists(text, layer, head, direction, k) for layer in layers for head in heads]
     for token in range(len(text.tokens)):
@@ -289,7 +292,8 @@ def candidates(text: Seen, layer: int, direction: str, token: int) -> list[int]:
 def exact_chance(
     text: Seen, direction: str, layers: Sequence[int], heads: int, k: int
 ) -> tuple[dict[str, Fraction], dict[int, Fraction]]:
-    """The mean count over every way in which all heads can draw the lists of each token: by type, by position."""
+    """The mean count over every way in which all heads can draw the lists of each token: by type,
+    by position."""
     types: dict[str, Fraction] = {}
     positions: dict[int, Fraction] = {}
     for token in range(len(text.tokens)):
@@ -469,7 +473,8 @@ def test_a_tally_adds_up_by_string() -> None:
 
 
 def grid_twin(head: np.ndarray, size: int, span: int | None = None) -> np.ndarray:
-    """Every token cut in `size` slices, so that bins hold whole slices; a mean over a bin's queries, a sum over its keys; NaN where no token is."""
+    """Every token cut in `size` slices, so that bins hold whole slices; a mean over a bin's
+    queries, a sum over its keys; NaN where no token is."""
     n = len(head)
     held = n if span is None else span  # slices in a bin
     fine = np.repeat(np.repeat(head, size, 0), size, 1) / size
@@ -707,9 +712,11 @@ def batch_of(model: Model, *texts: Text) -> Batch:
 
 
 def head_products(model: Model, text: Text, label: int, whole: bool = True) -> list[list[Tensor]]:
-    """Gradient times parameter of one text by transformers' own code and `param.grad`: [layer][head], all its parameters in a row.
+    """Gradient times parameter of one text by transformers' own code and `param.grad`:
+    [layer][head], all its parameters in a row.
 
-    The `whole` of them has Longformer's projections of global tokens too, which the published code leaves out.
+    The `whole` of them has Longformer's projections of global tokens too, which the published code
+    leaves out.
     """
     network: Any = copy.deepcopy(model.network)
     ids, inputs = inputs_of(model, text)
@@ -858,7 +865,8 @@ def test_ablation_is_a_head_cut_out_of_the_output_projection(classifier: Model) 
 
 
 def test_ablation_of_a_text_without_label_asks_for_the_whole_models_answer() -> None:
-    """Without a head the model may answer otherwise; its loss is still that of what it said as a whole."""
+    """Without a head the model may answer otherwise; its loss is still that of what it said as a
+    whole."""
     model = stirred(tiny("bert", "classify", seed=1))
     text = Text("a", "a dog was very bad")
     (answer,) = own_labels(model, [text])

@@ -1,4 +1,5 @@
-"""Measures: the contract on every one of them, their numbers against twins on transformers' own weights, and a contract that catches what is broken."""
+"""Measures: the contract on every one of them, their numbers against twins on transformers' own
+weights, and a contract that catches what is broken."""
 
 from __future__ import annotations
 
@@ -11,7 +12,6 @@ import pytest
 import torch
 
 from attlas.catalogue import MEASURES, measures_of
-from attlas.core.measure import ActingMeasure, LearningMeasure
 from attlas.core.text import Text
 from attlas.measures.entropy import BINS, EXAMPLES, Entropy
 from attlas.measures.positions import Positions, offset_names
@@ -37,7 +37,8 @@ FAMILIES = ("bert", "gpt2", "gemma2", "longformer")
 
 
 class Raw(NamedTuple):
-    """One text as transformers gives it: weights [layer, head, query, key]; what each layer lets be seen [layer, query, key]; tokens."""
+    """One text as transformers gives it: weights [layer, head, query, key]; what each layer lets
+    be seen [layer, query, key]; tokens."""
 
     weights: np.ndarray
     visible: np.ndarray
@@ -46,7 +47,8 @@ class Raw(NamedTuple):
 
 @cache
 def seen(family):
-    """A tiny model, its stream of attention over TEXTS, and the raw weights that transformers itself returns."""
+    """A tiny model, its stream of attention over TEXTS, and the raw weights that transformers
+    itself returns."""
     model = tiny(family)
     batches = stream(model, TEXTS)
     if family != "longformer":  # whose own output is a band
@@ -73,9 +75,7 @@ def seen(family):
     return model, batches, raw
 
 
-READING = [
-    name for name in MEASURES if not issubclass(MEASURES[name], LearningMeasure | ActingMeasure)
-]
+READING = [name for name in MEASURES if not MEASURES[name].needs]
 
 
 def made(name):
@@ -85,9 +85,7 @@ def made(name):
         "tolerance": 0.2,
         "permutations": 2,
     }
-    return (
-        MEASURES[name](**light) if issubclass(MEASURES[name], ActingMeasure) else MEASURES[name]()
-    )
+    return MEASURES[name](**light) if "network" in MEASURES[name].needs else MEASURES[name]()
 
 
 def model_for(name, family):
@@ -95,7 +93,7 @@ def model_for(name, family):
     if name in READING:
         return seen(family)[:2]
     model = tiny(family, task="lm" if family == "gpt2" else "classify")
-    if issubclass(MEASURES[name], ActingMeasure):
+    if "network" in MEASURES[name].needs:
         model.network.double()  # ranks must not hang on the last bit of a gradient
     return model, stream(model, TEXTS)
 
@@ -132,7 +130,8 @@ def pattern(family, config, layer, n):
 
 
 def heads_of(values):
-    """The mean and standard error over texts (equal weight each, NaN absent) of values [text, layer, head, ...], a row a head."""
+    """The mean and standard error over texts (equal weight each, NaN absent) of values [text,
+    layer, head, ...], a row a head."""
     table = np.array(values).reshape(len(values), -1)
     frame = pd.DataFrame(table)
     shape = (-1, *np.shape(values)[3:])
@@ -390,15 +389,16 @@ def test_measures_are_asked_for_by_name_or_made():
     assert TopK(keep="keywords:de+fr") != TopK()
     wrong = {
         "entropi": "no measure 'entropi'; the measures are surface, entropy",
-        " ,": "no measure was asked for",
+        " ,": "no measure was given",
         "topk(k=0)": "k is 0",
-        "topk(size=3)": "topk has no parameter 'size'; its parameters are k, keep, layers, heads, shown",
-        "surface, topk(k": "is no list of measures",
+        "topk(size=3)": "topk has no parameter 'size'; "
+        "its parameters are k, keep, layers, heads, shown",
+        "surface, topk(k": "is not a list of measures",
         "positions(reach)": "'reach' of positions has no value",
         "positions(reach=far)": "reach is 'far'; it must be a whole number",
         "topk(keep=nouns)": "nouns",
         "topk(keep=keywords:xx)": "xx",
-        "entropy,entropy": "asked for twice: entropy",
+        "entropy,entropy": "entropy was given twice",
     }
     for wanted, message in wrong.items():
         with pytest.raises(MeasureError, match=message):

@@ -33,7 +33,7 @@ from sklearn.metrics import balanced_accuracy_score, precision_recall_fscore_sup
 import attlas
 from attlas.cli import main
 from attlas.core.annotations import RELATIONS, Relations, Triple
-from attlas.core.between import between_units
+from attlas.core.attention import DenseAttention
 from attlas.core.text import Text
 from attlas.corpora import read
 from attlas.corpora.splits import text_digests
@@ -267,7 +267,7 @@ def units_slowly(head, members, mean):
 def test_between_units_is_its_slow_twin(made, rng, units, mean):
     texts, n = len(made.weights), made.weights.shape[-1]
     members = rng.random((texts, units, n)) < rng.choice([0.0, 0.3, 0.8], (texts, units, 1))
-    found = between_units(made.layer, torch.from_numpy(members), mean)
+    found = made.layer.between_units(torch.from_numpy(members), mean)
     expected = twins.each_head(units_slowly, made.weights, members.tolist(), mean=mean)
     close(found, expected, n * n)
 
@@ -601,6 +601,7 @@ def test_the_model_is_digested_once_for_all_shards(monkeypatch, tmp_path, model,
 def test_a_failing_pass_is_no_shard(monkeypatch, tmp_path, model, drawn):
     monkeypatch.setattr(vectors_module, "SHARD", 3)
     seen: list[int] = []
+    between_units = DenseAttention.between_units
 
     def fail(layer, members, mean):
         seen.append(1)
@@ -609,7 +610,7 @@ def test_a_failing_pass_is_no_shard(monkeypatch, tmp_path, model, drawn):
         return between_units(layer, members, mean)
 
     with monkeypatch.context() as patch:
-        patch.setattr(vectors_module, "between_units", fail)
+        patch.setattr(DenseAttention, "between_units", fail)
         with pytest.raises(RuntimeError, match="the machine stops"):
             read_case_vectors(
                 model, drawn.texts, drawn.cases, cache=tmp_path, workers=1, progress=False

@@ -1,4 +1,5 @@
-"""Result folders: killed anywhere they resume, damage is noticed, nothing of a user's is touched."""
+"""Result folders: killed anywhere they resume, damage is noticed, nothing of a user's is
+touched."""
 
 from __future__ import annotations
 
@@ -117,7 +118,8 @@ def test_what_was_done_is_not_done_again_unless_it_is_damaged(
 
 
 def test_states_of_other_inputs_are_not_picked_up(tmp_path: Path) -> None:
-    """A study whose manifest was deleted is refused; its states cannot mix with those of another corpus."""
+    """A study whose manifest was deleted is refused; its states cannot mix with those of another
+    corpus."""
     folder = tmp_path / "study"
     attlas.study(MODEL, sentences(9), "entropy", folder, keep_states=True)
     assert (folder / "states").is_dir()

@@ -1,4 +1,5 @@
-"""Result folders of every kind that Attlas made before format 2 still open, read only: not a byte of them changes."""
+"""Result folders of every kind that Attlas made before format 2 still open, read only: not a byte
+of them changes."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def hashes(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Iterator[Path]:
-    """Copies of all old folders, where the inputs are too; whatever a test does with them, they stay as they were."""
+    """Copies of all old folders, where the inputs are too; whatever a test does with them, they
+    stay as they were."""
     folder = tmp_path / "old"
     shutil.copytree(OLD, folder)
     before = hashes(folder)

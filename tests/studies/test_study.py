@@ -1,4 +1,5 @@
-"""Studies: the same bytes whoever runs them and however often they are killed; honest about what was left out."""
+"""Studies: the same bytes whoever runs them and however often they are killed; honest about what
+was left out."""
 
 from __future__ import annotations
 
@@ -10,15 +11,21 @@ import resource
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import attlas
-from attlas.core.measure import Measure
+from attlas.core.attention import Attention
+from attlas.core.batch import Batch
+from attlas.core.measure import BatchReport, Measure, Outputs, Shape
+from attlas.core.states import State, Sums
 from attlas.measures.surface import Surface
 from attlas.studies import Study, engines
 from attlas.studies.shards import shards, survey
@@ -128,7 +135,10 @@ def test_killed_at_several_moments_it_goes_on_to_the_same_bytes(
             "--model",
             tiny_folder,
         ]
-        code = f"import attlas.studies.run, attlas.cli; attlas.studies.run.SHARD_TEXTS = {SMALL}; attlas.cli.main()"
+        code = (
+            "import attlas.studies.run, attlas.cli; "
+            f"attlas.studies.run.SHARD_TEXTS = {SMALL}; attlas.cli.main()"
+        )
         return attlas_start(
             *command, "--out", broken, "--no-report", code=code, OMP_NUM_THREADS=str(threads)
         )
@@ -262,7 +272,9 @@ def test_manifest_says_what_was_run(tmp_path: Path, corpus_file: Path, tiny_fold
 def test_bad_rows_are_left_out_counted_and_named(tmp_path: Path) -> None:
     path = tmp_path / "mixed.jsonl"
     path.write_bytes(
-        b'{"id": "a", "text": "a cat"}\n{"id": "b", "text": ""}\nnot json\n{"id": "c", "text": "a \xff dog"}\n{"id": "d", "text": "nul \\u0000"}\n{"id": "a", "text": "again"}\n{"id": "e", "text": "the end"}\n'
+        b'{"id": "a", "text": "a cat"}\n{"id": "b", "text": ""}\nnot json\n'
+        b'{"id": "c", "text": "a \xff dog"}\n{"id": "d", "text": "nul \\u0000"}\n'
+        b'{"id": "a", "text": "again"}\n{"id": "e", "text": "the end"}\n'
     )
     study = attlas.study(tiny("bert"), path, out=tmp_path / "study")
     counts = study.manifest["counts"]
@@ -435,15 +447,22 @@ def test_shards_do_not_depend_on_who_asks() -> None:
 def test_memory_does_not_grow_with_the_corpus(
     tmp_path: Path, tiny_folder: Path, attlas_start: Start
 ) -> None:
-    """Thousands of texts more, less than 9 kB for each; the benchmark does the same with the embedded model.
+    """Thousands of texts more, less than 9 kB for each; the benchmark does the same with the
+    embedded model.
 
-    The smaller corpus has more shards than are read at a time: what two of them hold, some 20 MB, is no growth.
+    The smaller corpus has more shards than are read at a time: what two of them hold, some 20 MB,
+    is no growth.
     """
     counts, peaks = (2100, 6200), []
     for count in counts:
         path = tmp_path / f"{count}.txt"
         path.write_text("\n".join(sentences(count)))
-        code = f"import attlas; attlas.study({str(tiny_folder)!r}, {str(path)!r}, out={str(tmp_path / f'study-{count}')!r}); print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+        out = str(tmp_path / f"study-{count}")
+        code = (
+            f"import attlas; attlas.study({str(tiny_folder)!r}, {str(path)!r}, out={out!r}); "
+            "lines = open('/proc/self/status'); "
+            "print(next(line.split()[1] for line in lines if line.startswith('VmHWM')))"
+        )
         process = attlas_start(code=code)
         said, problem = process.communicate(timeout=240)
         assert process.returncode == 0, problem
@@ -558,3 +577,63 @@ def test_an_engine_gives_values_in_order_and_takes_items_as_they_are_wanted() ->
     assert len(taken) < 12
     with pytest.raises(ZeroDivisionError):
         list(engines.LocalEngine(2).in_order(lambda number: 1 // number, [2, 1, 0, 3]))
+
+
+# what a measure needs
+
+
+@dataclass
+class SeenState(State):
+    """Batches and layers in the order in which they came."""
+
+    losses: Sums
+    events: list[tuple[str, int]] = field(default_factory=list, metadata={"parameter": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorder(Measure[SeenState]):
+    """Records the calls of the runner."""
+
+    name: ClassVar[str] = "recorder"
+    events: ClassVar[list[tuple[str, int]]] = []
+    asked: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "needs", frozenset(self.asked))
+
+    def start(self, model: Shape) -> SeenState:
+        return SeenState(Sums.zeros(1))
+
+    def update(self, state: SeenState, layer: Attention) -> None:
+        self.events.append(("layer", layer.index))
+
+    def finish_batch(self, state: SeenState, batch: Batch, outputs: Outputs) -> BatchReport | None:
+        self.events.append(("batch", batch.n_texts))
+        for need, read in (
+            ("network", lambda: outputs.network.n_layers),
+            ("loss", lambda: outputs.gradients.loss),
+        ):
+            if need in self.asked:
+                read()
+            else:
+                with pytest.raises(MeasureError, match=f"declare it in `needs`: .*{need}"):
+                    read()
+        return BatchReport(counts=Counter(finished=batch.n_texts)) if self.asked else None
+
+    def result(self, state: SeenState) -> dict[str, pd.DataFrame]:
+        return {"recorder": pd.DataFrame({"count": state.losses.count})}
+
+
+@pytest.mark.parametrize("asked", [(), ("loss",), ("network",)])
+def test_finish_batch_comes_after_all_layers_with_what_was_asked(asked):
+    Recorder.events.clear()
+    model = tiny("bert", "classify")
+    study = attlas.study(model, ["a cat", "the cat sat on it"], [Recorder(asked=asked)], workers=1)
+    layers = [] if "network" in asked else [("layer", number) for number in range(3)]
+    assert Recorder.events == [*layers, ("batch", 1), *layers, ("batch", 1)]
+    assert study.manifest["counts"].get("finished", 0) == (2 if asked else 0)
+
+
+def test_an_unknown_need_is_refused_before_any_work():
+    with pytest.raises(MeasureError, match="recorder needs weather; a measure can need head_grad"):
+        attlas.study(tiny("bert"), ["a cat"], [Recorder(asked=("weather",))])

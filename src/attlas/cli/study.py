@@ -114,9 +114,9 @@ def study(
     from attlas.catalogue import MEASURES
     from attlas.corpora.read import check_first_row, read
     from attlas.corpora.sources import SYNTHETIC
-    from attlas.measures.parse import asked
+    from attlas.measures.parse import parse_names
 
-    for name, _ in [] if measures.strip() == "all" else asked(measures):
+    for name, _ in [] if measures.strip() == "all" else parse_names(measures):
         MEASURES.question(name)
     texts = read(data, text=text, label=label, id=id, split=split)
     if not data.startswith(("hub:", SYNTHETIC)):

@@ -1,4 +1,4 @@
-"""Words from word pieces: which token belongs to which word, by the tokenizer's character offsets."""
+"""Words from word pieces: which token belongs to which word, by character offsets."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ Numbers = npt.NDArray[Any]
 class Words:
     """The words of one encoded text; every special token is a word of its own.
 
-    `of[token]` is the token's word. `source[word]` is its index in the text's own words, or -1 for a special token.
-    `missing` are the text's own words that no token covers (cut off by truncation, or characters the tokenizer drops).
+    `of[token]` is the token's word. `source[word]` is its index in the text's own words, -1 for a
+    special token. `missing` are the text's own words that no token covers (truncated, or made of
+    characters that the tokenizer drops).
     """
 
     of: npt.NDArray[np.int64]  # token
@@ -41,9 +42,9 @@ def align(
 ) -> Words:
     """Give each token its word by characters.
 
-    A token belongs to the word that holds its first visible character; a token without one (a lone blank marker) to the
-    word that follows. Where one token covers several found words they become one word; `given` words are never joined:
-    a word that no token starts in is `missing`.
+    A token belongs to the word with its first visible character; a token without one (a lone blank
+    marker) to the next word. Where one token covers several words they become one; `given` words
+    are never joined: a word in which no token starts is `missing`.
     """
     owner = np.full(len(text) + 1, -1, dtype=np.int64)  # character -> span
     for index, (start, stop) in enumerate(spans):
@@ -65,7 +66,7 @@ def align(
     of = np.empty(len(first), dtype=np.int64)
     strings: list[str] = []
     source: list[int] = []
-    place: dict[int, int] = {}
+    word_of: dict[int, int] = {}  # group of spans: word
     for token, span in enumerate(first):
         group = int(joined[span]) if span >= 0 else -1
         if span < 0:
@@ -73,12 +74,12 @@ def align(
             strings.append(tokens[token])
             source.append(-1)
             continue
-        if group not in place:
-            place[group] = len(strings)
+        if group not in word_of:
+            word_of[group] = len(strings)
             strings.append(text[spans[group][0] : spans[last[group]][1]])
             source.append(group)
-        of[token] = place[group]
-    seen = {index for index in range(len(spans)) if int(joined[index]) in place}
+        of[token] = word_of[group]
+    seen = {index for index in range(len(spans)) if int(joined[index]) in word_of}
     return Words(
         of,
         tuple(strings),
@@ -99,7 +100,7 @@ def word_sums(values: Numbers, word_of: Numbers, count: int) -> Numbers:
 
 
 def word_means(values: Numbers, word_of: Numbers, count: int) -> Numbers:
-    """The mean over the tokens of each word, 0 for a word without a token: [token, ...] -> [word, ...].
+    """The mean over each word's tokens, 0 without one: [token, ...] -> [word, ...].
 
     >>> word_means(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 1]), 3)
     array([1., 3., 0.])

@@ -1,5 +1,4 @@
-"""Annotations of a text and their names in `Text.annotations`: dependency trees, coreference, relations, rationales,
-global spans, and where the text was read."""
+"""Annotations of a text and their names in `Text.annotations`."""
 
 from __future__ import annotations
 
@@ -10,18 +9,20 @@ from typing import Any
 from attlas.language.words import Span
 
 DEPENDENCIES, COREFERENCE, RELATIONS = "dependencies", "coreference", "relations"
-WHERE = "where"  # the file and row a text was read from: the only annotation that is not part of its identity
+WHERE = "where"  # the file and row a text was read from; alone not part of its identity
 GLOBAL_SPANS = (
     "global"  # (start, stop) character spans whose tokens attend globally in a Longformer
 )
-RATIONALE = "rationale"  # (start, stop) character spans; () if nothing was marked, absent if nobody was asked
+RATIONALE = (
+    "rationale"  # (start, stop) in characters; () if nothing was marked, absent if not known
+)
 ROOT = -1  # the head of a word that has none
 KINDS = ("pronoun", "proper", "common")  # of mentions, by their head word
 
 
 @dataclass(frozen=True)
 class Dependencies:
-    """Each word's head (the index of a word, or ROOT), its relation to it, and its universal part of speech ("" if not known)."""
+    """Each word's head (an index, or ROOT), relation and part of speech ("" if unknown)."""
 
     heads: tuple[int, ...]  # word
     relations: tuple[str, ...]  # word
@@ -30,7 +31,10 @@ class Dependencies:
 
 @dataclass(frozen=True)
 class Mention:
-    """Words that name something: from `start` up to, not including, `stop`; the word that heads them; whose mentions of one `chain` name the same thing."""
+    """Words `start` to `stop` (exclusive) that name something, headed by `head`.
+
+    Mentions of one `chain` name the same thing.
+    """
 
     start: int
     stop: int
@@ -41,9 +45,10 @@ class Mention:
 
 @dataclass(frozen=True)
 class Coreference:
-    """The mentions of a text in order (by start, longer ones first), and the words at which its sentences begin.
+    """The mentions of a text (by start, longer ones first) and the first word of each sentence.
 
-    With `around` an antecedent may also stand after a mention, and only pronouns have one: as in pairs of names given for a pronoun.
+    With `around` an antecedent may also follow its mention, and only pronouns have one, as in data
+    sets that give two names for a pronoun.
     """
 
     mentions: tuple[Mention, ...]
@@ -53,7 +58,10 @@ class Coreference:
 
 @dataclass(frozen=True)
 class Triple:
-    """A relation between two phrases, and the words that say it (None where a data set does not tell). Phrases are character spans of `Text.text`, stop exclusive."""
+    """A relation between two phrases, and the words that express it (None if not annotated).
+
+    Phrases are character spans of `Text.text`, stop exclusive.
+    """
 
     head: Span
     tail: Span
@@ -65,9 +73,9 @@ class Triple:
 class Relations:
     """The triples of a text, in the data's order.
 
-    In a document `entities` are the spans of each one's mentions, `facts` the relations between entities (head, tail, relation), of which `triples`
-    hold a pair of mentions each, and `sentences` the characters at which its sentences begin. `lost` are triples that were given and cannot be used:
-    why, and how many.
+    In a document `entities` are the spans of each one's mentions, `facts` the relations between
+    entities (head, tail, relation), of which `triples` hold a pair of mentions each, and
+    `sentences` the characters at which sentences begin. `lost` counts unusable triples by reason.
     """
 
     triples: tuple[Triple, ...]

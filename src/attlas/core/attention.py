@@ -1,8 +1,9 @@
 """Attention of one layer over one batch, dense or banded, behind the same methods.
 
-Axes are `text head query key` (a row is a query and sums to one). A query *sees* a key if the model lets it attend there:
-causal models, sliding windows and global tokens all say so through `visible`, `keys_seen` and `queries_seeing`, and
-`uniform` is the control every measure uses: the same attention pattern with each row spread evenly over the keys it sees.
+Axes are `text head query key` (a row is a query and sums to one). A query *sees* a key if the model
+lets it attend there; causal models, sliding windows and global tokens all say so through `visible`,
+`keys_seen` and `queries_seeing`. `uniform` is the control of every measure: each row spread evenly
+over the keys it sees.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +24,16 @@ from attlas.core.batch import Batch
 from attlas.support.errors import CaptureError
 from attlas.support.memo import Memo
 
+if TYPE_CHECKING:
+    from attlas.core.banded import BandedAttention
+
+T = TypeVar("T")
 Top: TypeAlias = tuple[Tensor, Tensor]
-REACH = 8  # how far `by_offset` looks if not told
+REACH = 8  # of `by_offset`, by default
 
 
 class Sight(NamedTuple):
-    """What the tokens of a text see, in all heads or in one: `first` to `stop` and all of `always`, without `hidden`."""
+    """What the tokens of a text see: `first` to `stop` and all of `always`, except `hidden`."""
 
     first: npt.NDArray[np.int64]  # text token
     stop: npt.NDArray[np.int64]  # text token
@@ -66,19 +71,25 @@ def kernels_serve(weights: Tensor) -> bool:
 
 
 class Attention(Memo, ABC):
-    """One layer of one batch. Everything a measure asks is here, so that measures never see how the weights are kept."""
+    """One layer of one batch: all that a measure asks, whatever the form of the weights."""
 
     index: int  # the layer
     batch: Batch
     gradient_source: Callable[[], Attention] | None = None
 
     def gradient(self) -> Attention:
-        """The gradient of a loss with respect to each weight, in the same form, after a backward pass."""
+        """The gradient of a loss by each weight, in the same form, after a backward pass."""
         if self.gradient_source is None:
             raise CaptureError(
                 "this attention was captured without gradients; observe with gradients=True"
             )
         return self.gradient_source()
+
+    @abstractmethod
+    def by_form(
+        self, *, dense: Callable[[DenseAttention], T], banded: Callable[[BandedAttention], T]
+    ) -> T:
+        """Call the algorithm for the form in which the weights are kept."""
 
     @property
     @abstractmethod
@@ -104,12 +115,15 @@ class Attention(Memo, ABC):
 
     @abstractmethod
     def sight(self, of_keys: bool = False) -> tuple[Sight, ...]:
-        """Which keys each query sees (or, `of_keys`, which queries see each key): one for all heads, or one per head."""
+        """Which keys each query sees (`of_keys`: queries see each key), of all heads or each."""
 
     @property
     @abstractmethod
     def uniform(self) -> Attention:
-        """The same layer with every row spread evenly over the keys it sees: one head, or as many as see different keys ([text or 1, head or 1, ...])."""
+        """The same layer with every row spread evenly over the keys it sees.
+
+        It has one head, or as many as see different keys: [text or 1, head or 1, ...].
+        """
 
     @property
     @abstractmethod
@@ -118,7 +132,10 @@ class Attention(Memo, ABC):
 
     @abstractmethod
     def carried(self, amounts: Tensor) -> Tensor:
-        """What each key receives if query q hands on amounts[q] by its weights ([text, query]): [text, head, key]; amounts of one give `received`."""
+        """What keys receive if query q passes on amounts[q]: [text, query] -> [text, head, key].
+
+        Amounts of one give `received`.
+        """
 
     @abstractmethod
     def row_entropy(self) -> Tensor:
@@ -129,13 +146,43 @@ class Attention(Memo, ABC):
         """How much of each row goes to the marked keys ([text, key], bool): [text, head, query]."""
 
     def between(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """All that the marked queries give to the marked keys (each [text, token], bool): [text, head]."""
+        """Sum from marked queries to marked keys (both [text, token], bool): [text, head]."""
         return (self.mass_to(keys) * queries[:, None]).sum(-1)
 
-    def by_offset(self, reach: int = REACH) -> Tensor:
-        """Mean mass a row puts at each offset (key - query) from -reach to +reach, and beyond: [text, head, 2 reach + 3].
+    @abstractmethod
+    def between_units(self, members: Tensor, mean: bool = True) -> Tensor:
+        """Attention between words or phrases: [text, unit, token] -> [text, head, unit, unit].
 
-        The first entry is all that lies further left, the last all that lies further right; the entries sum to one.
+        `members` marks each unit's tokens; units may overlap. Attention *to* a unit is the sum over
+        its tokens, *from* a unit the mean (without `mean`, the sum); an empty unit has 0.
+        """
+
+    def between_words(self, text: int, words: Sequence[int] | npt.NDArray[Any]) -> Tensor:
+        """Attention between some distinct words of one text: [head, word, word].
+
+        *To* a word is the sum over its tokens, *from* a word the mean.
+        """
+        of = torch.from_numpy(self.batch.words[text].of)
+        slot = torch.full((len(self.batch.words[text]),), -1)
+        slot[torch.as_tensor(words, dtype=torch.long)] = torch.arange(len(words))
+        tokens = torch.nonzero(slot[of] >= 0)[:, 0]
+        cells = self._between_tokens(text, tokens)
+        mine = slot[of[tokens]].to(cells.device)
+        pieces = torch.bincount(mine, minlength=len(words)).to(cells.dtype)
+        heads, count = cells.shape[:2]
+        rows = cells.new_zeros(heads, len(words), count).index_add_(
+            1, mine, cells / pieces[mine][:, None]
+        )
+        return cells.new_zeros(heads, len(words), len(words)).index_add_(2, mine, rows)
+
+    @abstractmethod
+    def _between_tokens(self, text: int, tokens: Tensor) -> Tensor:
+        """Attention between some tokens of one text: [head, token, token]."""
+
+    def by_offset(self, reach: int = REACH) -> Tensor:
+        """Mean mass of a row at each offset (key - query) up to `reach`: [text, head, 2 reach + 3].
+
+        The first entry is all mass further left, the last all further right; they sum to one.
         """
         return self.once(("by_offset", reach), lambda: self._by_offset(reach))
 
@@ -144,21 +191,22 @@ class Attention(Memo, ABC):
 
     @abstractmethod
     def top_keys(self, k: int, keep: Tensor | None = None) -> Top:
-        """For each query the k keys it attends to most: weights and positions, [text, head, query, k].
+        """The k keys each query attends to most: weights and positions, [text, head, query, k].
 
-        Only keys the query sees and, if given, those in `keep` ([text, key], bool); lowest position first among equals; where there are fewer
-        than k, weight 0 at position -1.
+        Only keys that the query sees and, if given, that are in `keep` ([text, key], bool); lowest
+        position first among equals; where there are fewer than k, weight 0 at position -1.
         """
 
     @abstractmethod
     def top_queries(self, k: int, keep: Tensor | None = None) -> Top:
-        """For each key the k queries that attend to it most: [text, head, key, k], as `top_keys`; `keep` is of queries."""
+        """The k queries that attend most to each key (`keep` of queries): [text, head, key, k]."""
 
     def grid(self, size: int, span: int | None = None, text: int | None = None) -> Tensor:
-        """Attention between `size` bins of tokens, summed over the texts (or of one text): [head, size, size].
+        """Attention between `size` bins of tokens, of one text or summed: [head, size, size].
 
-        The bins divide the text evenly, or positions 0 to `span`; a token on an edge is shared. *To* a bin is the sum over its tokens, *from* a bin the
-        mean, so a text's rows sum to one; where a text has no token, 0.
+        The bins divide the text evenly, or positions 0 to `span`; a token on an edge is shared.
+        *To* a bin is the sum over its tokens, *from* a bin the mean, so a text's rows sum to one;
+        where a text has no token, 0.
         """
         edges = bin_edges(self.n_tokens, size, span)
         total = self._between_bins(edges, text)
@@ -182,18 +230,21 @@ class Attention(Memo, ABC):
 
     @abstractmethod
     def times(self, other: Attention, positive: bool = False) -> Attention:
-        """This layer's weights times another's of the same form (their gradient, say), cell by cell; only what is above 0 if `positive`."""
+        """The product with another layer's weights (or gradients), cell by cell.
+
+        With `positive`, negative products become 0.
+        """
 
     @abstractmethod
     def absolute(self) -> Attention:
-        """The sizes of the weights, whatever their sign (of a gradient, say)."""
+        """The absolute values of the weights (or gradients)."""
 
     @abstractmethod
     def blocks(self, reach: int = 0) -> list[Tensor]:
-        """The weights as blocks [text, head, row, cell] in which a cell of a row is one key in all heads; cells that stand for no key are 0.
+        """The weights as blocks [text, head, row, cell]; a cell is the same key in all heads.
 
-        A row of the attention is a row of one block; what is left of it in others is 0. With the same `reach`, no smaller than that of any of them, the cells of the layers of a batch
-        are the same too.
+        Each row of the attention is a row of one block; cells without a key are 0. With one `reach`
+        for all layers of a batch, at least the largest of theirs, cells agree between layers.
         """
 
     @property
@@ -203,7 +254,7 @@ class Attention(Memo, ABC):
 
     @abstractmethod
     def to_words(self) -> Sequence[Attention]:
-        """Word-level attention, one text at a time: *to* a word is the sum over its tokens, *from* a word the mean."""
+        """Attention between words of each text: *to* a word the sum, *from* a word the mean."""
 
     @abstractmethod
     def dense(self) -> DenseAttention:
@@ -213,8 +264,8 @@ class Attention(Memo, ABC):
 class DenseAttention(Attention):
     """Attention kept as the square matrix: `weights` [text, head, query, key].
 
-    `visible` [text or 1, head or 1, query, key] says which keys a query sees; None means all. Without the
-    axis of heads, all heads see the same.
+    `visible` [text or 1, head or 1, query, key] marks the keys a query sees; None means all.
+    Without the axis of heads, all heads see the same.
     """
 
     def __init__(
@@ -224,6 +275,11 @@ class DenseAttention(Attention):
         self.visible = (
             visible.unsqueeze(1) if visible is not None and visible.dim() == 3 else visible
         )
+
+    def by_form(
+        self, *, dense: Callable[[DenseAttention], T], banded: Callable[[BandedAttention], T]
+    ) -> T:
+        return dense(self)
 
     @property
     def n_heads(self) -> int:
@@ -262,7 +318,7 @@ class DenseAttention(Attention):
 
     @property
     def uniform(self) -> DenseAttention:
-        # layers that see the same share it, and what was worked out on it; `visible` goes along so that its id stays its own
+        # layers that see the same share it; `visible` is kept so that its id is not reused
         key = ("uniform", None if self.visible is None else id(self.visible), self.n_tokens)
         return self.batch.once(key, lambda: (self._uniform(), self.visible))[0]
 
@@ -296,6 +352,14 @@ class DenseAttention(Attention):
         ]  # row head key; uniform keeps one for all texts
         given = torch.matmul(rows, keys[text].to(rows.dtype)[..., None])[..., 0]
         return given.new_zeros(len(queries), self.n_heads).index_add_(0, text, given)
+
+    def between_units(self, members: Tensor, mean: bool = True) -> Tensor:
+        to = members.to(self.weights)
+        return (giver_shares(to, mean)[:, None] @ self.weights) @ to.transpose(-1, -2)[:, None]
+
+    def _between_tokens(self, text: int, tokens: Tensor) -> Tensor:
+        tokens = tokens.to(self.weights.device)
+        return self.weights[text][:, tokens[:, None], tokens]
 
     def _by_offset(self, reach: int) -> Tensor:
         n = self.n_tokens
@@ -400,7 +464,7 @@ def _sight(visible: npt.NDArray[np.bool_], n_texts: int) -> Sight:
 
 
 def bin_edges(n: int, size: int, span: int | None = None) -> npt.NDArray[np.float64]:
-    """Where the bins begin and end, in tokens: `size` equal ones over a text of n tokens, or over `span` positions.
+    """The edges of `size` equal bins over a text of n tokens, or over `span` positions.
 
     >>> bin_edges(6, 3), bin_edges(6, 2, 8)
     (array([0., 2., 4., 6.]), array([0., 4., 8.]))
@@ -420,10 +484,15 @@ def overlaps(n: int, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.clip(np.minimum(token + 1, edges[1:]) - np.maximum(token, edges[:-1]), 0, None)
 
 
-def words_from_tokens(weights: Tensor, words: Words) -> Tensor:
-    """Attention between words from attention between tokens: [head, query, key] -> [head, word, word]; rows still sum to one.
+def giver_shares(members: Tensor, mean: bool) -> Tensor:
+    """The share of each token in what its unit gives: [..., unit, token]."""
+    return members / members.sum(-1, keepdim=True).clamp(min=1) if mean else members
 
-    Attention *to* a word is the sum over its tokens, attention *from* a word the mean (Clark et al. 2019, section 4.1).
+
+def words_from_tokens(weights: Tensor, words: Words) -> Tensor:
+    """From tokens to words: [head, query, key] -> [head, word, word]; rows still sum to one.
+
+    *To* a word is the sum over its tokens, *from* a word the mean (Clark et al. 2019, section 4.1).
     """
     of = torch.from_numpy(words.of).to(weights.device)
     pieces = torch.bincount(of, minlength=len(words)).to(weights.dtype)
@@ -437,15 +506,18 @@ def words_from_tokens(weights: Tensor, words: Words) -> Tensor:
 
 
 def _top(values: Tensor, positions: Tensor, k: int) -> Top:
-    """The k largest cells a row: values [text, head, row, cell], positions [text or 1, head or 1, row or 1, cell]."""
+    """The k largest cells of each row of values [text, head, row, cell].
+
+    `positions` is [text or 1, head or 1, row or 1, cell].
+    """
     texts, heads = values.shape[:2]
     flat = values.detach().float().reshape(texts * heads, *values.shape[2:]).cpu().numpy()
     if len(positions) > texts:  # uniform keeps one for all texts
         return _top(values.expand(len(positions), -1, -1, -1), positions, k)
     if positions.shape[:2] != (1, 1):
         positions = positions.expand(texts, heads, -1, -1)
-    place = positions.flatten(0, 1).cpu().numpy()
-    best, where = kernels.top_cells(np.ascontiguousarray(flat), np.ascontiguousarray(place), k)
+    keys = positions.flatten(0, 1).cpu().numpy()
+    best, where = kernels.top_cells(np.ascontiguousarray(flat), np.ascontiguousarray(keys), k)
     shape = (texts, heads, -1, k)
     return torch.from_numpy(best).reshape(shape).to(values.device), torch.from_numpy(where).reshape(
         shape

@@ -1,7 +1,8 @@
-"""Compiled loops over a band with global columns and rows, for weights on the CPU; each cell is read once, where it lies.
+"""Compiled loops over a band with global columns and rows, on the CPU; each cell is read once.
 
-Shapes: band [group, query, 2 reach + 1], columns [group, query, global], rows [group, global, key]; a group is a head of a text, and `of` says
-which text. `hidden` [text, key] marks the keys that stand elsewhere than in the band (global tokens), `places` [text, global] where those are.
+Shapes: band [group, query, 2 reach + 1], columns [group, query, global], rows [group, global, key];
+a group is a head of a text, and `of` is its text. `places` [text, global] are the positions of the
+global tokens, which are not in the band.
 As in kernels.py nothing holds a lock or starts threads.
 """
 
@@ -21,7 +22,7 @@ Bools = npt.NDArray[np.bool_]
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def received(band: Floats, columns: Floats, rows: Floats, places: Ints, of: Ints) -> Floats:
-    """What each key receives: [group, key]. Rows of global queries are 0 in the band and columns."""
+    """Attention received: [group, key]. Rows of global queries are 0 in band and columns."""
     groups, n, width = band.shape
     reach = width // 2
     out = np.zeros((groups, n), dtype=np.float32)
@@ -47,7 +48,7 @@ def received(band: Floats, columns: Floats, rows: Floats, places: Ints, of: Ints
 
 @numba.njit(nogil=True, cache=True, inline="always")
 def _offer(best: Any, where: Any, found: Any, value: Any, position: Any, k: Any) -> Any:
-    """Put a cell into a list of the k largest, lowest position first among equals; how many the list has."""
+    """Put a cell into a list of the k largest, lowest position first among equals; its length."""
     if found == k and (value < best[k - 1] or (value == best[k - 1] and position > where[k - 1])):
         return found
     slot = found if found < k else k - 1
@@ -63,22 +64,32 @@ def _offer(best: Any, where: Any, found: Any, value: Any, position: Any, k: Any)
 
 
 @numba.njit(nogil=True, cache=True)
+def _global_tokens(places: Any, n: Any) -> Any:
+    """Which tokens are global, so that they are not in the band: [text, token]."""
+    out = np.zeros((len(places), n), dtype=np.bool_)
+    for text in range(len(places)):
+        for place in places[text]:
+            out[text, place] = True
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
 def top_keys(
     band: Floats,
     columns: Floats,
     rows: Floats,
     places: Ints,
-    hidden: Bools,
     seen: Bools,
     keep: Bools,
     of: Ints,
     k: int,
 ) -> tuple[Floats, Ints]:
-    """For each query the k keys with the largest weights among those to keep: weights and positions, [group, query, k]."""
+    """The k kept keys with the largest weights for each query: [group, query, k], and positions."""
     groups, n, width = band.shape
     reach = width // 2
     best = np.zeros((groups, n, k), dtype=np.float32)
     where = np.full((groups, n, k), -1, dtype=np.int64)
+    hidden = _global_tokens(places, n)
     for group in range(groups):
         text = of[group]
         for query in range(n):
@@ -126,17 +137,17 @@ def top_queries(
     columns: Floats,
     rows: Floats,
     places: Ints,
-    hidden: Bools,
     seen: Bools,
     keep: Bools,
     of: Ints,
     k: int,
 ) -> tuple[Floats, Ints]:
-    """For each key the k queries that give it most, among those to keep: [group, key, k]. The band is read along its rows."""
+    """The k kept queries that attend most to each key: [group, key, k], and positions."""
     groups, n, width = band.shape
     reach = width // 2
     best = np.zeros((groups, n, k), dtype=np.float32)
     where = np.full((groups, n, k), -1, dtype=np.int64)
+    hidden = _global_tokens(places, n)
     found = np.zeros(n, dtype=np.int64)
     least = np.empty(n, dtype=np.float32)
     for group in range(groups):
@@ -184,7 +195,7 @@ def top_queries(
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def _spread(cells: Any, first: int, stop: int, shift: int, edges: Any, line: Any) -> None:
-    """Add the cells of the keys from `first` to `stop` to the bins they lie in; a key on an edge is shared."""
+    """Add the cells of keys `first` to `stop` to their bins; a key on an edge is shared."""
     bins = len(line)
     length = edges[1] - edges[0]
     number = min(int(first / length), bins - 1)
@@ -198,8 +209,8 @@ def _spread(cells: Any, first: int, stop: int, shift: int, edges: Any, line: Any
             stop if number == bins - 1 else min(stop, int(np.floor(edges[number + 1])))
         )  # keys up to here lie inside
         total = np.float32(0)
-        for place in range(key, whole):
-            total += cells[place + shift]
+        for position in range(key, whole):
+            total += cells[position + shift]
         line[number] += total
         key = max(key, whole)
         if key < stop and number < bins - 1:  # this one lies across the edge
@@ -219,7 +230,7 @@ def grid(
     edges: npt.NDArray[np.float64],
     heads: int,
 ) -> npt.NDArray[np.float64]:
-    """Mass between bins of queries and bins of keys, summed over texts: [head, query bin, key bin]. A bin holds a token or more."""
+    """Mass between bins of at least one token, summed over texts: [head, query bin, key bin]."""
     groups, n, width = band.shape
     reach, bins = width // 2, len(edges) - 1
     length = edges[1] - edges[0]

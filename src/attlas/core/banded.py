@@ -1,6 +1,6 @@
 """BandedAttention: a sliding window and a few global tokens, never the square matrix.
 
-Everything said of columns is said of rows of the transposed band, which is a view; so each question is answered once.
+Columns are rows of the transposed band, a view, so each question is answered once.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,19 +17,31 @@ from torch import Tensor
 
 from attlas.core import band_kernels
 from attlas.core.alignment import Words
-from attlas.core.attention import Attention, DenseAttention, Sight, Top, kernels_serve, row_entropy
+from attlas.core.attention import (
+    Attention,
+    DenseAttention,
+    Sight,
+    Top,
+    giver_shares,
+    kernels_serve,
+    row_entropy,
+)
 from attlas.core.batch import Batch
+
+T = TypeVar("T")
 
 
 class BandedAttention(Attention):
     """Attention kept as a band and global rows and columns.
 
-    A query sees the keys at most `reach` away and the global tokens; a global token sees and is seen by every token.
-      band     [text, head, query, 2 reach + 1]   weight on key query + offset; 0 outside the text, for global keys and in rows of global queries
-      columns  [text, head, query, global]        weight on each global token; 0 in rows of global queries
+    A query sees the keys at most `reach` away and the global tokens; a global token sees all tokens
+    and is seen by all. The band is 0 outside the text, for global keys and in rows of global
+    queries; the columns are 0 in rows of global queries.
+      band     [text, head, query, 2 reach + 1]   weight on key query + offset
+      columns  [text, head, query, global]        weight on each global token
       rows     [text, head, global, key]          the whole rows of the global queries
-      places   [text, global]                     where the global tokens stand
-    Words see less than that: `seen` [text, query, 2 reach + 1] marks the cells that count, None means all.
+      places   [text, global]                     positions of the global tokens
+    Words see less: `seen` [text, query, 2 reach + 1] marks the cells that count, None means all.
     """
 
     def __init__(
@@ -51,6 +63,11 @@ class BandedAttention(Attention):
             index,
             seen,
         )
+
+    def by_form(
+        self, *, dense: Callable[[DenseAttention], T], banded: Callable[[BandedAttention], T]
+    ) -> T:
+        return banded(self)
 
     @property
     def reach(self) -> int:
@@ -74,7 +91,7 @@ class BandedAttention(Attention):
 
     @cached_property
     def keys(self) -> Tensor:
-        """The key of each cell of the band, -1 where it does not count (outside the text, or a global key): [text, query, cell]."""
+        """The key of each cell: [text, query, cell]; -1 outside the text and for global keys."""
         n = self.n_tokens
         key = torch.arange(n, device=self.band.device)[:, None] + torch.arange(
             -self.reach, self.reach + 1, device=self.band.device
@@ -100,7 +117,7 @@ class BandedAttention(Attention):
 
     @property
     def uniform(self) -> BandedAttention:
-        # layers that see the same share it, and what was worked out on it
+        # layers that see the same share it
         key = (
             "uniform",
             self.reach,
@@ -151,7 +168,7 @@ class BandedAttention(Attention):
         return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
 
     def _with_rows(self, local: Tensor, whole: Tensor) -> Tensor:
-        """Values of all rows from those of local rows [text, head, query] and of global rows [text, head, global]."""
+        """Values of local rows [text, head, query] and of global ones [text, head, global]."""
         return local.scatter(-1, self.places[:, None, :].expand(-1, local.shape[1], -1), whole)
 
     @cached_property
@@ -164,7 +181,7 @@ class BandedAttention(Attention):
 
     @cached_property
     def _parts(self) -> tuple[npt.NDArray[np.float32], ...]:
-        """Band, columns and rows as arrays [head of a text, ...] for compiled loops; views where they lie on the CPU."""
+        """Band, columns and rows as arrays [head of a text, ...] for compiled loops."""
         return tuple(
             np.ascontiguousarray(
                 part.detach()
@@ -202,6 +219,27 @@ class BandedAttention(Attention):
         local = local + torch.einsum("thqg,tg->thq", self.columns, marked.gather(1, self.places))
         return self._with_rows(local, torch.einsum("thgk,tk->thg", self.rows, marked))
 
+    def between_units(self, members: Tensor, mean: bool = True) -> Tensor:
+        units = []
+        for text, mine in enumerate(members):
+            tokens = torch.nonzero(mine.any(0))[:, 0]
+            cells = self._between_tokens(text, tokens)
+            to = mine[:, tokens].to(cells)
+            units.append(giver_shares(to, mean) @ cells @ to.T)
+        return torch.stack(units)
+
+    def _between_tokens(self, text: int, tokens: Tensor) -> Tensor:
+        tokens = tokens.to(self.band.device)
+        offset = tokens - tokens[:, None]
+        near = offset.abs() <= self.reach
+        cell = torch.where(near, offset + self.reach, 0)
+        out = self.band[text][:, tokens[:, None], cell] * near
+        for number, place in enumerate(self.places[text]):
+            here = tokens == place  # one of them, or none
+            out[:, :, here] += self.columns[text][:, tokens, number, None]
+            out[:, here] += self.rows[text][:, None, number, tokens]
+        return out
+
     def _by_offset(self, reach: int) -> Tensor:
         n, half = self.n_tokens, self.reach
         out = self.band.new_zeros(*self.band.shape[:2], 2 * reach + 3)
@@ -233,9 +271,7 @@ class BandedAttention(Attention):
             else np.array(keep.cpu().expand(*shape).numpy())
         )
         seen = np.ones((0, 0, 0), dtype=bool) if self.seen is None else self.seen.cpu().numpy()
-        best, where = kernel(
-            *self._parts, self._places, self.is_global.cpu().numpy(), seen, kept, self._of, k
-        )
+        best, where = kernel(*self._parts, self._places, seen, kept, self._of, k)
         out = (*self.band.shape[:3], k)
         return (
             torch.from_numpy(best).reshape(out).to(self.band.device),
@@ -252,10 +288,10 @@ class BandedAttention(Attention):
         size, length = len(edges) - 1, edges[1] - edges[0]
         beyond = max(
             0, math.ceil((self.n_tokens - edges[-1]) / length)
-        )  # bins for what lies after the last edge, not asked for
+        )  # bins after the last edge, which are dropped
         all_edges = np.append(edges, edges[-1] + length * np.arange(1, beyond + 1))
-        found = band_kernels.grid(*parts, places, of, all_edges, self.n_heads)[:, :size, :size]
-        return torch.from_numpy(found).to(self.band.device)
+        sums = band_kernels.grid(*parts, places, of, all_edges, self.n_heads)[:, :size, :size]
+        return torch.from_numpy(sums).to(self.band.device)
 
     def over_heads(self) -> BandedAttention:
         band, columns, rows = (
@@ -306,7 +342,7 @@ class BandedAttention(Attention):
         return [self._to_words(text, words) for text, words in enumerate(self.batch.words)]
 
     def _to_words(self, text: int, words: Words) -> BandedAttention:
-        """One text between words: a word sees the words that one of its tokens sees; a word with a global token is global."""
+        """One text: a word sees what one of its tokens sees; with a global token it is global."""
         of = torch.from_numpy(words.of).to(self.band.device)
         keys = self.keys[text]
         query, cell = torch.nonzero(keys >= 0, as_tuple=True)
@@ -325,7 +361,7 @@ class BandedAttention(Attention):
         rows = self.band.new_zeros(heads, len(places) * count)
 
         def add(query: Tensor, key: Tensor, weights: Tensor) -> None:
-            """Spread cells (token query, token key, [head, cell]) over the word band, columns and rows."""
+            """Add cells (query, key, [head, cell]) to the band, columns and rows of words."""
             source, target = of[query], of[key]
             value = weights * share[query]
             from_global, to_global = order[source] >= 0, order[target] >= 0

@@ -22,7 +22,7 @@ from attlas.support.memo import Memo
 class Batch(Memo):
     """Encoded texts that all have the same number of tokens.
 
-    `places` are the texts' places in the corpus; `truncated_by` is how many tokens truncation took from each.
+    `places` are the texts' indices in the corpus; `truncated_by` is the number of truncated tokens.
     """
 
     texts: tuple[Text, ...]
@@ -36,7 +36,7 @@ class Batch(Memo):
     truncated_by: tuple[int, ...]  # text
     inputs: Mapping[str, Tensor] = field(
         default_factory=dict
-    )  # what the model wants beside the ids
+    )  # what the model takes besides the ids
 
     @property
     def n_texts(self) -> int:
@@ -48,7 +48,7 @@ class Batch(Memo):
 
     @cached_property
     def surfaces(self) -> tuple[tuple[str, ...], ...]:
-        """What a reader sees of each token: its characters in the text, or the tokenizer's string for a special token."""
+        """The characters of each token in the text; of a special token the tokenizer's string."""
         return tuple(
             tuple(
                 text.text[start:stop].strip() or token if not special else token
@@ -79,7 +79,7 @@ class Batch(Memo):
         )
 
     def token_columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns of a table with a row for each token of each text: `text token start stop string`; characters are -1 for a special token."""
+        """Columns `text token start stop string`; characters of special tokens are -1."""
         n = self.n_tokens
         return {
             "text": np.repeat(np.array([text.id for text in self.texts], dtype=object), n),
@@ -92,13 +92,13 @@ class Batch(Memo):
         }
 
     def mask(self, strings: frozenset[str]) -> Tensor:
-        """Which tokens are one of these strings (and not special): text token, on the ids' device."""
+        """Which ordinary tokens are one of these strings: [text, token], on the ids' device."""
         return self.once(("mask", strings), lambda: self._mask(strings))
 
     def _mask(self, strings: frozenset[str]) -> Tensor:
-        found = [[surface in strings for surface in surfaces] for surfaces in self.surfaces]
+        marked = [[surface in strings for surface in surfaces] for surfaces in self.surfaces]
         return torch.tensor(
-            np.array(found, dtype=bool).reshape(self.ids.shape) & ~self.special,
+            np.array(marked, dtype=bool).reshape(self.ids.shape) & ~self.special,
             device=self.ids.device,
         )
 
@@ -118,7 +118,7 @@ class Batch(Memo):
         )
 
     def by_word(self, text: int) -> Batch:
-        """One text with its words in the place of tokens, for attention between words; a word's id is that of its first token."""
+        """One text with words instead of tokens; a word's id is that of its first token."""
         words = self.words[text]
         first = np.unique(words.of, return_index=True)[1]  # word -> its first token
         last = len(words.of) - 1 - np.unique(words.of[::-1], return_index=True)[1]

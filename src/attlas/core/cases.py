@@ -1,4 +1,4 @@
-"""Sums over texts of how often answers and baselines are right, by kind of case: all that their shares and intervals need."""
+"""Sums over texts of how often answers and baselines are right, by kind of case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def width(answers: int, baselines: int) -> int:
 def add_cases(
     tally: Tally, kinds: Sequence[str], texts: npt.NDArray[Any], answers: Bools, baselines: Bools
 ) -> None:
-    """Add cases: each one's kind and text, and whether each answer and each baseline is right ([case, answer], [case, baseline])."""
+    """Add cases with their kinds and texts, [case, answer] and [case, baseline] true if right."""
     if not len(kinds):
         return
     names, kind = np.unique(np.asarray(kinds, dtype=object), return_inverse=True)

@@ -39,8 +39,8 @@ def _(thing: pd.Series, put: Put) -> None:
 def _(thing: pd.DataFrame, put: Put) -> None:
     feed(("frame", list(thing.columns), [str(kind) for kind in thing.dtypes]), put)
     feed(thing.index.tolist(), put)
-    for place in range(thing.shape[1]):
-        _feed_column(thing.iloc[:, place], put)
+    for column in range(thing.shape[1]):
+        _feed_column(thing.iloc[:, column], put)
 
 
 def _feed_column(column: pd.Series, put: Put) -> None:

@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def scaled(values: npt.NDArray[Any], importance: npt.NDArray[Any]) -> Floats:
-    """The mean of [layer, head, ...] over layers and heads, weighted by importance ([layer, head], 0 or more).
+    """The mean of [layer, head, ...] over layers and heads, weighted by importance [layer, head].
 
     >>> scaled(np.array([[[1.0, 3.0], [5.0, 5.0]]]), np.array([[1.0, 0.0]]))
     array([1., 3.])
@@ -22,10 +22,10 @@ def scaled(values: npt.NDArray[Any], importance: npt.NDArray[Any]) -> Floats:
     weights = np.asarray(importance, dtype=np.float64)
     if not weights.sum() > 0:
         raise MeasureError("no head has an importance above 0; there is nothing to scale by")
-    found: Floats = np.tensordot(
+    mean: Floats = np.tensordot(
         weights / weights.sum(), np.asarray(values, dtype=np.float64), axes=2
     )
-    return found
+    return mean
 
 
 def importance_of(table: pd.DataFrame, column: str = "importance") -> Floats:
@@ -42,7 +42,10 @@ def received_by(
     head: int | None = None,
     importance: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]:
-    """Attention received by each token, [layer, head, token] -> [token]: of a layer, of a head, of all on average, or weighted by importance."""
+    """Attention received in a layer, a head, or all: [layer, head, token] -> [token].
+
+    The mean over heads is weighted by importance if that is given.
+    """
     chosen = values if layer is None else values[layer : layer + 1]
     chosen = chosen if head is None else chosen[:, head : head + 1]
     if importance is None:

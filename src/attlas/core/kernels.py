@@ -1,6 +1,6 @@
-"""Compiled loops over rows of attention, for weights on the CPU; each has a plain twin in the tests.
+"""Compiled loops over rows of attention on the CPU; each has a plain twin in the tests.
 
-They hold no lock (`nogil`) and start no threads: a study runs one text per worker thread, so the cores are busy anyway.
+They hold no lock (`nogil`) and start no threads: a study has its own worker threads.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def _float(_context: Any, _value: Any) -> Any:
 
 
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
-_RUN = 64  # keys that are added up in float32 before they go to float64, so that long rows lose nothing
+_RUN = 64  # keys added up in float32 before they go to float64, so that long rows stay exact
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST, inline="always")
 def _x_log_x(x: np.float32) -> np.float32:
     """x ln x, 0 where x is 0.
 
-    The logarithm is split as ln x = e ln 2 + ln m with m between sqrt(1/2) and sqrt(2), and ln m = 2 atanh((m-1)/(m+1)) by five terms
-    of its series (absolute error below 1e-7), so that a loop over it is nothing but vector arithmetic.
+    ln x = e ln 2 + ln m with m between sqrt(1/2) and sqrt(2), and ln m = 2 atanh((m-1)/(m+1)) by
+    five terms of its series (absolute error below 1e-7), so that loops are vector arithmetic.
     """
     bits = _bits(x)
     exponent = np.int32((bits - _SQRT_HALF_BITS) >> np.int32(23))
@@ -64,7 +64,7 @@ def _x_log_x(x: np.float32) -> np.float32:
 
 @numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)
 def row_entropy(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Entropy of each row in nats: [row, key] -> [row]; some twenty times as fast as `torch.special.entr` on one core."""
+    """Entropy of each row in nats: [row, key] -> [row]; about 20 times as fast as torch's."""
     out = np.empty(weights.shape[0], dtype=np.float32)
     for row in range(weights.shape[0]):
         entropy = 0.0
@@ -86,11 +86,13 @@ def add_divergences(
     smoothing: np.float32,
     even: np.float32,
 ) -> None:
-    """Add to [left, right] the Jensen-Shannon divergence in nats of every pair, summed over rows: left and right are [head, row, cell].
+    """Add the Jensen-Shannon divergence in nats of every pair of heads, summed over rows.
 
-    Half of a ln a + b ln b - (a + b) ln((a + b) / 2) over the cells; where both are equal that is 0, so cells that stand for no key add nothing. A row's heads are copied side by
-    side, which fits a cache, and of every pair only the mixture is worked out, the rest once a head. If both are the `same`, only left < right is done. With `smoothing`
-    a weight becomes (1 - smoothing) weight + smoothing x even.
+    `left` and `right` are [head, row, cell]. The sum over cells of half of
+    a ln a + b ln b - (a + b) ln((a + b) / 2); a cell without a key adds 0. A row's heads are copied
+    side by side, which fits a cache; only the mixture is computed for every pair, the rest once per
+    head. If both are the `same`, only left < right is computed. With `smoothing` a weight becomes
+    (1 - smoothing) weight + smoothing x even.
     """
     cells = left.shape[2]
     rows_left = np.empty((left.shape[0], cells), dtype=np.float32)
@@ -141,7 +143,10 @@ def _own(
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def by_offset(weights: npt.NDArray[np.float32], reach: int) -> npt.NDArray[np.float32]:
-    """Mean mass of a row at each offset from -reach to reach, all further left before and all further right after: [group, query, key] -> [group, 2 reach + 3]."""
+    """Mean mass of a row at each offset up to `reach`, first further left, last further right.
+
+    [group, query, key] -> [group, 2 reach + 3].
+    """
     groups, n, _ = weights.shape
     out = np.zeros((groups, 2 * reach + 3))
     for group in range(groups):
@@ -165,8 +170,8 @@ def top_cells(
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """The k largest cells of each row, largest first and lowest position first among equals.
 
-    `values` is [group, row, cell]; `positions` [group or 1, row or 1, cell] says which key each cell is, -1 for a cell that does
-    not count. Where a row has fewer than k cells the rest is weight 0 at position -1.
+    `values` is [group, row, cell]; `positions` [group or 1, row or 1, cell] is each cell's key, -1
+    if it does not count. Where a row has fewer than k cells, weight 0 at position -1.
     """
     groups, rows, cells = values.shape
     best = np.zeros((groups, rows, k), dtype=np.float32)
@@ -211,7 +216,7 @@ def add_moments(
     squares: npt.NDArray[np.float64],
     values: npt.NDArray[Any],
 ) -> None:
-    """Take values [text, cell] into the moments of each cell, in place: their own first, then merged (Chan et al. 1979)."""
+    """Add values [text, cell] to the moments of each cell, in place (Chan et al. 1979)."""
     for cell in range(values.shape[1]):
         number, total = 0, 0.0
         for text in range(values.shape[0]):
@@ -235,7 +240,7 @@ def add_moments(
 def add_histogram(
     counts: npt.NDArray[np.int64], values: npt.NDArray[Any], low: float, high: float
 ) -> None:
-    """Count values [row, value] in the row's equal bins of [low, high], in place; beyond an end counts into the end bin."""
+    """Count values [row, value] in equal bins of [low, high], in place; others in the end bins."""
     bins = counts.shape[1]
     scale = bins / (high - low)
     for row in range(values.shape[0]):
@@ -255,7 +260,7 @@ def add_top(
     offered: npt.NDArray[Any],
     at: npt.NDArray[np.int64],
 ) -> None:
-    """Offer scores [text, cell] of texts at places to each cell's list, in place; among equal scores the lower place first."""
+    """Offer scores [text, cell] to each cell's list, in place; lower place first among equals."""
     size = scores.shape[1]
     for text in range(offered.shape[0]):
         for cell in range(offered.shape[1]):

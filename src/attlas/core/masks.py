@@ -1,4 +1,4 @@
-"""Which tokens take part: all of them, those of the text, those of words, or those that carry content."""
+"""Which tokens take part: all, ordinary ones, those of words, or content words."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ _JOINED = frozenset(
 class Keep:
     """Which tokens take part; a token that does not is dropped, never counted as zero.
 
-    `all` are all tokens, `ordinary` all but special ones, `words` those with a letter or digit, `keywords` those of letters only whose whole
-    word is no stop word of the `languages` and none of the further `words`. A token is judged by its characters in the text.
+    `all` are all tokens, `ordinary` all but special ones, `words` those with a letter or digit,
+    `keywords` those of letters only whose word is neither a stop word of the `languages` nor one of
+    `words`. Only a token's characters in the text matter.
 
     >>> from attlas.testing import stream, tiny
     >>> batch = stream(tiny("bert"), ["The dog didn't bark: a cat sat!"])[0][0].batch
-    >>> [token for token, kept in zip(batch.tokens[0], Keep(words=("bark",)).mask(batch)[0]) if kept]
+    >>> mask = Keep(words=("bark",)).mask(batch)[0]
+    >>> [token for token, kept in zip(batch.tokens[0], mask) if kept]
     ['dog', 'cat', 'sat']
     """
 
@@ -50,7 +52,7 @@ class Keep:
 
     @classmethod
     def of(cls, keep: str | Keep) -> Keep:
-        """A kind by its name, for keywords with languages if they are not English, or what to keep itself.
+        """Parse a kind, with languages after a colon if they are not English.
 
         >>> Keep.of("words").kind, Keep.of("keywords:de+fr").languages
         ('words', ('de', 'fr'))
@@ -101,9 +103,9 @@ def _of_words(text: str, offsets: npt.NDArray[np.int64], words: Words) -> npt.ND
 def _of_content(
     text: str, offsets: npt.NDArray[np.int64], words: Words, stops: frozenset[str]
 ) -> npt.NDArray[np.bool_]:
-    """Which tokens are letters only, and neither their word nor what they join to it is a stop word.
+    """Which tokens are letters only and not (part of) a stop word.
 
-    "c'est" is a stop word because c' and est are; of "l'homme" and "film's" the l and the s are dropped, homme and film are not.
+    "c'est" is a stop word because c' and est are; of "l'homme" only l is dropped.
     """
     folded = [fold(word) for word in words.strings]
     stopped = [word in stops or _alone(word, stops) in stops for word in folded]
@@ -119,7 +121,7 @@ def _of_content(
 
 
 def _alone(word: str, stops: frozenset[str]) -> str:
-    """A word without the stop words joined to it by an apostrophe: l'homme -> homme, film's -> film."""
+    """A word without stop words joined by an apostrophe: l'homme -> homme, film's -> film."""
     before, _, rest = word.partition("'")
     word = rest if rest and f"{before}'" in stops else word
     rest, _, after = word.rpartition("'")
@@ -127,7 +129,7 @@ def _alone(word: str, stops: frozenset[str]) -> str:
 
 
 def _is_joined_word(text: str, start: int, stop: int, stops: frozenset[str]) -> bool:
-    """Whether a token and the apostrophe after or before it are a stop word: the l of l'homme, the s of film's."""
+    """Whether a token with its apostrophe is a stop word: the l of l'homme, the s of film's."""
     to_next, to_last = fold(text[start : stop + 1].lstrip()), fold(text[max(start - 1, 0) : stop])
     return (to_next.endswith("'") and to_next in stops) or (
         to_last.startswith("'") and to_last in stops
@@ -135,7 +137,7 @@ def _is_joined_word(text: str, start: int, stop: int, stops: frozenset[str]) -> 
 
 
 def _is_letters(piece: str, word: str) -> bool:
-    """Whether a token is letters only; marks count if the word has a letter, so that an accent does and a heart's variant does not."""
+    """Whether a token is letters only; combining marks count if the word has a letter."""
     return piece.isalpha() or (
         all(character.isalpha() or _is_joined(character) for character in piece)
         and piece != ""

@@ -1,10 +1,10 @@
-"""Measure: one question about heads or tokens, answered by a state that starts, takes in layers, merges and reports."""
+"""Measure: one question about heads or tokens, answered from a stream of attention layers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -20,6 +20,7 @@ from attlas.support.fingerprint import Put, feed, feed_fields
 from attlas.support.options import check_fields
 
 S = TypeVar("S", bound=State)
+T = TypeVar("T")
 
 
 class Shape(Protocol):
@@ -32,12 +33,12 @@ class Shape(Protocol):
     def n_heads(self) -> int: ...
 
 
-class Learned(Protocol):
-    """What one backward pass of a batch taught, for measures that need the loss (models/differentiate.py)."""
+BACKWARD = frozenset({"loss", "weight_gradients", "head_gradients"})  # met by a backward pass
+NEEDS = BACKWARD | {"network"}
 
-    @property
-    def places(self) -> tuple[int, ...]:
-        """The texts' places in the corpus."""
+
+class Gradients(Protocol):
+    """What the backward pass of a batch gives (models/differentiate.py)."""
 
     @property
     def loss(self) -> Tensor:
@@ -45,53 +46,99 @@ class Learned(Protocol):
 
     @property
     def gates(self) -> Tensor:
-        """d loss / d gate of each head, [text, layer, head]; the gate is 1, so this is gradient times gate."""
+        """d loss / d gate of each head: [text, layer, head]. Gates are 1: gradient times gate."""
 
     @property
     def taylor(self) -> Tensor | None:
-        """Sum over a head's parameters of (gradient x parameter) squared, [text, layer, head]; None if its parameters are not known."""
+        """(gradient x parameter) squared, summed over a head's parameters: [text, layer, head].
+
+        None if the parameters of heads are not known.
+        """
 
     @property
     def layers(self) -> Sequence[Attention]:
-        """The layers whose weights have a gradient, if that was asked for."""
+        """The layers with the gradients of their weights, for `weight_gradients`."""
 
     @property
-    def gradients(self) -> Tensor | None:
-        """The gradient times each head's parameters, summed over the texts, [layer, head, parameter]; None if not known or not asked for."""
+    def head_gradients(self) -> Tensor | None:
+        """Gradient x parameter, summed over texts: [layer, head, parameter]; None if not known."""
 
     def ablated(self, texts: Sequence[int]) -> Tensor:
-        """By how much the loss of some texts grows when each head is switched off, [text, layer, head]: a pass a head."""
+        """Increase in loss without each head: [text, layer, head]; one pass per text and head."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What a batch gave beyond its weights, as far as a measure's `needs` declare it."""
+
+    backward: Gradients | None = None
+    model: Any = None
+
+    @property
+    def gradients(self) -> Gradients:
+        """Loss and gradients, for `loss`, `weight_gradients` and `head_gradients`."""
+        return self._declared(self.backward, BACKWARD)
+
+    @property
+    def network(self) -> Any:
+        """The model, head included, for `network`."""
+        return self._declared(self.model, NEEDS - BACKWARD)
+
+    @staticmethod
+    def _declared(value: T | None, needs: frozenset[str]) -> T:
+        if value is None:
+            raise MeasureError(
+                "this measure uses more than attention weights; "
+                f"declare it in `needs`: {', '.join(sorted(needs))}"
+            )
+        return value
+
+
+@dataclass
+class BatchReport:
+    """Texts of a batch that a measure excluded, with reasons, and counts for the manifest."""
+
+    excluded: list[tuple[int, str]] = field(default_factory=list)  # index of the text, reason
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: BatchReport) -> None:
+        self.excluded += other.excluded
+        self.counts.update(other.counts)
 
 
 class Measure(ABC, Generic[S]):
-    """One question. Subclass it as a frozen dataclass of plain parameters; its `repr` goes into the manifest.
+    """One question. Subclass it as a frozen dataclass of plain parameters.
 
-    `merge(a, b)` must be what the texts of `a` followed by those of `b` give, and `start` its neutral element:
-    `attlas.testing.check_measure` proves it.
+    `merge(a, b)` must equal the state of the texts of `a` followed by those of `b`, and `start` is
+    its neutral element: `attlas.testing.check_measure` proves it.
     """
 
     name: ClassVar[str]
+    needs: ClassVar[frozenset[str]] = frozenset()  # beyond the weights: some of NEEDS
+    costly: ClassVar[bool] = False  # costs a forward pass or more: not part of `all`
 
     def __post_init__(self) -> None:
-        """Refuse a parameter outside the domain that its field declares (`attlas.support.options.option`)."""
+        """Refuse a parameter outside the domain that its field declares."""
         check_fields(self, MeasureError)
 
-    costly: ClassVar[bool] = (
-        False  # takes as long as the model's own pass or longer: no part of `all`, it must be named
-    )
-
     @classmethod
-    def among_all(cls) -> Self:
-        """The measure as one of all of them: with what costs no more than the model's own pass."""
+    def default(cls) -> Self:
+        """The measure as part of `all`: without options that cost a forward pass or more."""
         return cls()
+
+    def check(self, model: Any, labels: Mapping[str, int] | None = None) -> None:
+        """Refuse, before any work, a model or labels (name to number of texts) it cannot use."""
 
     @abstractmethod
     def start(self, model: Shape) -> S:
         """An empty state for a model of this shape."""
 
-    @abstractmethod
     def update(self, state: S, layer: Attention) -> None:
-        """Take in one layer of one batch. All layers of a batch come in order before the next batch."""
+        """Take in one layer of one batch. Layers come in order; not called for `network`."""
+
+    def finish_batch(self, state: S, batch: Batch, outputs: Outputs) -> BatchReport | None:
+        """Take in what follows from all layers of a batch, after the last one, and its outputs."""
+        return None
 
     def merge(self, left: S, right: S) -> S:
         """The state of the left texts followed by the right ones."""
@@ -101,62 +148,25 @@ class Measure(ABC, Generic[S]):
     def result(self, state: S) -> dict[str, pd.DataFrame]:
         """The tables, by name."""
 
-    def conclude(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-        """Further tables, worked out from its own and from those of the measures beside it, once a study has them all (those with a row for each text or token aside)."""
+    def derive(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        """Further tables, derived from those of all measures of a finished study.
+
+        Tables with one row per text or token are not among them.
+        """
         return {}
 
 
-class LearningMeasure(Measure[S]):
-    """A measure that learns from the gradients of the model's loss. It goes backward, so it must be named."""
-
-    costly: ClassVar[bool] = True
-
-    @property
-    def needs_gradients(self) -> bool:
-        """Whether it also learns from the gradients of all parameters of heads, which are large."""
-        return False
-
-    @property
-    def needs_weights(self) -> bool:
-        """Whether it also learns from the gradients of the attention weights of all layers."""
-        return False
-
-    @property
-    def needs_loss(self) -> bool:
-        """Whether only a real loss will do; if not, a model without a head is given a pseudo-loss."""
-        return True
-
-    @abstractmethod
-    def learn(self, state: S, learned: Learned) -> None:
-        """Take in what the backward pass of a batch taught, after all its layers."""
-
-
-@dataclass
-class Acted:
-    """What an acting measure has to say of a batch beside its state: texts it left out, each with the reason, and counts for the manifest."""
-
-    left_out: list[tuple[int, str]] = field(default_factory=list)  # place of the text, reason
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def add(self, other: Acted) -> None:
-        self.left_out += other.left_out
-        self.counts.update(other.counts)
-
-
-class ActingMeasure(Measure[S]):
-    """A measure that runs the model itself, head and all, as it needs. It costs more than a pass, so it must be named."""
-
-    costly: ClassVar[bool] = True
-
-    def check(self, model: Any, labels: Mapping[str, int] | None = None) -> None:
-        """Refuse, before any work, a model that it cannot use, or texts without the labels it needs (how many texts have each; None if not known)."""
-
-    def update(self, state: S, layer: Attention) -> None:
-        """Nothing is read from the study's own pass."""
-
-    @abstractmethod
-    def act(self, state: S, model: Any, batch: Batch) -> Acted:
-        """Take in a batch, made for the whole network; a text that it cannot use is left out, and the others go on."""
+def union_of_needs(measures: Iterable[Measure[Any]]) -> frozenset[str]:
+    """What these measures need together, beyond the weights."""
+    needs: frozenset[str] = frozenset()
+    for measure in measures:
+        if unknown := measure.needs - NEEDS:
+            raise MeasureError(
+                f"{measure.name} needs {', '.join(sorted(unknown))}; "
+                f"a measure can need {', '.join(sorted(NEEDS))}"
+            )
+        needs |= measure.needs
+    return needs
 
 
 @feed.register(Measure)
@@ -181,7 +191,8 @@ def check_bytes(measure: str, size: int, advice: str) -> None:
     """
     if size > MOST_BYTES:
         raise MeasureError(
-            f"{measure} would hold {size / 2**30:,.1f} GiB (at most {MOST_BYTES / 2**30:.1f} GiB); {advice}"
+            f"{measure} would hold {size / 2**30:,.1f} GiB "
+            f"(at most {MOST_BYTES / 2**30:.1f} GiB); {advice}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Registry: names map to things in one plain table; a thing is imported when it is first asked for."""
+"""Registry: a table of things by name; each is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 class Registry(Mapping[str, T], Generic[T]):
     """Names to things, each with the question it answers.
 
-    `register` takes the thing itself or where it stands (`"package.module:Name"`), so that listing names is free.
+    `register` takes the thing itself or its address (`"package.module:Name"`), so listing is free.
     """
 
     kind: str

@@ -1,7 +1,8 @@
-"""States that merge: records of arrays that start empty, take in batches, and add up in any grouping.
+"""States that merge: records of arrays that start empty, take in batches, and add up in any order.
 
-A measure's state is a `State`, a record of accumulators. Sums, Moments, Histogram, TopList and Tally are bounded; Rows grows with the
-corpus and is for tables with a row for each text or token: a study writes those out shard by shard and never holds them all.
+A measure's state is a `State`, a record of accumulators. Sums, Moments, Histogram, TopList and
+Tally are bounded; Rows grows with the corpus and is for tables with one row per text or token: a
+study writes those out shard by shard and never holds them all.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 
-def plain(values: Any) -> Array:
+def as_float_array(values: Any) -> Array:
     """An array or tensor as a contiguous array of floats on the CPU, its precision kept."""
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
@@ -93,7 +94,7 @@ class Sums(Accumulator):
 
 @dataclass
 class Moments(Accumulator):
-    """Count, mean and sum of squared deviations, merged by Chan, Golub and LeVeque (1979): no cancellation."""
+    """Count, mean and sum of squared deviations, merged by Chan, Golub and LeVeque (1979)."""
 
     count: Floats
     mean: Floats
@@ -104,8 +105,8 @@ class Moments(Accumulator):
         return cls(np.zeros(shape), np.zeros(shape), np.zeros(shape))
 
     def add(self, where: int, values: Any) -> None:
-        """Add [text, ...] values at an index of the first axis; what is not finite counts as absent."""
-        values = plain(values)
+        """Add [text, ...] values at an index of the first axis; non-finite values are skipped."""
+        values = as_float_array(values)
         here = slice(where, where + 1)
         kernels.add_moments(
             self.count[here].reshape(-1),
@@ -158,8 +159,8 @@ class Histogram(Accumulator):
         return cls(np.zeros((*shape, bins), dtype=np.int64), low, high)
 
     def add(self, where: int, values: Any) -> None:
-        """Add [head, value] values to the heads of layer `where`; what is not finite counts as absent."""
-        kernels.add_histogram(self.counts[where], plain(values), self.low, self.high)
+        """Add [head, value] values to the heads of layer `where`; skip non-finite values."""
+        kernels.add_histogram(self.counts[where], as_float_array(values), self.low, self.high)
 
     def edges(self) -> Floats:
         return np.linspace(self.low, self.high, self.counts.shape[-1] + 1)
@@ -176,9 +177,10 @@ class Histogram(Accumulator):
 
 @dataclass
 class TopList(Accumulator):
-    """For each cell of a grid (a head, say) the few entries with the highest scores: a score and the place of its text.
+    """The texts with the highest scores for each cell of a grid (a head, say).
 
-    Among equal scores the earlier text wins, so the list does not depend on the order of arrival. An empty slot is -inf at -1.
+    Among equal scores the earlier text wins, so the list does not depend on the order of arrival.
+    An empty slot is -inf at -1.
     """
 
     scores: Floats  # ..., rank
@@ -189,8 +191,8 @@ class TopList(Accumulator):
         return cls(np.full((*shape, size), -np.inf), np.full((*shape, size), -1, dtype=np.int64))
 
     def add(self, where: int, scores: Any, places: Any) -> None:
-        """Offer one entry a text at an index of the first axis: scores [text, ...], places [text]; what is not finite counts as absent."""
-        scores, size = plain(scores), self.scores.shape[-1]
+        """Offer scores [text, ...] of places [text] at an index of the first axis, if finite."""
+        scores, size = as_float_array(scores), self.scores.shape[-1]
         kernels.add_top(
             self.scores[where].reshape(-1, size),
             self.places[where].reshape(-1, size),
@@ -214,7 +216,7 @@ class TopList(Accumulator):
 
 @dataclass
 class Tally(Accumulator):
-    """Totals by string (a token type, say): a row of numbers for each string that was met; bounded by how many strings there are."""
+    """Totals by string (a token type, say): a row of numbers for each string."""
 
     width: int
     rows: dict[str, Floats] = field(default_factory=dict)
@@ -251,10 +253,11 @@ class Tally(Accumulator):
 
 @dataclass
 class Rows(Accumulator):
-    """Rows of a table with a row for each text or token; merging joins them, reading sorts them in corpus order.
+    """A table with one row per text or token; merging joins rows, reading sorts them.
 
-    Each block is the rows of one batch: `place` (the text's place in the corpus) and the columns, all of one length. Many numbers a row
-    are kept as one matrix, `wide`, whose columns have `names`. A study streams rows to disk as tables, so `arrays` is empty.
+    Each block is the rows of one batch: `place` (the text's index in the corpus) and the columns,
+    all of one length. Many numbers per row are kept as one matrix, `wide`, whose columns have
+    `names`. A study streams rows to disk as tables, so `arrays` is empty.
     """
 
     blocks: list[dict[str, Array]]
@@ -301,8 +304,9 @@ class Rows(Accumulator):
 class State:
     """A measure's state: a record whose fields are accumulators; subclass it as a dataclass.
 
-    A field of kind Rows is streamed: its rows become the table of that name. A field with `metadata={"parameter": True}` is no
-    accumulator but something the state was started with, or the batch that is under way.
+    A field of kind Rows is streamed: its rows become the table of that name. A field with
+    `metadata={"parameter": True}` is not an accumulator: it came from `start`, or belongs to the
+    current batch.
     """
 
     def parts(self) -> dict[str, Accumulator]:

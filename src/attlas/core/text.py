@@ -36,14 +36,15 @@ class Text:
             joined = " ".join(words)
             if self.text and self.text != joined:
                 raise CorpusError(
-                    f"text {self.id!r} has both text and words, and the words joined by blanks are not the text; give one of them"
+                    f"text {self.id!r} has a text that differs from its words joined by blanks; "
+                    "give one of them"
                 )
             object.__setattr__(self, "words", words)
             object.__setattr__(self, "text", joined)
 
     @property
     def number(self) -> int:
-        """A number made of the text alone, for randomness that does not depend on its neighbours."""
+        """A number made from the text alone: a seed that does not depend on other texts."""
         return zlib.crc32(self.text.encode("utf-8", "replace"))
 
     def problem(self) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -14,9 +13,8 @@ from attlas.core.alignment import Words
 from attlas.core.annotations import KINDS
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.between import between_words
 from attlas.core.cases import add_cases, sums_frame, width
-from attlas.core.measure import Measure, Shape
+from attlas.core.measure import Measure, Outputs, Shape
 from attlas.core.states import State, Tally
 from attlas.core.text import Text
 from attlas.coreference.baselines import (
@@ -128,6 +126,9 @@ class AntecedentState(State):
     pending: list[Bools] = field(
         default_factory=list, metadata={"parameter": True}
     )  # layer: mention direction head
+    mentions: list[Mentions | None] = field(
+        default_factory=list, metadata={"parameter": True}
+    )  # text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,25 +152,17 @@ class AntecedentCounts(Measure[AntecedentState]):
 
     def update(self, state: AntecedentState, layer: Attention) -> None:
         texts = layer.batch.once("antecedents", lambda: _texts(layer.batch))
-        if layer.index == 0:
-            state.pending = []
+        state.mentions = texts
         hits = [np.zeros((0, len(DIRECTIONS), layer.n_heads), dtype=bool)]
         for number, mentions in enumerate(texts):
             if mentions is not None and len(mentions):
-                weights = (
-                    between_words(layer, number, mentions.words).detach().float().cpu().numpy()
-                )
+                weights = layer.between_words(number, mentions.words).detach().float().cpu().numpy()
                 hits.append(heads_right(weights, mentions))
         state.pending.append(np.concatenate(hits))
-        if layer.index == state.n_layers - 1:
-            self._finish(state, layer.batch, texts)
 
-    def _finish(
-        self, state: AntecedentState, batch: Batch, texts: Sequence[Mentions | None]
-    ) -> None:
-        """Add the batch to the sums."""
-        answers = np.stack(state.pending, 2)  # mention direction layer head
-        state.pending = []
+    def finish_batch(self, state: AntecedentState, batch: Batch, outputs: Outputs) -> None:
+        answers, texts = np.stack(state.pending, 2), state.mentions  # mention direction layer head
+        state.pending, state.mentions = [], []
         found = [mentions for mentions in texts if mentions is not None]
         for mentions in found:
             state.counts.add(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.batch import Batch
-from attlas.core.measure import Acted, ActingMeasure, Shape
+from attlas.core.measure import BatchReport, Measure, Outputs, Shape
 from attlas.explain.agreement import check_options
 from attlas.explain.corpus import Part
 from attlas.explain.corpus.agreement import AgreementOverTexts, AgreementState
@@ -38,7 +38,7 @@ class ExplanationsState(PlausibilityState, FaithfulnessState, AgreementState, At
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanations(ActingMeasure[ExplanationsState]):
+class Explanations(Measure[ExplanationsState]):
     """Every text explained by each method; see docs/explain.md for the tables.
 
     The other methods are compared with the first by the size of their scores, on the tokens that
@@ -48,6 +48,8 @@ class Explanations(ActingMeasure[ExplanationsState]):
     """
 
     name: ClassVar[str] = "explanations"
+    needs: ClassVar[frozenset[str]] = frozenset({"network"})
+    costly: ClassVar[bool] = True
     methods: tuple[str, ...] = USUAL
     target: str | int | None = None
     of: str = "probability"
@@ -136,8 +138,8 @@ class Explanations(ActingMeasure[ExplanationsState]):
             empty |= part.start().parts()
         return ExplanationsState(**empty)
 
-    def act(self, state: ExplanationsState, model: Model, batch: Batch) -> Acted:
-        return _add_batch(self, state, model, batch)
+    def finish_batch(self, state: ExplanationsState, batch: Batch, outputs: Outputs) -> BatchReport:
+        return _add_batch(self, state, outputs.network, batch)
 
     def result(self, state: ExplanationsState) -> dict[str, pd.DataFrame]:
         tables = {name: rows.frame() for name, rows in state.streamed().items() if rows.blocks}
@@ -150,7 +152,7 @@ class Explanations(ActingMeasure[ExplanationsState]):
 
 def _add_batch(
     measure: Explanations, state: ExplanationsState, model: Model, batch: Batch
-) -> Acted:
+) -> BatchReport:
     """Explain a batch once and hand it to every part; a text that fails does not affect others."""
     counts = Counter(explained=0, unexplained=0, not_converged=0, not_compared=0)
     try:
@@ -158,14 +160,14 @@ def _add_batch(
     except AttlasError as error:
         if batch.n_texts == 1:
             counts["unexplained"] = 1
-            return Acted([(batch.places[0], str(error))], counts)
-        acted = Acted()
+            return BatchReport([(batch.places[0], str(error))], counts)
+        report = BatchReport()
         for text in range(batch.n_texts):
-            acted.add(_add_batch(measure, state, model, batch[text : text + 1]))
-        return acted
+            report.add(_add_batch(measure, state, model, batch[text : text + 1]))
+        return report
     for part in measure.parts:
         counts.update(part.add(state, model, explained))
-    return Acted([], counts)
+    return BatchReport([], counts)
 
 
 def _as_tuple(given: Any) -> tuple[Any, ...]:

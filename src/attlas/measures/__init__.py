@@ -8,7 +8,8 @@ SUBJECT = Subject(
     measures={
         "surface": (
             "surface:Surface",
-            "How much does each head attend to itself, its neighbours, [CLS], [SEP] and punctuation?",
+            "How much does each head attend to itself, its neighbours, [CLS], [SEP] "
+            "and punctuation?",
         ),
         "entropy": (
             "entropy:Entropy",
@@ -32,11 +33,11 @@ SUBJECT = Subject(
         ),
         "position_bias": (
             "position_bias:PositionBias",
-            "Do tokens receive attention for where they stand rather than for what they are?",
+            "Do tokens receive attention for their position rather than their content?",
         ),
         "head_distance": (
             "head_distance:HeadDistance",
-            "How alike are heads in what they attend to?",
+            "Which heads attend to the same tokens?",
         ),
         "special_gradient": (
             "special_gradient:SpecialGradient",
@@ -44,7 +45,7 @@ SUBJECT = Subject(
         ),
         "importance": (
             "importance:Importance",
-            "Which heads matter for what the model says?",
+            "Which heads matter for the model's predictions?",
         ),
     },
     section="section",

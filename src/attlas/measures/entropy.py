@@ -19,13 +19,16 @@ EXAMPLES = 3
 
 
 def cls_rows(values: Tensor, cls: Tensor) -> Tensor:
-    """Mean over the [CLS] rows of each text: [text, head, query] -> [text, head]; NaN where a text has none."""
+    """Mean over [CLS] rows: [text, head, query] -> [text, head]; NaN for a text without one."""
     rows = cls.to(values.dtype)
     return torch.matmul(values, (rows / rows.sum(-1, keepdim=True))[..., None])[..., 0]
 
 
 def most_entropy(layer: Attention) -> tuple[Tensor, Tensor, Tensor]:
-    """The entropy of even attention: of each row (NaN where a row sees one token, [text, head or 1, query]), mean, [CLS] rows ([text, head or 1])."""
+    """The entropy of uniform attention: of each row, mean over rows, mean over [CLS] rows.
+
+    [text, head or 1, query], NaN where a row sees one token, and twice [text, head or 1].
+    """
     most = layer.keys_seen.float().log().expand(layer.n_texts, -1, -1)
     return most.where(most > 0, torch.nan), most.mean(-1), cls_rows(most, layer.batch.cls)
 
@@ -44,11 +47,13 @@ class EntropyState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class Entropy(Measure[EntropyState]):
-    """Mean entropy of the rows of each head in nats, and of the [CLS] row alone, beside ln of the number of tokens a row can see.
+    """Mean entropy of each head's rows in nats, and of the [CLS] row alone.
 
-    Clark et al. 2019, section 3.3; they smooth the weights because theirs are half precision, which these are not. Every text
-    weighs the same. `entropy_histogram` counts rows by entropy over its largest possible value; `entropy_examples` are the texts (by
-    place in the corpus) in which a head is furthest below uniform.
+    The control is uniform attention: ln of the number of tokens a row can see. Clark et al. 2019,
+    section 3.3, smooth the weights because theirs are in half precision; these are not smoothed.
+    Every text has the same weight. `entropy_histogram` counts rows by entropy over its largest
+    possible value; `entropy_examples` are the texts (by index in the corpus) in which a head is
+    furthest below uniform.
     """
 
     name: ClassVar[str] = "entropy"

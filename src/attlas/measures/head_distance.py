@@ -1,4 +1,4 @@
-"""How alike are heads in what they attend to?"""
+"""Which heads attend to the same tokens?"""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ import pandas as pd
 
 from attlas.core import kernels
 from attlas.core.attention import Attention
-from attlas.core.measure import Measure, Shape
+from attlas.core.batch import Batch
+from attlas.core.measure import Measure, Outputs, Shape
 from attlas.core.states import Floats, State, Sums
 from attlas.measures.head_map import head_map, neighbours, within_layers
-from attlas.support.options import check_convention, option, seed_option
+from attlas.support.options import CONVENTIONS, option, seed_option
 
 PUBLISHED_SMOOTHING = 0.001
 
 
 def divergences(layers: Sequence[Attention], smoothing: float = 0.0) -> tuple[Floats, Floats]:
-    """Jensen-Shannon divergence in nats between all heads of all layers of a batch, and of each head from even attention, summed over rows and texts.
+    """Jensen-Shannon divergence in nats between all heads, and of each from uniform attention.
 
-    [head of all layers, head of all layers] and [head of all layers]. The blocks of a text are taken one at a time, so that no more than a text's weights are copied.
+    Summed over rows and texts of a batch: [head of all layers, head of all layers] and [head of all
+    layers]. One block of one text is copied at a time.
     """
     reach = max(layer.reach for layer in layers)
     heads = layers[0].n_heads
-    between, from_even = np.zeros((len(layers) * heads,) * 2), np.zeros((len(layers) * heads, 1))
+    between, from_uniform = np.zeros((len(layers) * heads,) * 2), np.zeros((len(layers) * heads, 1))
     blocks = [[_array(block) for block in layer.blocks(reach)] for layer in layers]  # layer block
-    even = [[_array(block) for block in layer.uniform.blocks(reach)] for layer in layers]
+    uniform = [[_array(block) for block in layer.uniform.blocks(reach)] for layer in layers]
     share = np.float32(1 / layers[0].n_tokens)
     for number in range(len(blocks[0])):
         for text in range(layers[0].n_texts):
             rows = np.concatenate([layer[number][text] for layer in blocks])  # head row cell
             kernels.add_divergences(between, rows, rows, True, np.float32(smoothing), share)
-            for layer, flat in enumerate(even):
+            for layer, flat in enumerate(uniform):
                 control = _of(flat[number], text)  # head or 1, row cell
                 step = heads // len(control)  # heads that are compared with one control
                 for first, one in zip(
@@ -43,9 +45,14 @@ def divergences(layers: Sequence[Attention], smoothing: float = 0.0) -> tuple[Fl
                 ):
                     mine = slice(first, first + step)
                     kernels.add_divergences(
-                        from_even[mine], rows[mine], one[None], False, np.float32(smoothing), share
+                        from_uniform[mine],
+                        rows[mine],
+                        one[None],
+                        False,
+                        np.float32(smoothing),
+                        share,
                     )
-    return np.maximum(between + between.T, 0.0), np.maximum(from_even[:, 0], 0.0)
+    return np.maximum(between + between.T, 0.0), np.maximum(from_uniform[:, 0], 0.0)
 
 
 def _array(block: Any) -> npt.NDArray[np.float32]:
@@ -68,22 +75,21 @@ class DistanceState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadDistance(Measure[DistanceState]):
-    """The Jensen-Shannon divergence between the rows of every two heads, all layers together, summed over rows and texts (Clark et al. 2019, section 6).
+    """Jensen-Shannon divergence between the rows of every two heads (Clark et al. 2019, section 6).
 
-    The paper's code smooths the weights (half precision has exact zeros) and so does `convention="published"`; the divergence needs it not. `distance` is the sum over rows, `mean` a row's mean,
-    from 0 (the same) to ln 2 = 0.69 (nothing in common). From it follow `head_map`, two dimensions by metric MDS with hierarchical `clusters` and, where `surface` and `entropy` were measured
-    beside it, what each head does; `head_neighbours`, the nearest heads of each, and `head_layers`, whether heads of one layer are nearer than others.
+    `convention="published"` smooths the weights as the paper's code does (half precision has exact
+    zeros); the divergence itself does not need it. `distance` is the sum over rows and texts,
+    `mean` the mean over rows, from 0 (identical) to ln 2 = 0.69 (nothing in common). Derived from
+    it: `head_map`, two dimensions by metric MDS with hierarchical `clusters` and, with the measures
+    `surface` and `entropy`, what each head does; `head_neighbours`, the nearest heads of each;
+    `head_layers`, whether heads of one layer are nearer to each other than to others.
     """
 
     name: ClassVar[str] = "head_distance"
     costly: ClassVar[bool] = True
-    convention: str = "sound"
+    convention: str = option("sound", "Whose smoothing to use.", choices=CONVENTIONS)
     clusters: int = option(8, "Number of clusters.", at_least=1, at_most=1_000)
     seed: int = seed_option()
-
-    def __post_init__(self) -> None:
-        check_convention(self.convention)
-        super().__post_init__()
 
     def start(self, model: Shape) -> DistanceState:
         heads = model.n_layers * model.n_heads
@@ -94,15 +100,15 @@ class HeadDistance(Measure[DistanceState]):
         )
 
     def update(self, state: DistanceState, layer: Attention) -> None:
-        state.layers = [layer] if layer.index == 0 else [*state.layers, layer]
-        if len(state.layers) < state.shape[0]:
-            return
+        state.layers.append(layer)
+
+    def finish_batch(self, state: DistanceState, batch: Batch, outputs: Outputs) -> None:
         layers, state.layers = state.layers, []
         smoothing = PUBLISHED_SMOOTHING if self.convention == "published" else 0.0
         between, even = divergences(layers, smoothing)
-        for sums, found in ((state.between, between), (state.even, even)):
-            sums.total += found
-            sums.count += layer.n_texts * layer.n_tokens  # rows
+        for sums, total in ((state.between, between), (state.even, even)):
+            sums.total += total
+            sums.count += batch.n_texts * batch.n_tokens  # rows
 
     def result(self, state: DistanceState) -> dict[str, pd.DataFrame]:
         (_, heads), total = state.shape, state.between.total
@@ -122,17 +128,12 @@ class HeadDistance(Measure[DistanceState]):
             )
         }
 
-    def conclude(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-        found = tables["head_distance"]
-        drawn = head_map(
-            found,
-            tables.get("surface"),
-            tables.get("entropy"),
-            clusters=self.clusters,
-            seed=self.seed,
-        )
+    def derive(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        distances = tables["head_distance"]
+        surface, entropy = tables.get("surface"), tables.get("entropy")
+        points = head_map(distances, surface, entropy, clusters=self.clusters, seed=self.seed)
         return {
-            "head_map": drawn,
-            "head_neighbours": neighbours(found),
-            "head_layers": pd.DataFrame([within_layers(found, seed=self.seed)]),
+            "head_map": points,
+            "head_neighbours": neighbours(distances),
+            "head_layers": pd.DataFrame([within_layers(distances, seed=self.seed)]),
         }

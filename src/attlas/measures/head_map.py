@@ -1,4 +1,4 @@
-"""A map of heads: which lie near one another, which form clusters, and what each does. Worked out from tables, not from attention."""
+"""A map of heads: which are similar, which form clusters, and what each does, from tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BROAD = 3.8 / np.log(
     128
 )  # of the largest possible entropy: the paper's 3.8 nats, of texts of 128 tokens
 OTHER = "other"
-# column of `surface`, the share from which a head is called so; later ones have the last word (the paper's order)
+# column of `surface`: the share from which a head has that name; the last match wins
 BY_SHARE = (("next", "next", HALF), ("previous", "previous", HALF))
 BY_TARGET = (("cls", "[CLS]", MOST), ("sep", "[SEP]", MOST), ("punctuation", "punctuation", MOST))
 
@@ -32,9 +32,10 @@ def square(table: pd.DataFrame, column: str = "mean") -> Floats:
 
 
 def behaviours(surface: pd.DataFrame, entropy: pd.DataFrame | None = None) -> list[str]:
-    """What each head does, by the paper's rule: next, previous, broad, [CLS], [SEP] or punctuation, where several fit the last of them; else other.
+    """What each head does: next, previous, broad, [CLS], [SEP], punctuation, or other.
 
-    Broad is an entropy above 0.78 of the largest possible: that is the paper's 3.8 nats for its texts of 128 tokens, and serves texts of any length.
+    The rule of Clark et al. 2019, where the last match wins. Broad is an entropy above 0.78 of the
+    largest possible: their 3.8 nats for texts of 128 tokens, for texts of any length.
     """
     out = np.full(len(surface), OTHER, dtype=object)
     for column, name, share in BY_SHARE:
@@ -55,9 +56,10 @@ def head_map(
     clusters: int = 8,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Where each head lies on a map in which near heads attend alike: a row a head, from the table `head_distance`.
+    """A map of similar heads, one row per head, from the table `head_distance`.
 
-    `x` and `y` by metric MDS (turned so that x is the longer side; `stress` says what two dimensions lose), `cluster` and `order` by average linkage, `behaviour` by `behaviours` where `surface` is given,
+    `x` and `y` are from metric MDS (x is the longer side; `stress` is what two dimensions lose),
+    `cluster` and `order` from average linkage, `behaviour` from `behaviours` if `surface` is given,
     overridden by `named` (a relation that a head finds, say).
     """
     means = square(distances)
@@ -66,7 +68,7 @@ def head_map(
         .drop_duplicates(["layer", "head"])
         .reset_index(drop=True)
     )
-    places, stress = _spread_out(means, seed)
+    points, stress = _spread_out(means, seed)
     tree = linkage(squareform(means, checks=False), "average") if len(means) > 1 else None
     behaviour = behaviours(surface, entropy) if surface is not None else [""] * len(heads)
     for (layer, head), name in (named or {}).items():
@@ -76,8 +78,8 @@ def head_map(
         {
             "layer": heads["layer"],
             "head": heads["head"],
-            "x": places[:, 0],
-            "y": places[:, 1],
+            "x": points[:, 0],
+            "y": points[:, 1],
             "stress": stress,
             "cluster": 0
             if tree is None
@@ -90,10 +92,10 @@ def head_map(
 
 
 def _spread_out(means: Floats, seed: int) -> tuple[Floats, float]:
-    """Places in two dimensions whose distances are as near as can be to these: [head, 2], and Kruskal's stress."""
+    """Metric MDS in two dimensions: [head, 2], and Kruskal's stress."""
     if len(means) < 3 or not means.any():
         return np.stack([np.arange(len(means)) * float(means.max()), np.zeros(len(means))], 1), 0.0
-    places, _ = smacof(
+    points, _ = smacof(
         means,
         n_components=2,
         n_init=5,
@@ -102,12 +104,12 @@ def _spread_out(means: Floats, seed: int) -> tuple[Floats, float]:
         random_state=seed,
         normalized_stress=False,
     )
-    places = places - places.mean(0)
-    places = places @ np.linalg.svd(places, full_matrices=False)[2].T  # the longer side is x
-    places = places * np.where(places[np.abs(places).argmax(0), [0, 1]] < 0, -1, 1)
-    drawn = np.linalg.norm(places[:, None] - places, axis=-1)
-    return places, float(
-        np.sqrt(np.square(drawn - means).sum() / max(np.square(means).sum(), 1e-30))
+    points = points - points.mean(0)
+    points = points @ np.linalg.svd(points, full_matrices=False)[2].T  # the longer side is x
+    points = points * np.where(points[np.abs(points).argmax(0), [0, 1]] < 0, -1, 1)
+    distances = np.linalg.norm(points[:, None] - points, axis=-1)
+    return points, float(
+        np.sqrt(np.square(distances - means).sum() / max(np.square(means).sum(), 1e-30))
     )
 
 
@@ -129,7 +131,10 @@ def neighbours(distances: pd.DataFrame, k: int = 3) -> pd.DataFrame:
 
 
 def within_layers(distances: pd.DataFrame, draws: int = TESTS, seed: int = 0) -> dict[str, float]:
-    """Whether heads of one layer are nearer than others: mean divergence `within` a layer and `across` layers, and how often a random assignment of heads to layers gives as large a gap."""
+    """Mean divergence `within` a layer and `across` layers, with a permutation test.
+
+    The p-value is how often a random assignment of heads to layers gives as large a gap.
+    """
     means, layers = (
         square(distances),
         distances.drop_duplicates(["layer", "head"])["layer"].to_numpy(),
@@ -143,11 +148,11 @@ def within_layers(distances: pd.DataFrame, draws: int = TESTS, seed: int = 0) ->
     if len(set(layers)) < 2 or len(layers) == len(set(layers)):
         return {"within": float("nan"), "across": float("nan"), "p": float("nan")}
     within, across = gap(layers)
-    drawn = [
+    permuted = [
         np.subtract(*gap(layers[order])[::-1]) for order in permutations(len(layers), draws, seed)
     ]
     return {
         "within": within,
         "across": across,
-        "p": p_value(across - within, drawn),
+        "p": p_value(across - within, permuted),
     }

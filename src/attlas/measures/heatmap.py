@@ -37,11 +37,12 @@ class HeatmapState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class Heatmap(Measure[HeatmapState]):
-    """Each head's attention on a grid of `size` x `size` bins: a row is a bin of queries and says how its attention is spread over bins of keys.
+    """Each head's attention between `size` bins of queries and `size` bins of keys.
 
-    Without `span` the bins divide every text evenly, whatever its length, and a row sums to one; with it they cover the positions from 0 to
-    `span`, and a cell is the mean over the texts that reach it (Hou 2022). `heatmap` is the mean over the corpus, `heatmap_uniform` the same for even attention,
-    `heatmap_texts` the grids of the first `examples` texts.
+    Without `span` the bins divide every text evenly, whatever its length, and a row sums to one;
+    with it they cover the positions from 0 to `span`, and a cell is the mean over the texts that
+    reach it (Hou 2022). `heatmap` is the mean over the corpus, `heatmap_uniform` that of uniform
+    attention, `heatmap_texts` the grids of the first `examples` texts.
     """
 
     name: ClassVar[str] = "heatmap"
@@ -74,19 +75,19 @@ class Heatmap(Measure[HeatmapState]):
         there = bin_edges(layer.n_tokens, self.size, self.span)[:-1] < layer.n_tokens
         reached = texts * (there[:, None] & there).astype(np.float64)
         self._add(state.grid, layer.index, layer.grid(self.size, self.span).cpu().numpy(), reached)
-        even = layer.uniform.once(("heatmap", self.size, self.span), lambda: self._even(layer))
-        self._add(state.uniform, layer.index, even, reached)
+        uniform = layer.uniform.once(
+            ("heatmap", self.size, self.span), lambda: self._uniform(layer)
+        )
+        self._add(state.uniform, layer.index, uniform, reached)
         for number, place in enumerate(layer.batch.places):
             if place < self.examples:
                 self._example(state, layer, number)
 
-    def _even(self, layer: Attention) -> Floats:
-        """The grid of even attention, summed over the texts (one stands for all where all see the same)."""
+    def _uniform(self, layer: Attention) -> Floats:
+        """The grid of uniform attention, summed over texts."""
         uniform = layer.uniform
-        found: Floats = (
-            uniform.grid(self.size, self.span).mean(0).cpu().numpy()
-        )  # over heads that see different keys
-        return found * (layer.n_texts / len(uniform.received))
+        grid: Floats = uniform.grid(self.size, self.span).mean(0).cpu().numpy()  # over heads
+        return grid * (layer.n_texts / len(uniform.received))
 
     @staticmethod
     def _add(sums: Sums, where: int, total: Floats, count: Floats) -> None:
@@ -114,7 +115,7 @@ class Heatmap(Measure[HeatmapState]):
         layers, heads, size = state.grid.total.shape[:3]
         layer, head, row = np.indices((layers, heads, size)).reshape(3, -1)
         cells = state.grid.mean().reshape(-1, size).astype(np.float32)
-        even = state.uniform.mean().reshape(-1, size).astype(np.float32)
+        uniform = state.uniform.mean().reshape(-1, size).astype(np.float32)
         names = list(cell_names(size))
         return {
             "heatmap": pd.concat(
@@ -132,7 +133,7 @@ class Heatmap(Measure[HeatmapState]):
                             "row": np.tile(np.arange(size), layers),
                         }
                     ),
-                    pd.DataFrame(even, columns=names),
+                    pd.DataFrame(uniform, columns=names),
                 ],
                 axis=1,
             ),

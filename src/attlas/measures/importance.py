@@ -1,4 +1,4 @@
-"""Which heads matter for what the model says?"""
+"""Which heads matter for the model's predictions?"""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from attlas.core.attention import Attention
-from attlas.core.measure import Learned, LearningMeasure, Shape, head_frame
+from attlas.core.batch import Batch
+from attlas.core.measure import Measure, Outputs, Shape, head_frame
 from attlas.core.states import Floats, Moments, State, Sums
-from attlas.support.errors import MeasureError
 from attlas.support.options import option
 
 ACCUMULATIONS = ("score", "grad")
@@ -30,33 +29,34 @@ class ImportanceState(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Importance(LearningMeasure[ImportanceState]):
-    """How much the loss depends on each head: a classifier's loss on the text's label, or on its own answer where there is none; see docs/long.md.
+class Importance(Measure[ImportanceState]):
+    """How much the loss depends on each head; see docs/long.md.
 
-    `taylor` is the sum over a head's parameters (its rows of query, key and value, their biases, its columns of the output projection) of (gradient x
-    parameter) squared, a mean over texts. In Longformer the projections of global tokens count too: a classifier reads a global token, so that in the last
-    layer nothing else matters; the published code leaves them out. With `accumulate="grad"` the gradients are averaged over the corpus before they are squared, as the published code
-    sums them (Hou 2022 and T3-Vis), without the projections of global tokens: then `importance` is made of that, in the column `taylor_grad`. `gate` is the mean size of d loss / d gate and `gate_signed` its
-    mean: below 0 the head lowers the loss. `ablation` is measured: by how much the loss grows without the head, on the first `ablation` texts; it
-    takes a pass a head and text. `importance` is scaled to run from 0 to 1 over all heads.
+    A classifier's loss is that of the text's label, or of its own prediction if there is none.
+    `taylor` is the sum over a head's parameters (its rows of query, key and value, their biases,
+    its columns of the output projection) of (gradient x parameter) squared, averaged over texts. In
+    Longformer the projections of global tokens count too: a classifier reads a global token, so in
+    the last layer nothing else matters; the published code excludes them. With `accumulate="grad"`
+    the gradients are averaged over the corpus before they are squared, as in the published code
+    (Hou 2022 and T3-Vis), without the projections of global tokens: the column `taylor_grad`, from
+    which `importance` is then made. `gate` is the mean of |d loss / d gate|, `gate_signed` the mean
+    of d loss / d gate: below 0 the head lowers the loss. `ablation` is the increase in loss without
+    the head on the first `ablation` texts, one pass per head and text. `importance` is scaled from
+    0 to 1 over all heads.
     """
 
     name: ClassVar[str] = "importance"
-    accumulate: str = "score"
+    needs: ClassVar[frozenset[str]] = frozenset({"loss"})
+    costly: ClassVar[bool] = True
+    accumulate: str = option("score", "What is averaged over texts.", choices=ACCUMULATIONS)
     ablation: int = option(
         0, "Number of texts on which heads are switched off.", at_least=0, at_most=1_000_000
     )
 
     def __post_init__(self) -> None:
-        if self.accumulate not in ACCUMULATIONS:
-            raise MeasureError(
-                f"accumulate is {self.accumulate!r}; it must be {' or '.join(ACCUMULATIONS)}"
-            )
         super().__post_init__()
-
-    @property
-    def needs_gradients(self) -> bool:
-        return self.accumulate == "grad"
+        if self.accumulate == "grad":
+            object.__setattr__(self, "needs", self.needs | {"head_gradients"})
 
     def start(self, model: Shape) -> ImportanceState:
         shape = (model.n_layers, model.n_heads)
@@ -69,25 +69,23 @@ class Importance(LearningMeasure[ImportanceState]):
             _no_gradients(*shape, 0),
         )
 
-    def update(self, state: ImportanceState, layer: Attention) -> None:
-        """Nothing is read from attention itself."""
-
-    def learn(self, state: ImportanceState, learned: Learned) -> None:
-        state.loss.add(0, learned.loss)
-        for layer in range(learned.gates.shape[1]):
-            state.signed.add(layer, learned.gates[:, layer])
-            state.gate.add(layer, learned.gates[:, layer].abs())
-            if learned.taylor is not None:
-                state.taylor.add(layer, learned.taylor[:, layer])
-        if self.accumulate == "grad" and learned.gradients is not None:
-            gradients = learned.gradients.double().cpu().numpy()
+    def finish_batch(self, state: ImportanceState, batch: Batch, outputs: Outputs) -> None:
+        backward = outputs.gradients
+        state.loss.add(0, backward.loss)
+        for layer in range(backward.gates.shape[1]):
+            state.signed.add(layer, backward.gates[:, layer])
+            state.gate.add(layer, backward.gates[:, layer].abs())
+            if backward.taylor is not None:
+                state.taylor.add(layer, backward.taylor[:, layer])
+        if self.accumulate == "grad" and backward.head_gradients is not None:
+            gradients = backward.head_gradients.double().cpu().numpy()
             if state.gradient.total.shape != gradients.shape:
                 state.gradient = _no_gradients(*gradients.shape)
             state.gradient.total += gradients
-            state.gradient.count += len(learned.places)
-        chosen = [number for number, place in enumerate(learned.places) if place < self.ablation]
+            state.gradient.count += len(batch.places)
+        chosen = [number for number, place in enumerate(batch.places) if place < self.ablation]
         if chosen:
-            grown = learned.ablated(chosen)
+            grown = backward.ablated(chosen)
             for layer in range(grown.shape[1]):
                 state.ablation.add(layer, grown[:, layer])
 

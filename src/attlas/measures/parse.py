@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,36 +17,40 @@ if TYPE_CHECKING:
 
     Known = Registry[type[Measure[Any]]]
 
-_ASKED = re.compile(r"\s*([\w.-]+)\s*(?:\(([^()]*)\))?\s*(?:,|$)")
+_NAME = re.compile(r"\s*([\w.-]+)\s*(?:\(([^()]*)\))?\s*(?:,|$)")
 
 
-def asked(wanted: str) -> list[tuple[str, dict[str, Any]]]:
-    """Names from a list with commas, each with its parameters, if any, in brackets.
+def parse_names(wanted: str) -> list[tuple[str, dict[str, Any]]]:
+    """Names from a list with commas, each with its parameters in brackets.
 
-    >>> asked("surface, topk(k=5, keep=words), importance(ablation=2)")
+    >>> parse_names("surface, topk(k=5, keep=words), importance(ablation=2)")
     [('surface', {}), ('topk', {'k': 5, 'keep': 'words'}), ('importance', {'ablation': 2})]
     """
     out: list[tuple[str, dict[str, Any]]] = []
-    place = 0
-    while place < len(wanted.strip().rstrip(",")):
-        found = _ASKED.match(wanted, place)
-        if found is None:
+    start = 0
+    while start < len(wanted.strip().rstrip(",")):
+        match = _NAME.match(wanted, start)
+        if match is None:
             raise MeasureError(
-                f"{wanted[place:].strip()!r} is no list of measures; write surface,topk(k=5,keep=words)"
+                f"{wanted[start:].strip()!r} is not a list of measures; "
+                "write surface,topk(k=5,keep=words)"
             )
-        given = [pair.partition("=") for pair in (found[2] or "").split(",") if pair.strip()]
-        for name, sign, value in given:
-            if not sign or not value.strip():
+        measure, pairs = match[1], (match[2] or "").split(",")
+        parameters = {}
+        for pair in filter(str.strip, pairs):
+            name, _, value = map(str.strip, pair.partition("="))
+            if not value:
                 raise MeasureError(
-                    f"{name.strip()!r} of {found[1]} has no value; write {found[1]}({name.strip()}=...)"
+                    f"{name!r} of {measure} has no value; write {measure}({name}=...)"
                 )
-        out.append((found[1], {name.strip(): _value(value.strip()) for name, _, value in given}))
-        place = found.end()
+            parameters[name] = _value(value)
+        out.append((measure, parameters))
+        start = match.end()
     return out
 
 
 def _value(text: str) -> Any:
-    """A parameter as Python would read it; several numbers are joined by +, anything else is a word."""
+    """A parameter as Python reads it, numbers joined by + as a tuple, or else a string."""
     parts = text.split("+")
     if len(parts) > 1 and all(part.strip().isdecimal() for part in parts):
         return tuple(map(int, parts))
@@ -55,18 +60,17 @@ def _value(text: str) -> Any:
         return text
 
 
-def _made(kind: type[Measure[Any]], name: str, parameters: dict[str, Any]) -> Measure[Any]:
+def _make_measure(kind: type[Measure[Any]], name: str, parameters: dict[str, Any]) -> Measure[Any]:
     known: list[str] = [one.name for one in fields(kind) if one.init] if is_dataclass(kind) else []
-    strange = [one for one in parameters if one not in known]
-    if strange:
+    unknown = [one for one in parameters if one not in known]
+    if unknown:
         has = f"its parameters are {', '.join(known)}" if known else "it has no parameters"
-        raise MeasureError(f"{name} has no parameter {strange[0]!r}; {has}")
+        raise MeasureError(f"{name} has no parameter {unknown[0]!r}; {has}")
     try:
         return kind(**parameters)
     except (TypeError, ValueError, AttributeError) as error:
-        raise MeasureError(
-            f"{name}({', '.join(f'{one}={value!r}' for one, value in parameters.items())}) cannot be: {error}"
-        ) from error
+        given = ", ".join(f"{one}={value!r}" for one, value in parameters.items())
+        raise MeasureError(f"{name}({given}) is not a valid measure: {error}") from error
 
 
 def parse_measures(
@@ -75,22 +79,20 @@ def parse_measures(
     """Measures from names, measures or both, by the registry of known ones.
 
     A string may list names with commas, each with parameters: `topk(k=5,keep=words,layers=0+5)`.
-    `"all"` is every known one, without those that cost as much as the model's own pass or more
-    (holes of `barcode`, `head_distance`, and `special_gradient`, `importance` and `explanations`,
-    which go backward): name them to get them.
+    `"all"` excludes what costs a forward pass or more (H1 of `barcode`, `head_distance`,
+    `special_gradient`, `importance` and `explanations`): ask for those by name.
     """
     if isinstance(wanted, str) and wanted.strip() == "all":
-        wanted = [known[name].among_all() for name in known if not known[name].costly]
+        wanted = [known[name].default() for name in known if not known[name].costly]
     elif isinstance(wanted, str):
-        wanted = [_made(known[name], name, parameters) for name, parameters in asked(wanted)]
+        wanted = [_make_measure(known[name], name, given) for name, given in parse_names(wanted)]
     elif not isinstance(wanted, Iterable):
         wanted = [wanted]
     chosen = [known[measure]() if isinstance(measure, str) else measure for measure in wanted]
-    names = [measure.name for measure in chosen]
     if not chosen:
-        raise MeasureError(f"no measure was asked for; the measures are {', '.join(known)}")
-    if len(set(names)) < len(names):
-        raise MeasureError(
-            f"a measure was asked for twice: {', '.join(sorted({name for name in names if names.count(name) > 1}))}"
-        )
+        raise MeasureError(f"no measure was given; the measures are {', '.join(known)}")
+    counts = Counter(measure.name for measure in chosen)
+    repeated = sorted(name for name, count in counts.items() if count > 1)
+    if repeated:
+        raise MeasureError(f"{', '.join(repeated)} was given twice; name each measure once")
     return chosen

@@ -1,4 +1,4 @@
-"""Do tokens receive attention for where they stand rather than for what they are?"""
+"""Do tokens receive attention for their position rather than their content?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORDINARY = Keep("ordinary")
 
 @dataclass
 class PositionBiasState(State):
-    """Sums over ordinary tokens: attention received, and what even attention would give; counts are of tokens."""
+    """Attention received by ordinary tokens, and that of uniform attention; counts are tokens."""
 
     received: Sums  # layer position
     uniform: Sums  # layer position
@@ -29,16 +29,17 @@ class PositionBiasState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class PositionBias(Measure[PositionBiasState]):
-    """Mean attention received by position over the corpus, special tokens left out, beside what even attention would give there.
+    """Mean attention received by position, compared with uniform attention, without special tokens.
 
-    A model made from a shorter one repeats its position embeddings after `period` tokens (512 for Longformer), so that the tokens at 512, 1024, ... look to it
-    like the first token, which is special and much attended. `position_bias_period` is the same by position modulo the period, and
-    `position_bias_heads` says for each head what the tokens at multiples of the period receive, over what they would receive of even attention, beside
-    all other tokens. Positions from `span` on are left out.
+    A model made from a shorter one repeats its position embeddings after `period` tokens (512 for
+    Longformer), so the tokens at 512, 1024, ... look to it like the first token, which is special
+    and attracts attention. `position_bias_period` is the same by position modulo the period, and
+    `position_bias_heads` compares, for each head, the tokens at multiples of the period with all
+    others, both relative to uniform attention. Positions from `span` on are excluded.
     """
 
     name: ClassVar[str] = "position_bias"
-    span: int = option(8192, "Positions from here on are left out.", at_least=1, at_most=1_000_000)
+    span: int = option(8192, "Exclude positions from here on.", at_least=1, at_most=1_000_000)
     period: int | None = option(
         None, "Period (None: the model's own).", at_least=1, at_most=1_000_000
     )
@@ -62,18 +63,18 @@ class PositionBias(Measure[PositionBiasState]):
         count = kept.sum(0)
         received = layer.received[..., :n].double().cpu().numpy()  # text head position
         received = np.where(kept[:, None], received, 0.0).sum(0)  # head position
-        even = layer.uniform.received[..., :n].double().cpu().numpy()
-        even = np.where(kept[:, None], even, 0.0).sum(0)  # head or 1, position
+        uniform = layer.uniform.received[..., :n].double().cpu().numpy()
+        uniform = np.where(kept[:, None], uniform, 0.0).sum(0)  # head or 1, position
         index = layer.index
         state.received.total[index, :n] += received.mean(0)
-        state.uniform.total[index, :n] += even.mean(0)
+        state.uniform.total[index, :n] += uniform.mean(0)
         for sums in (state.received, state.uniform):
             sums.count[index, :n] += count
         period = state.by_residue.total.shape[-1]
         if period:
             state.by_residue.total[index] += _by_residue(received, period)
             state.by_residue.count[index] += _by_residue(count, period)
-            state.uniform_by_residue.total[index] += _by_residue(even, period)
+            state.uniform_by_residue.total[index] += _by_residue(uniform, period)
             state.uniform_by_residue.count[index] += _by_residue(count, period)
 
     def result(self, state: PositionBiasState) -> dict[str, pd.DataFrame]:
@@ -118,6 +119,6 @@ def _by_residue(values: Floats, period: int) -> Floats:
 
 
 def _over(received: Floats, uniform: Floats) -> Floats:
-    """All that is received over all that even attention would give: [layer, head]."""
-    given, even = received.sum(-1), uniform.sum(-1)
-    return np.divide(given, even, out=np.full(given.shape, np.nan), where=even > 0)
+    """All that is received over all that uniform attention gives: [layer, head]."""
+    given, uniform = received.sum(-1), uniform.sum(-1)
+    return np.divide(given, uniform, out=np.full(given.shape, np.nan), where=uniform > 0)

@@ -36,9 +36,10 @@ class PositionsState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class Positions(Measure[PositionsState]):
-    """Mean mass each head's rows put at every offset (key - query) up to `reach`, and further `before` and `after`; a row sums to one.
+    """Mean mass of each head's rows at every offset (key - query) up to `reach`; a row sums to one.
 
-    Beside each stands what uniform attention over the visible tokens would give: short texts have few far tokens.
+    `before` and `after` are further away. The control is uniform attention over the visible tokens:
+    short texts have few far tokens.
     """
 
     name: ClassVar[str] = "positions"

@@ -11,25 +11,23 @@ from torch import Tensor
 
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.measure import Learned, LearningMeasure, Shape, head_frame
+from attlas.core.measure import Measure, Outputs, Shape, head_frame
 from attlas.core.states import Moments, State
 
 COLUMNS = ("sep", "cls", "punctuation", "other", "all")
 
 
 def special_gradient(layer: Attention, punctuation: frozenset[str] = frozenset(".,")) -> Tensor:
-    """Mean size of d loss / d weight over the weights to each of COLUMNS: [text, head, column], after a backward pass; NaN where a text has no such token.
+    """Mean |d loss / d weight| to each of COLUMNS after a backward pass: [text, head, column].
 
-    A weight is one that a query can give: of a causal model only those to what stands before. `all` is over all weights.
+    Only weights to visible keys count; `all` is over all of them. NaN without such a token.
     """
     sizes = layer.gradient().absolute().received  # text head key
     batch = layer.batch
     marks = batch.once(
         ("special_gradient", punctuation), lambda: _marks(batch, punctuation)
     )  # text key column
-    seen = layer.queries_seeing.to(sizes).expand(
-        batch.n_texts, -1, -1
-    )  # how many weights go to each key
+    seen = layer.queries_seeing.to(sizes).expand(batch.n_texts, -1, -1)  # weights to each key
     weights = torch.einsum("thk,tkc->thc", seen, marks.to(sizes))  # one head where all see the same
     total = torch.einsum("thk,tkc->thc", sizes, marks.to(sizes))
     return total / weights.where(weights > 0, torch.nan)
@@ -49,32 +47,25 @@ class GradientState(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpecialGradient(LearningMeasure[GradientState]):
-    """Mean |d loss / d weight| of each head over the weights to [SEP], to [CLS], to punctuation and to all other tokens (Clark et al. 2019, Figure 3): small where a head may look without effect.
+class SpecialGradient(Measure[GradientState]):
+    """Mean |d loss / d weight| of each head to [SEP], [CLS], punctuation and other tokens.
 
-    The loss of a text is a masked language model's over all its tokens, none of which is masked, a causal one's, or a classifier's; a model without a head has a pseudo-loss, the mean last hidden
-    state along a fixed random direction. Beside each column stands `NAME_all`, the mean over all weights: the same size for every token would give that.
+    After Clark et al. 2019, Figure 3: small where attention has no effect. The loss is a masked
+    language model's over all tokens, none of which is masked, a causal model's, or a classifier's;
+    a model without a head has a pseudo-loss, the mean last hidden state along a fixed random
+    direction. The control of each column, `NAME_all`, is the mean over all weights.
     """
 
     name: ClassVar[str] = "special_gradient"
+    needs: ClassVar[frozenset[str]] = frozenset({"weight_gradients"})
+    costly: ClassVar[bool] = True
     punctuation: str = ".,"
-
-    @property
-    def needs_weights(self) -> bool:
-        return True
-
-    @property
-    def needs_loss(self) -> bool:
-        return False
 
     def start(self, model: Shape) -> GradientState:
         return GradientState(Moments.zeros(model.n_layers, model.n_heads, len(COLUMNS)))
 
-    def update(self, state: GradientState, layer: Attention) -> None:
-        """Nothing is read before the backward pass."""
-
-    def learn(self, state: GradientState, learned: Learned) -> None:
-        for layer in learned.layers:
+    def finish_batch(self, state: GradientState, batch: Batch, outputs: Outputs) -> None:
+        for layer in outputs.gradients.layers:
             state.size.add(layer.index, special_gradient(layer, frozenset(self.punctuation)))
 
     def result(self, state: GradientState) -> dict[str, pd.DataFrame]:

@@ -28,10 +28,11 @@ COLUMNS = (
 
 
 def surface(layer: Attention, punctuation: frozenset[str] = frozenset(".,")) -> Tensor:
-    """Mean mass a row gives to each of COLUMNS: [text, head, column]; NaN where a text has no such row or the model no such token.
+    """Mean mass of a row on each of COLUMNS: [text, head, column]; NaN without such a row or token.
 
-    Of every row the attention to itself, to the token before and after, to the first token, to [CLS], to all [SEP], and to "." and ","
-    (Clark et al. 2019, sections 3.1 and 3.2); `sep_from_sep` is the mean over [SEP] rows only, `sep_from_rest` over the others.
+    Attention to the token itself, the one before and after, the first token, [CLS], all [SEP], and
+    "." and "," (Clark et al. 2019, sections 3.1 and 3.2); `sep_from_sep` is the mean over [SEP]
+    rows only, `sep_from_rest` over the others.
     """
     batch, received, near = layer.batch, layer.received, layer.by_offset()
     marks, shares = batch.once(
@@ -54,7 +55,10 @@ def surface(layer: Attention, punctuation: frozenset[str] = frozenset(".,")) -> 
 
 
 def _marks_and_shares(batch: Batch, punctuation: frozenset[str]) -> tuple[Tensor, Tensor]:
-    """Which tokens are [CLS], [SEP], punctuation ([text, token, mark]), and one over the rows that each column is a mean of ([text, 1, column])."""
+    """Which tokens are [CLS], [SEP], punctuation; and one over the number of rows of each column.
+
+    [text, token, mark] and [text, 1, column].
+    """
     marks = torch.stack([batch.cls, batch.sep, batch.mask(punctuation)], -1).float()
     n = torch.full((batch.n_texts,), float(batch.n_tokens), device=marks.device)
     n_sep = marks[..., 1].sum(-1)
@@ -89,9 +93,9 @@ class SurfaceState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class Surface(Measure[SurfaceState]):
-    """Each head's mean attention to simple targets, beside what uniform attention over the visible tokens would give.
+    """Each head's mean attention to simple targets; the control is uniform over visible tokens.
 
-    Every text weighs the same, whatever its length. `punctuation` lists the tokens that count as such: "." and "," in the paper.
+    Every text has the same weight. `punctuation` is "." and "," in Clark et al. 2019.
     """
 
     name: ClassVar[str] = "surface"

@@ -15,7 +15,7 @@ import pandas as pd
 from attlas.core.attention import Attention, Sight
 from attlas.core.batch import Batch
 from attlas.core.masks import Keep
-from attlas.core.measure import Measure, Shape, check_bytes
+from attlas.core.measure import Measure, Outputs, Shape, check_bytes
 from attlas.core.states import Rows, State, Tally
 from attlas.support.errors import MeasureError
 from attlas.support.jit import numba
@@ -23,7 +23,7 @@ from attlas.support.options import option
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Hidden = npt.NDArray[np.bool_]
+Bools = npt.NDArray[np.bool_]
 Sights = tuple[Sight, ...]  # one for all heads, or one per head
 DIRECTIONS = ("attended", "attending")
 CORPUS_ROWS = 100  # types of the whole corpus that are listed for each choice of layers
@@ -31,10 +31,11 @@ CORPUS_ROWS = 100  # types of the whole corpus that are listed for each choice o
 
 @numba.njit(nogil=True, cache=True)
 def member_counts(positions: npt.NDArray[np.int32], classes: Ints, count: int) -> Ints:
-    """In how many lists each class is met, over all layers and for each: [text, 1 + layer, class].
+    """Number of lists with each class, over all layers and per layer: [text, 1 + layer, class].
 
-    `positions` [layer, text, head, token, rank] are the members of each token's list in each head, -1 for none; a token's lists in several heads are one
-    set. `classes` [text, token] says what a member counts as: its position, or its type.
+    `positions` [layer, text, head, token, rank] are the members of each token's list in each head,
+    -1 for none; a token's lists in several heads are one set. `classes` [text, token] is what a
+    member counts as: its position, or its type.
     """
     layers, texts, heads, n, k = positions.shape
     out = np.zeros((texts, 1 + layers, count), dtype=np.int64)
@@ -62,41 +63,40 @@ def member_counts(positions: npt.NDArray[np.int32], classes: Ints, count: int) -
 
 @numba.njit(nogil=True, cache=True)
 def chance_counts(
-    first: Ints,
-    stop: Ints,
-    hidden: Hidden,
-    apart: Ints,
+    ranges: Ints,
+    hidden: Bools,
+    always: Ints,
     ends: Ints,
     heads: Ints,
     classes: Ints,
     count: int,
     k: int,
 ) -> Floats:
-    """How many lists of one text each class would be met in if every head drew its lists at random: [class].
+    """Expected number of lists of one text with each class if heads draw them at random: [class].
 
-    `first`, `stop` [pattern, token] are from where to where each token sees, without `hidden` [pattern or 0, token, token]; `apart[ends[p]:ends[p + 1]]` the kept tokens that all see in pattern p; `heads`
-    [pattern] how many heads see so; `classes` [token] what a token counts as, -1 for one that is not kept.
+    `ranges` [pattern, token, 2] is the range that each token sees, except `hidden` [pattern or 0,
+    token, token]; `always[ends[p]:ends[p + 1]]` are the kept tokens that all tokens see in pattern
+    p; `heads` [pattern] is the number of heads with that pattern; `classes` [token] is what a token
+    counts as, -1 if it is not kept.
     """
-    patterns, n = first.shape
+    patterns, n, _ = ranges.shape
     often = np.zeros(count, dtype=np.int64)
     kept = 0
     for token in range(n):
         if classes[token] >= 0:
             often[classes[token]] += 1
             kept += 1
-    known = np.full(
-        (patterns, often.max() + 1, kept + 1), -1.0
-    )  # chance to miss what is seen so often among so many
+    known = np.full((patterns, often.max() + 1, kept + 1), -1.0)  # chance to miss a class
     out = np.zeros(count)
     missed = np.ones(count)
     seen = np.zeros(count, dtype=np.int64)
     touched = np.empty(count, dtype=np.int64)  # classes that this token sees in this pattern
-    met = np.empty(count, dtype=np.int64)  # and in any
+    met = np.empty(count, dtype=np.int64)  # classes that it sees in any pattern
     last = np.full(count, -1, dtype=np.int64)
     for token in range(n):
         many = 0
         for pattern in range(patterns):
-            low, high = first[pattern, token], stop[pattern, token]
+            low, high = ranges[pattern, token]
             total = number = 0
             for position in range(low, high):
                 kind = classes[position]
@@ -107,7 +107,7 @@ def chance_counts(
                         number += 1
                     seen[kind] += 1
             for entry in range(ends[pattern], ends[pattern + 1]):
-                position = apart[entry]
+                position = always[entry]
                 kind = classes[position]
                 if position < low or position >= high:
                     total += 1
@@ -135,7 +135,7 @@ def chance_counts(
 
 
 def type_of(token: str, surface: str) -> str:
-    """What a token counts as: its string without the tokenizer's marks, or its characters where the tokenizer has them in bytes.
+    """A token's string without the tokenizer's marks, or its characters if those are bytes.
 
     >>> type_of("##ions", "ions"), type_of("Ġimage", "image"), type_of("âĢĿ", "”")
     ('ions', 'image', '”')
@@ -159,16 +159,71 @@ def _without_accents(string: str) -> str:
 
 @dataclass
 class Pending:
-    """The batch that is under way: the members of every list in the layers so far, and what their tokens see."""
+    """The layers of the current batch: members of every list, and what each token sees."""
 
     keys: list[npt.NDArray[np.int32]] = field(default_factory=list)  # text head query rank
     queries: list[npt.NDArray[np.int32]] = field(default_factory=list)
     sights: list[tuple[Sights, Sights]] = field(default_factory=list)
+    keep: Bools = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))  # text token
+
+
+@dataclass(frozen=True, eq=False)
+class TextLists:
+    """One text: the number of lists each type and position is on, and that expected by chance."""
+
+    types: list[str]
+    kinds: Ints  # token: its type, -1 if it is not kept
+    keep: Bools  # token
+    counts: dict[tuple[str, str], Ints]  # direction, type or position: group class
+    chances: dict[tuple[str, str], list[Floats]]  # the same: group, class
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.kinds)
+
+    def rows(self, names: list[str], shown: int) -> dict[str, npt.NDArray[Any]]:
+        """The first `shown` members by direction, by type and position, and by group of layers."""
+        blocks = []
+        for by in ("type", "position"):
+            strings = self._strings(by)
+            for group, name in enumerate(names):
+                counts = {way: self.counts[way, by][group, : len(strings)] for way in DIRECTIONS}
+                ranked = {way: _ranked(counts[way], shown) for way in DIRECTIONS}
+                both = np.intersect1d(ranked["attended"], ranked["attending"])
+                for way, best in ranked.items():
+                    columns = {"direction": way, "by": by, "layers": name}
+                    block = {
+                        **{
+                            key: np.full(len(best), value, object) for key, value in columns.items()
+                        },
+                        "rank": np.arange(len(best), dtype=np.int32),
+                        "string": np.array([strings[number] for number in best], dtype=object),
+                        "token": np.where(by == "type", -1, best).astype(np.int32),
+                        "count": counts[way][best],
+                        "chance": self.chances[way, by][group][best],
+                        "tokens": np.full(len(best), self.n_tokens, dtype=np.int32),
+                        "both": np.isin(best, both),
+                    }
+                    blocks.append(block)
+        return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+
+    def _strings(self, by: str) -> list[str]:
+        if by == "type":
+            return self.types
+        return [self.types[kind] if kind >= 0 else "" for kind in self.kinds]
+
+    def totals(self) -> Floats:
+        """Counts, chances, occurrences and texts of each type: [type, total]."""
+        size = len(self.types)
+        counts = [self.counts[way, "type"][:, :size] for way in DIRECTIONS]  # group type
+        chances = [np.stack(self.chances[way, "type"]) for way in DIRECTIONS]
+        occurrences = np.bincount(self.kinds[self.keep], minlength=size)
+        return np.concatenate([*counts, *chances, np.stack([occurrences, np.ones(size)])]).T
 
 
 @dataclass
 class TopKState(State):
-    """Lists of each text, totals by type over the corpus, and the batch that is under way."""
+    """Lists of each text, totals by type over the corpus, and the current batch."""
 
     topk: Rows
     types: Tally
@@ -178,12 +233,15 @@ class TopKState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class TopK(Measure[TopKState]):
-    """For every token the `k` tokens it attends to most and the `k` that attend to it most; then how often each token is on such a list.
+    """Which tokens are on most lists of the `k` attended and attending tokens?
 
-    After Hou 2022, Algorithms 1 to 3: a token's lists in several heads are joined to one set, and a member counts once for each token whose set it is in.
-    Counts are by type (all tokens with one string) and by position, for all chosen layers together and for each. Only tokens that `keep` keeps can be
-    members; every token has lists. `chance` is the count to be expected if each head drew its lists at random from what it sees: with many heads it is
-    high for every token. `topk` has the `shown` first of each text, `both` saying that it is on the other direction's list too; `topk_types` those of the corpus.
+    After Hou 2022, Algorithms 1 to 3: a token's lists in several heads are joined into one set, and
+    a member counts once for each token whose set it is in. Counts are by type (all tokens with one
+    string) and by position, for all chosen layers together and for each. Only tokens that `keep`
+    keeps can be members; every token has lists. `chance` is the count expected if each head drew
+    its lists at random from what it sees: with many heads it is high for every token. `topk` has
+    the first `shown` of each text (`both`: also on the list of the other direction), `topk_types`
+    those of the corpus.
     """
 
     name: ClassVar[str] = "topk"
@@ -226,153 +284,61 @@ class TopK(Measure[TopKState]):
         return tuple(range(count)) if self.layers is None else tuple(sorted(set(self.layers)))
 
     def update(self, state: TopKState, layer: Attention) -> None:
-        chosen = self._layers(state.n_layers)
-        k = min(self.k, layer.n_tokens)
-        if layer.index == 0:
-            state.pending = Pending()
-            lists = 2 * len(chosen) * layer.n_texts * layer.n_heads * layer.n_tokens
-            check_bytes(
-                self.name, 4 * lists * k, f"lower k from {self.k}, or truncate texts (--max-length)"
-            )
-        if layer.index in chosen:
-            keep = Keep.of(self.keep).mask(layer.batch)
-            heads = slice(None) if self.heads is None else sorted(set(self.heads))
-            for members, (_, where) in (
-                (state.pending.keys, layer.top_keys(k, keep)),
-                (state.pending.queries, layer.top_queries(k, keep)),
-            ):
-                members.append(where.int().cpu().numpy()[:, heads])
-            state.pending.sights.append(
-                (self._sights(layer.sight()), self._sights(layer.sight(of_keys=True)))
-            )
-        if layer.index == state.n_layers - 1:
-            keep = Keep.of(self.keep).mask(layer.batch)
-            self._finish(state, layer.batch, chosen, keep.cpu().numpy())
-            state.pending = Pending()
+        chosen, k = self._layers(state.n_layers), min(self.k, layer.n_tokens)
+        if layer.index not in chosen:
+            return
+        lists = 2 * len(chosen) * layer.n_texts * layer.n_heads * layer.n_tokens
+        advice = f"lower k from {self.k}, or truncate texts (--max-length)"
+        check_bytes(self.name, 4 * lists * k, advice)
+        pending, keep = state.pending, Keep.of(self.keep).mask(layer.batch)
+        heads = slice(None) if self.heads is None else sorted(set(self.heads))
+        for members, (_, where) in (
+            (pending.keys, layer.top_keys(k, keep)),
+            (pending.queries, layer.top_queries(k, keep)),
+        ):
+            members.append(where.int().cpu().numpy()[:, heads])
+        pending.sights.append(
+            (self._sights(layer.sight()), self._sights(layer.sight(of_keys=True)))
+        )
+        pending.keep = keep.cpu().numpy()
 
     def _sights(self, sights: Sights) -> Sights:
         """What the chosen heads see, where they differ."""
-        return (
-            sights
-            if self.heads is None or len(sights) == 1
-            else tuple(sights[head] for head in sorted(set(self.heads)))
-        )
+        if self.heads is None or len(sights) == 1:
+            return sights
+        return tuple(sights[head] for head in sorted(set(self.heads)))
 
-    def _finish(
-        self, state: TopKState, batch: Batch, chosen: tuple[int, ...], keep: npt.NDArray[np.bool_]
-    ) -> None:
-        names = ["all", *(f"L{number}" for number in chosen)]
-        kinds, types = _types(batch, keep)
-        places = np.tile(np.arange(batch.n_tokens), (batch.n_texts, 1))
-        most = max(map(len, types), default=0)
-        counted = {}
-        for direction, members in zip(
-            DIRECTIONS, (state.pending.keys, state.pending.queries), strict=True
-        ):
+    def finish_batch(self, state: TopKState, batch: Batch, outputs: Outputs) -> None:
+        pending, state.pending = state.pending, Pending()
+        names = ["all", *(f"L{number}" for number in self._layers(state.n_layers))]
+        kinds, types = _types(batch, pending.keep)
+        positions = np.tile(np.arange(batch.n_tokens), (batch.n_texts, 1))
+        most = max(1, max(map(len, types), default=0))
+        counts = {}
+        for way, members in zip(DIRECTIONS, (pending.keys, pending.queries), strict=True):
             lists = np.stack(members)  # layer text head token rank
-            counted[direction, "type"] = member_counts(lists, kinds, max(1, most))
-            counted[direction, "position"] = member_counts(lists, places, batch.n_tokens)
-        heads = state.pending.keys[0].shape[1]
-        for text in range(batch.n_texts):
+            counts[way, "type"] = member_counts(lists, kinds, most)
+            counts[way, "position"] = member_counts(lists, positions, batch.n_tokens)
+        heads = pending.keys[0].shape[1]
+        for text, strings in enumerate(types):
+            if not strings:
+                continue
+            keep, own = pending.keep[text], {key: values[text] for key, values in counts.items()}
             sights = [
                 [[sight.of(text) for sight in layer] for layer in side]
-                for side in zip(*state.pending.sights, strict=True)
+                for side in zip(*pending.sights, strict=True)
             ]
-            self._text(
-                state,
-                batch,
-                text,
-                keep[text],
-                kinds[text],
-                types[text],
-                names,
-                counted,
-                sights,
-                heads,
-            )
-
-    def _text(
-        self,
-        state: TopKState,
-        batch: Batch,
-        text: int,
-        keep: npt.NDArray[np.bool_],
-        kinds: Ints,
-        types: list[str],
-        names: list[str],
-        counted: dict[tuple[str, str], Ints],
-        sights: Sequence[Sequence[Sequence[Sight]]],
-        heads: int,
-    ) -> None:
-        if not types:
-            return
-        kept = np.nonzero(keep)[0]
-        occurrences = np.bincount(kinds[kept], minlength=len(types))
-        first = np.full(len(types), batch.n_tokens)
-        np.minimum.at(first, kinds[kept], kept)
-        strings = {"type": types, "position": [types[kind] if kind >= 0 else "" for kind in kinds]}
-        chances: dict[tuple[str, str], list[Floats]] = {}
-        blocks = []
-        alike = all(
-            _same_sight(mine, theirs)
-            for layer, other in zip(*sights, strict=True)
-            for mine, theirs in zip(layer, other, strict=True)
-        )
-        for by, classes in (
-            ("type", kinds),
-            ("position", np.where(keep, np.arange(batch.n_tokens), -1)),
-        ):
-            for direction, side in zip(DIRECTIONS, sights, strict=True):
-                if alike and direction != DIRECTIONS[0]:
-                    chances[direction, by] = chances[DIRECTIONS[0], by]
-                else:
-                    chances[direction, by] = _chances(
-                        side, classes, len(strings[by]), heads, self.k
-                    )
-        for by, position in (("type", first), ("position", np.arange(batch.n_tokens))):
-            size = len(strings[by])
-            totals = {direction: counted[direction, by][text, :, :size] for direction in DIRECTIONS}
-            for group, name in enumerate(names):
-                ranked = {
-                    direction: _ranked(totals[direction][group], self.shown)
-                    for direction in DIRECTIONS
-                }
-                both = np.intersect1d(ranked["attended"], ranked["attending"])
-                for direction in DIRECTIONS:
-                    best = ranked[direction]
-                    chance = chances[direction, by][group]
-                    blocks.append(
-                        {
-                            "direction": np.full(len(best), direction, dtype=object),
-                            "by": np.full(len(best), by, dtype=object),
-                            "layers": np.full(len(best), name, dtype=object),
-                            "rank": np.arange(len(best), dtype=np.int32),
-                            "string": np.array(
-                                [strings[by][number] for number in best], dtype=object
-                            ),
-                            "token": np.full(len(best), -1, dtype=np.int32)
-                            if by == "type"
-                            else position[best].astype(np.int32),
-                            "count": totals[direction][group][best],
-                            "chance": chance[best],
-                            "tokens": np.full(len(best), batch.n_tokens, dtype=np.int32),
-                            "both": np.isin(best, both),
-                        }
-                    )
-        columns = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-        rows = len(columns["rank"])
-        state.topk.add(
-            np.full(rows, batch.places[text]),
-            {"text": np.full(rows, batch.texts[text].id, dtype=object), **columns},
-        )
-        by_type = [
-            counted[direction, "type"][text, :, : len(types)] for direction in DIRECTIONS
-        ]  # group type
-        expected = [np.stack(chances[direction, "type"]) for direction in DIRECTIONS]
-        values = np.concatenate(
-            [*by_type, *expected, np.stack([occurrences, np.ones(len(types))])]
-        ).T
-        state.types.add(types, values)
+            classes = {
+                "type": (kinds[text], len(strings)),
+                "position": (np.where(keep, np.arange(batch.n_tokens), -1), batch.n_tokens),
+            }
+            chances = _chances_by_direction(sights, classes, heads, self.k)
+            lists_of = TextLists(strings, kinds[text], keep, own, chances)
+            columns = lists_of.rows(names, self.shown)
+            rows = len(columns["rank"])
+            ids = np.full(rows, batch.texts[text].id, dtype=object)
+            state.topk.add(np.full(rows, batch.places[text]), {"text": ids, **columns})
+            state.types.add(strings, lists_of.totals())
 
     def result(self, state: TopKState) -> dict[str, pd.DataFrame]:
         strings, totals = state.types.table()
@@ -404,8 +370,8 @@ class TopK(Measure[TopKState]):
         return {"topk": state.topk.frame(), "topk_types": pd.concat(parts, ignore_index=True)}
 
 
-def _types(batch: Batch, keep: npt.NDArray[np.bool_]) -> tuple[Ints, list[list[str]]]:
-    """The type of each kept token as a number (-1 for others), [text, token], and the strings of each text's types in order of appearance."""
+def _types(batch: Batch, keep: Bools) -> tuple[Ints, list[list[str]]]:
+    """The type of each kept token (-1 for others): [text, token]; and the strings of types."""
     kinds = np.full(keep.shape, -1, dtype=np.int64)
     types: list[list[str]] = []
     for text, (tokens, surfaces) in enumerate(zip(batch.tokens, batch.surfaces, strict=True)):
@@ -433,10 +399,33 @@ def _same_sight(one: Sight, other: Sight) -> bool:
     )
 
 
+def _chances_by_direction(
+    sights: Sequence[Sequence[Sequence[Sight]]],
+    classes: dict[str, tuple[Ints, int]],
+    heads: int,
+    k: int,
+) -> dict[tuple[str, str], list[Floats]]:
+    """The expected counts by direction, and by type and position; once if both see the same."""
+    alike = all(
+        _same_sight(mine, theirs)
+        for layer, other in zip(*sights, strict=True)
+        for mine, theirs in zip(layer, other, strict=True)
+    )
+    chances: dict[tuple[str, str], list[Floats]] = {}
+    for by, (kinds, size) in classes.items():
+        for way, side in zip(DIRECTIONS, sights, strict=True):
+            known = chances[DIRECTIONS[0], by] if alike and way != DIRECTIONS[0] else None
+            chances[way, by] = _chances(side, kinds, size, heads, k) if known is None else known
+    return chances
+
+
 def _chances(
     side: Sequence[Sequence[Sight]], classes: Ints, size: int, heads: int, k: int
 ) -> list[Floats]:
-    """The counts to be expected by chance: over all layers, then for each (layers that see the same share theirs)."""
+    """The counts expected by chance: over all layers, then for each.
+
+    Layers that see the same share theirs.
+    """
     patterns: list[Sight] = []
     members: list[Counter[int]] = []  # of each layer, how many heads see by which pattern
     for layer in side:
@@ -449,24 +438,16 @@ def _chances(
 
     def expected(counts: Counter[int]) -> Floats:
         sights = [patterns[number] for number in counts]
-        apart = [np.nonzero(sight.always & (classes >= 0))[0] for sight in sights]
+        always = [np.nonzero(sight.always & (classes >= 0))[0] for sight in sights]
         n = len(classes)
-        none = (
-            np.zeros((n, n), dtype=bool)
-            if any(sight.hidden is not None for sight in sights)
-            else None
-        )
-        hidden = (
-            []
-            if none is None
-            else [none if sight.hidden is None else sight.hidden for sight in sights]
-        )
+        hidden = np.zeros((0, n, n), dtype=bool)
+        if any(sight.hidden is not None for sight in sights):
+            hidden = np.stack([_hidden(sight, n) for sight in sights])
         found: Floats = chance_counts(
-            np.stack([sight.first for sight in sights]),
-            np.stack([sight.stop for sight in sights]),
-            np.array(hidden, dtype=bool).reshape(-1, n, n),
-            np.concatenate(apart),
-            np.cumsum([0, *map(len, apart)]),
+            np.stack([np.stack([sight.first, sight.stop], -1) for sight in sights]),
+            hidden,
+            np.concatenate(always),
+            np.cumsum([0, *map(len, always)]),
             np.array([*counts.values()]),
             classes,
             size,
@@ -479,3 +460,7 @@ def _chances(
         expected(sum(members, Counter())),
         *(once[tuple(sorted(counts.items()))] for counts in members),
     ]
+
+
+def _hidden(sight: Sight, n: int) -> Bools:
+    return np.zeros((n, n), dtype=bool) if sight.hidden is None else sight.hidden

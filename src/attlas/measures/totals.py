@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.measure import Measure, Shape
+from attlas.core.batch import Batch
+from attlas.core.measure import Measure, Outputs, Shape
 from attlas.core.states import Rows, State
 from attlas.support.options import option
 
@@ -19,7 +20,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass
 class Pending:
-    """The layers of the batch that is under way: received and uniform, each [text, token]; of examples received by head."""
+    """The layers of the current batch, each [text, token]."""
 
     by_head: list[Floats] = field(default_factory=list)  # example head token
     received: list[Floats] = field(default_factory=list)
@@ -33,18 +34,18 @@ class TotalsState(State):
 
     totals: Rows
     totals_heads: Rows
-    n_layers: int = field(default=0, metadata={"parameter": True})
     pending: Pending = field(default_factory=Pending, metadata={"parameter": True})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Totals(Measure[TotalsState]):
-    """A row for each token: attention received (column sum, mean over heads) in every layer and over all layers.
+    """Attention received by each token (column sum, mean over heads), by layer and over all.
 
     `start` and `stop` are its characters in the text (-1 for a special token).
-    `all` is the mean of the layers `L0`, `L1`, ...; `uniform` is what `all` would be if every row were spread evenly, which is 1 for a model that
-    sees everything. The `_per_query` columns divide by how many queries can see the token: in a causal model early tokens
-    are seen by more, near the ends of a window by fewer. `totals_heads` has the same for each head, of the first `examples` texts.
+    `all` is the mean of the layers `L0`, `L1`, ...; `uniform` is that of uniform attention: 1 for a
+    model that sees everything. The `_per_query` columns divide by the number of queries
+    that see the token: in a causal model early tokens are seen by more, near the ends of a window
+    by fewer. `totals_heads` has the same for each head, of the first `examples` texts.
     """
 
     name: ClassVar[str] = "totals"
@@ -54,29 +55,25 @@ class Totals(Measure[TotalsState]):
         heads = tuple(
             f"L{layer}.H{head}" for layer in range(model.n_layers) for head in range(model.n_heads)
         )
-        return TotalsState(Rows.empty(), Rows.empty(heads), model.n_layers)
+        return TotalsState(Rows.empty(), Rows.empty(heads))
 
     def update(self, state: TotalsState, layer: Attention) -> None:
-        if layer.index == 0:
-            state.pending = Pending()
         pending = state.pending
         uniform, seeing = layer.uniform.once("totals", lambda: self._control(layer))
         received = layer.received.float()  # text head token
         pending.received.append(received.mean(1).cpu().numpy())
-        chosen = self._chosen(layer)
+        chosen = self._chosen(layer.batch)
         if chosen:
             pending.by_head.append(received[chosen].cpu().numpy())
         pending.uniform.append(uniform)
         pending.seeing.append(seeing)
-        if layer.index == state.n_layers - 1:
-            self._finish(state, layer)
 
-    def _chosen(self, layer: Attention) -> list[int]:
+    def _chosen(self, batch: Batch) -> list[int]:
         """The texts of a batch that are examples."""
-        return [number for number, place in enumerate(layer.batch.places) if place < self.examples]
+        return [number for number, place in enumerate(batch.places) if place < self.examples]
 
     def _control(self, layer: Attention) -> tuple[Floats, Floats]:
-        """What even attention would give each token, and how many queries see it, means over heads: each [text, token]."""
+        """Uniform attention received and number of queries that see it: each [text, token]."""
         shape = (layer.n_texts, layer.n_tokens)
         uniform, seeing = (
             layer.uniform.received.float().mean(1),
@@ -86,13 +83,13 @@ class Totals(Measure[TotalsState]):
             seeing.cpu().numpy(), shape
         )
 
-    def _finish(self, state: TotalsState, layer: Attention) -> None:
-        batch, pending = layer.batch, state.pending
+    def finish_batch(self, state: TotalsState, batch: Batch, outputs: Outputs) -> None:
+        pending, state.pending = state.pending, Pending()
         received, seeing = np.stack(pending.received), np.stack(pending.seeing)  # layer text token
         per_query = np.divide(
             received, seeing, out=np.full_like(received, np.nan), where=seeing > 0
         )
-        n = layer.n_tokens
+        n = batch.n_tokens
         columns = {
             **batch.token_columns(),
             "all": received.mean(0).reshape(-1),
@@ -104,7 +101,7 @@ class Totals(Measure[TotalsState]):
             f"L{number}_per_query": values.reshape(-1) for number, values in enumerate(per_query)
         }
         state.totals.add(np.repeat(np.array(batch.places), n), columns)
-        for row, text in enumerate(self._chosen(layer)):
+        for row, text in enumerate(self._chosen(batch)):
             by_head = np.concatenate([heads[row] for heads in pending.by_head])  # head token
             names = {
                 "text": np.full(n, batch.texts[text].id, dtype=object),
@@ -113,7 +110,6 @@ class Totals(Measure[TotalsState]):
             state.totals_heads.add(
                 np.full(n, batch.places[text]), names, np.ascontiguousarray(by_head.T)
             )
-        state.pending = Pending()
 
     def result(self, state: TotalsState) -> dict[str, pd.DataFrame]:
         return {"totals": state.totals.frame(), "totals_heads": state.totals_heads.frame()}

@@ -162,14 +162,20 @@ def _check(layer: Attention, name: str) -> None:
             f"the attention rows of {name} do not sum to one (a head's mean is {low:.2f}); "
             "Attlas can only measure softmax attention"
         )
-    if isinstance(layer, DenseAttention) and layer.visible is not None:
-        some = layer.weights[: len(layer.visible)]  # one text if all have the same mask
-        hidden_mass = (some * ~layer.visible).sum(-1).max()
-        if bool(hidden_mass > 1e-2) or not bool(layer.visible.any(-1).all()):
-            raise CaptureError(
-                f"{name} attends to tokens that its mask hides; "
-                "Attlas cannot determine what its queries see"
-            )
+    if not layer.by_form(dense=_only_visible, banded=lambda _: True):
+        raise CaptureError(
+            f"{name} attends to tokens that its mask hides; "
+            "Attlas cannot determine what its queries see"
+        )
+
+
+def _only_visible(layer: DenseAttention) -> bool:
+    """Whether each query sees a key, and attends to no key that it does not see."""
+    if layer.visible is None:
+        return True
+    some = layer.weights[: len(layer.visible)]  # where all texts see the same, one is enough
+    hidden = (some * ~layer.visible).sum(-1).max()
+    return bool(layer.visible.any(-1).all()) and not bool(hidden > 1e-2)
 
 
 def _visible(mask: Tensor, keys: int) -> Tensor | None:

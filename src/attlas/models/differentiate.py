@@ -130,14 +130,14 @@ def label_number(model: Model, label: Any, problem: str) -> int:
 
 @dataclass
 class Backward:
-    """The results of the backward pass of a batch; see `attlas.core.measure.Learned`."""
+    """The results of the backward pass of a batch; see `attlas.core.measure.Gradients`."""
 
     model: Model
     batch: Batch
     loss: Tensor
     gates: Tensor
     taylor: Tensor | None
-    gradients: Tensor | None
+    head_gradients: Tensor | None
     answers: Tensor | None = None  # a classifier's logits
     layers: Sequence[Attention] = ()
 

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.between import between_units
 from attlas.core.text import Text
 from attlas.experiments.workspace import Workspace, scratch
 from attlas.language.words import Span
@@ -106,7 +105,7 @@ def _units(
     members: Tensor = torch.zeros(0)
 
     def take(layer: Attention) -> None:
-        kept.append(between_units(layer, members, mean).permute(0, 2, 3, 1))  # text unit unit head
+        kept.append(layer.between_units(members, mean).permute(0, 2, 3, 1))  # text unit unit head
 
     with model.reading(take, states=states) as read:
         for group in model.encoder.groups(encoded):

@@ -1,4 +1,4 @@
-"""Run a pass: shards, resume, engines; store, manifest, atlas. Opening a study needs no model library."""
+"""One pass: shards, engines, the result folder. Opening a study needs no model library."""
 
 import lazy_loader
 

@@ -1,7 +1,8 @@
-"""Engines run the parts of shards. What a shard gives does not depend on the engine or on how many workers there are.
+"""Engines run the parts of shards; results do not depend on the engine or the number of workers.
 
-The local engine has worker threads that share the model. Each computes with one thread of its own, always: how many threads multiply
-a matrix can change the last bit of the result, so parallelism goes over texts, where it changes nothing (and is as fast).
+The worker threads of the local engine share the model. Each computes in a single thread: the number
+of threads that multiply a matrix can change the last bit of the result, so texts run in parallel,
+not matrices, which is as fast.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ class Engine(Protocol):
 
 
 def default_workers(device: torch.device) -> int:
-    """As many as this process may use cores; one for a GPU."""
+    """One per core that this process may use; one for a GPU."""
     if device.type != "cpu":
         return 1
     return cores()
 
 
 class LocalEngine:
-    """Worker threads in this process. Tasks are made as workers come free, so few shards are in memory at a time."""
+    """Worker threads in this process; tasks are made as workers become free."""
 
     def __init__(self, workers: int) -> None:
         if workers < 1:
@@ -71,7 +72,7 @@ class LocalEngine:
                 raise
 
     def in_order(self, function: Callable[[Item], Value], items: Iterable[Item]) -> Iterator[Value]:
-        """`function(item)` for each item, in order; items are taken as their values are wanted, few ahead."""
+        """`function(item)` for each item, in order, computed a few items ahead."""
         waiting: deque[Future[Value]] = deque()
         with (
             one_thread(),

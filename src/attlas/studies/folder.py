@@ -1,7 +1,7 @@
-"""The result folder: one class reads, writes, resumes, refuses and clears every folder Attlas makes.
+"""The result folder: one class reads, writes, resumes, refuses and clears every result folder.
 
-    DIR/manifest.json       what it was made from, and the sha256 of every result file; written first
-                            with the status `running` and last with the status `complete`
+    DIR/manifest.json       its inputs, and the sha256 of every result file; written first with the
+                            status `running` and last with the status `complete`
     DIR/tables/, result.json, files/, quarantine.jsonl       the results
     DIR/states/FINGERPRINT/ what an interrupted run has done so far, under what it was made from
     DIR/parts/NAME/         result folders of its own
@@ -82,15 +82,16 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         raise ForeignFolderError(f"{folder} is a file; give a folder for the results")
     path = folder / MANIFEST
     if not path.exists():
-        strange = next(_strangers(folder), None)
-        if strange is not None and "settings" in (read_json(folder / "finetune.json") or {}):
+        unknown = next(_unknown_entries(folder), None)
+        if unknown is not None and "settings" in (read_json(folder / "finetune.json") or {}):
             raise ForeignFolderError(
                 f"{folder} was fine-tuned by an earlier Attlas, which did not list its files: "
                 f"it can be loaded, not continued or cleared; {ELSEWHERE}"
             )
-        if strange is not None:
+        if unknown is not None:
             raise ForeignFolderError(
-                f"{folder} is not empty (it has {_name(strange, folder)}) and holds no results of Attlas; {ELSEWHERE}"
+                f"{folder} is not empty (it has {_name(unknown, folder)}) and holds no results of "
+                f"Attlas; {ELSEWHERE}"
             )
         return None
     manifest = read_json(path)
@@ -192,7 +193,7 @@ def _checked(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
-def _strangers(folder: Path) -> Iterator[Path]:
+def _unknown_entries(folder: Path) -> Iterator[Path]:
     """Entries that are neither the lock, nor left by a killed run, nor result folders of ours."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.name == LOCK or is_temporary(path):
@@ -227,7 +228,8 @@ def check_file(folder: Path, name: str, manifest: Mapping[str, Any]) -> Path:
     damage = None if expected is None and manifest["attlas"] < FORMAT else _damage(path, expected)
     if damage or not path.is_file():
         raise DamagedError(
-            f"{path} {damage or 'is missing'}; run the command again with fresh=True (--fresh), or restore the file"
+            f"{path} {damage or 'is missing'}; "
+            "run the command again with fresh=True (--fresh), or restore the file"
         )
     return path
 
@@ -249,57 +251,57 @@ class States:
 
     def find(self, key: str) -> Path | None:
         """Return the folder of an entry if it is there and whole."""
-        place = self.folder / key
-        files = _entry_files(place)
-        if files is None or any(_damage(place / name, sha) for name, sha in files.items()):
+        entry = self.folder / key
+        files = _entry_files(entry)
+        if files is None or any(_damage(entry / name, sha) for name, sha in files.items()):
             return None
-        return place
+        return entry
 
     @contextmanager
     def make(self, key: str, **about: Any) -> Iterator[Path]:
-        """Open a temporary folder to write an entry in; it appears under its key when all is done."""
-        place = self.folder / key
-        with write_errors(place), temporary_folder(self.folder) as temporary:
+        """Open a temporary folder to write an entry in; it is moved to its key at the end."""
+        entry = self.folder / key
+        with write_errors(entry), temporary_folder(self.folder) as temporary:
             yield temporary
             files = {_name(path, temporary): file_sha256(path) for path in files_below(temporary)}
             write_json(temporary / ENTRY, {"attlas": FORMAT, **about, "files": files})
-            if _moved(temporary, place) or self.find(key) is not None:
+            if _moved(temporary, entry) or self.find(key) is not None:
                 return  # or another process or thread has made it meanwhile: theirs stays
             self.drop(key)
-            if _moved(temporary, place):
+            if _moved(temporary, entry):
                 return
-            for name in (*files, ENTRY):  # something of the user's stands there
-                (place / name).parent.mkdir(parents=True, exist_ok=True)
-                move(temporary / name, place / name)
+            for name in (*files, ENTRY):  # a folder of the user's has that name
+                (entry / name).parent.mkdir(parents=True, exist_ok=True)
+                move(temporary / name, entry / name)
 
     def drop(self, key: str) -> None:
         """Remove an entry; its list goes last."""
-        place = self.folder / key
-        files = _entry_files(place)
+        entry = self.folder / key
+        files = _entry_files(entry)
         if files is not None:
-            remove_files(place, files)
-            remove(place / ENTRY)
-            remove_if_empty(place)
+            remove_files(entry, files)
+            remove(entry / ENTRY)
+            remove_if_empty(entry)
 
     def clear(self) -> None:
-        """Remove all entries and all result folders in there, and the folder itself if it is empty."""
+        """Remove all entries and result folders in it, and the folder itself if it is empty."""
         remove_leftovers(self.folder)
-        for place in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
-            if not place.is_symlink():
-                self.drop(place.name)
-                clear(place)
+        for entry in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
+            if not entry.is_symlink():
+                self.drop(entry.name)
+                clear(entry)
         remove_if_empty(self.folder)
 
 
-def _entry_files(place: Path) -> dict[str, str] | None:
+def _entry_files(folder: Path) -> dict[str, str] | None:
     """The files of an entry; None if it is not one of ours."""
-    entry = read_json(place / ENTRY)
+    entry = read_json(folder / ENTRY)
     files = None if entry is None or "attlas" not in entry else entry.get("files")
     return files if SHAPES["files"](files) else None
 
 
 def _moved(folder: Path, target: Path) -> bool:
-    """Move a folder to its name in one step; False if something stands there."""
+    """Move a folder to its name in one step; False if it is taken."""
     try:
         move(folder, target)
     except OSError:
@@ -388,19 +390,19 @@ class Folder:
             kept = {} if manifest is None or fresh else listed_files(manifest)
             if manifest is not None and fresh:
                 self._clear(manifest)
-            begun = {
+            content = {
                 "identity": dict(identity),
                 **({"details": details} if details else {}),
                 **about,
             }
             if self.grows and manifest is not None and not fresh:
-                begun = {k: v for k, v in manifest.items() if k not in _OWN_KEYS} | begun
-            self._write(RUNNING, begun, kept)
+                content = {k: v for k, v in manifest.items() if k not in _OWN_KEYS} | content
+            self._write(RUNNING, content, kept)
             try:
                 yield None
             except AttlasError as error:
                 if not isinstance(error, StudyError):  # a mistake that the user will mend
-                    self._write(FAILED, {**begun, "reason": str(error)}, kept)
+                    self._write(FAILED, {**content, "reason": str(error)}, kept)
                 raise
 
     def refuse_foreign(self) -> None:
@@ -455,8 +457,8 @@ class Folder:
             return None
         if manifest["attlas"] < FORMAT:
             raise ForeignFolderError(
-                f"{self.path} was made by an earlier Attlas, which did not list its files: it can be "
-                f"opened and reported, not continued or cleared; {ELSEWHERE}"
+                f"{self.path} was made by an earlier Attlas, which did not list its files: "
+                f"it can be opened and reported, not continued or cleared; {ELSEWHERE}"
             )
         if manifest["kind"] != self.kind:
             raise ForeignFolderError(
@@ -476,7 +478,7 @@ class Folder:
         return manifest
 
     def _clear(self, manifest: Mapping[str, Any]) -> None:
-        """Remove everything that is listed; the manifest stays and says that nothing is complete."""
+        """Remove everything that is listed; the manifest stays, with the status `running`."""
         content = {name: value for name, value in manifest.items() if name not in _OWN_KEYS}
         self._write(RUNNING, content, listed_files(manifest))
         self.states.clear()
@@ -506,7 +508,7 @@ class Folder:
         keep_states: bool = False,
         kept: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """Move staged files to their places, clear the states, and say that the result is complete.
+        """Move staged files to their places, clear the states, and mark the result complete.
 
         What is about to be moved is listed first, so that a run killed here leaves nothing unknown;
         one killed after the last move is completed by the next. Files that an earlier run listed

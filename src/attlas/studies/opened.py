@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pages:
-    """How a study is drawn: as a report, and in a notebook."""
+    """How a study is shown: as a report, and in a notebook."""
 
     report: Callable[[Study], str]
     notebook: Callable[[Study], str]
@@ -47,9 +47,7 @@ class Study:
     folder: Path
     manifest: dict[str, Any] = field(repr=False)
     others: tuple[Study, ...] = field(default=(), repr=False)
-    _checked: set[str] = field(
-        default_factory=set, repr=False
-    )  # tables whose file is as it was written
+    _checked: set[str] = field(default_factory=set, repr=False)  # tables with an intact file
     _kept: tuple[Study, ...] = field(default=(), repr=False)
 
     @classmethod
@@ -67,26 +65,28 @@ class Study:
             )
         if "tables" not in manifest:
             raise StudyError(
-                f"{folder} holds no tables: it is the result of {manifest.get('kind', 'something else')}"
+                f"{folder} holds no tables: it is the result of {manifest.get('kind', 'others')}"
             )
         return cls(folder, manifest)
 
     def beside(self, *others: Study) -> Study:
-        """This study with the tables of others of the same model beside its own, for one report of all."""
+        """This study with the tables of others of the same model, for one report of all."""
         for other in others:
-            weights = other._weights  # None for one that trains models of its own, or has none
+            weights = other._weights  # None for one without a model, or that trains its own
             if weights is not None and weights != self._weights:
                 theirs, own = (
                     (one.manifest.get("model") or {}).get("name", "none") for one in (other, self)
                 )
                 raise StudyError(
-                    f"{other.folder} is of another model ({theirs}) than {self.folder} ({own}); a report is of one model"
+                    f"{other.folder} is of another model ({theirs}) than {self.folder} ({own}); "
+                    "a report is of one model"
                 )
-            if (
-                self._reads_texts and other._reads_texts and other._corpus != self._corpus
-            ):  # ids are row numbers: they would meet
+            both = self._reads_texts and other._reads_texts
+            if both and other._corpus != self._corpus:  # ids are row numbers, so they would clash
+                theirs, own = (one.manifest["corpus"]["name"] for one in (other, self))
                 raise StudyError(
-                    f"{other.folder} is of other texts ({other.manifest['corpus']['name']}) than {self.folder} ({self.manifest['corpus']['name']}); make a report of each"
+                    f"{other.folder} is of other texts ({theirs}) than {self.folder} ({own}); "
+                    "make a report of each"
                 )
         out = Study(self.folder, self.manifest, (*self.others, *others))
         out._kept = (self, *others)  # a temporary folder lives as long as its study
@@ -95,11 +95,11 @@ class Study:
     @property
     def parts(self) -> list[Study]:
         """The finished results inside this one, each a folder of its own."""
-        found = []
+        opened = []
         for folder in sorted((self.folder / PARTS).glob("*/")):
             with suppress(StudyError):  # not ours, or not complete
-                found.append(Study.open(folder))
-        return found
+                opened.append(Study.open(folder))
+        return opened
 
     def beside_parts(self) -> Study:
         """This study with those of its parts that are of the same model and texts."""
@@ -120,8 +120,8 @@ class Study:
 
     @property
     def _corpus(self) -> str | None:
-        found: str | None = self.manifest["corpus"].get("fingerprint")
-        return found
+        digest: str | None = self.manifest["corpus"].get("fingerprint")
+        return digest
 
     @property
     def tables(self) -> list[str]:
@@ -134,7 +134,7 @@ class Study:
         return any(name in one.manifest["tables"] for one in (self, *self.others))
 
     def holding(self, name: str) -> Study:
-        """This study, or the one beside it, that has the table."""
+        """This study, or the one joined to it, that has the table."""
         return next(one for one in (self, *self.others) if name in one.manifest["tables"])
 
     def _file(self, name: str) -> Path:
@@ -147,7 +147,7 @@ class Study:
     def table(
         self, name: str, columns: list[str] | None = None, text: str | None = None
     ) -> pd.DataFrame:
-        """A table by name; only some columns, or only the rows of one text, where that is all that is wanted."""
+        """A table by name, or some of its columns, or only the rows of one text."""
         if not self.has(name):
             raise StudyError(
                 f"this study has no table {name!r}; its tables are {', '.join(self.tables)}"
@@ -161,7 +161,7 @@ class Study:
         return frame
 
     def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
-        """Some rows of `texts` from all over the corpus, each with its row group; only those groups are read."""
+        """Rows of `texts` spread over the corpus, each with its row group."""
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self._file("texts")) as file:
@@ -199,7 +199,7 @@ class Study:
         return out
 
     def tokens(self, name: str, group: int, text: str) -> pd.DataFrame:
-        """The rows of one text in a per-token table, from the row group that holds it (a shard's, as in `texts`)."""
+        """The rows of one text in a per-token table, from the row group (shard) that holds it."""
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
@@ -218,10 +218,11 @@ class Study:
 
     @cached_property
     def result(self) -> dict[str, Any]:
-        """What an experiment found, as `--json` prints it."""
+        """The result of an experiment, as `--json` prints it."""
         if RESULT not in self.manifest.get("files", {}):
             raise StudyError(
-                f"{self.folder} holds no result of an experiment; its tables are {', '.join(self.tables)}"
+                f"{self.folder} has no result of an experiment; "
+                f"its tables are {', '.join(self.tables)}"
             )
         return read_json(check_file(self.folder, RESULT, self.manifest)) or {}
 
@@ -236,9 +237,7 @@ class Study:
             if about["kind"] != "head":
                 continue
             frame = self.table(name)
-            prefix = name.removesuffix(
-                "_heads"
-            )  # the means of a measure that has a row for each text
+            prefix = name.removesuffix("_heads")  # of a measure with one row per text
             frame = frame.rename(
                 columns={
                     column: column
@@ -260,7 +259,7 @@ class Study:
         return out
 
     def atlas(self) -> pd.DataFrame:
-        """One row a head, a column for every head-level number: `surface.previous`, `entropy`, `positions.offset_-1`, ..."""
+        """One row per head, one column per number: `surface.previous`, `entropy`, ..."""
         return self._atlas.copy()
 
     def report(self, path: str | Path = "report.html", *, force: bool = False) -> Path:
@@ -300,14 +299,14 @@ class Study:
 
 
 def in_folder(out: str | Path | None, go: Callable[[Path], Study]) -> Study:
-    """What `go` makes in a folder; without one, in a temporary folder that lives as long as the result."""
+    """Run `go` in a folder; without one, in a temporary folder that lives as long as its result."""
     if out is not None:
         return go(Path(out).expanduser())
     folder = Path(tempfile.mkdtemp(prefix="attlas-"))
     try:
-        done = go(folder)
+        study = go(folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    weakref.finalize(done, shutil.rmtree, folder, ignore_errors=True)
-    return done
+    weakref.finalize(study, shutil.rmtree, folder, ignore_errors=True)
+    return study

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from attlas.core.annotations import WHERE
-from attlas.core.measure import ActingMeasure, LearningMeasure, Measure
+from attlas.core.measure import BACKWARD, Measure, union_of_needs
 from attlas.core.states import State
 from attlas.core.text import Text
 from attlas.corpora import Corpus, read
@@ -38,9 +38,27 @@ from attlas.studies.store import ShardStore, arrow, write_parquet, write_quarant
 from attlas.support.errors import StudyError
 from attlas.support.files import write_errors
 from attlas.support.fingerprint import Fingerprint, fingerprint, source_digest, versions
+from attlas.support.options import check_fields, option
 from attlas.support.progress import Report, progress_bar
 
 STUDY = "study"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """How a study is run; see `attlas.study`."""
+
+    engine: str = "local"
+    workers: int | None = None
+    long: str = option("truncate", "Texts that are too long.", choices=("truncate", "error"))
+    bad: str = option("quarantine", "Rows that are not texts.", choices=("quarantine", "error"))
+    fresh: bool = False
+    keep_states: bool = False
+    seed: int = 0
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, StudyError)
 
 
 def study(
@@ -48,37 +66,21 @@ def study(
     texts: Any,
     measures: Iterable[Measure[Any]],
     out: str | Path | None = None,
-    *,
-    engine: str = "local",
-    workers: int | None = None,
-    long: str = "truncate",
-    bad: str = "quarantine",
-    fresh: bool = False,
-    keep_states: bool = False,
-    seed: int = 0,
-    progress: bool | None = None,
+    **options: Any,
 ) -> Study:
-    """Run measures over a corpus: `attlas.study`, with measures that are objects already."""
-    for name, value, choices in (
-        ("long", long, ("truncate", "error")),
-        ("bad", bad, ("quarantine", "error")),
-    ):
-        if value not in choices:
-            raise StudyError(f"{name} is {value!r}; it must be {' or '.join(choices)}")
-    chosen = list(measures)
-    corpus = read(texts)
-    found = survey(corpus, bad)
+    """Run measures over a corpus as `attlas.study` does, with `StudyOptions`."""
+    how, chosen, corpus = StudyOptions(**options), list(measures), read(texts)
+    surveyed = survey(corpus, how.bad)
     model = load(model, task="auto")
-    check_measures(model, chosen, found.labels)
-    if long == "error":
+    check_measures(model, chosen, surveyed.labels)
+    if how.long == "error":
         _refuse_long(model, corpus)
-    chosen_engine = engine_of(engine, workers, model.device)
+    engine = engine_of(how.engine, how.workers, model.device)
 
     def go(folder: Path) -> Study:
-        with progress_bar("reading attention", wanted=progress) as report:
-            return _Run(model, corpus, chosen, folder, found, seed, keep_states).go(
-                chosen_engine, fresh, report
-            )
+        with progress_bar("reading attention", wanted=how.progress) as report:
+            run = _Run(model, corpus, chosen, folder, surveyed, how.seed, how.keep_states)
+            return run.go(engine, how.fresh, report)
 
     return in_folder(out, go)
 
@@ -87,17 +89,16 @@ def check_measures(
     model: Model, measures: Sequence[Measure[Any]], labels: Mapping[str, int]
 ) -> None:
     """Refuse measures that this model and these labels cannot serve."""
-    learning = [measure for measure in measures if isinstance(measure, LearningMeasure)]
-    if any(measure.needs_loss for measure in learning) or (learning and model.task != "base"):
+    needs = union_of_needs(measures)
+    if "loss" in needs or (needs & BACKWARD and model.task != "base"):
         check_loss(model, labels)
     for measure in measures:
-        if isinstance(measure, ActingMeasure):
-            measure.check(model, labels)
+        measure.check(model, labels)
 
 
 @dataclass(frozen=True)
 class Hashed:
-    """A model and texts, each with its fingerprint: known once, read by many passes.
+    """A model and texts with their fingerprints, for many passes.
 
     Rows of a corpus, which may change on disk, are hashed again as they are read; texts in memory
     are not.
@@ -133,7 +134,7 @@ def pass_over(
 
 @dataclass(frozen=True)
 class _Known:
-    """What need not be hashed by a pass: the parts of the model's identity, texts in memory."""
+    """What a pass need not hash: the parts of the model's identity, texts in memory."""
 
     model: Mapping[str, str] | None = None
     texts: bool = False
@@ -153,20 +154,21 @@ class _Run:
     known: _Known = _Known()
 
     def __post_init__(self) -> None:
-        self.place = Folder(self.folder, STUDY)
-        self.shards = ShardStore(self.place.states)
-        costly = any(isinstance(measure, ActingMeasure) for measure in self.measures)
-        self.cut = (COSTLY_TEXTS, COSTLY_CHARACTERS) if costly else (SHARD_TEXTS, SHARD_CHARACTERS)
+        self.results = Folder(self.folder, STUDY)
+        self.shards = ShardStore(self.results.states)
+        slow = "network" in union_of_needs(self.measures)
+        self.cut = (COSTLY_TEXTS, COSTLY_CHARACTERS) if slow else (SHARD_TEXTS, SHARD_CHARACTERS)
 
     def go(self, engine: Engine, fresh: bool, report: Report) -> Study:
         began = time.perf_counter()
-        self.model.n_layers  # noqa: B018  a model without attention is refused before anything is written
+        self.model.n_layers  # noqa: B018  refuses a model without attention before writing
         parts = self.model.identity() if self.known.model is None else self.known.model
         identity = self.identity(parts)
-        with self.place.claim(identity, fresh, {"model": parts}, **self.describe(parts)) as found:
-            if found is not None:
+        about = self.describe(parts)
+        with self.results.claim(identity, fresh, {"model": parts}, **about) as finished:
+            if finished is not None:
                 report(self.survey.rows, self.survey.rows)
-                return Study(self.folder, found)
+                return Study(self.folder, finished)
             count = self.run_shards(engine, report, fingerprint(identity))
             self.finish(count, began)
         return Study.open(self.folder)
@@ -196,14 +198,14 @@ class _Run:
         }
 
     def run_shards(self, engine: Engine, report: Report, made_from: str) -> int:
-        """Run what is not there yet; how many shards there are."""
-        lock, done, count, whole = threading.Lock(), 0, 0, Fingerprint()
+        """Run the shards that are missing; return the number of all."""
+        lock, finished, count, whole = threading.Lock(), 0, 0, Fingerprint()
 
-        def tell(rows: int) -> None:
-            nonlocal done
+        def on_progress(rows: int) -> None:
+            nonlocal finished
             with lock:
-                done += rows
-                report(done, self.survey.rows)
+                finished += rows
+                report(finished, self.survey.rows)
 
         def tasks() -> Iterator[Task]:
             nonlocal count
@@ -211,13 +213,13 @@ class _Run:
                 count += 1
                 key = fingerprint(("shard", made_from, shard.index, shard.rows))
                 if self.shards.find(shard.index, key):
-                    tell(shard.n_rows)
+                    on_progress(shard.n_rows)
                 else:
                     yield from ShardJob(
-                        self.model, self.measures, self.shards, shard, key, tell
+                        self.model, self.measures, self.shards, shard, key, on_progress
                     ).tasks()
 
-        tell(0)
+        on_progress(0)
         engine.run(tasks())
         if not self.known.texts and str(whole) != self.survey.digest:
             raise StudyError(
@@ -226,18 +228,16 @@ class _Run:
         return count
 
     def finish(self, count: int, began: float) -> None:
-        """Merge the shards in order, write the tables, then say that the study is complete."""
+        """Merge the shards in order, write the tables, then the manifest of a complete study."""
         about: dict[str, dict[str, Any]] = {}
-        with self.place.staging() as stage, write_errors(self.folder):
+        with self.results.staging() as stage, write_errors(self.folder):
             tables = stage / TABLES
             tables.mkdir()
             for name in self.shards.tables(count):
                 rows = write_parquet(tables / f"{name}.parquet", self.shards.parts(count, name))
                 about[name] = {"rows": rows, "kind": "text"}
             for name, (frame, measure) in self._frames(count).items():
-                if name not in about and len(
-                    frame.columns
-                ):  # rows of texts, of which there were none
+                if name not in about and len(frame.columns):  # a streamed one without rows has none
                     rows = write_parquet(tables / f"{name}.parquet", [arrow(frame)])
                     kind = table_kind(frame, self.model.n_layers, self.model.n_heads)
                     about[name] = {"rows": rows, "kind": kind, "measure": measure}
@@ -253,20 +253,20 @@ class _Run:
                 "tables": about,
                 "seconds": round(time.perf_counter() - began, 3),
             }
-            self.place.publish(stage, end, self.keep_states)
+            self.results.publish(stage, end, self.keep_states)
 
     def _frames(self, count: int) -> dict[str, tuple[pd.DataFrame, str]]:
-        """The tables of all measures over all shards, and what follows from them; each with its measure."""
+        """The tables of all measures, and those derived from them, each with its measure."""
         merged = self._merged(count)
-        found = {
+        frames = {
             name: (frame, one.name)
             for one, state in merged
             for name, frame in one.result(state).items()
         }
-        tables = {name: frame for name, (frame, _) in found.items()}
+        tables = {name: frame for name, (frame, _) in frames.items()}
         for one, _ in merged:
-            found |= {name: (frame, one.name) for name, frame in one.conclude(tables).items()}
-        return found
+            frames |= {name: (frame, one.name) for name, frame in one.derive(tables).items()}
+        return frames
 
     def _merged(self, count: int) -> list[tuple[Measure[Any], State]]:
         """The states of all measures over all shards, merged in order."""
@@ -289,7 +289,7 @@ class _Run:
 
 
 def about_model(model: Model, weights: str) -> dict[str, Any]:
-    """What a manifest says of a model; `weights` is the digest of its weights as they are in memory."""
+    """The model's part of a manifest; `weights` is the digest of its weights in memory."""
     return {
         "name": model.name,
         "class": type(model.network).__name__,
@@ -321,5 +321,6 @@ def _refuse_long(model: Model, corpus: Corpus) -> None:
             if encoded.truncated_by:
                 where = encoded.text.annotations.get(WHERE, f"text {encoded.text.id}")
                 raise StudyError(
-                    f"{where}: it has {len(encoded) + encoded.truncated_by} tokens, but the model takes {model.max_length}; shorten it, or let it be cut with long='truncate' (--long truncate)"
+                    f"{where}: it has {len(encoded) + encoded.truncated_by} tokens, but the model takes "
+                    f"{model.max_length}; shorten it, or pass long='truncate' (--long truncate)"
                 )

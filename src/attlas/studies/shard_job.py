@@ -1,4 +1,4 @@
-"""One shard through the model: cut into lanes that any workers may run, merged in order, written whole."""
+"""One shard through the model: split into lanes for any workers, merged in order, written whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pandas as pd
 
 from attlas.core.annotations import WHERE
 from attlas.core.attention import Attention
-from attlas.core.measure import Acted, ActingMeasure, LearningMeasure, Measure
+from attlas.core.batch import Batch
+from attlas.core.measure import BACKWARD, BatchReport, Measure, Outputs, union_of_needs
 from attlas.core.states import State
 from attlas.core.text import Text
 from attlas.models import Model
@@ -24,11 +25,11 @@ from attlas.studies.shards import Shard
 from attlas.studies.store import ShardStore
 from attlas.support.errors import AttlasError
 
-LANES = 4  # fixed, as shards are: how work is cut must not depend on who does it
+LANES = 4  # fixed, as shards are: results must not depend on the number of workers
 
 
 class ShardJob:
-    """The work of one shard. Batches are dealt to lanes in turn, so that lanes take about the same time."""
+    """The work of one shard; lanes get its batches in turn, to take about the same time."""
 
     def __init__(
         self,
@@ -37,47 +38,33 @@ class ShardJob:
         store: ShardStore,
         shard: Shard,
         key: str,
-        tell: Callable[[int], None],
+        on_progress: Callable[[int], None],
     ) -> None:
-        self.model, self.measures, self.store, self.shard, self.key, self.tell = (
-            model,
-            measures,
-            store,
-            shard,
-            key,
-            tell,
-        )
+        self.model, self.measures, self.store = model, measures, store
+        self.shard, self.key, self.on_progress = shard, key, on_progress
         encoded = model.encode(shard.texts)
         self.kept = [text for text in encoded if not all(text.special)]
         self.empty = [text for text in encoded if all(text.special)]
         groups = list(model.encoder.groups(self.kept))
         self.lanes = [groups[lane::LANES] for lane in range(LANES) if groups[lane::LANES]] or [[]]
         self.states: dict[int, dict[str, State]] = {}
-        self.acted: dict[str, Acted] = {}
+        self.reports: dict[str, BatchReport] = {}
         self.lock = threading.Lock()
 
     def tasks(self) -> list[Task]:
-        """What is to be done, a lane each; the lane that ends last finishes the shard."""
+        """One task per lane; the lane that ends last finishes the shard."""
         return [partial(self.run_lane, lane) for lane in range(len(self.lanes))]
 
     def run_lane(self, lane: int, stop: threading.Event) -> None:
         """Run the batches of one lane and, if it is the last, write the shard."""
         states = {measure.name: measure.start(self.model) for measure in self.measures}
-        acting = [measure for measure in self.measures if isinstance(measure, ActingMeasure)]
-        if len(acting) < len(self.measures):
-            with self._reading(states) as read:
-                for group in self.lanes[lane]:
-                    if stop.is_set():
-                        return
-                    self._read(read, group)
-                    self.tell(0 if acting else len(group))
-        for group in (
-            self.lanes[lane] if acting else ()
-        ):  # after the study's own pass, which must not see theirs
-            if stop.is_set():
-                return
-            self._read(partial(self._act, states, acting), group)
-            self.tell(len(group))
+        with self._running(states) as run:
+            for group in self.lanes[lane]:
+                if stop.is_set():
+                    return
+                with _texts_in_errors(group):
+                    run(group)
+                self.on_progress(len(group))
         with self.lock:
             self.states[lane] = states
             last = len(self.states) == len(self.lanes)
@@ -85,54 +72,53 @@ class ShardJob:
             self.finish()
 
     @contextmanager
-    def _reading(self, states: dict[str, State]) -> Iterator[Callable[[Sequence[Encoded]], None]]:
-        """While open, a function that runs a group of texts; backward too if a measure learns from that."""
-        model, sink = self.model, partial(self._take, states)
-        learning = [measure for measure in self.measures if isinstance(measure, LearningMeasure)]
-        if not learning:
-            with model.reading(sink) as read:
-                yield lambda group: read(model.encoder.batch(group, model.device))
+    def _running(self, states: dict[str, State]) -> Iterator[Callable[[Sequence[Encoded]], None]]:
+        """While open, a function that takes a group of texts through the model and all measures."""
+        model, needs = self.model, union_of_needs(self.measures)
+        readers = [measure for measure in self.measures if "network" not in measure.needs]
+        runners = [measure for measure in self.measures if "network" in measure.needs]
+
+        def take(layer: Attention) -> None:
+            for measure in readers:
+                measure.update(states[measure.name], layer)
+
+        def run(group: Sequence[Encoded]) -> None:
+            """One pass for those that read it; then the others run the model themselves."""
+            encoder = model.full_encoder if needs & BACKWARD else model.encoder
+            if readers:
+                batch = encoder.batch(group, model.device)
+                self._finish_batch(readers, states, batch, outputs_of(model, batch, needs, take))
+            for measure in runners:
+                batch = model.full_encoder.batch(group, model.device)
+                self._finish_batch([measure], states, batch, Outputs(model=model))
+
+        if needs:
+            yield run
             return
+        with model.reading(take) as read:  # set up once for all batches
 
-        gradients = any(measure.needs_gradients for measure in learning)
-        weights = any(measure.needs_weights for measure in learning)
+            def read_and_finish(group: Sequence[Encoded]) -> None:
+                batch = model.encoder.batch(group, model.device)
+                read(batch)
+                self._finish_batch(readers, states, batch, Outputs())
 
-        def learn(group: Sequence[Encoded]) -> None:
-            batch = model.full_encoder.batch(group, model.device)
-            learned = differentiate(model, batch, sink, gradients=gradients, weights=weights)
-            for measure in learning:
-                measure.learn(states[measure.name], learned)
+            yield read_and_finish
 
-        yield learn
-
-    def _act(
+    def _finish_batch(
         self,
+        measures: Sequence[Measure[Any]],
         states: dict[str, State],
-        acting: Sequence[ActingMeasure[Any]],
-        group: Sequence[Encoded],
+        batch: Batch,
+        outputs: Outputs,
     ) -> None:
-        """Let measures run the model themselves on a group of texts."""
-        for measure in acting:
-            batch = self.model.full_encoder.batch(group, self.model.device)
-            acted = measure.act(states[measure.name], self.model, batch)
-            with self.lock:
-                self.acted.setdefault(measure.name, Acted()).add(acted)
-
-    def _take(self, states: dict[str, State], layer: Attention) -> None:
-        for measure in self.measures:
-            measure.update(states[measure.name], layer)
-
-    def _read(self, read: Callable[[Any], Any], group: Sequence[Encoded]) -> None:
-        try:
-            read(group)
-        except AttlasError as error:
-            named = ", ".join(text.text.id[:80] for text in group[:3])
-            raise type(error)(
-                f"{error} (texts {named}{' ...' if len(group) > 3 else ''})"
-            ) from error
+        for measure in measures:
+            report = measure.finish_batch(states[measure.name], batch, outputs)
+            if report is not None:
+                with self.lock:
+                    self.reports.setdefault(measure.name, BatchReport()).add(report)
 
     def finish(self) -> None:
-        """Merge the lanes in order and write the shard: states, rows of streamed tables, and what was left out."""
+        """Merge the lanes in order and write states, rows of streamed tables and excluded texts."""
         states = self.states[0]
         for lane in range(1, len(self.lanes)):
             states = {
@@ -144,18 +130,18 @@ class ShardJob:
         ]
         quarantine += [excluded_row(text.place, text.text) for text in self.empty]
         counts = pass_counts(self.shard.n_rows, self.kept, len(quarantine))
-        found = {text.place: text for text in self.kept}
-        for name, acted in self.acted.items():
-            counts |= {what: acted.counts[what] for what in sorted(acted.counts)}
+        texts = {text.place: text.text for text in self.kept}
+        for name, report in self.reports.items():
+            counts |= {what: report.counts[what] for what in sorted(report.counts)}
             quarantine += [
                 {
                     "place": place,
-                    "id": found[place].text.id,
-                    "where": _where(found[place].text),
+                    "id": texts[place].id,
+                    "where": _where(texts[place]),
                     "measure": name,
                     "reason": reason,
                 }
-                for place, reason in acted.left_out
+                for place, reason in report.excluded
             ]
         arrays = {
             f"{name}/{key}": array
@@ -171,10 +157,10 @@ class ShardJob:
         self.store.write(
             self.shard.index, self.key, record, arrays, {"texts": self._texts(), **rows}
         )
-        self.tell(counts["quarantined"])
+        self.on_progress(counts["quarantined"])
 
     def _texts(self) -> pd.DataFrame:
-        """The table `texts`: one row a text."""
+        """The table `texts`: one row per text."""
         texts = self.kept
         return pd.DataFrame(
             {
@@ -188,8 +174,31 @@ class ShardJob:
         )
 
 
+def outputs_of(
+    model: Any, batch: Batch, needs: frozenset[str], sink: Callable[[Attention], None] | None = None
+) -> Outputs:
+    """Run a batch as far as these needs require, each layer going to `sink`."""
+    backward = None
+    if needs & BACKWARD:
+        heads, weights = "head_gradients" in needs, "weight_gradients" in needs
+        backward = differentiate(model, batch, sink, gradients=heads, weights=weights)
+    elif sink is not None:
+        model.forward(batch, sink)
+    return Outputs(backward, model if "network" in needs else None)
+
+
+@contextmanager
+def _texts_in_errors(group: Sequence[Encoded]) -> Iterator[None]:
+    """Add the texts to an error."""
+    try:
+        yield
+    except AttlasError as error:
+        named = ", ".join(text.text.id[:80] for text in group[:3])
+        raise type(error)(f"{error} (texts {named}{' ...' if len(group) > 3 else ''})") from error
+
+
 def pass_counts(read: int, kept: Sequence[Encoded], quarantined: int) -> dict[str, int]:
-    """What a pass read, analysed, excluded and truncated."""
+    """Numbers of texts and tokens that a pass read, analysed, excluded and truncated."""
     return {
         "read": read,
         "analysed": len(kept),

@@ -1,4 +1,4 @@
-"""Shards: a corpus cut in pieces of fixed size, the same pieces whoever runs them."""
+"""Shards: parts of a corpus of fixed size, the same for every engine and number of workers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ from attlas.support.fingerprint import Fingerprint, content_of
 
 SHARD_TEXTS = 512
 SHARD_CHARACTERS = 2**18
-COSTLY_TEXTS, COSTLY_CHARACTERS = (
-    64,
-    2**15,
-)  # where every text takes many passes: less is lost when a study is stopped
+COSTLY_TEXTS, COSTLY_CHARACTERS = 64, 2**15  # if every text takes many passes
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Some consecutive rows of a corpus: texts with their places, and rows that are none."""
+    """Some consecutive rows of a corpus: texts, and rows that are not texts, with their indices."""
 
     index: int
     texts: tuple[tuple[int, Text], ...]
@@ -39,9 +36,9 @@ def shards(
     n_characters: int = SHARD_CHARACTERS,
     whole: Fingerprint | None = None,
 ) -> Iterator[Shard]:
-    """Cut a corpus: a shard ends when it has so many rows or so many characters.
+    """Split a corpus; a shard ends when it has this many rows or characters.
 
-    Every row that is read is added to `whole`; without it, as for texts in memory that are known already, rows are not hashed.
+    Every row is added to `whole`; without it, for texts whose fingerprint is known, none is hashed.
     """
     index, characters, rows = 0, 0, Fingerprint()
     texts: list[tuple[int, Text]] = []
@@ -65,7 +62,7 @@ def shards(
 
 @dataclass
 class Survey:
-    """What one reading of the corpus shows before anything is written: how many rows, and a digest of all of them."""
+    """Row counts, labels and fingerprint of a corpus, read once before anything is written."""
 
     rows: int = 0
     bad: int = 0
@@ -75,7 +72,7 @@ class Survey:
 
 
 def survey_of_texts(texts: Sequence[Text], digest: str) -> Survey:
-    """The same of texts in memory whose digest is known."""
+    """The survey of texts in memory whose fingerprint is known."""
     if not texts:
         raise CorpusError("there are no texts to read")
     labels = Counter(one.label for one in texts if one.label is not None)
@@ -84,25 +81,25 @@ def survey_of_texts(texts: Sequence[Text], digest: str) -> Survey:
 
 def survey(corpus: Corpus, bad: str = "quarantine") -> Survey:
     """Read a corpus once; a corpus without a single good text is an error."""
-    found, digest = Survey(), Fingerprint()
+    surveyed, digest = Survey(), Fingerprint()
     for row in corpus.rows():
-        found.rows += 1
+        surveyed.rows += 1
         digest.add(row)
         if isinstance(row, BadRow):
             if bad == "error":
                 raise row.error()
-            found.bad += 1
-            found.first_bad = found.first_bad or row
-        elif row.label is not None and (row.label in found.labels or len(found.labels) < 100):
-            found.labels[row.label] = found.labels.get(row.label, 0) + 1
-    if found.rows == found.bad:
+            surveyed.bad += 1
+            surveyed.first_bad = surveyed.first_bad or row
+        elif row.label is not None and (row.label in surveyed.labels or len(surveyed.labels) < 100):
+            surveyed.labels[row.label] = surveyed.labels.get(row.label, 0) + 1
+    if surveyed.rows == surveyed.bad:
         reason = (
-            f"; the first row: {found.first_bad.where}: {found.first_bad.reason}"
-            if found.first_bad
+            f"; the first row: {surveyed.first_bad.where}: {surveyed.first_bad.reason}"
+            if surveyed.first_bad
             else ""
         )
         raise CorpusError(
-            f"{corpus.name} holds no text that can be analysed ({found.rows} rows read){reason}"
+            f"{corpus.name} holds no text that can be analysed ({surveyed.rows} rows read){reason}"
         )
-    found.digest = str(digest)
-    return found
+    surveyed.digest = str(digest)
+    return surveyed

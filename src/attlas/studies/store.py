@@ -60,18 +60,18 @@ def write_quarantine(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 class ShardStore:
-    """The results of finished shards, an entry of the study's states each: a record, the states of all measures, the rows of streamed tables."""
+    """The results of finished shards: records, states of measures, rows of streamed tables."""
 
     def __init__(self, states: States) -> None:
         self.states = states
-        self.places: dict[int, Path] = {}
+        self.folders: dict[int, Path] = {}
 
     def find(self, index: int, key: str) -> bool:
         """Whether a shard was finished by an earlier run and is whole."""
-        place = self.states.find(key)
-        if place is not None:
-            self.places[index] = place
-        return place is not None
+        folder = self.states.find(key)
+        if folder is not None:
+            self.folders[index] = folder
+        return folder is not None
 
     def write(
         self,
@@ -81,29 +81,29 @@ class ShardStore:
         arrays: Mapping[str, Array],
         rows: Mapping[str, pd.DataFrame],
     ) -> None:
-        """Write what a shard gave, under the fingerprint of what it was made from."""
-        with self.states.make(key, shard=index) as place:
+        """Write the results of a shard under the fingerprint of its inputs."""
+        with self.states.make(key, shard=index) as folder:
             write_bytes(
-                place / "state.safetensors",
+                folder / "state.safetensors",
                 save({name: np.ascontiguousarray(array) for name, array in arrays.items()}),
             )
             for name, frame in rows.items():
                 if len(frame):
-                    write_parquet(place / f"{name}.parquet", [arrow(frame)])
-            write_json(place / "record.json", record)
-        self.places[index] = self.states.folder / key
-        _give_back()
+                    write_parquet(folder / f"{name}.parquet", [arrow(frame)])
+            write_json(folder / "record.json", record)
+        self.folders[index] = self.states.folder / key
+        _release_memory()
 
     def record(self, index: int) -> dict[str, Any]:
-        return json.loads((self.places[index] / "record.json").read_text())
+        return json.loads((self.folders[index] / "record.json").read_text())
 
     def arrays(self, index: int) -> dict[str, Array]:
-        return load_file(self.places[index] / "state.safetensors")
+        return load_file(self.folders[index] / "state.safetensors")
 
     def parts(self, count: int, table: str) -> Iterator[pa.Table]:
         """The rows of a streamed table, shard by shard."""
         for index in range(count):
-            path = self.places[index] / f"{table}.parquet"
+            path = self.folders[index] / f"{table}.parquet"
             if path.is_file():
                 with pq.ParquetFile(path) as file:
                     yield file.read()
@@ -111,12 +111,12 @@ class ShardStore:
     def tables(self, count: int) -> list[str]:
         """The streamed tables that any shard has rows of."""
         return sorted(
-            {path.stem for index in range(count) for path in self.places[index].glob("*.parquet")}
+            {path.stem for index in range(count) for path in self.folders[index].glob("*.parquet")}
         )
 
 
-def _give_back() -> None:
-    """Give memory that is free but still held back to the system, so that a long study stays as small as a short one."""
+def _release_memory() -> None:
+    """Return free memory to the system, so that a long study takes no more than a short one."""
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's; other libraries have none

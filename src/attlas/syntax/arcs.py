@@ -16,7 +16,7 @@ from attlas.core.annotations import ROOT, Dependencies, dependencies_of
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
 from attlas.core.cases import add_cases, sums_frame, width
-from attlas.core.measure import Measure, Shape
+from attlas.core.measure import Measure, Outputs, Shape
 from attlas.core.states import State, Tally
 from attlas.stats.choose import best, first_best
 from attlas.stats.clustered import Shares, shares_of
@@ -105,7 +105,8 @@ class ArcState(State):
     shape: tuple[int, int] = field(metadata={"parameter": True})
     found: list[list[npt.NDArray[np.bool_]]] = field(
         default_factory=list, metadata={"parameter": True}
-    )
+    )  # layer text: direction head case
+    asked: list[ArcTargets | None] = field(default_factory=list, metadata={"parameter": True})  # text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,10 +151,8 @@ class ArcCounts(Measure[ArcState]):
                 kernels.most_attended(np.ascontiguousarray(square), of, int(of.max(initial=-1)) + 1)
             )
             found.append(most[:, :, cases.asking] == cases.right)  # direction head case
-        state.found = [found] if layer.index == 0 else [*state.found, found]
-        if len(state.found) == state.shape[0]:
-            layers, state.found = state.found, []
-            self._add(state, batch, [cases for _, cases in asked], layers)
+        state.found.append(found)
+        state.asked = [cases for _, cases in asked]
 
     def _asked(self, batch: Batch, text: int) -> tuple[npt.NDArray[np.int64], ArcTargets | None]:
         """The word of each token of a text (-1 for a special token), and its cases, if any."""
@@ -166,13 +165,9 @@ class ArcCounts(Measure[ArcState]):
         seen[list(words.missing)] = False
         return of, arc_targets(tree, own, seen, self.convention, self.offsets)
 
-    def _add(
-        self,
-        state: ArcState,
-        batch: Batch,
-        asked: list[ArcTargets | None],
-        layers: list[list[npt.NDArray[np.bool_]]],
-    ) -> None:
+    def finish_batch(self, state: ArcState, batch: Batch, outputs: Outputs) -> None:
+        layers, asked = state.found, state.asked
+        state.found, state.asked = [], []
         there = [text for text, cases in enumerate(asked) if cases is not None and len(cases.right)]
         counted = np.zeros((1, len(COUNTED)))
         for cases in asked:

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.measure import ActingMeasure, LearningMeasure, Measure, Shape
+from attlas.core.measure import NEEDS, Measure, Shape
 from attlas.core.states import State
 from attlas.core.text import Text
 from attlas.models import Model
-from attlas.models.differentiate import differentiate
+from attlas.studies.shard_job import outputs_of
 
 
 def stream(model: Model, texts: Iterable[str | Text]) -> list[list[Attention]]:
@@ -33,16 +33,11 @@ def fold(measure: Measure[Any], batches: Sequence[Sequence[Attention]], model: S
     """A state that has taken in all layers of these batches."""
     state: State = measure.start(model)
     for layers in batches:
-        for layer in layers:
+        for layer in layers if "network" not in measure.needs else ():
             measure.update(state, layer)
-        if isinstance(measure, LearningMeasure) and layers and isinstance(model, Model):
-            needs: dict[str, Any] = {
-                "gradients": measure.needs_gradients,
-                "weights": measure.needs_weights,
-            }
-            measure.learn(state, differentiate(model, layers[0].batch, **needs))
-        if isinstance(measure, ActingMeasure) and layers:
-            measure.act(state, model, layers[0].batch)
+        if layers:
+            batch = layers[0].batch
+            measure.finish_batch(state, batch, outputs_of(model, batch, measure.needs))
     return state
 
 
@@ -63,6 +58,7 @@ def check_measure(
     def run(part: Sequence[Sequence[Attention]]) -> State:
         return fold(measure, part, model)
 
+    assert measure.needs <= NEEDS, f"{measure!r} needs {sorted(measure.needs - NEEDS)}"
     whole = measure.result(run(batches))
     assert whole, f"{measure!r} has no tables"
     for cut in range(len(batches) + 1):

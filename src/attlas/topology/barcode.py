@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.banded import BandedAttention
 from attlas.core.states import Rows
 from attlas.support.errors import MeasureError
 from attlas.support.options import option
@@ -284,7 +283,7 @@ class BarcodeMeasure(HeadFeatures[BarcodeState]):
             _gudhi()
 
     @classmethod
-    def among_all(cls) -> Self:
+    def default(cls) -> Self:
         return cls(h1_tokens=0)  # H1 costs several times the forward pass
 
     @property
@@ -292,10 +291,10 @@ class BarcodeMeasure(HeadFeatures[BarcodeState]):
         return H0_FEATURES + H1_FEATURES
 
     def values(self, layer: Attention) -> Array:
-        if isinstance(layer, BandedAttention):
-            joined = trees.band_tree(*band_parts(layer))
-        else:
-            joined = trees.dense_tree(stacked(layer.dense().weights))[1]
+        joined = layer.by_form(
+            dense=lambda layer: trees.dense_tree(stacked(layer.weights))[1],
+            banded=lambda layer: trees.band_tree(*band_parts(layer)),
+        )
         first = h0_features(joined[:, 1:])
         if layer.n_tokens <= (self.h1_tokens or 0):
             second = h1_features(stacked(layer.dense().weights))

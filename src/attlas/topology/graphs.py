@@ -121,9 +121,17 @@ def betti_of_layer(
     layer: Attention, thresholds: tuple[float, ...], loops: bool
 ) -> tuple[Array, Array]:
     """Betti numbers of all heads of all texts of a layer, from the band if there is one."""
-    if not isinstance(layer, BandedAttention):
-        weights = layer.dense().weights
-        return betti_of(stacked(weights), in_precision(thresholds, precision_of(weights)), loops)
+    return layer.by_form(
+        dense=lambda layer: betti_of(
+            stacked(layer.weights), in_precision(thresholds, precision_of(layer.weights)), loops
+        ),
+        banded=lambda layer: _betti_of_band(layer, thresholds, loops),
+    )
+
+
+def _betti_of_band(
+    layer: BandedAttention, thresholds: tuple[float, ...], loops: bool
+) -> tuple[Array, Array]:
     parts, steps, order, marks = _comparable_band(layer, thresholds)
     betti = np.zeros((2, len(parts[0]), len(thresholds)), np.int64)
     refuse(graphs.band_betti(parts, steps, marks, loops, betti))
@@ -156,9 +164,15 @@ def graphs_of(weights: Array, thresholds: tuple[float, ...], first: int = 0) -> 
 
 def graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
     """Graphs of all heads of all texts of a layer, from the band if there is one."""
-    if not isinstance(layer, BandedAttention):
-        weights = layer.dense().weights
-        return graphs_of(stacked(weights), in_precision(thresholds, precision_of(weights)))
+    return layer.by_form(
+        dense=lambda layer: graphs_of(
+            stacked(layer.weights), in_precision(thresholds, precision_of(layer.weights))
+        ),
+        banded=lambda layer: _graphs_of_band(layer, thresholds),
+    )
+
+
+def _graphs_of_band(layer: BandedAttention, thresholds: tuple[float, ...]) -> Graphs:
     parts, steps, order, marks = _comparable_band(layer, thresholds)
     start, key, level, bad = graphs.band_entries(parts, steps, marks)
     refuse(bad)

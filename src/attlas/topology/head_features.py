@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.measure import Measure, Shape, head_frame
+from attlas.core.batch import Batch
+from attlas.core.measure import Measure, Outputs, Shape, head_frame
 from attlas.core.states import Moments, Rows, State
 
 Array = npt.NDArray[Any]
@@ -90,20 +91,17 @@ class HeadFeatures(Measure[F]):
         return self.state(**parts)  # type: ignore[return-value]
 
     def update(self, state: F, layer: Attention) -> None:
-        if layer.index == 0:
-            state.pending = []
         values = self.values(layer)
         uniform = layer.uniform.once(("features", self), lambda: self.values(layer.uniform))
         state.heads.add(layer.index, values)
         state.uniform.add(layer.index, np.broadcast_to(uniform, values.shape))
         state.pending.append(values.astype(self.kind, copy=False))
-        if len(state.pending) == len(state.heads.mean):
-            wide = np.stack(state.pending, axis=1)  # text layer head feature
-            ids = np.array([text.id for text in layer.batch.texts], dtype=object)
-            getattr(state, self.name).add(
-                np.array(layer.batch.places), {"text": ids}, wide.reshape(layer.n_texts, -1)
-            )
-            state.pending = []
+
+    def finish_batch(self, state: F, batch: Batch, outputs: Outputs) -> None:
+        layers, state.pending = state.pending, []
+        wide = np.stack(layers, axis=1).reshape(batch.n_texts, -1)  # text, layer head feature
+        ids = np.array([text.id for text in batch.texts], dtype=object)
+        getattr(state, self.name).add(np.array(batch.places), {"text": ids}, wide)
 
     def result(self, state: F) -> dict[str, pd.DataFrame]:
         mean, error, uniform = state.heads.average(), state.heads.error(), state.uniform.average()

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from attlas.core.attention import Attention
-from attlas.core.banded import BandedAttention
 from attlas.core.states import Rows
 from attlas.topology.graphs import band_parts, stacked
 from attlas.topology.head_features import FeaturesState, HeadFeatures
@@ -29,10 +28,10 @@ def template_distances(layer: Attention) -> Array:
     2021 included padding).
     """
     n, heads, batch = layer.n_tokens, layer.n_heads, layer.batch
-    if isinstance(layer, BandedAttention):
-        squares, near, received = sums.band_sums(*band_parts(layer))
-    else:
-        squares, near, received = sums.dense_sums(stacked(layer.dense().weights))
+    squares, near, received = layer.by_form(
+        dense=lambda layer: sums.dense_sums(stacked(layer.weights)),
+        banded=lambda layer: sums.band_sums(*band_parts(layer)),
+    )
     texts = len(squares) // heads
     squares, near = squares.reshape(texts, heads), near.reshape(texts, heads, 3)
     received = received.reshape(texts, heads, n)
