@@ -152,7 +152,7 @@ def test_the_report_is_drawn_offline(hostile: attlas.Study, tmp_path: Path, brow
             page.locator("#totals w").evaluate_all("all => all.map(one => one.className)") != before
         )
         page.locator("#totals w").nth(3).click()
-        assert "even attention would give" in page.locator("#totals .says").first.inner_text()
+        assert "uniform attention" in page.locator("#totals .says").first.inner_text()
         page.select_option("#surface select", "previous")
         page.wait_for_timeout(200)
         assert wrong == []
@@ -175,21 +175,22 @@ def test_the_page_of_one_text(minilm: attlas.Model, tmp_path: Path, browser: Any
     said = page.locator("#says").inner_text()
     row = seen.weights[0, 2, cat]
     best = int(row.argmax())
-    assert said.startswith(f"cat looks at: {seen.tokens[best]} {float(row[best]):.2f}")
+    assert said.startswith(f"cat attends to: {seen.tokens[best]} {float(row[best]):.2f}")
     page.locator("#text .t").nth(cat).click()
     most = int(seen.received()[0, 2].argmax())
     assert (
         page.locator("#says")
         .inner_text()
         .startswith(
-            f"receive most: {seen.tokens[most]} {float(seen.received()[0, 2, most]):.2f} (even 1.00)"
+            f"Received most: {seen.tokens[most]} "
+            f"{float(seen.received()[0, 2, most]):.2f} (uniform 1.00)"
         )
     )
     assert wrong == []
     assert "srcdoc=" in seen._repr_html_()
 
 
-def test_even_attention_of_a_causal_text_is_not_one() -> None:
+def test_uniform_attention_of_a_causal_text_is_not_one() -> None:
     seen = attlas.attention(tiny("gpt2"), "a cat sat on it")
     expected = [sum(1 / (query + 1) for query in range(key, 5)) for key in range(5)]
     np.testing.assert_allclose(seen.uniform[0], expected, rtol=1e-6)
@@ -241,10 +242,10 @@ def test_a_report_needs_no_labels_and_no_particular_measure(tmp_path: Path) -> N
     assert "a cat sat" in re.sub(r"<[^>]*>", "", study.report(tmp_path / "all.html").read_text())
     few = attlas.study(tiny("gpt2"), ["a cat sat", "the dog"], ["positions"], out=tmp_path / "few")
     page = few.report(tmp_path / "few.html").read_text()
-    assert "Near and far" in page
-    assert "Where heads look" not in page
+    assert "Attention distance" in page
+    assert "Attention targets" not in page
     assert (
-        "cls_entropy"
+        "entropy of [CLS]"
         not in attlas.study(tiny("gpt2"), ["a cat"], ["entropy"], out=tmp_path / "gpt")
         .report(tmp_path / "gpt.html")
         .read_text()
@@ -334,7 +335,7 @@ def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) 
         assert seen.write(tmp_path / f"long.{kind}").read_bytes().startswith(signature)
     assert (
         charts.export(seen.pictures(), tmp_path / "heads.svg").read_text().count("<image") == 12 + 3
-    )  # and even attention for each layer
+    )  # and uniform attention for each layer
 
 
 def test_words_that_go_with_a_word_are_those_of_the_mean_of_all_heads() -> None:
