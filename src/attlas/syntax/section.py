@@ -19,9 +19,10 @@ from attlas.views.tables import Column, TextTable, text_table
 
 NAMED = 3  # relations that a sentence names
 TEXT = prose(__file__)["syntax"]
+ALL = {"all": "all relations"}
 DIRECTIONS = {"dependent->head": "dependent to head", "head->dependent": "head to dependent"}
 COLUMNS = (
-    Column("relation", "relation", format="words"),
+    Column("relation", "relation", format="words", words=ALL),
     Column("name", "head", format="words"),
     Column("direction", "attention from", format="words", words=DIRECTIONS),
     Column("accuracy", "accuracy", interval=("low", "high"), control="baseline"),
@@ -41,7 +42,7 @@ COLUMNS = (
 def relations(frame: pd.DataFrame) -> alt.HConcatChart:
     """The best head of each relation, the best fixed offset (grey tick), random weights (hollow)."""
     data = frame.assign(
-        row=frame["relation"] + "  " + head_names(frame),
+        row=frame["relation"].replace(ALL) + "  " + head_names(frame),
         panel="share of words whose syntactic head is found",
         value=frame["accuracy"],
     )

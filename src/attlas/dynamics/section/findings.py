@@ -140,10 +140,10 @@ def where_it_breaks(rows: pd.DataFrame) -> str:
     also = ""
     if len(frequent):
         fewer = f" of {len(frequent):,}" if len(frequent) < len(known) else ""
-        also = f"; {same}, it includes chance for {_some_of(frequent, low[2])}{fewer}"
+        also = f"; {same}, it is not above chance for {_some_of(frequent, low[2])}{fewer}"
     return (
-        f"Of {len(known):,} classifiers, the 95% CI of the separation includes chance (0.50) for "
-        f"{_some_of(known, low[0])}, and {count} for {_some_of(known, low[1])}{also}."
+        f"Of {len(known):,} classifiers, the 95% CI of the separation is not above chance (0.50) "
+        f"for {_some_of(known, low[0])}, not above {count} for {_some_of(known, low[1])}{also}."
     )
 
 
@@ -164,7 +164,7 @@ def _some_of(rows: pd.DataFrame, which: pd.Series[bool]) -> str:
         else:
             names += [cell_title(row) for row in part[part["which"]].to_dict("records")]
     listed = "; ".join([*names[:NAMED], *(["..."] if len(names) > NAMED else [])])
-    named = f" ({'' if few else 'not in '}{listed})" if names and len(cells) > 1 else ""
+    named = f" ({'' if few else 'all but '}{listed})" if names and len(cells) > 1 else ""
     return f"{int(which.sum()):,}{named}"
 
 

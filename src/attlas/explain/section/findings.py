@@ -66,10 +66,9 @@ def faithfulness_findings(study: Tables) -> list[str]:
     if len(rows) == 1:
         claim = f"Removing the top tokens by {named(best['method'])} changes the prediction"
         return [finding(claim, effect, control, n=best["texts"])]
-    most = f"{named(best['method'])} {effect}"
-    other = f"least by {named(least['method'])} {decimal(least['value'])}"
-    claim = "Removing the top tokens changes the prediction most by"
-    return [finding(claim, most, other, control, n=best["texts"])]
+    other = f"least for {named(least['method'])} {decimal(least['value'])}"
+    claim = f"Removing the top tokens by {named(best['method'])} changes the prediction most"
+    return [finding(claim, effect, other, control, n=best["texts"])]
 
 
 def plausibility_findings(study: Tables) -> list[str]:

@@ -13,7 +13,7 @@ from attlas.views.section import Tables, largest, smallest
 TARGETS = {
     "previous": "the previous token",
     "next": "the next token",
-    "self": "itself",
+    "self": "the token itself",
     "cls": "[CLS]",
     "sep": "[SEP]",
     "punctuation": "full stops and commas",
@@ -32,11 +32,10 @@ def surface_findings(study: Tables) -> list[str]:
         named = some(
             f"{head_name(row)} {decimal(row[column])}" for row in strong.to_dict("records")
         )
-        most = named or f"none; the highest is {head_name(best)} {decimal(best[column])}"
+        most = named or f"highest {head_name(best)} {decimal(best[column])}"
         claim = f"Heads with more than half of their attention on {target}"
-        count = f"{len(strong)} of {heads}, " if named else ""
         control = f"uniform {decimal(best[f'{column}_uniform'])}"
-        out.append(finding(claim, f"{count}{most}", control))
+        out.append(finding(claim, f"{len(strong)} of {heads} ({most})", control))
     return out
 
 

@@ -76,7 +76,7 @@ def _layer_panel(
     lines = base.mark_line(strokeWidth=2.2).encode(y=alt.Y("value:Q", title=title))
     dashed = base.mark_line(strokeDash=[4, 4], strokeWidth=1.2, opacity=0.8)
     dashed = dashed.encode(y=alt.Y("uniform:Q", title=title))
-    return alt.layer(dashed, dots, lines).properties(width=270, height=190)
+    return alt.layer(dashed, dots, lines).properties(width=240, height=180)
 
 
 def surface_by_layer(frame: pd.DataFrame) -> alt.HConcatChart:
