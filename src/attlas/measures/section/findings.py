@@ -108,12 +108,10 @@ def importance_findings(study: Tables) -> list[str]:
         return []
     by = {name: spearman(table["importance"], table[name]) for name in ("gate", "ablation")}
     names = {"gate": "gate gradients", "ablation": "measured ablation"}
-    ranked = " and ".join(
-        f"{names[name]} (Spearman {decimal(value)})"
-        for name, value in by.items()
-        if not pd.isna(value)
+    ranked = ", ".join(
+        f"{decimal(value)} with {names[name]}" for name, value in by.items() if not pd.isna(value)
     )
-    also = f" Importance ranks heads similarly to {ranked}." if ranked else ""
+    also = f" Rank correlation of importance (Spearman): {ranked}." if ranked else ""
     return [f"The most important head is {head_name(best)}.{also}"]
 
 
