@@ -81,24 +81,26 @@ def _tokens(study: Tables) -> list[Figure]:
     named = positive not in (None, "positive")
     words = TEXT["dynamics_tokens"]
     note = f" Positive tokens are those of {positive}." if named else ""
-    out = [words.figure("scores", tokens.tokens(table), tokens=count, positive=note)]
+    out = [words.figure("scores-of-tokens", tokens.tokens(table), tokens=count, positive=note)]
     if (chart := tokens.weights(table)) is not None:
-        out.append(words.figure("weights", chart, tokens=count))
+        out.append(words.figure("weights-of-tokens", chart, tokens=count))
     strongest = tokens.tokens_table(table)
-    return [*out, words.figure("strongest", table=strongest, classifier=first)]
+    return [*out, words.figure("strongest-tokens", table=strongest, classifier=first)]
 
 
 def _flow(study: Tables) -> list[Figure]:
     table = trained(study, "dynamics_flow")
-    return [TEXT["dynamics_flow"].figure("terms", training.flow(table))] if len(table) else []
+    return (
+        [TEXT["dynamics_flow"].figure("terms-by-epoch", training.flow(table))] if len(table) else []
+    )
 
 
 def _path(study: Tables) -> list[Figure]:
     table, out, words = trained(study, "dynamics_path"), [], TEXT["dynamics_path"]
     if any(table[what].notna().any() for what in training.PATH):
-        out.append(words.figure("training", training.path(table)))
+        out.append(words.figure("training-by-scale", training.path(table)))
     if study.has("dynamics_kinds") and len(kinds := trained(study, "dynamics_kinds")):
-        out.append(words.figure("scores", training.kinds(kinds)))
+        out.append(words.figure("scores-along-training", training.kinds(kinds)))
     return out
 
 
