@@ -1,4 +1,4 @@
-"""Explanations to look at: escaped, tinted for and against, drawn by a real browser without a network."""
+"""Explanations to look at: escaped, shaded, drawn by a real browser without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views of relations: every section with its tables and not without, everything escaped, trees and graphs drawn as they are."""
+"""Views of relations: everything escaped, trees and graphs drawn as they are."""
 
 from __future__ import annotations
 
@@ -476,7 +476,10 @@ def test_every_chart_is_exported(study: Study, tmp_path: Path, kind: str) -> Non
 
 
 def joins_of(known: dict[str, Any]) -> set[tuple[Any, Any]]:
-    """The joins of scipy's picture: the places of both sides (leaf n is at 10 n + 5), and how far out each side and the join are."""
+    """The joins of scipy's picture: the heights of both sides, and their distances.
+
+    Leaf n is at 10 n + 5.
+    """
     out = set()
     for row, far in zip(known["icoord"], known["dcoord"], strict=True):
         sides = tuple((place - 5) / 10 for place in (row[0], row[3]))

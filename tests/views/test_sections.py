@@ -105,7 +105,7 @@ def test_sections_are_drawn_without_a_model_library(subject: Subject) -> None:
 
 
 def test_the_order_of_page_and_findings() -> None:
-    """What probes find is first on the page, measures of all heads are last; findings are the other way round."""
+    """Probes are first on the page, measures of all heads last; findings the other way round."""
     order = list(SECTIONS)
     assert order[:3] == ["syntax", "tree", "coreference"]
     assert order.index("dynamics") < order.index("head_distance") < order.index("special_gradient")

@@ -1,4 +1,4 @@
-"""Reports and pages: everything escaped, nothing lost, drawn by a real browser without a network."""
+"""Reports and pages: everything escaped, nothing lost, drawn by a browser without a network."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from attlas.testing import tiny
 from attlas.views import charts
 from attlas.views.overlay import LETTERS, levels, overlay, pack
 from attlas.views.section import Figure, Section
+from attlas.views.tables import Column, text_table
+from attlas.views.terminal import print_table
 from tests.pages import SECTIONS, write_charts
 
 HOSTILE = [
@@ -165,7 +167,8 @@ def test_the_page_of_one_text(minilm: attlas.Model, tmp_path: Path, browser: Any
     seen = attlas.attention(minilm, "The cat 👩‍👩‍👧 didn't sit on <b>the</b> mat.")
     page, wrong = open_page(browser, seen.write(tmp_path / "look.html"))
     shown = page.locator("#text").evaluate(
-        "node => [...node.childNodes].filter(part => !part.className?.includes('mark')).map(part => part.textContent).join('')"
+        "node => [...node.childNodes].filter(part => !part.className?.includes('mark'))"
+        ".map(part => part.textContent).join('')"
     )
     assert shown == seen.text
     cat = seen.tokens.index("cat")
@@ -297,7 +300,7 @@ def test_packed_numbers_come_back_to_within_a_letter() -> None:
 
 
 def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) -> None:
-    """2,000 words, each of two tokens: joined to words, paragraphs kept, every layer and head to choose from."""
+    """2,000 words, each of two tokens: joined to words, paragraphs kept, every head to choose."""
     model = tiny("longformer", max_position_embeddings=4100)
     model.tokenizer.model_max_length = 4096
     text = "\n\n".join(" ".join(f"cat{number % 10}" for number in range(100)) for _ in range(20))
@@ -316,7 +319,8 @@ def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) 
     page, wrong = open_page(browser, path)
     assert page.locator(".words w").count() == 2002
     shown = page.locator(".words").evaluate(
-        "node => [...node.childNodes].filter(part => !part.className?.includes?.('mark')).map(part => part.textContent).join('')"
+        "node => [...node.childNodes].filter(part => !part.className?.includes?.('mark'))"
+        ".map(part => part.textContent).join('')"
     )
     assert shown == text
     page.select_option("[data-choose=layer]", "2")
@@ -366,3 +370,22 @@ def test_a_study_in_a_notebook_is_escaped(hostile: attlas.Study) -> None:
     html = hostile._repr_html_()
     assert "8 of 8 read" in html
     assert isinstance(hostile.to_frame(), pd.DataFrame)
+
+
+def test_one_declaration_writes_a_table_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    frame = pd.DataFrame(
+        {"who": ["a", "<b>|"], "f1": [0.5, np.nan], "low": 0.4, "high": 0.6, "n": [1200, 3]}
+    )
+    columns = (
+        Column("who", "method", format="words", words={"a": "attention"}),
+        Column("f1", "F1", interval=("low", "high")),
+        Column("absent", "absent"),
+        Column("n", "texts", format="count"),
+    )
+    table = text_table(frame, columns)
+    assert table.titles == ("method", "F1", "texts")
+    assert table.rows == (("attention", ".50\u00a0[.40,\u00a0.60]", "1,200"), ("<b>|", "-", "3"))
+    assert "<td class=words>&lt;b&gt;|</td><td>-</td><td>3</td>" in table.html()
+    assert table.markdown().splitlines()[-1] == "| &lt;b&gt;\\| | - | 3 |"
+    print_table(table)
+    assert capsys.readouterr().out.split()[:4] == ["method", "F1", "texts", "attention"]

@@ -40,7 +40,7 @@ COLUMNS = (
 
 
 def relations(frame: pd.DataFrame) -> alt.HConcatChart:
-    """The best head of each relation, the best fixed offset (grey tick), random weights (hollow)."""
+    """The best head of each relation; grey is the best fixed offset, hollow random weights."""
     data = frame.assign(
         row=frame["relation"].replace(ALL) + "  " + head_names(frame),
         panel="share of words whose syntactic head is found",

@@ -113,7 +113,7 @@ def _arc(
 ) -> str:
     """A line from one phrase to another, as triples.js draws it.
 
-    It is over the words if it goes on in the text, under them if it goes back.
+    Above the words if it points forward in the text, below them if backward.
     """
     ends = [max(boxes[role], key=lambda box: box[2]) for role in (line.source, line.target)]
     onward = order.index(line.source) < order.index(line.target)
