@@ -805,7 +805,7 @@ def test_a_long_model_is_made_and_looks_at_a_long_text(
     told = inside(*look)
     assert told.code == 0, told.error
     assert "more tokens; write the whole text with --html" in told.out
-    assert "tokens were cut off: the text is longer than the model" in told.out
+    assert "tokens beyond the model's maximum length were truncated" in told.out
     assert "<svg" in (tmp_path / "heads.svg").read_text()
     assert "saw" in (tmp_path / "look.html").read_text()
     assert "heads.svg already exists" in inside(*look, "--json").error

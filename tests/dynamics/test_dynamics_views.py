@@ -1,4 +1,4 @@
-"""Views of attention classifiers: every section with its tables and not without, every number with its control, and pages that stay small."""
+"""Views of attention classifiers: every number with its control, and pages that stay small."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def frames(
     epochs: int = 5,
     published: bool = False,
 ) -> dict[str, pd.DataFrame]:
-    """Tables as a study of attention classifiers has them, made up: separation fails at small scales and classes part at large ones."""
+    """Made-up tables: separation fails at small scales, and classes part at large ones."""
     rng = np.random.default_rng(0)
     two = len(classes) == 2
     kinds = ["positive", "negative", "neutral"] if two else [*classes, "neutral"]
@@ -326,11 +326,11 @@ def test_every_section_appears_with_its_tables_and_not_without(
 ) -> None:
     assert [name for name, _ in sections(study)] == list(PARTS)
     assert all(SECTIONS[name].needs == needs for name, needs in PARTS.items())
-    assert SECTIONS["dynamics"].question == "Does attention come to mark the words that matter?"
+    assert SECTIONS["dynamics"].question == "Does attention learn to mark polarity words?"
     assert [len(SECTIONS[name].figures(study)) for name in PARTS] == [4, 3, 1, 2]
     few = study_of(tmp_path / "few", {name: tables[name] for name in PARTS["dynamics"]})
     assert [name for name, _ in sections(few)] == ["dynamics"]
-    assert "What moves the scores" not in render(few)
+    assert "Gradient terms" not in render(few)
     bare = study_of(
         tmp_path / "bare",
         {
@@ -356,7 +356,7 @@ def test_a_reader_chooses_only_where_there_is_a_choice(tmp_path: Path, study: St
     assert not any(chooses(spec) for part in specs(one).values() for spec in part)
     assert "dot, scale 10" in json.dumps(specs(one)["dynamics_tokens"][0])  # its title
     many = specs(study)
-    first = ["dot, scale 10", "dot, scale .001", "dot, scale 10,000", "dot, affine, scale 10"]
+    first = ["dot, scale 10", "dot, scale 0.001", "dot, scale 10,000", "dot, affine, scale 10"]
     assert chooses(many["dynamics_tokens"][0]) == [
         *first,
         "dot, LSTM, scale 10, a word by itself",
@@ -383,7 +383,7 @@ def test_classifiers_that_are_drawn_are_few() -> None:
     chosen = cell_names.chosen_cells(cells)
     assert list(chosen["cell"][:4]) == [
         "dot, scale 10",
-        "dot, scale .001",
+        "dot, scale 0.001",
         "dot, scale 10,000",
         "dot, affine, scale 10",
     ]
@@ -535,9 +535,10 @@ def test_lists_of_the_strongest_tokens() -> None:
             for token, kind, polarity, score in rows
         ]
     )
-    page = re.sub("[\u2068\u2069]", "", token_charts.tokens_html(frame)).replace("\u00a0", " ")
+    table = token_charts.tokens_table(frame)
     lines = [
-        re.findall("<t[hd]>(.*?)</t[hd]>", line) for line in re.findall("<tr>(.*?)</tr>", page)
+        [re.sub("[\u2068\u2069]", "", cell).replace("\u00a0", " ") for cell in row]
+        for row in (table.titles, *table.rows)
     ]
     assert lines[:3] == [
         [
@@ -556,14 +557,14 @@ def test_lists_of_the_strongest_tokens() -> None:
 def test_the_table_of_classifiers_has_every_control() -> None:
     tables = frames(models=[("dot", "none")], scales=[10.0], seeds=2, published=True)
     rows, summary = tables["dynamics"], tables["dynamics_summary"]
-    page = by_scale.summary_html(summary, rows).replace("\u00a0", " ")
+    page = by_scale.summary_table(summary, rows).html().replace("\u00a0", " ")
     for title in (
         "published",
-        "commonest class",
+        "majority class",
         "before training",
         "frequency alone",
         "against frequent",
-        "over seeds",
+        "range over seeds",
         "seeds",
     ):
         assert f"<th>{title}</th>" in page
@@ -573,15 +574,16 @@ def test_the_table_of_classifiers_has_every_control() -> None:
         f"<td>{row['separation_low']:.3f} to {row['separation_high']:.3f}</td>".replace("0.", ".")
         in page
     )
-    once = by_scale.summary_html(summarised(rows[:1]), rows[:1])
+    once = by_scale.summary_table(summarised(rows[:1]), rows[:1]).html()
     assert "±" not in once
     assert "<th>published</th>" not in once
-    assert "<th>95 %</th>" in once
-    local = by_scale.summary_html(summary.assign(separation_local=0.625), rows)
+    assert "<th>95% CI</th>" in once
+    local = by_scale.summary_table(summary.assign(separation_local=0.625), rows).html()
     assert "<th>in context</th>" in local
     assert "<td>.625</td>" in local
     many = frames(scales=np.geomspace(0.01, 100, 12))
-    assert 'class="window' in by_scale.summary_html(many["dynamics_summary"], many["dynamics"])
+    table = by_scale.summary_table(many["dynamics_summary"], many["dynamics"])
+    assert 'class="window' in table.html()
 
 
 # sentences
@@ -613,11 +615,20 @@ def told_rows(**columns: Any) -> dict[str, pd.DataFrame]:
 def test_what_is_found_comes_with_its_control(tmp_path: Path) -> None:
     study = study_of(tmp_path, told_rows())
     assert dynamics_findings(study) == [
-        "The best on dev (dot, scale 100) names the class of .80 [.78, .82] of 1,821 texts; always the commonest class .50, published .82",
-        "Attention scores separate polarity tokens from neutral ones with AUC .93 [.90, .95] at best (dot, scale 10; before training .50, frequency alone .71) and .55 [.49, .60] at worst (dot, scale 100; before training .50, frequency alone .71)",
-        "Of 2 classifiers the interval of the separation reaches down to .50 in 1 (dot, scale 100), to what frequency alone gives (.71) in 1 (dot, scale 100); against neutral tokens as frequent as polarity tokens must be it reaches .50 in 1 (dot, scale 100)",
-        "At the largest scale, 100, positive tokens have lower attention scores than negative ones, by 1.20 pooled standard deviations (dot), at scale 10 higher by .10; with plain dot attention the gap has the sign of V·W in 1 of 2",
-        "Polarity scores tell positive tokens from negative ones with AUC from .97 (dot, scale 100) to .99 (dot, scale 10); chance .50",
+        "The best classifier on dev (dot, scale 100): accuracy 0.80 [0.78, 0.82], majority class "
+        "0.50, published 0.82 (n = 1,821).",
+        "Attention scores separate polarity from neutral tokens, AUC: 0.93 [0.90, 0.95] at best "
+        "(dot, scale 10; before training 0.50, frequency alone 0.71) and 0.55 [0.49, 0.60] at "
+        "worst (dot, scale 100; before training 0.50, frequency alone 0.71).",
+        "Of 2 classifiers, the 95% CI of the separation is not above chance (0.50) for 1 (dot, "
+        "scale 100), not above frequency alone (0.71) for 1 (dot, scale 100); against neutral "
+        "tokens as frequent as polarity tokens must be, it is not above chance for 1 (dot, scale "
+        "100).",
+        "At the largest scale, 100, positive tokens have lower attention scores than negative "
+        "ones, by 1.20 pooled standard deviations (dot), at scale 10 higher by 0.10; with plain "
+        "dot attention, the gap has the sign of V·W in 1 of 2.",
+        "Polarity scores separate positive from negative tokens with AUC from 0.97 (dot, scale "
+        "100) to 0.99 (dot, scale 10); chance is 0.50.",
     ]
     assert findings(study) == dynamics_findings(study)
     assert (
@@ -626,9 +637,9 @@ def test_what_is_found_comes_with_its_control(tmp_path: Path) -> None:
     assert facts(study) == [
         ("model", "2 classifiers: dot; scale 10, 100; 1 seed"),
         ("corpus", "sst"),
-        ("texts", "6,920 to learn from, 872 to choose the epoch by, 1,821 scored on"),
+        ("texts", "6,920 to train, 872 to choose the epoch, 1,821 to test"),
         ("classes", "negative, positive"),
-        ("left out", "no row was left out"),
+        ("excluded", "no rows"),
         ("time", "12.0 s"),
     ]
 
@@ -636,10 +647,14 @@ def test_what_is_found_comes_with_its_control(tmp_path: Path) -> None:
 def test_one_classifier_is_told_plainly(tmp_path: Path) -> None:
     tables = {name: table[:1] for name, table in told_rows().items()}
     assert dynamics_findings(study_of(tmp_path, tables))[:4] == [
-        "The classifier (dot, scale 10) names the class of .82 [.80, .84] of 1,821 texts; always the commonest class .50, published .82",
-        "Attention scores separate polarity tokens from neutral ones with AUC .93 [.90, .95] (before training .50, frequency alone .71)",
-        "The interval of the separation lies above .50, above what frequency alone gives (.71), and against neutral tokens as frequent as polarity tokens must be above .50",
-        "At scale 10, positive tokens have higher attention scores than negative ones, by .10 pooled standard deviations (dot)",
+        "The classifier (dot, scale 10): accuracy 0.82 [0.80, 0.84], majority class 0.50, "
+        "published 0.82 (n = 1,821).",
+        "Attention scores separate polarity from neutral tokens, AUC: 0.93 [0.90, 0.95] (before "
+        "training 0.50, frequency alone 0.71).",
+        "The 95% CI of the separation is above chance (0.50), above frequency alone (0.71), and "
+        "against neutral tokens as frequent as polarity tokens must be above chance.",
+        "At scale 10, positive tokens have higher attention scores than negative ones, by 0.10 "
+        "pooled standard deviations (dot).",
     ]
 
 
@@ -649,26 +664,26 @@ def test_classifiers_that_fail_at_one_scale_are_named_together() -> None:
     rows = rows.assign(
         separation_low=np.where(low, 0.4, 0.8), separation_count=np.where(low, 0.6, 0.7)
     )
-    assert (
-        where_it_breaks(rows)
-        == "Of 8 classifiers the interval of the separation reaches down to .50 in 4 (all at scale .001), to what frequency alone gives (.60 to .70) in 4 (all at scale .001)"
+    assert where_it_breaks(rows) == (
+        "Of 8 classifiers, the 95% CI of the separation is not above chance (0.50) for 4 (all at "
+        "scale 0.001), not above frequency alone (0.60 to 0.70) for 4 (all at scale 0.001)."
     )
-    assert "in none, to" in where_it_breaks(rows.assign(separation_low=0.9))
-    assert ".50 in all, to" in where_it_breaks(rows.assign(separation_low=0.4))
+    assert "for none, not above" in where_it_breaks(rows.assign(separation_low=0.9))
+    assert "(0.50) for all, not above" in where_it_breaks(rows.assign(separation_low=0.4))
     most = rows.assign(separation_low=[0.4] * 6 + [0.9] * 2)
-    assert ".50 in 6 (not in additive, scale .001; additive, scale 10), to" in where_it_breaks(most)
+    assert "for 6 (all but additive, scale 0.001; additive, scale 10), not" in where_it_breaks(most)
 
 
 def test_seeds_are_told_by_their_range(tmp_path: Path) -> None:
     one = told_rows()["dynamics"]
     rows = pd.concat([one, one.assign(seed=1, accuracy=one["accuracy"] + 0.02)])
     study = study_of(tmp_path, {"dynamics": rows, "dynamics_summary": summarised(rows)})
-    assert (
-        dynamics_findings(study)[0]
-        == "The best on dev (dot, scale 100) names the class of .81 (mean of 2 seeds, .80 to .82) of 1,821 texts; always the commonest class .50"
+    assert dynamics_findings(study)[0] == (
+        "The best classifier on dev (dot, scale 100): accuracy 0.81 (mean of 2 seeds, 0.80 to "
+        "0.82), majority class 0.50 (n = 1,821)."
     )
     assert facts(study)[0] == ("model", "4 classifiers: dot; scale 10, 100; 2 seeds")
-    assert "lowest to the highest of 2 seeds" in SECTIONS["dynamics"].figures(study)[0].caption
+    assert "range over 2 seeds" in SECTIONS["dynamics"].figures(study)[0].caption
 
 
 def test_without_neutral_tokens_nothing_is_separated(tmp_path: Path) -> None:
@@ -689,9 +704,9 @@ def test_without_neutral_tokens_nothing_is_separated(tmp_path: Path) -> None:
     tables["dynamics_path"] = tables["dynamics_path"].assign(separation=np.nan)
     study = study_of(tmp_path, tables)
     told = dynamics_findings(study)
-    assert (
-        told[1]
-        == "No separation can be told: by the rule there are no neutral tokens, or no others"
+    assert told[1] == (
+        "Separation cannot be computed: under this rule there are no neutral (or no polarity) "
+        "tokens. You probably need more training texts."
     )
     assert len(told) == 4
     assert [figure.name for figure in SECTIONS["dynamics"].figures(study)] == [
@@ -709,7 +724,7 @@ def test_without_neutral_tokens_nothing_is_separated(tmp_path: Path) -> None:
     )
     study = study_of(tmp_path / "half", half)
     assert dynamics_findings(study)[2].startswith(
-        "The interval of the separation lies above .50, above what"
+        "The 95% CI of the separation is above chance (0.50), above freq"
     )
     assert len(specs(study)["dynamics"][1]["hconcat"]) == 1
 
@@ -717,9 +732,9 @@ def test_without_neutral_tokens_nothing_is_separated(tmp_path: Path) -> None:
 def test_more_classes_have_no_sign(tmp_path: Path) -> None:
     study = study_of(tmp_path, frames(classes=THREE), THREE)
     told = dynamics_findings(study)
-    assert (
-        told[3]
-        == "At the largest scale, 10,000, the mean attention scores of the classes' tokens differ by 1.00 pooled standard deviations (dot), at scale 10 by .25"
+    assert told[3] == (
+        "At the largest scale, 10,000, the mean attention scores of the classes' tokens differ by "
+        "1.00 pooled standard deviations (dot), at scale 10 by 0.25."
     )
     assert len(told) == 4
     assert dict(facts(study))["classes"] == ", ".join(THREE)
@@ -727,7 +742,7 @@ def test_more_classes_have_no_sign(tmp_path: Path) -> None:
     named = study_of(tmp_path / "named", frames(models=[("dot", "none")]), ("ham", "<spam>"))
     assert dict(facts(named))["classes"] == "ham, <spam>; tokens of <spam> are called positive"
     assert (
-        "positive tokens (those of <spam>) less negative ones"
+        "positive tokens (those of <spam>) minus negative ones"
         in SECTIONS["dynamics"].figures(named)[2].caption
     )
     assert "<spam>" not in render(named)
@@ -755,16 +770,16 @@ def test_the_terminal_says_the_numbers(
     assert lines[1].split() == [
         "dot",
         "10",
-        "0.820",
-        "0.822",
-        "0.501",
-        "0.930",
-        "0.500",
-        "0.713",
-        "0.700",
-        "0.100",
+        ".820",
+        ".822",
+        ".501",
+        ".930",
+        ".500",
+        ".713",
+        ".700",
+        ".100",
     ]
-    assert lines[2].split()[:3] == ["dot", "100", "0.800"]
+    assert lines[2].split()[:3] == ["dot", "100", ".800"]
     assert [line for line in lines if line.startswith("- ")] == [
         f"- {line}" for line in findings(study)
     ]
@@ -791,10 +806,15 @@ def test_hostile_strings_are_escaped_everywhere(tmp_path: Path, classes: tuple[s
     assert "img" not in tags.tags
     assert tags.tags.count("script") == 2
     assert not any(name in page for name in (*HOSTILE, *classes) if "<" in name)
-    html = "".join(figure.html for part in PARTS for figure in SECTIONS[part].figures(study))
+    html = "".join(
+        figure.table.html()
+        for part in PARTS
+        for figure in SECTIONS[part].figures(study)
+        if figure.table
+    )
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
     assert "weights sha256" not in page
-    assert "L2.H7" not in page
+    assert "L2H7" not in page
 
 
 @pytest.mark.parametrize("classes", [TWO, THREE])

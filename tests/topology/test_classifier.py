@@ -1634,11 +1634,10 @@ def test_no_such_model(tmp_path: Path) -> None:
 def test_findings_name_every_control(done: Any) -> None:
     lines = findings(done)
     text = "\n".join(lines)
-    assert lines[0].startswith("The shape of attention alone reaches MCC ")
-    assert "on 20 texts" in lines[0]
+    assert lines[0].startswith("Topological features alone (all heads): MCC ")
+    assert lines[0].endswith("(n = 20).")
     assert re.search(
-        r"the model before fine-tuning \S+ \[\S+, \S+\], random weights .*, "
-        r"the length of the text alone",
+        r"the model before fine-tuning \S+ \[\S+, \S+\], random weights .*, text length alone",
         text,
     )
     best = done.table("topology_heads").sort_values("train", ascending=False).iloc[0]
@@ -1647,7 +1646,7 @@ def test_findings_name_every_control(done: Any) -> None:
         best["train"]
         == done.table("topology_heads").set_index(["layer", "head"]).loc[tuple(first), "train"]
     )
-    assert f"The best single head on train is L{first[0]}.H{first[1]} (" in text
+    assert f"The best single head on train is L{first[0]}H{first[1]}: " in text
 
 
 # --- the report --------------------------------------------------------------------------------

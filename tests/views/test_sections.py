@@ -105,7 +105,7 @@ def test_sections_are_drawn_without_a_model_library(subject: Subject) -> None:
 
 
 def test_the_order_of_page_and_findings() -> None:
-    """What probes find is first on the page, measures of all heads are last; findings are the other way round."""
+    """Probes are first on the page, measures of all heads last; findings the other way round."""
     order = list(SECTIONS)
     assert order[:3] == ["syntax", "tree", "coreference"]
     assert order.index("dynamics") < order.index("head_distance") < order.index("special_gradient")
@@ -120,10 +120,10 @@ def test_the_order_of_page_and_findings() -> None:
     assert [name for name, _ in shown(together, SECTIONS)] == order
     told = findings(together, SECTIONS)
     begins = (
-        "No head gives|1 of",
+        "Heads with more than half",
         "The most focused",
-        "At weight",
-        "The shape of attention",
+        "At threshold",
+        "Topological features",
         "Integrated gradients",
     )
     places = [
@@ -140,7 +140,7 @@ def test_facts_are_those_of_the_first_study() -> None:
     assert dict(facts(dynamics, SECTIONS))["model"].startswith("8 classifiers")
     beside = Study(measured().folder, measured().manifest, (dynamics,))
     names = [name for name, _ in facts(beside, SECTIONS)]
-    assert names == ["model", "corpus", "texts", "cut", "left out", "explained", "time"]
+    assert names == ["model", "corpus", "texts", "truncated", "excluded", "explained", "time"]
 
 
 def test_a_page_of_several_results_names_the_origin_of_each() -> None:
@@ -165,7 +165,7 @@ def test_a_study_of_classifiers_claims_no_model(tmp_path: Path) -> None:
 
 
 def test_only_pages_with_heads_say_how_heads_are_named(tmp_path: Path) -> None:
-    note = "L2.H7 is head 7 of layer 2"
+    note = "L2H7 is head 7 of layer 2"
     assert note not in Study.open(OLD / "dynamics").report(tmp_path / "dynamics.html").read_text()
     assert note in Study.open(OLD / "syntax").report(tmp_path / "syntax.html").read_text()
 

@@ -1,4 +1,4 @@
-"""Reports and pages: everything escaped, nothing lost, drawn by a real browser without a network."""
+"""Reports and pages: everything escaped, nothing lost, drawn by a browser without a network."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from attlas.testing import tiny
 from attlas.views import charts
 from attlas.views.overlay import LETTERS, levels, overlay, pack
 from attlas.views.section import Figure, Section
+from attlas.views.tables import Column, text_table
+from attlas.views.terminal import print_table
 from tests.pages import SECTIONS, write_charts
 
 HOSTILE = [
@@ -152,7 +154,7 @@ def test_the_report_is_drawn_offline(hostile: attlas.Study, tmp_path: Path, brow
             page.locator("#totals w").evaluate_all("all => all.map(one => one.className)") != before
         )
         page.locator("#totals w").nth(3).click()
-        assert "even attention would give" in page.locator("#totals .says").first.inner_text()
+        assert "uniform attention" in page.locator("#totals .says").first.inner_text()
         page.select_option("#surface select", "previous")
         page.wait_for_timeout(200)
         assert wrong == []
@@ -165,7 +167,8 @@ def test_the_page_of_one_text(minilm: attlas.Model, tmp_path: Path, browser: Any
     seen = attlas.attention(minilm, "The cat 👩‍👩‍👧 didn't sit on <b>the</b> mat.")
     page, wrong = open_page(browser, seen.write(tmp_path / "look.html"))
     shown = page.locator("#text").evaluate(
-        "node => [...node.childNodes].filter(part => !part.className?.includes('mark')).map(part => part.textContent).join('')"
+        "node => [...node.childNodes].filter(part => !part.className?.includes('mark'))"
+        ".map(part => part.textContent).join('')"
     )
     assert shown == seen.text
     cat = seen.tokens.index("cat")
@@ -175,21 +178,22 @@ def test_the_page_of_one_text(minilm: attlas.Model, tmp_path: Path, browser: Any
     said = page.locator("#says").inner_text()
     row = seen.weights[0, 2, cat]
     best = int(row.argmax())
-    assert said.startswith(f"cat looks at: {seen.tokens[best]} {float(row[best]):.2f}")
+    assert said.startswith(f"cat attends to: {seen.tokens[best]} {float(row[best]):.2f}")
     page.locator("#text .t").nth(cat).click()
     most = int(seen.received()[0, 2].argmax())
     assert (
         page.locator("#says")
         .inner_text()
         .startswith(
-            f"receive most: {seen.tokens[most]} {float(seen.received()[0, 2, most]):.2f} (even 1.00)"
+            f"Received most: {seen.tokens[most]} "
+            f"{float(seen.received()[0, 2, most]):.2f} (uniform 1.00)"
         )
     )
     assert wrong == []
     assert "srcdoc=" in seen._repr_html_()
 
 
-def test_even_attention_of_a_causal_text_is_not_one() -> None:
+def test_uniform_attention_of_a_causal_text_is_not_one() -> None:
     seen = attlas.attention(tiny("gpt2"), "a cat sat on it")
     expected = [sum(1 / (query + 1) for query in range(key, 5)) for key in range(5)]
     np.testing.assert_allclose(seen.uniform[0], expected, rtol=1e-6)
@@ -241,10 +245,10 @@ def test_a_report_needs_no_labels_and_no_particular_measure(tmp_path: Path) -> N
     assert "a cat sat" in re.sub(r"<[^>]*>", "", study.report(tmp_path / "all.html").read_text())
     few = attlas.study(tiny("gpt2"), ["a cat sat", "the dog"], ["positions"], out=tmp_path / "few")
     page = few.report(tmp_path / "few.html").read_text()
-    assert "Near and far" in page
-    assert "Where heads look" not in page
+    assert "Attention distance" in page
+    assert "Attention targets" not in page
     assert (
-        "cls_entropy"
+        "entropy of [CLS]"
         not in attlas.study(tiny("gpt2"), ["a cat"], ["entropy"], out=tmp_path / "gpt")
         .report(tmp_path / "gpt.html")
         .read_text()
@@ -296,7 +300,7 @@ def test_packed_numbers_come_back_to_within_a_letter() -> None:
 
 
 def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) -> None:
-    """2,000 words, each of two tokens: joined to words, paragraphs kept, every layer and head to choose from."""
+    """2,000 words, each of two tokens: joined to words, paragraphs kept, every head to choose."""
     model = tiny("longformer", max_position_embeddings=4100)
     model.tokenizer.model_max_length = 4096
     text = "\n\n".join(" ".join(f"cat{number % 10}" for number in range(100)) for _ in range(20))
@@ -315,7 +319,8 @@ def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) 
     page, wrong = open_page(browser, path)
     assert page.locator(".words w").count() == 2002
     shown = page.locator(".words").evaluate(
-        "node => [...node.childNodes].filter(part => !part.className?.includes?.('mark')).map(part => part.textContent).join('')"
+        "node => [...node.childNodes].filter(part => !part.className?.includes?.('mark'))"
+        ".map(part => part.textContent).join('')"
     )
     assert shown == text
     page.select_option("[data-choose=layer]", "2")
@@ -334,7 +339,7 @@ def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) 
         assert seen.write(tmp_path / f"long.{kind}").read_bytes().startswith(signature)
     assert (
         charts.export(seen.pictures(), tmp_path / "heads.svg").read_text().count("<image") == 12 + 3
-    )  # and even attention for each layer
+    )  # and uniform attention for each layer
 
 
 def test_words_that_go_with_a_word_are_those_of_the_mean_of_all_heads() -> None:
@@ -374,3 +379,22 @@ def test_a_line_separator_in_a_sorted_name_does_not_break_its_chart(tmp_path: Pa
     chart = alt.Chart(frame).mark_bar().encode(alt.X("value:Q"), alt.Y("name:N", sort=names))
     path = charts.export(chart, tmp_path / "chart.svg")
     assert "b c" in path.read_text()
+
+
+def test_one_declaration_writes_a_table_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    frame = pd.DataFrame(
+        {"who": ["a", "<b>|"], "f1": [0.5, np.nan], "low": 0.4, "high": 0.6, "n": [1200, 3]}
+    )
+    columns = (
+        Column("who", "method", format="words", words={"a": "attention"}),
+        Column("f1", "F1", interval=("low", "high")),
+        Column("absent", "absent"),
+        Column("n", "texts", format="count"),
+    )
+    table = text_table(frame, columns)
+    assert table.titles == ("method", "F1", "texts")
+    assert table.rows == (("attention", ".50\u00a0[.40,\u00a0.60]", "1,200"), ("<b>|", "-", "3"))
+    assert "<td class=words>&lt;b&gt;|</td><td>-</td><td>3</td>" in table.html()
+    assert table.markdown().splitlines()[-1] == "| &lt;b&gt;\\| | - | 3 |"
+    print_table(table)
+    assert capsys.readouterr().out.split()[:4] == ["method", "F1", "texts", "attention"]

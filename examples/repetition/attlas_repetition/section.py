@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from attlas.views.numbers import head_name, number
-from attlas.views.section import Figure, Section, Tables, head_figure, largest, prose
-from attlas.views.tables import TextTable, text_table
+from attlas.views.numbers import decimal, finding, head_name
+from attlas.views.section import Figure, Tables, head_figure, largest, prose
+from attlas.views.tables import Column, TextTable, text_table
 
-COLUMNS = {
-    "layer": "layer",
-    "head": "head",
-    "repetition": "share",
-    "repetition_uniform": "uniform",
-    "repetition_random": "random weights",
-}
+TEXT = prose(__file__)["repetition"]
+SHARE = Column("repetition", "share", kind="above", control="repetition_uniform")
+COLUMNS = (
+    Column("layer", "layer", format="count"),
+    Column("head", "head", format="count"),
+    SHARE,
+    Column("repetition_uniform", "uniform"),
+    Column("repetition_random", "random weights"),
+)
 
 
 def _figures(study: Tables) -> list[Figure]:
-    caption = "Attention to other occurrences: each cell a head, hover for its controls."
-    return head_figure(caption, study.table("repetition_heads"), ["repetition"])
+    return head_figure(TEXT, study.table("repetition_heads"), [SHARE])
 
 
 def _findings(study: Tables) -> list[str]:
@@ -25,22 +26,21 @@ def _findings(study: Tables) -> list[str]:
     if best is None:
         return []
     return [
-        f"{head_name(best)} attends most to other occurrences of a token: "
-        f"{number(best['repetition'])} (uniform attention {number(best['repetition_uniform'])}, "
-        f"random weights {number(best['repetition_random'])})"
+        finding(
+            f"{head_name(best)} attends most to other occurrences of a token",
+            decimal(best["repetition"]),
+            f"uniform attention {decimal(best['repetition_uniform'])}",
+            f"random weights {decimal(best['repetition_random'])}",
+        )
     ]
 
 
 def _lines(study: Tables) -> list[TextTable]:
-    table = study.table("repetition_best")
-    return [text_table(table, COLUMNS, words=0, whole=("layer", "head"))]
+    return [text_table(study.table("repetition_best"), COLUMNS)]
 
 
-SECTION = Section(
-    title="Repetition",
-    question="Which heads attend to other occurrences of the same token?",
+SECTION = TEXT.section(
     needs=("repetition_best", "repetition_heads"),
-    about=prose(__file__)["repetition"],
     figures=_figures,
     findings=_findings,
     terminal=_lines,

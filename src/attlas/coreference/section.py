@@ -7,10 +7,11 @@ import pandas as pd
 
 from attlas.views.charts import Estimates, beside_control
 from attlas.views.findings import excluded
-from attlas.views.numbers import head_name, number
-from attlas.views.section import Figure, Section, Tables, head_figure, prose
-from attlas.views.tables import TextTable, text_table
+from attlas.views.numbers import decimal, estimate, finding, head_name
+from attlas.views.section import Figure, Tables, head_figure, prose
+from attlas.views.tables import Column, TextTable, text_table
 
+TEXT = prose(__file__)["coreference"]
 WHO = {
     "head": "best head (chosen on train)",
     "head_by_kind": "best head for the kind",
@@ -26,35 +27,40 @@ BASELINES = {
     "rules": "rules",
     "random": "random weights",
 }
-PRINTED = {
-    "who": "who",
-    "kind": "mentions",
-    "accuracy": "accuracy",
-    "low": "from",
-    "high": "to",
-    "n": "n",
-}
+KINDS = {"all": "all mentions", "pronoun": "pronouns", "proper": "names", "common": "noun phrases"}
+COLUMNS = (
+    Column("who", "method", format="words", words=WHO),
+    Column("kind", "mentions", format="words", words=KINDS),
+    Column("accuracy", "accuracy", interval=("low", "high")),
+    Column("n", "n", format="count"),
+)
+HEADS = tuple(
+    Column(f"{name}{end}", f"{label}{way}", kind="above", control=f"{name}{end}_random")
+    for end, way in (("", ""), ("_from", ", antecedent to mention"))
+    for name, label in KINDS.items()
+)
 
 
 def coreference(frame: pd.DataFrame) -> alt.HConcatChart:
     """Heads and baselines by kind of mention; the grey tick is what rules reach."""
     rules = frame[frame["who"] == "rules"].set_index("kind")["accuracy"]
     names = frame["who"].map(WHO).fillna(frame["who"])
-    data = frame.assign(value=frame["accuracy"], rules=frame["kind"].map(rules), who=names)
-    return beside_control(data, Estimates("who", "kind", "rules", width=180))
+    kinds = frame["kind"].map(KINDS).fillna(frame["kind"])
+    values = {"value": frame["accuracy"], "rules": frame["kind"].map(rules)}
+    labels = {"who": "method"}
+    return beside_control(
+        frame.assign(**values, who=names, kind=kinds),
+        Estimates("who", "kind", "rules", width=180, labels=labels),
+    )
 
 
 def _figures(study: Tables) -> list[Figure]:
     table = study.table("coreference")
     if table.empty:
         return []
-    caption = (
-        "Antecedents: the share of mentions whose antecedent is found, by kind of mention, with "
-        "95 % intervals over windows; the grey tick is what rules reach (Table 2 of the paper)."
-    )
-    every = "Every head: the share of mentions that attend most to an antecedent; _from is the other way round."
-    heads = head_figure(every, study.table("coreference_heads"), first="all")
-    return [Figure(caption, coreference(table)), *heads]
+    heads = head_figure(TEXT, study.table("coreference_heads"), HEADS, first="all")
+    scores = TEXT.figure("mentions", coreference(table), table=text_table(table, COLUMNS))
+    return [scores, *heads]
 
 
 def _findings(study: Tables) -> list[str]:
@@ -64,29 +70,25 @@ def _findings(study: Tables) -> list[str]:
     if "head" not in every.index or not every["accuracy"].notna().any():
         return left
     head = every.loc["head"]
-    beside = [f"{what} {_accuracy(every, who)}" for who, what in BASELINES.items()]
-    found = f"{number(head['accuracy'])} [{number(head['low'])}, {number(head['high'])}]"
+    controls = [
+        f"{name} {decimal(every.loc[who, 'accuracy'])}"
+        for who, name in BASELINES.items()
+        if who in every.index
+    ]
+    effect = estimate(head["accuracy"], head["low"], head["high"])
     return [
-        f"{head_name(head)} finds the antecedent of {found} of {int(head['n']):,} mentions; "
-        + ", ".join(beside),
+        finding(f"{head_name(head)} finds the antecedent", effect, *controls, n=head["n"]),
         *left,
     ]
 
 
-def _accuracy(every: pd.DataFrame, who: str) -> str:
-    return number(every.loc[who, "accuracy"]) if who in every.index else "-"
-
-
 def _lines(study: Tables) -> list[TextTable]:
-    return [text_table(study.table("coreference"), PRINTED, words=2, whole=("n",))]
+    return [text_table(study.table("coreference"), COLUMNS)]
 
 
 SECTIONS = {
-    "coreference": Section(
-        title="Who is meant",
-        question="Do heads find antecedents?",
+    "coreference": TEXT.section(
         needs=("coreference", "coreference_heads"),
-        about=prose(__file__)["coreference"],
         figures=_figures,
         findings=_findings,
         terminal=_lines,

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from attlas.views.numbers import decimal, estimate, finding
+from attlas.views.section import Figure, Tables, prose
+from attlas.views.tables import Column, TextTable, declared, text_table
 
-from attlas.views.numbers import number
-from attlas.views.section import Figure, Section, Tables, prose
-from attlas.views.tables import TextTable, table_html, text_table
+TEXT = prose(__file__)["finetune"]
+COLUMNS = (
+    Column("epoch", "epoch", format="general"),
+    Column("C", "C", format="general"),
+    Column("mcc", "MCC"),
+    Column("accuracy", "accuracy", control="majority"),
+    Column("majority", "majority class"),
+)
 
-TITLES = {"mcc": "MCC", "majority": "majority class"}
 
-
-def _columns(frame: Any) -> dict[str, str]:
-    return {str(name): TITLES.get(str(name), str(name)) for name in frame.columns}
+def _table(study: Tables) -> TextTable:
+    table = study.table("finetune")
+    return text_table(table, declared(COLUMNS, map(str, table.columns)))
 
 
 def _figures(study: Tables) -> list[Figure]:
-    table = study.table("finetune")
-    return [Figure("Scores on dev.", html=table_html(table, _columns(table)))]
+    return [TEXT.figure("scores", table=_table(study))]
 
 
 def _findings(study: Tables) -> list[str]:
@@ -29,30 +34,22 @@ def _findings(study: Tables) -> list[str]:
     beyond = low > majority
     claim = "predicts labels" if beyond else "is not significantly better than the majority class"
     return [
-        f"The fine-tuned model {claim}: accuracy {number(scores['accuracy'])} "
-        f"[{number(low)}, {number(high)}] on {about['counts']['dev']:,} texts of dev, "
-        f"MCC {number(scores['mcc'])}; majority class {number(majority)}"
+        finding(
+            f"The fine-tuned model {claim}",
+            f"accuracy on dev {estimate(scores['accuracy'], low, high)}",
+            f"MCC {decimal(scores['mcc'])}",
+            f"majority class {decimal(majority)}",
+            n=about["counts"]["dev"],
+        )
     ]
 
 
-def _lines(study: Tables) -> list[TextTable]:
-    table = study.table("finetune")
-    if "epoch" in table:
-        table = table.assign(epoch=[f"{value:g}" for value in table["epoch"]])
-    if "C" in table:
-        table = table.assign(C=[f"{value:g}" for value in table["C"]])
-    return [text_table(table, _columns(table))]
-
-
 SECTIONS = {
-    "finetune": Section(
-        title="Fine-tuning",
-        question="How well does the fine-tuned model predict labels?",
+    "finetune": TEXT.section(
         needs=("finetune",),
-        about=prose(__file__)["finetune"],
         figures=_figures,
         findings=_findings,
-        terminal=_lines,
+        terminal=lambda study: [_table(study)],
         names_heads=False,
     )
 }

@@ -106,7 +106,9 @@ class ArcState(State):
     found: list[list[npt.NDArray[np.bool_]]] = field(
         default_factory=list, metadata={"parameter": True}
     )  # layer text: direction head case
-    asked: list[ArcTargets | None] = field(default_factory=list, metadata={"parameter": True})  # text
+    asked: list[ArcTargets | None] = field(
+        default_factory=list, metadata={"parameter": True}
+    )  # text
 
 
 @dataclass(frozen=True, kw_only=True)

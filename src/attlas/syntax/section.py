@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import altair as alt
 import numpy as np
 import pandas as pd
@@ -9,54 +12,44 @@ import pandas as pd
 from attlas.views.charts import Estimates, beside_control
 from attlas.views.findings import excluded
 from attlas.views.lines import Lines
-from attlas.views.numbers import head_name, number
+from attlas.views.numbers import decimal, estimate, finding, head_name, head_names
 from attlas.views.parts import LinedSentences
-from attlas.views.section import Figure, Section, Tables, prose
-from attlas.views.tables import TextTable, table_html, text_table
+from attlas.views.section import Figure, Tables, prose
+from attlas.views.tables import Column, TextTable, text_table
 
-NAMED = 4  # relations that a sentence names
-COLUMNS = {
-    "relation": "relation",
-    "layer": "layer",
-    "head": "head",
-    "direction": "who attends",
-    "accuracy": "accuracy",
-    "low": "from",
-    "high": "to",
-    "baseline": "best offset",
-    "offset": "offset",
-    "random_accuracy": "random weights",
-    "difference_low": "above offset, from",
-    "difference_high": "to",
-    "n": "n",
-}
-PRINTED = {
-    "relation": "relation",
-    "layer": "layer",
-    "head": "head",
-    "accuracy": "accuracy",
-    "low": "from",
-    "high": "to",
-    "baseline": "offset",
-    "offset": "",
-    "random_accuracy": "random",
-    "n": "n",
-}
+NAMED = 3  # relations that a sentence names
+TEXT = prose(__file__)["syntax"]
+ALL = {"all": "all relations"}
+DIRECTIONS = {"dependent->head": "dependent to head", "head->dependent": "head to dependent"}
+COLUMNS = (
+    Column("relation", "relation", format="words", words=ALL),
+    Column("name", "head", format="words"),
+    Column("direction", "attention from", format="words", words=DIRECTIONS),
+    Column("accuracy", "accuracy", interval=("low", "high"), control="baseline"),
+    Column("baseline", "best offset"),
+    Column("offset", "offset", format="offset"),
+    Column("random_accuracy", "random weights"),
+    Column(
+        "difference",
+        "above offset",
+        format="difference",
+        interval=("difference_low", "difference_high"),
+    ),
+    Column("n", "n", format="count"),
+)
 
 
 def relations(frame: pd.DataFrame) -> alt.HConcatChart:
-    """The best head of each relation, the best fixed offset (grey tick), random weights (hollow)."""
+    """The best head of each relation; grey is the best fixed offset, hollow random weights."""
     data = frame.assign(
-        row=frame["relation"]
-        + "  L"
-        + frame["layer"].astype(str)
-        + ".H"
-        + frame["head"].astype(str),
+        row=frame["relation"].replace(ALL) + "  " + head_names(frame),
         panel="share of words whose syntactic head is found",
         value=frame["accuracy"],
     )
     also = "random_accuracy" if "random_accuracy" in data else None
-    return beside_control(data, Estimates("row", "panel", "baseline", also=also, width=420))
+    labels = {"row": "relation", "baseline": "best offset", "random_accuracy": "random weights"}
+    what = Estimates("row", "panel", "baseline", also=also, width=420, labels=labels)
+    return beside_control(data, what)
 
 
 def study_lines(study: Tables) -> tuple[Lines, ...]:
@@ -82,77 +75,66 @@ def _figures(study: Tables) -> list[Figure]:
     table, same = study.table("syntax"), study.table("syntax_published")
     if table.empty:
         return []
-    best = (
-        "Relations: the best head of each, chosen on other sentences, with its 95 % interval; the "
-        "grey tick is the best fixed offset, the hollow dot the best head of random weights."
-    )
-    published = "As published: head and offset chosen on the very sentences they are scored on, which flatters."
-    shown = {name: title for name, title in COLUMNS.items() if name in table}
-    also = {
-        name: title for name, title in COLUMNS.items() if name in same and "difference" not in name
-    }
     out = [
-        Figure(best, relations(table)),
-        Figure("Relations in numbers (Table 1 of the paper).", html=table_html(table, shown)),
-        Figure(published, html=table_html(same, also)),
+        TEXT.figure("relations", relations(table), table=_table(table)),
+        TEXT.figure("published", table=_table(same.drop(columns="difference"))),
     ]
     if study.has("example_arcs") and (sentences := study_lines(study)):
-        caption = (
-            "Examples: sentences in which a head finds its relation; hover a word to see what it "
-            "attends to (Figure 5 of the paper)."
-        )
-        out.append(Figure(caption, parts=(LinedSentences(sentences),)))
+        out.append(TEXT.figure("examples", parts=(LinedSentences(sentences),)))
     return out
+
+
+def _table(frame: pd.DataFrame) -> TextTable:
+    return text_table(frame.assign(name=head_names(frame)), COLUMNS)
 
 
 def _findings(study: Tables) -> list[str]:
     table = study.table("syntax")
     one = table[table["relation"] != "all"]
     above = one[one["difference_low"] > 0].sort_values("difference", ascending=False)
-    behind, every = one[one["difference_high"] < 0], table[table["relation"] == "all"]
+    below, every = one[one["difference_high"] < 0], table[table["relation"] == "all"]
     out = []
     if one["difference_low"].notna().any():
         out.append(
-            f"{len(above)} of {len(one)} relations have a head that beats the best fixed offset with "
-            f"an interval that excludes it{_named(above)}"
+            f"For {len(above)} of {len(one)} relations, one head is significantly better than the "
+            f"best fixed offset (95% CI of the difference excludes zero){_named(above)}."
         )
-    if len(behind):
+    if len(below):
         out.append(
-            f"For {', '.join(behind['relation'])} the best offset beats the head that was chosen"
+            "The best fixed offset is significantly better than the chosen head for "
+            f"{', '.join(below['relation'])}."
         )
     if every["accuracy"].notna().any():
         row = every.iloc[0]
-        out.append(
-            f"Over all relations the best single head is {head_name(row)}: {number(row['accuracy'])} "
-            f"of {int(row['n']):,} words (offset {int(row['offset']):+d} {number(row['baseline'])})"
-        )
+        offset = f"best fixed offset ({int(row['offset']):+d}) {decimal(row['baseline'])}"
+        claim = f"The best single head over all relations is {head_name(row)}"
+        effect = estimate(row["accuracy"], row["low"], row["high"])
+        out.append(finding(claim, effect, offset, n=row["n"]))
     return out + excluded(study.holding("syntax").manifest)
 
 
 def _named(above: pd.DataFrame) -> str:
     """The relations furthest above their offset."""
     named = [
-        f"{row['relation']} {number(row['accuracy'])} by {head_name(row)} (offset "
-        f"{number(row['baseline'])}, random weights {number(row.get('random_accuracy', float('nan')))})"
+        f"{head_name(row)} for {row['relation']} {decimal(row['accuracy'])} (offset "
+        f"{decimal(row['baseline'])}{_random(row)})"
         for row in above.head(NAMED).to_dict("records")
     ]
     return f": {', '.join(named)}" if named else ""
 
 
+def _random(row: Mapping[Any, Any]) -> str:
+    value = row.get("random_accuracy", float("nan"))
+    return "" if pd.isna(value) else f", random weights {decimal(value)}"
+
+
 def _lines(study: Tables) -> list[TextTable]:
-    table = study.table("syntax")
-    shown = {name: title for name, title in PRINTED.items() if name in table}
-    return [text_table(table, shown, whole=("layer", "head", "n"), signed=("offset",))]
+    hidden = ["direction", "difference"]
+    return [_table(study.table("syntax").drop(columns=hidden))]
 
 
 SECTIONS = {
-    "syntax": Section(
-        title="Which relations heads find",
-        question="Which relations do heads find?",
-        needs=("syntax", "syntax_heads"),
-        about=prose(__file__)["syntax"],
-        figures=_figures,
-        findings=_findings,
-        terminal=_lines,
+    "syntax": TEXT.section(
+        needs=("syntax", "syntax_heads"), figures=_figures, findings=_findings, terminal=_lines
     )
 }

@@ -9,10 +9,11 @@ import pandas as pd
 
 from attlas.views.charts import Estimates, beside_control
 from attlas.views.findings import excluded
-from attlas.views.numbers import number
-from attlas.views.section import Figure, Section, Tables, prose
-from attlas.views.tables import TextTable, table_html, text_table
+from attlas.views.numbers import decimal, estimate, finding
+from attlas.views.section import Figure, Tables, prose
+from attlas.views.tables import Column, TextTable, text_table
 
+TEXT = prose(__file__)["tree"]
 PROBES = {
     "attention": "attention",
     "attention_words": "attention and words",
@@ -26,23 +27,13 @@ DECODED = {
     "best candidate": ("uas", "low", "high"),
     "best tree": ("tree_uas", "tree_low", "tree_high"),
 }
-COLUMNS = {
-    "name": "probe",
-    "uas": "UAS",
-    "low": "from",
-    "high": "to",
-    "tree_uas": "UAS, best tree",
-    "difference": "above the next word",
-    "words": "words",
-}
-PRINTED = {
-    "probe": "probe",
-    "uas": "UAS",
-    "low": "from",
-    "high": "to",
-    "tree_uas": "best tree",
-    "words": "words",
-}
+COLUMNS = (
+    Column("probe", "probe", format="words", words=PROBES),
+    Column("uas", "UAS", interval=("low", "high")),
+    Column("tree_uas", "UAS, best tree"),
+    Column("difference", "above the next word", format="difference"),
+    Column("words", "words", format="count"),
+)
 
 
 def probes(frame: pd.DataFrame) -> alt.HConcatChart:
@@ -63,29 +54,18 @@ def probes(frame: pd.DataFrame) -> alt.HConcatChart:
             )
         )
     data = pd.concat(parts, ignore_index=True)
-    data = data.assign(next_word=base, panel="unlabelled attachment", probe=_titles(data))
+    names = data["probe"].map(PROBES).fillna(data["probe"])
+    data = data.assign(next_word=base, panel="unlabelled attachment score", probe=names)
     return beside_control(
         data, Estimates("probe", "panel", "next_word", series="decoding", width=420)
     )
-
-
-def _titles(frame: pd.DataFrame) -> pd.Series[str]:
-    return frame["probe"].map(PROBES).fillna(frame["probe"])
 
 
 def _figures(study: Tables) -> list[Figure]:
     table = study.table("tree")
     if not (table["probe"] == "right_branching").any():
         return []
-    caption = (
-        "Probes: the share of words whose head is found, punctuation left out, with 95 % intervals "
-        "over sentences; the grey tick is the next word as head."
-    )
-    numbers = table_html(table.assign(name=_titles(table)), COLUMNS)
-    return [
-        Figure(caption, probes(table)),
-        Figure("Probes in numbers (Table 3 of the paper).", html=numbers),
-    ]
+    return [TEXT.figure("probes", probes(table), table=text_table(table, COLUMNS))]
 
 
 def _findings(study: Tables) -> list[str]:
@@ -94,33 +74,34 @@ def _findings(study: Tables) -> list[str]:
     if not set(PROBES) <= set(table.index) or not table["uas"].notna().any():
         return excluded(manifest)
 
-    def told(name: str) -> str:
+    def uas(name: str) -> str:
         row = table.loc[name]
-        return f"{number(row['uas'])} [{number(row['low'])}, {number(row['high'])}]"
+        return estimate(row["uas"], row["low"], row["high"])
 
+    n = table.loc["attention", "words"]
     return [
-        f"Attention alone finds the syntactic head of {told('attention')} of "
-        f"{int(table.loc['attention', 'words']):,} words; the next word as head "
-        f"{number(table.loc['right_branching', 'uas'])}, random weights "
-        f"{number(table.loc['random_attention', 'uas'])}",
-        f"With words it finds {told('attention_words')}; words and distances without attention "
-        f"{told('distance_words')}, random weights with words {told('random_attention_words')}",
+        finding(
+            "Attention-only probe, UAS",
+            uas("attention"),
+            f"next word as head {decimal(table.loc['right_branching', 'uas'])}",
+            f"random weights {decimal(table.loc['random_attention', 'uas'])}",
+            n=n,
+        ),
+        finding(
+            "Probe of attention and words, UAS",
+            uas("attention_words"),
+            f"words and distances without attention {uas('distance_words')}",
+            f"random weights with words {uas('random_attention_words')}",
+            n=n,
+        ),
         *excluded(manifest),
     ]
 
 
 def _lines(study: Tables) -> list[TextTable]:
-    return [text_table(study.table("tree"), PRINTED, whole=("words",))]
+    return [text_table(study.table("tree").drop(columns="difference"), COLUMNS)]
 
 
 SECTIONS = {
-    "tree": Section(
-        title="How much of the tree attention holds",
-        question="How much of dependency trees does attention hold?",
-        needs=("tree",),
-        about=prose(__file__)["tree"],
-        figures=_figures,
-        findings=_findings,
-        terminal=_lines,
-    )
+    "tree": TEXT.section(needs=("tree",), figures=_figures, findings=_findings, terminal=_lines)
 }

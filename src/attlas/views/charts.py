@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +16,13 @@ import pandas as pd
 
 from attlas.support.files import write_bytes
 from attlas.support.outputs import CHARTS, check_output
+from attlas.views.numbers import head_names, number
 from attlas.views.page import inline_json
 from attlas.views.picture import png_url
+from attlas.views.tables import Column, declared
 
+DARK = 0.5  # from this shade on, the text of a cell has the colour of the ground
+TEXT_CELL = 24  # pixels of a cell that has room for its number
 GREY = "#8a8f98"
 ACCENT = "#2b5fa8"
 SECOND = "#d08a2e"
@@ -44,15 +48,18 @@ alt.data_transformers.disable_max_rows()
 
 
 def theme(dark: bool = False) -> dict[str, Any]:
-    """How charts look, in the report and as files: one sequential scale, quiet axes."""
+    """How charts look, in the report and as files: one scale of amounts, one around zero."""
     ink, faint = ("#c5cbd6", "#8a8f98") if dark else ("#3a404b", "#8a8f98")
     scale = ["#ffffff", "#bcd3ee", "#5b8fd0", "#123a73"]
     if dark:
         scale = ["#1b2028", "#2c4a75", "#5f9beb", "#dbe9ff"]
+    sign = ["#5f2273", "#d3bddb", "#f5f5f5", "#c2e0c4", "#145c2b"]
+    if dark:
+        sign = ["#dcb0ec", "#553561", "#1e2127", "#234a2d", "#98e0a8"]
     return {
         "background": "transparent" if dark else "white",
         "font": "system-ui, sans-serif",
-        "range": {"heatmap": scale, "ramp": scale},
+        "range": {"heatmap": scale, "ramp": scale, "diverging": sign},
         "view": {"stroke": "transparent"},
         "title": {"color": ink, "fontWeight": 500, "anchor": "start"},
         "axis": {
@@ -70,7 +77,7 @@ def theme(dark: bool = False) -> dict[str, Any]:
 
 
 def choices(frame: pd.DataFrame) -> list[str]:
-    """The columns of a head-level table that a reader may colour by: those that are no control."""
+    """The columns of a table of heads that a reader may colour by; controls are not among them."""
     controls = (*CONTROLS, "_error")
     return [
         str(name)
@@ -101,53 +108,145 @@ def by_column(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
         for column in columns
     ]
     out = pd.concat(parts, ignore_index=True)
-    return out.assign(name="L" + out["layer"].astype(str) + ".H" + out["head"].astype(str)).round(4)
+    return out.assign(name=head_names(out)).round(4)
+
+
+@dataclass(frozen=True)
+class _Shades:
+    """The values at both ends of the colours of a column; at `start` a cell has no tint."""
+
+    start: float
+    end: float
+
+    @classmethod
+    def of(cls, column: Column, rows: pd.DataFrame) -> _Shades:
+        values, control = rows["value"].dropna(), rows["uniform"].dropna()
+        if column.kind == "signed":
+            return cls(0.0, float(values.abs().max()) or 1.0)
+        if column.kind == "above" and len(control):
+            return cls(float(control.mean()), max(float(values.max()), float(control.mean())))
+        if column.kind == "below" and len(control):
+            return cls(float(control.mean()), min(float(values.min()), float(control.mean())))
+        return cls(min(0.0, float(values.min())), float(values.max()))
+
+    def __call__(self, values: pd.Series[float]) -> pd.Series[float]:
+        size = (self.end - self.start) or 1.0
+        return ((values - self.start) / size).round(4)
+
+
+def _shaded(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The rows of `by_column` with their shade from 0 (no tint) to 1, and the ends by column."""
+    data = by_column(frame, [column.name for column in columns])
+    parts, ends = [], {}
+    for column in columns:
+        rows = data[data["column"] == column.name]
+        shades = _Shades.of(column, rows)
+        shade = shades(rows["value"]).clip(-1 if column.kind == "signed" else 0, 1)
+        ink = (shade.abs() <= DARK).astype(int)
+        cells = [_cell_text(value) for value in rows["value"]]
+        parts.append(rows.assign(shade=shade, ink=ink, label=column.title, text=cells))
+        ends[column.name] = [round(shades.start, 4), round(shades.end, 4)]
+    return pd.concat(parts, ignore_index=True), ends
+
+
+def _cell_text(value: float) -> str:
+    """A number that fits into a cell of a grid.
+
+    >>> _cell_text(0.951), _cell_text(3.14), _cell_text(41.8), _cell_text(float("nan"))
+    ('.95', '3.1', '42', '')
+    """
+    if value != value or abs(value) >= 1000:
+        return ""
+    return number(value, 2 if abs(value) < 0.995 else 1 if abs(value) < 9.95 else 0)
+
+
+def _tint(kinds: set[str], ends: dict[str, Any], control: str) -> alt.Color:
+    """The colour of a cell, with a legend in the numbers of the column that is shown."""
+    signed = "signed" in kinds
+    at = f"({json.dumps(ends)})[shown]"
+    label = f"format({at}[0] + datum.value * ({at}[1] - {at}[0]), '.3~r')"
+    title = f"no tint: {control}" if kinds & {"above", "below"} else None
+    return alt.Color(
+        "shade:Q",
+        title=title,
+        scale=alt.Scale(
+            domain=[-1, 1] if signed else [0, 1],
+            range="diverging" if signed else "heatmap",
+            interpolate="rgb",
+        ),
+        legend=alt.Legend(
+            gradientLength=110, values=[-1, 0, 1] if signed else [0, 0.5, 1], labelExpr=label
+        ),
+    )
 
 
 def head_grid(
-    frame: pd.DataFrame, columns: Sequence[str] | None = None, first: str | None = None
+    frame: pd.DataFrame, columns: Sequence[Column] | None = None, first: str | None = None
 ) -> alt.HConcatChart:
-    """A grid of heads coloured by a column the reader chooses, and the same values by layer."""
-    columns = list(columns or choices(frame))
-    data = by_column(frame, columns)
-    known = [end for end in CONTROLS if any(f"{column}{end}" in frame for column in columns)]
-    control = CONTROLS[known[0]] if known else "uniform"
+    """A grid of heads coloured by a column the reader chooses, and the same values by layer.
+
+    Colours start at the control, so that a head at or on the wrong side of it has no tint.
+    """
+    columns = declared((), choices(frame)) if columns is None else list(columns)
+    names = [column.name for column in columns]
+    known = [end for end in CONTROLS if any(f"{name}{end}" in frame for name in names)]
+    control = CONTROLS[known[0]] if known else ""
+    data, ends = _shaded(frame, columns)
     layers, heads = int(frame["layer"].max()) + 1, int(frame["head"].max()) + 1
-    cell = max(8, min(26, 620 // max(heads, 1)))
+    cell = max(8, min(30, 620 // max(heads, 1)))
     tooltip = [
         alt.Tooltip("name:N", title="head"),
-        alt.Tooltip("column:N", title="what"),
-        alt.Tooltip("value:Q", format=".3f"),
-        alt.Tooltip("uniform:Q", format=".3f", title=f"{control} would be"),
+        alt.Tooltip("label:N", title="measure"),
+        alt.Tooltip("value:Q", format=".3f", title="value"),
+        *([alt.Tooltip("uniform:Q", format=".3f", title=control)] if control else []),
     ]
     base = alt.Chart(data).transform_filter("datum.column == shown")
-    legend, scale = alt.Legend(gradientLength=110), alt.Scale(zero=True, interpolate="rgb")
-    grid = (
-        base.mark_rect(stroke="#c9ced6", strokeWidth=0.4)
-        .encode(
-            x=alt.X("head:O", axis=alt.Axis(orient="top", labelAngle=0), title="head"),
-            y=alt.Y("layer:O", title="layer"),
-            color=alt.Color("value:Q", title=None, legend=legend, scale=scale),
-            tooltip=tooltip,
-        )
-        .properties(width=cell * heads, height=cell * layers)
-    )
-    ticks = base.mark_tick(color=GREY, thickness=2, size=max(10, cell - 6)).encode(
-        x=alt.X("layer:O", axis=alt.Axis(labelAngle=0)), y=alt.Y("uniform:Q"), tooltip=tooltip
-    )
-    dots = base.mark_circle(size=42, opacity=0.65, color=ACCENT).encode(
-        x=alt.X("layer:O"),
-        y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=True)),
+    tint = _tint({column.kind for column in columns}, ends, control)
+    cells = base.encode(
+        x=alt.X("head:O", axis=heads_axis("H"), title=None),
+        y=alt.Y("layer:O", axis=heads_axis("L", "left"), title=None),
         tooltip=tooltip,
     )
-    by_layer = alt.layer(ticks, dots).properties(
+    marks = [cells.mark_rect(stroke="#c5cad1", strokeWidth=0.4).encode(color=tint)]
+    if cell >= TEXT_CELL:
+        ink = alt.Color("ink:Q", scale=tint["scale"], legend=None)
+        marks.append(cells.mark_text(fontSize=9.5).encode(text="text:N", color=ink))
+    grid = alt.layer(*marks).properties(width=cell * heads, height=cell * layers)
+    strip = _by_layer(base, tooltip, control, cell, layers)
+    labels = [column.title for column in columns]
+    menu = alt.binding_select(options=names, labels=labels, name="coloured by ")
+    chosen = alt.param(name="shown", value=first if first in names else names[0], bind=menu)
+    return alt.hconcat(grid, strip, spacing=36).add_params(chosen)
+
+
+def heads_axis(letter: str, orient: Literal["top", "left"] = "top") -> alt.Axis:
+    """An axis of layers or heads, as they are called: L2, H10."""
+    return alt.Axis(
+        orient=orient,
+        labelAngle=0,
+        labelExpr=f"'{letter}' + datum.label",
+        domain=False,
+        ticks=False,
+        labelOverlap=True,
+    )
+
+
+def _by_layer(
+    base: alt.Chart, tooltip: list[alt.Tooltip], control: str, cell: int, layers: int
+) -> alt.LayerChart | alt.FacetChart:
+    """One dot per head, layers from left to right; the control is a grey tick."""
+    x = alt.X("layer:O", axis=alt.Axis(labelAngle=0), title="layer")
+    dots = base.mark_circle(size=42, opacity=0.65, color=ACCENT).encode(
+        x=x, y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=True)), tooltip=tooltip
+    )
+    ticks = base.mark_tick(color=GREY, thickness=2, size=max(10, cell - 6))
+    marks = [ticks.encode(x=x, y=alt.Y("uniform:Q"), tooltip=tooltip), dots]
+    grey = f"; grey: {control}" if control else ""
+    return alt.layer(*marks[0 if control else 1 :]).properties(
         width=max(200, min(360, 34 * layers)),
         height=max(140, cell * layers),
-        title=f"by layer (a dot a head; grey: {control})",
+        title=f"one dot per head{grey}",
     )
-    options = alt.binding_select(options=columns, name="show ")
-    chosen = alt.param(name="shown", value=first or columns[0], bind=options)
-    return alt.hconcat(grid, by_layer, spacing=36).add_params(chosen)
 
 
 def head_tiles(
@@ -170,7 +269,7 @@ def head_tiles(
     shared = None if importance is None else float(tops.max())
     rows = heads.assign(
         column=heads["head"].astype(str),
-        name="L" + heads["layer"].astype(str) + ".H" + heads["head"].astype(str),
+        name=head_names(heads),
         picture=_pictures(tiles, tops, shared),
         top=tops.round(4),
         scale=scales.round(3),
@@ -216,8 +315,8 @@ def _uniform_tiles(tiles: npt.NDArray[Any], shared: float | None) -> pd.DataFram
         {
             "layer": np.arange(len(tiles)),
             "head": -1,
-            "column": "even",
-            "name": [f"L{layer}, even attention" for layer in range(len(tiles))],
+            "column": "uniform",
+            "name": [f"L{layer}, uniform attention" for layer in range(len(tiles))],
             "picture": _pictures(tiles, tops, shared),
             "top": tops.round(4),
             "scale": 1.0,
@@ -237,10 +336,10 @@ def in_order(data: pd.DataFrame, name: str) -> tuple[pd.DataFrame, alt.EncodingS
 
 @dataclass(frozen=True)
 class Estimates:
-    """What `beside_control` draws: which column says the line, the panel, the colour, the control.
+    """The columns that `beside_control` draws: rows, panels, colours and the control.
 
     `also` is a second control, drawn hollow. A reader may choose among the values of the first of
-    `choose`; its second is shown at first.
+    `choose`; its second is shown at first. `labels` are what columns are called.
     """
 
     row: str
@@ -250,21 +349,26 @@ class Estimates:
     choose: tuple[str, str] | None = None
     also: str | None = None
     width: int = 190
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def label(self, column: str) -> str:
+        """What a column is called."""
+        return self.labels.get(column, column.replace("_", " "))
 
 
 def beside_control(frame: pd.DataFrame, what: Estimates) -> alt.HConcatChart:
-    """Dots with 95 % intervals, and their control in grey: a line for each row, panels abreast."""
+    """Dots with 95% intervals and their control in grey: one line per row, panels side by side."""
     data = frame.round(4)
     rows_named = data[what.row].astype(str).str.replace("_", " ")
     data = data.assign(**{what.row: rows_named, what.panel: data[what.panel].astype(str)})
-    panels = list(dict.fromkeys(data[what.panel]))
-    drawn = [_panel(data, name, what, place == 0) for place, name in enumerate(panels)]
-    chart = alt.hconcat(*drawn, spacing=18)
+    names = list(dict.fromkeys(data[what.panel]))
+    panels = [_panel(data, name, what, at == 0) for at, name in enumerate(names)]
+    chart = alt.hconcat(*panels, spacing=18)
     if what.choose is None:
         return chart
     column, first = what.choose
     options = [str(option) for option in dict.fromkeys(data[column])]
-    menu = alt.binding_select(options=options, name=f"{column} ")
+    menu = alt.binding_select(options=options, name=f"{what.label(column)} ")
     return chart.add_params(alt.param(name="chosen", value=first, bind=menu))
 
 
@@ -303,34 +407,29 @@ def _panel(
 
 
 def _estimate_tooltip(what: Estimates) -> list[alt.Tooltip]:
+    control = what.label(what.control)
     numbers = {
-        "value": None,
-        what.control: None,
-        "low": "from",
+        "value": "value",
+        "low": "95% CI from",
         "high": "to",
-        "difference": f"above {what.control}",
+        what.control: control,
+        "difference": f"above {control}",
         "difference_low": "above, from",
         "difference_high": "above, to",
+        **({what.also: what.label(what.also)} if what.also else {}),
     }
-    also = {what.also: what.also.replace("_", " ")} if what.also else {}
-
-    def shown(name: str, title: str | None) -> alt.Tooltip:
-        more: dict[str, Any] = {} if title is None else {"title": title}
-        return alt.Tooltip(f"{name}:Q", format=".3f", **more)
-
     return [
-        alt.Tooltip(f"{what.row}:N"),
-        *([alt.Tooltip(f"{what.series}:N")] if what.series else []),
-        *(shown(name, title) for name, title in numbers.items()),
-        alt.Tooltip("texts:Q"),
-        *(shown(name, title) for name, title in also.items()),
+        alt.Tooltip(f"{what.row}:N", title=what.label(what.row)),
+        *([alt.Tooltip(f"{what.series}:N", title=what.label(what.series))] if what.series else []),
+        *(alt.Tooltip(f"{name}:Q", format=".3f", title=title) for name, title in numbers.items()),
+        alt.Tooltip("texts:Q", title="texts"),
     ]
 
 
 def ends(
     frame: pd.DataFrame, what: str, size: int = 10, title: str = "score"
 ) -> alt.LayerChart | alt.FacetChart:
-    """The strings with the highest and the lowest of a number: those for on top, against below."""
+    """The strings with the highest and the lowest values: positive ones first."""
     ordered = frame.sort_values(what, ascending=False, kind="stable")
     high, low = ordered[ordered[what] > 0].head(size), ordered[ordered[what] < 0].tail(size)
     data = pd.concat([high, low])
@@ -342,7 +441,11 @@ def ends(
     scale = alt.Scale(domain=["for", "against"], range=[FOR, AGAINST])
     axis = alt.Axis(labelLimit=180, ticks=False, domain=False)
     tooltip = [
-        alt.Tooltip(f"{name}:Q", format=".4f" if "mean" in name or "per" in name else "d")
+        alt.Tooltip(
+            f"{name}:Q",
+            title=name.replace("_", " "),
+            format=".4f" if "mean" in name or "per" in name else "d",
+        )
         for name in more
     ]
     return (
@@ -352,7 +455,11 @@ def ends(
             y=alt.Y("string:N", sort=order, title=None, axis=axis),
             x=alt.X(f"{what}:Q", title=title),
             color=alt.Color("side:N", title=None, legend=None, scale=scale),
-            tooltip=["string:N", alt.Tooltip(f"{what}:Q", format=".4f"), *tooltip],
+            tooltip=[
+                alt.Tooltip("string:N", title="token"),
+                alt.Tooltip(f"{what}:Q", title=title, format=".4f"),
+                *tooltip,
+            ],
         )
         .properties(width=330, height=18 * max(1, len(data)))
     )

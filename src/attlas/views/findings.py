@@ -12,21 +12,21 @@ from attlas.views.section import Fact, Section, Tables, shown
 
 
 def findings(study: Tables, sections: Mapping[str, Section]) -> list[str]:
-    """One sentence for each thing worth a look: the order of sections from last to first."""
+    """The findings of all sections, those of the last section first."""
     return [line for _, lines in findings_by_origin(study, sections) for line in lines]
 
 
 def findings_by_origin(
     study: Tables, sections: Mapping[str, Section]
 ) -> list[tuple[str, list[str]]]:
-    """The findings of sections, with what each run of them is of: a model and a corpus."""
+    """The findings of sections, grouped by their origin: a model and a corpus."""
     able = sorted(shown(study, sections), key=lambda item: -item[1].order)
     out: list[tuple[str, list[str]]] = []
     for _, section in able:
         if lines := section.findings(study):
-            found_in = origin(source(study, section).manifest)
-            if not out or out[-1][0] != found_in:
-                out.append((found_in, []))
+            where = origin(source(study, section).manifest)
+            if not out or out[-1][0] != where:
+                out.append((where, []))
             out[-1][1].extend(lines)
     return out
 
@@ -49,21 +49,26 @@ def origins(study: Tables, sections: Mapping[str, Section]) -> list[str]:
     return list(dict.fromkeys([origin(study.manifest), *others]))
 
 
+def overlap(count: int, subject: str, where: str = "selection set") -> list[str]:
+    """A warning if test texts also occur in the data of a fit.
+
+    >>> overlap(12, "syntax")
+    ['Warning (syntax): 12 test texts also appear in the selection set, so scores are optimistic.']
+    """
+    if not count:
+        return []
+    texts = f"{count:,} test {'text also appears' if count == 1 else 'texts also appear'}"
+    return [f"Warning ({subject}): {texts} in the {where}, so scores are optimistic."]
+
+
 def excluded(manifest: Mapping[str, Any]) -> list[str]:
     """What a probe could not use, and texts that are on both sides."""
     probe = manifest.get("probe")
     if probe is None:
         return []
-    kind, both, out = probe["kind"], probe["texts"]["in_both"], []
-    if both:
-        out.append(
-            f"{both:,} of the texts scored on ({kind}) also stand among those chosen on: "
-            "the scores flatter"
-        )
-    lost = [f"{count:,} {what}" for what, count in probe["lost"].items() if count]
-    if lost:
-        out.append(f"Not scored ({kind}): {', '.join(lost)}")
-    return out
+    lost = [f"{count:,} {reason}" for reason, count in probe["lost"].items() if count]
+    out = overlap(probe["texts"]["in_both"], probe["kind"])
+    return [*out, f"Not scored ({probe['kind']}): {', '.join(lost)}."] if lost else out
 
 
 def facts(study: Tables, sections: Mapping[str, Section]) -> list[Fact]:
@@ -77,25 +82,29 @@ def facts(study: Tables, sections: Mapping[str, Section]) -> list[Fact]:
 def _usual_facts(manifest: Mapping[str, Any]) -> list[Fact]:
     model, counts, out = manifest.get("model") or {}, manifest["counts"], []
     if model:
-        size = f"{model['n_layers']} layers x {model['n_heads']} heads"
+        size = f"{model['n_layers']} layers × {model['n_heads']} heads"
         out.append(("model", f"{model['name']} ({model['class']}, {size})"))
     out.append(("corpus", manifest["corpus"]["name"]))
     if "analysed" in counts:
         read = f"{counts['analysed']:,} of {counts['read']:,} read"
         out.append(("texts", f"{read}, {counts.get('tokens', 0):,} tokens"))
     if model and "truncated" in counts:
-        out.append(("cut", _cut(counts, model["max_length"])))
-    left = counts.get("quarantined", 0)
-    reasons = f"{left:,} rows; each with its reason in quarantine.jsonl"
-    out.append(("left out", reasons if left else "no row was left out"))
+        out.append(("truncated", _truncated(counts, model["max_length"])))
+    out.append(("excluded", excluded_rows(counts)))
     out.append(("time", f"{manifest['seconds']:.1f} s"))
     return out
 
 
-def _cut(counts: Mapping[str, int], longest: int) -> str:
+def excluded_rows(counts: Mapping[str, int]) -> str:
+    """How many rows of a corpus could not be used."""
+    rows = counts.get("quarantined", 0)
+    return f"{rows:,} rows; each with its reason in quarantine.jsonl" if rows else "no rows"
+
+
+def _truncated(counts: Mapping[str, int], longest: int) -> str:
     if not counts["truncated"]:
-        return "no text was cut"
+        return "no texts"
     return (
-        f"{counts['truncated']:,} texts were longer than {longest:,} tokens and were cut "
+        f"{counts['truncated']:,} texts longer than {longest:,} tokens "
         f"({counts['tokens_cut']:,} tokens not read)"
     )

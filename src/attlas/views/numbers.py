@@ -1,36 +1,84 @@
-"""How numbers and heads are written for people."""
+"""How numbers, heads and findings are written for people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def number(value: float) -> str:
-    """A number in the short form used throughout: no zero before the point.
+def decimal(value: float, places: int = 2) -> str:
+    """A number as it stands in a sentence.
+
+    >>> decimal(0.834), decimal(-0.001), decimal(float("nan")), decimal(0.8221, 3)
+    ('0.83', '0.00', '-', '0.822')
+    """
+    if value is None or value != value:
+        return "-"
+    return f"{abs(value) if abs(value) < 0.5 / 10**places else value:.{places}f}"
+
+
+def number(value: float, places: int = 2) -> str:
+    """A number as it stands in a cell of a table: no zero before the point.
 
     >>> number(0.834), number(-0.05), number(2.5), number(-0.001), number(float("nan"))
     ('.83', '-.05', '2.50', '.00', '-')
     """
-    if value is None or value != value:
-        return "-"
-    short = f"{value:.2f}".removeprefix("-") if abs(value) < 0.005 else f"{value:.2f}"
-    return short.replace("0.", ".", 1) if abs(value) < 1 else short
+    written = decimal(value, places)
+    return written.replace("0.", ".", 1) if written.lstrip("-").startswith("0.") else written
 
 
-def interval(row: Mapping[Any, Any], what: str) -> str:
-    """A number with its interval, from columns that end in `_low` and `_high`.
+def estimate(value: float, low: float, high: float) -> str:
+    """A number with its interval, for a sentence.
+
+    >>> estimate(0.74, 0.71, 0.77)
+    '0.74 [0.71, 0.77]'
+    """
+    return f"{decimal(value)} [{decimal(low)}, {decimal(high)}]"
+
+
+def interval(row: Mapping[Any, Any], name: str) -> str:
+    """The same from a row with columns that end in `_low` and `_high`.
 
     >>> interval({"f1": 0.5, "f1_low": 0.4, "f1_high": 0.625}, "f1")
-    '.50 [.40, .62]'
+    '0.50 [0.40, 0.62]'
     """
-    return f"{number(row[what])} [{number(row[f'{what}_low'])}, {number(row[f'{what}_high'])}]"
+    return estimate(row[name], row[f"{name}_low"], row[f"{name}_high"])
+
+
+def finding(claim: str, effect: str = "", *controls: str, n: float | None = None) -> str:
+    """A sentence: what was found, its size, its controls and the number of cases.
+
+    >>> claim, effect = "L2H0 finds direct objects", estimate(0.74, 0.71, 0.77)
+    >>> finding(claim, effect, "best fixed offset 0.36", n=1204)
+    'L2H0 finds direct objects: 0.74 [0.71, 0.77], best fixed offset 0.36 (n = 1,204).'
+    """
+    parts = ", ".join(filter(None, (effect, *controls)))
+    cases = "" if n is None or n != n else f" (n = {int(n):,})"
+    return f"{claim}{': ' if parts else ''}{parts}{cases}."
 
 
 def head_name(row: Mapping[Any, Any]) -> str:
     """A head's name: layer and head, from 0.
 
     >>> head_name({"layer": 2, "head": 7})
-    'L2.H7'
+    'L2H7'
     """
-    return f"L{int(row['layer'])}.H{int(row['head'])}"
+    return f"L{int(row['layer'])}H{int(row['head'])}"
+
+
+def head_names(frame: pd.DataFrame, layer: str = "layer", head: str = "head") -> pd.Series[str]:
+    """The names of the heads in the rows of a table."""
+    return "L" + frame[layer].astype(str) + "H" + frame[head].astype(str)
+
+
+def some(names: Iterable[str], most: int = 4) -> str:
+    """The first few names of a list.
+
+    >>> some("abc"), some("abc", most=2)
+    ('a, b, c', 'a, b, ...')
+    """
+    listed = list(names)
+    return ", ".join([*listed[:most], *(["..."] if len(listed) > most else [])])

@@ -1,4 +1,4 @@
-"""A text with its words tinted: the whole text as it was written, each word by its number.
+"""A text with its words shaded: the whole text as it was written, each word by its number.
 
 Words are joined from their pieces. The numbers of all layers and heads go along packed, a letter
 each, so that 4,096 tokens in 72 heads take some 250 kB; overlay.js reads them.
@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Overlay:
-    """One tinted text: `html` is its words, `data` what overlay.js needs to tint them otherwise.
+    """One shaded text: `html` is its words, `data` what overlay.js needs to tint them otherwise.
 
     `words` and `tints` make a picture.
     """
@@ -81,7 +81,7 @@ def overlay(
     tops: tuple[npt.NDArray[np.int64], Floats] | None = None,
     of: npt.NDArray[np.int64] | None = None,
 ) -> Overlay:
-    """The text of tokens tinted by values [layer, head, token], with what uniform attention gives.
+    """The text of tokens shaded by values [layer, head, token], with what uniform attention gives.
 
     `tokens` has `start stop string`; start is below 0 for a special one. `uniform` is
     [layer, token], or [token] for all layers. One head for each layer means that heads were
@@ -124,7 +124,7 @@ def score_overlay(
     signed: Mapping[str, bool],
     of: npt.NDArray[np.int64] | None = None,
 ) -> Overlay:
-    """The text of tokens tinted by the scores of methods, [token] each, the first one shown.
+    """The text of tokens shaded by the scores of methods, [token] each, the first one shown.
 
     For and against in two colours where a method is signed, attention in its own.
     """

@@ -1,4 +1,4 @@
-"""Parts of a figure that a script draws: tinted texts, sentences with lines between their words."""
+"""Parts of a figure that a script draws: shaded texts, sentences with lines between their words."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ LINES = Drawing("lines", "chooseLines", "lines.js")
 
 @dataclass(frozen=True, eq=False)
 class TintedText:
-    """A text whose words are tinted, with its title."""
+    """A text whose words are shaded, with its title."""
 
     title: str
     shown: Overlay

@@ -1,4 +1,4 @@
-"""Pictures without a browser: small matrices as PNG, tinted texts as SVG."""
+"""Pictures without a browser: small matrices as PNG, shaded texts as SVG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS, CHARACTER, LINE = (
     112,
     7.2,
     19,
-)  # of a tinted text: letters a line, their width and height in pixels
+)  # of a shaded text: letters a line, their width and height in pixels
 
 
 def png(shades: npt.NDArray[np.uint8], ink: tuple[int, int, int] = INK) -> bytes:
@@ -59,7 +59,7 @@ def png_url(values: npt.NDArray[Any], top: float) -> str:
 
 
 def text_svg(overlay: Overlay, title: str = "") -> str:
-    """A tinted text as a picture: lines of fixed width, paragraphs kept."""
+    """A shaded text as a picture: lines of fixed width, paragraphs kept."""
     boxes: list[str] = []
     letters: list[str] = []
     x, y = 0, 1 if title else 0

@@ -1,4 +1,4 @@
-"""The report: one HTML file that opens offline. Each section draws its tables, or is left out."""
+"""The report: one HTML file that opens offline, with every section that its tables allow."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
         {
             "name": name,
             "title": section.title,
+            "question": section.question,
             "about": section.about,
             "of": origin(source(study, section).manifest) if len(together) > 1 else "",
             "figures": [_numbered(figure, specs, data) for figure in section.figures(study)],
@@ -91,13 +92,15 @@ def _numbered(
     if figure.chart is not None:
         chart = len(specs)
         specs.append(charts.chart_spec(figure.chart))
-    drawn = []
+    parts = []
     for part in figure.parts:
         known = data.setdefault(part.drawing, [])
-        drawn.append(Markup(part.html(len(known))))
+        parts.append(Markup(part.html(len(known))))
         known.append(part.data)
     html = Markup(figure.html)
-    return {"caption": figure.caption, "chart": chart, "html": html, "parts": drawn}
+    table = Markup(figure.table.html()) if figure.table else ""
+    caption = figure.caption
+    return {"caption": caption, "chart": chart, "html": html, "parts": parts, "table": table}
 
 
 def report_title(origins: Sequence[str]) -> str:
@@ -124,29 +127,29 @@ def write_charts(
     If one of the files already exists, none is written, unless with `force`.
     """
     checked("format", kind, str, FORMAT)
-    drawn: dict[Path, Any] = {}
+    contents: dict[Path, Any] = {}
     for name, section in shown(study, sections):
         for figure in section.figures(study):
             path = folder / f"{name}-{figure.name}"
             if figure.chart is not None:
-                drawn[path.with_name(f"{path.name}.{kind}")] = figure.chart
+                contents[path.with_name(f"{path.name}.{kind}")] = figure.chart
             pictures = (picture for part in figure.parts for picture in part.pictures())
-            for place, picture in enumerate(pictures if f".{kind}" in PICTURES else ()):
-                drawn[path.with_name(f"{path.name}-{place}.{kind}")] = picture
-    for path in drawn:
+            for at, picture in enumerate(pictures if f".{kind}" in PICTURES else ()):
+                contents[path.with_name(f"{path.name}-{at}.{kind}")] = picture
+    for path in contents:
         check_output(path, CHARTS, force)
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    for path, content in drawn.items():
+    for path, content in contents.items():
         if isinstance(content, str):
             write_picture(content, path.with_suffix(""), kind)
         else:
             charts.export(content, path, force=force)
-    return list(drawn)
+    return list(contents)
 
 
 def study_html(study: Tables, sections: Mapping[str, Section]) -> str:
-    """What was read and what stands out, for a notebook."""
+    """The facts of the run and its findings, for a notebook."""
     if not study.manifest["tables"]:
         return f"<code>{escape(repr(study))}</code>"
     left = "style='text-align:left'"

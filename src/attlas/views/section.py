@@ -6,8 +6,9 @@ the report, the terminal and the catalogue know sections only by this class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from attlas.views.parts import Part
-    from attlas.views.tables import TextTable
+    from attlas.views.tables import Column, TextTable
 
 Fact = tuple[str, str]
 
 
 class Tables(Protocol):
-    """What sections draw: tables by name, and what their manifest says. A `Study` is one."""
+    """What sections draw: tables by name, and their manifest. A `Study` is one."""
 
     @property
     def manifest(self) -> Mapping[str, Any]:
@@ -57,18 +58,55 @@ class Tables(Protocol):
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart, HTML or parts that a script draws, with the sentence that says what they show."""
+    """A chart, a table, HTML or parts that a script draws, with what they show as a caption.
+
+    The table of a chart is folded under it. `name` is what its files are called.
+    """
 
     caption: str
     chart: alt.TopLevelMixin | None = None
     html: str = ""
     parts: tuple[Part, ...] = ()
+    table: TextTable | None = None
+    name: str = ""
 
-    @property
-    def name(self) -> str:
-        """What its files are called."""
-        begin = self.caption.split(":")[0].lower()
-        return "".join(one if one.isalnum() else "-" for one in begin)[:40].strip("-")
+    def __post_init__(self) -> None:
+        if not self.name:
+            begin = self.caption.split(":")[0].lower()
+            name = "".join(one if one.isalnum() else "-" for one in begin)[:40].strip("-")
+            object.__setattr__(self, "name", name)
+
+
+@dataclass(frozen=True)
+class Prose:
+    """The words of a section: title, question, what it is about, and captions by figure."""
+
+    title: str
+    question: str
+    about: str
+    captions: Mapping[str, str]
+
+    def figure(
+        self,
+        name: str,
+        chart: alt.TopLevelMixin | None = None,
+        *,
+        html: str = "",
+        parts: tuple[Part, ...] = (),
+        table: TextTable | None = None,
+        **values: object,
+    ) -> Figure:
+        """A figure under its caption, in which `values` are filled in."""
+        return Figure(self.captions[name].format(**values), chart, html, parts, table, name)
+
+    def filled(self, **values: object) -> Prose:
+        """The same with `values` filled into its captions."""
+        captions = {name: text.format(**values) for name, text in self.captions.items()}
+        return replace(self, captions=captions)
+
+    def section(self, **options: Any) -> Section:
+        """The section of these words."""
+        return Section(title=self.title, question=self.question, about=self.about, **options)
 
 
 def _nothing(study: Tables) -> list[Any]:
@@ -81,10 +119,10 @@ def _as_usual(study: Tables, usual: list[Fact]) -> list[Fact]:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """What a section answers, how that was computed and what to be careful about.
+    """A noun of the field as title, the question it answers, and what to be careful about.
 
-    `needs` are the tables without which it is left out. `facts` may change what the report says of
-    the run itself.
+    `needs` are the tables without which it is not shown. `facts` may change what the report says
+    of the run itself.
     """
 
     title: str
@@ -96,7 +134,7 @@ class Section:
     terminal: Callable[[Tables], list[TextTable]] = _nothing
     facts: Callable[[Tables, list[Fact]], list[Fact]] = _as_usual
     order: int = 0  # on the page; equal ones as in the catalogue. Findings are in the other order
-    names_heads: bool = True  # such as L2.H7, which the page explains
+    names_heads: bool = True  # such as L2H7, which the page explains
 
 
 def shown(study: Tables, sections: Mapping[str, Section]) -> list[tuple[str, Section]]:
@@ -106,18 +144,23 @@ def shown(study: Tables, sections: Mapping[str, Section]) -> list[tuple[str, Sec
 
 
 def head_figure(
-    caption: str,
-    frame: pd.DataFrame,
-    columns: Sequence[str] | None = None,
-    first: str | None = None,
+    words: Prose, frame: pd.DataFrame, columns: Sequence[Column] = (), first: str | None = None
 ) -> list[Figure]:
-    """A grid of heads, or nothing if no column of the table has a number."""
-    from attlas.views.charts import choices, head_grid
+    """A grid of heads, or nothing if no column of the table has a number.
 
-    able = choices(frame) if columns is None else list(columns)
-    if frame.empty or not able:
-        return []
-    return [Figure(caption, head_grid(frame, able, first if first in able else None))]
+    Columns with a sign have a grid of their own, with zero in the middle of its colours.
+    """
+    from attlas.views.charts import choices, head_grid
+    from attlas.views.tables import declared
+
+    shown = [] if frame.empty else declared(columns, choices(frame))
+    groups = {
+        "heads": [one for one in shown if one.kind != "signed"],
+        "signed-heads": [one for one in shown if one.kind == "signed"],
+    }
+    return [
+        words.figure(name, head_grid(frame, some, first)) for name, some in groups.items() if some
+    ]
 
 
 def largest(frame: pd.DataFrame, column: str) -> pd.Series[Any] | None:
@@ -132,22 +175,31 @@ def smallest(frame: pd.DataFrame, column: str) -> pd.Series[Any] | None:
     return None if known.empty else frame.loc[known.idxmin()]
 
 
-def prose(file: str) -> dict[str, str]:
-    """The texts in the `section.md` next to a module, by their headings."""
-    lines = (Path(file).parent / "section.md").read_text(encoding="utf-8").splitlines()
-    return {name: " ".join(text) for name, text in _by_heading(lines)}
+def prose(file: str) -> dict[str, Prose]:
+    """The words in the `section.md` next to a module, by section.
 
-
-def _by_heading(lines: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Lines that are not blank, under the heading (`## name`) before them.
-
-    >>> _by_heading(["# all", "", "## one", "", "a", "b", "## two", "c"])
-    [('one', ['a', 'b']), ('two', ['c'])]
+    Under `## name` follow the line `title: question`, paragraphs about the section, and captions,
+    each under `### figure`.
     """
-    out: list[tuple[str, list[str]]] = []
-    for line in lines:
-        if line.startswith("## "):
-            out.append((line.removeprefix("## ").strip(), []))
-        elif out and line.strip():
-            out[-1][1].append(line.strip())
-    return out
+    text = (Path(file).parent / "section.md").read_text(encoding="utf-8")
+    return {name: _prose(body) for name, body in _parts(text, "## ").items()}
+
+
+def _prose(body: str) -> Prose:
+    head, *captions = re.split(r"^### ", body, flags=re.MULTILINE)
+    first, _, about = head.strip().partition("\n")
+    title, _, question = first.partition(": ")
+    named = _parts("".join(f"### {one}" for one in captions), "### ")
+    captioned = {name: " ".join(text.split()) for name, text in named.items()}
+    return Prose(title, question[:1].upper() + question[1:], " ".join(about.split()), captioned)
+
+
+def _parts(text: str, mark: str) -> dict[str, str]:
+    """What stands under each heading.
+
+    >>> _parts("# all\\n## one\\na\\nb\\n## two\\nc", "## ")
+    {'one': 'a\\nb', 'two': 'c'}
+    """
+    _, *parts = re.split(f"^{mark}", text, flags=re.MULTILINE)
+    pairs = (part.partition("\n") for part in parts)
+    return {name.strip(): body.strip() for name, _, body in pairs}

@@ -1,65 +1,137 @@
-"""Tables for people: some columns of a frame under their titles, in a page or in the terminal."""
+"""Tables for people, declared by their columns: in a page, in the terminal, as Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from attlas.views.numbers import number
 
-WHOLE = ("layer", "head", "offset", "n", "words")  # columns of whole numbers
+Kind = Literal["above", "below", "signed", "plain"]
+WINDOW = 24  # rows of a table on a page that are shown without scrolling
+NUMBERS: dict[str, Callable[[Any], str]] = {
+    "number": number,
+    "three": lambda value: number(value, 3),
+    "difference": lambda value: ("+" if value >= 0.005 else "") + number(value),
+    "count": lambda value: f"{int(value):,}",
+    "offset": lambda value: f"{int(value):+d}",
+    "share": lambda value: f"{value:.1%}",
+    "p": lambda value: f"{value:.2g}",
+    "general": lambda value: f"{value:g}",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """What people see of a column of a table.
+
+    `format` is a key of `NUMBERS`, or "words". `interval` names the columns of its ends. `words`
+    are what its values are called. `kind` is how it is coloured against its `control`: from the
+    control up (above) or down (below), around zero (signed), or over its whole range (plain). A
+    name that ends in `@` stands for the columns at all thresholds.
+    """
+
+    name: str
+    label: str
+    unit: str = ""
+    format: str = "number"
+    kind: Kind = "plain"
+    control: str = ""
+    interval: tuple[str, str] | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The label with its unit."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+    def cell(self, row: Mapping[Any, Any]) -> str:
+        """The value of a row as it is written."""
+        value = row[self.name]
+        if self.format == "words" or isinstance(value, str):
+            return "" if pd.isna(value) else self.words.get(value, str(value))
+        if pd.isna(value):
+            return "-"
+        written = NUMBERS[self.format](value)
+        if self.interval is None or pd.isna(row[self.interval[0]]):
+            return written
+        places = 3 if self.format == "three" else 2
+        low, high = (number(row[end], places) for end in self.interval)
+        return f"{written}\u00a0[{low},\u00a0{high}]"
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table for the terminal: titles, rows of cells, and a line below it."""
+    """A table as it is written: titles, rows of cells, and a line below it."""
 
     titles: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    words: int = 1  # the first columns, which hold words; the others hold numbers
+    words: tuple[bool, ...] = ()  # whether a column holds words; the first one if not given
     note: str = ""
-    narrow: bool = False  # of many columns: one blank between them
+
+    def is_words(self, column: int) -> bool:
+        """Whether a column holds words, which are aligned to the left."""
+        return self.words[column] if self.words else column == 0
+
+    def html(self) -> str:
+        """The table for a page; a long one scrolls."""
+        head = self._row(self.titles, "th")
+        rows = "".join(self._row(row, "td") for row in self.rows)
+        kind = "window" if len(self.rows) > WINDOW else "readable"
+        return f'<div class="{kind}"><table class="lists">{head}{rows}</table></div>'
+
+    def _row(self, cells: Sequence[str], tag: str) -> str:
+        kinds = (" class=words" if self.is_words(at) else "" for at in range(len(cells)))
+        parts = (
+            f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True)
+        )
+        return f"<tr>{''.join(parts)}</tr>"
+
+    def markdown(self) -> str:
+        """The table as Markdown."""
+        align = ("---" if self.is_words(at) else "---:" for at in range(len(self.titles)))
+        written = ([escape(cell).replace("|", "\\|") for cell in row] for row in self.rows)
+        lines = [self.titles, tuple(align), *written]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def text_table(
-    frame: pd.DataFrame,
-    columns: Mapping[str, str],
-    *,
-    words: int = 1,
-    whole: Sequence[str] = (),
-    signed: Sequence[str] = (),
-) -> TextTable:
-    """Some columns of a frame for the terminal; `whole` and `signed` ones are whole numbers."""
+def text_table(frame: pd.DataFrame, columns: Iterable[Column], note: str = "") -> TextTable:
+    """The declared columns of a frame, those that it has, as they are written.
 
-    def cell(name: str, value: Any) -> str:
-        if isinstance(value, str):
-            return value
-        if name in (*whole, *signed):
-            return "-" if pd.isna(value) else f"{int(value):{'+d' if name in signed else ','}}"
-        return number(float(value))
-
+    >>> frame = pd.DataFrame({"relation": ["det"], "accuracy": [0.9], "n": [1204]})
+    >>> columns = (Column("relation", "relation", format="words"), Column("accuracy", "accuracy"))
+    >>> print(text_table(frame, [*columns, Column("n", "n", format="count")]).markdown())
+    | relation | accuracy | n |
+    | --- | ---: | ---: |
+    | det | .90 | 1,204 |
+    """
+    known = [column for column in columns if column.name in frame]
     records = frame.to_dict("records")
-    rows = tuple(tuple(cell(name, row[name]) for name in columns) for row in records)
-    return TextTable(tuple(columns.values()), rows, words)
+    rows = tuple(tuple(column.cell(row) for column in known) for row in records)
+    words = tuple(column.format == "words" for column in known)
+    return TextTable(tuple(column.title for column in known), rows, words, note)
 
 
-def table_html(frame: pd.DataFrame, columns: Mapping[str, str]) -> str:
-    """Some columns of a frame as HTML, under these titles; whole numbers as they are."""
-    head = "".join(f"<th>{escape(title)}</th>" for title in columns.values())
-    rows = []
-    for row in frame.to_dict("records"):
-        cells = [f"<td>{escape(_cell(name, row[name]))}</td>" for name in columns]
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    return f'<table class="lists"><tr>{head}</tr>{"".join(rows)}</table>'
+def declared(columns: Iterable[Column], names: Iterable[str]) -> list[Column]:
+    """The declaration of each name; one that is not declared is labelled by its own words.
 
-
-def _cell(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if pd.isna(value):
-        return "-"
-    return f"{int(value):,}" if name in WHOLE else number(float(value))
+    >>> [one.label for one in declared([Column("b0@", "components")], ["b0@0.1", "cls_row"])]
+    ['components at threshold 0.1', 'cls row']
+    """
+    known = {column.name: column for column in columns}
+    out = []
+    for name in names:
+        begin, at, threshold = name.partition("@")
+        if name in known:
+            out.append(known[name])
+        elif begin + at in known and at:
+            family = known[begin + at]
+            label = f"{family.label} at threshold {threshold}"
+            out.append(replace(family, name=name, label=label))
+        else:
+            out.append(Column(name, name.replace("_", " ")))
+    return out

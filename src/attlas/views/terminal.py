@@ -1,4 +1,4 @@
-"""Tables and tinted texts in the terminal."""
+"""Tables and shaded texts in the terminal."""
 
 from __future__ import annotations
 
@@ -39,19 +39,22 @@ def print_tables(study: Tables, sections: Mapping[str, Section]) -> None:
 
 
 def print_table(table: TextTable) -> None:
-    """Print one table, and a blank line after it."""
-    drawn = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0) if table.narrow else (0, 1))
-    for place, title in enumerate(table.titles):
-        if place < table.words:
-            drawn.add_column(title)
-        elif table.narrow:
-            drawn.add_column(title, justify="right", no_wrap=True, min_width=len(title))
-        else:
-            drawn.add_column(title, justify="right")
-    for row in table.rows:
-        drawn.add_row(*map(Styled, row))
+    """Print one table, and a blank line after it; one that is too wide has less space."""
     console = Console(highlight=False)
-    console.print(drawn)
+    room = sum(
+        max([len(title), *(len(row[at]) for row in table.rows)]) + 2
+        for at, title in enumerate(table.titles)
+    )
+    narrow = room > console.width
+    grid = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0) if narrow else (0, 1))
+    for at, title in enumerate(table.titles):
+        if table.is_words(at):
+            grid.add_column(title)
+        else:
+            grid.add_column(title, justify="right", overflow="fold")
+    for row in table.rows:
+        grid.add_row(*map(Styled, row))
+    console.print(grid)
     if table.note:
         console.print(table.note, style="dim")
     console.print()
@@ -60,7 +63,7 @@ def print_table(table: TextTable) -> None:
 def print_look(
     seen: TextNumbers, layer: int | None = None, head: int | None = None, scaled: bool = False
 ) -> None:
-    """The text with tokens tinted by attention received, and the tokens that receive most."""
+    """The text with tokens shaded by attention received, and the tokens that receive most."""
     received = received_by(seen.by_head, layer, head, seen.importance if scaled else None)
     tints = levels(received[None], seen.special)[0]
     line = Styled()
@@ -73,28 +76,29 @@ def print_look(
         more = f"... {len(seen.tokens) - SHOWN:,} more tokens"
         console.print(f"{more}; write the whole text with --html look.html", style="dim")
     if seen.cut:
-        cut = f"{seen.cut:,} tokens were cut off: the text is longer than the model"
-        console.print(cut, style="dim")
-    layers = "all layers" if layer is None else f"layer {layer}"
-    heads = "mean of heads" if head is None else f"head {head}"
-    weighed = ", heads weighed by importance" if scaled else ""
-    which = f"{layers}, {heads}{weighed}"
-    console.print(f"\nattention received ({which}), beside what even attention would give")
-    table = Table("token", "string", "receives", "even", "looks most at", box=None, pad_edge=False)
-    even = seen.uniform.mean(0) if layer is None else seen.uniform[layer]
-    for token in np.argsort(-received, kind="stable")[:10].tolist():
-        table.add_row(
+        note = f"{seen.cut:,} tokens beyond the model's maximum length were truncated"
+        console.print(note, style="dim")
+    layers = "mean over layers" if layer is None else f"layer {layer}"
+    heads = "mean over heads" if head is None else f"head {head}"
+    weighted = ", heads weighted by importance" if scaled else ""
+    console.print(f"\nAttention received ({layers}, {heads}{weighted}) vs. uniform attention")
+    uniform = seen.uniform.mean(0) if layer is None else seen.uniform[layer]
+    rows = tuple(
+        (
             str(token),
-            Styled(seen.tokens[token]),
+            seen.tokens[token],
             number(float(received[token])),
-            Styled(number(float(even[token])), style="dim"),
-            Styled(_looks_at(seen, token, layer, head)),
+            number(float(uniform[token])),
+            _attends_to(seen, token, layer, head),
         )
-    console.print(table)
+        for token in np.argsort(-received, kind="stable")[:10].tolist()
+    )
+    titles = ("position", "token", "received", "uniform", "attends most to")
+    print_table(TextTable(titles, rows, (False, True, False, False, True)))
 
 
-def _looks_at(seen: TextNumbers, token: int, layer: int | None, head: int | None) -> str:
-    """The token that a token looks at most and how much; of a long text, the word, over heads."""
+def _attends_to(seen: TextNumbers, token: int, layer: int | None, head: int | None) -> str:
+    """The token that a token attends to most and how much; of a long text, the word."""
     if seen.weights is None:
         words, weights = seen.tops
         word = seen.word_of[token]

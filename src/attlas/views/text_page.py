@@ -36,14 +36,14 @@ class TextNumbers:
     spans: npt.NDArray[np.int64]  # token 2: characters from, to
     cut: int  # tokens that the model does not read
     by_head: Floats  # layer head token: attention received
-    uniform: Floats  # layer token: what even attention would give
+    uniform: Floats  # layer token: what uniform attention gives
     tops: tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]  # see `overlay`
     importance: Floats | None = field(default=None, repr=False)  # layer head
     weights: Floats | None = field(default=None, repr=False)  # layer head query key
 
 
 def text_overlay(one: TextNumbers, layer: int | None = None, head: int | None = None) -> Overlay:
-    """The text tinted by what its words receive, for every layer and head; or for one alone."""
+    """The text shaded by what its words receive, for every layer and head; or for one alone."""
     tokens = pd.DataFrame(
         {
             "start": np.where(one.special, -1, one.spans[:, 0]),
@@ -95,7 +95,7 @@ def write_text(
     *,
     force: bool = False,
 ) -> Path:
-    """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text."""
+    """Write the page to a file; to .svg, .png or .pdf, a picture of the shaded text."""
     path = check_output(path, (PAGE, *PICTURES), force)
     if path.suffix in PICTURES:
         where = "" if layer is None else f", layer {layer}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 EXAMPLE_TEXTS = 6
-EXAMPLE_TOKENS = 12_000  # over all tinted texts, so that a report of long texts stays light
+EXAMPLE_TOKENS = 12_000  # over all shaded texts, so that a report of long texts stays light
 
 
 def within_budget(rows: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, dict[str, Any]]]:

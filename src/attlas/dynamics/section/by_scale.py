@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import altair as alt
 import numpy as np
 import pandas as pd
 
-from attlas.dynamics.section.cells import scale_title, short, titled
+from attlas.dynamics.section.cells import short, titled
 from attlas.dynamics.summary import with_intervals
 from attlas.views import charts
 from attlas.views.numbers import number
-from attlas.views.tables import table_html
+from attlas.views.tables import Column, TextTable, text_table
 
-LONG = 40  # rows of a table that are shown without scrolling
+SCALE = Column("scale_name", "scale")
+SEEDS = Column("seeds", "seeds", format="count")
+COLUMNS = (
+    Column("model", "model", format="words"),
+    SCALE,
+    Column("accuracy", "accuracy", format="three", control="majority"),
+    Column("published", "published", format="three"),
+    Column("majority", "majority class", format="three"),
+    Column("separation", "separation", "AUC", format="three", control="separation_count"),
+    Column("between", "range"),
+    Column("separation_untrained", "before training", format="three"),
+    Column("separation_count", "frequency alone", format="three"),
+    Column("separation_frequent", "against frequent", format="three"),
+    Column("separation_least", "class marked least", format="three"),
+    Column("separation_local", "in context", format="three"),
+    Column("gap", "gap", "SD", format="three"),
+)
+PRINTED = (
+    Column("model", "model", format="words"),
+    SCALE,
+    Column("accuracy", "accuracy", format="three"),
+    Column("accuracy_sd", "sd", format="three"),
+    Column("published", "paper", format="three"),
+    Column("majority", "majority", format="three"),
+    Column("separation", "AUC", format="three"),
+    Column("separation_untrained", "before", format="three"),
+    Column("separation_count", "count", format="three"),
+    Column("separation_frequent", "frequent", format="three"),
+    Column("gap", "gap", format="three"),
+)
 HOVERED = {
-    "low": "from",
+    "low": "95% CI from",
     "high": "to",
     "published": "published",
-    "majority": "commonest class",
+    "majority": "majority class",
     "separation_untrained": "before training",
     "separation_count": "frequency alone",
     "seeds": "seeds",
@@ -33,7 +64,7 @@ def _by_scale(
 ) -> tuple[alt.Chart, list[alt.Chart]]:
     """What charts by scale share: their base, and lines, intervals and points on it.
 
-    Models are a little aside from one another.
+    Models are slightly offset from one another.
     """
     models, scales = list(dict.fromkeys(data["model"])), sorted(set(data["scale"]))
     low, high = scales[0] / 1.7, scales[-1] * 1.7
@@ -95,20 +126,20 @@ def _hovered(data: pd.DataFrame, what: str, title: str) -> list[alt.Tooltip]:
     ]
 
 
-def _rule(at: float, said: str, width: int) -> list[alt.Chart]:
-    """A dashed line across, and beside its end what it stands for."""
+def _rule(at: float, label: str, width: int) -> list[alt.Chart]:
+    """A dashed line across, labelled at its end."""
     base = alt.Chart(pd.DataFrame({"y": [at]})).encode(y="y:Q")
     words = base.mark_text(
         align="left",
         baseline="middle",
         lineBreak="/",
-        dy=-6 * said.count("/"),
+        dy=-6 * label.count("/"),
         color=charts.GREY,
         fontSize=10,
     )
     return [
         base.mark_rule(strokeDash=[4, 4], color=charts.GREY),
-        words.encode(x=alt.value(width + 4), text=alt.value(said)),
+        words.encode(x=alt.value(width + 4), text=alt.value(label)),
     ]
 
 
@@ -118,7 +149,7 @@ def _width(frame: pd.DataFrame, panels: int = 1) -> int:
 
 
 def accuracy(summary: pd.DataFrame, rows: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
-    """Accuracy by scale, a line for each model; hollow is published, dashed the commonest class."""
+    """Accuracy by scale, a line for each model; hollow is published, dashed the majority class."""
     width = _width(summary)
     base, marks = _by_scale(
         titled(with_intervals(summary, rows, "accuracy")), "accuracy", "accuracy on test", width
@@ -131,7 +162,7 @@ def accuracy(summary: pd.DataFrame, rows: pd.DataFrame) -> alt.LayerChart | alt.
     lines = [
         mark
         for value in sorted(set(summary["majority"].round(4)))
-        for mark in _rule(value, f"commonest/class {number(value)}", width)
+        for mark in _rule(value, f"majority/class {number(value)}", width)
     ]
     return alt.layer(*lines, *marks)
 
@@ -143,12 +174,12 @@ def separation(summary: pd.DataFrame, rows: pd.DataFrame) -> alt.HConcatChart:
     right from frequent ones.
     """
     panels = {
-        "separation": "AUC, polarity against neutral tokens",
-        "separation_frequent": "AUC, against frequent neutral tokens",
+        "separation": "AUC, polarity vs. neutral tokens",
+        "separation_frequent": "AUC, vs. frequent neutral tokens",
     }
     shown = {what: title for what, title in panels.items() if summary[what].notna().any()}
     width = _width(summary, len(shown))
-    drawn = []
+    charts_drawn = []
     for what, title in shown.items():
         data = titled(with_intervals(summary.dropna(subset=[what]), rows, what))
         base, marks = _by_scale(data, what, title, width)
@@ -170,8 +201,8 @@ def separation(summary: pd.DataFrame, rows: pd.DataFrame) -> alt.HConcatChart:
                 ),
                 before,
             ]
-        drawn.append(alt.layer(*_rule(0.5, "chance", width), *controls, *marks))
-    return alt.hconcat(*drawn, spacing=26).resolve_scale(y="shared")
+        charts_drawn.append(alt.layer(*_rule(0.5, "chance", width), *controls, *marks))
+    return alt.hconcat(*charts_drawn, spacing=26).resolve_scale(y="shared")
 
 
 def gap(
@@ -179,9 +210,9 @@ def gap(
 ) -> alt.LayerChart | alt.FacetChart:
     """How far the attention scores of the classes' tokens lie apart, by scale."""
     title = (
-        "positive less negative tokens, in SD"
+        "positive − negative tokens (SD)"
         if positive is not None
-        else "largest less smallest class, in SD"
+        else "largest − smallest class (SD)"
     )
     known = summary.dropna(subset=["gap"])
     width = _width(known)
@@ -189,52 +220,45 @@ def gap(
     return alt.layer(*_rule(0.0, "no gap", width), *marks)
 
 
-def summary_html(summary: pd.DataFrame, rows: pd.DataFrame) -> str:
-    """The classifiers in numbers: accuracy, separation and gap, each beside its controls."""
-    told = titled(with_intervals(summary, rows, "separation"))
-    out = pd.DataFrame({"model": told["model"], "scale": told["scale"].map(scale_title)})
-    for what in ("accuracy", "separation", "gap"):
-        spread = [f"\u00a0±\u00a0{_three(sd)}" if sd == sd else "" for sd in told[f"{what}_sd"]]
-        out[what] = [_three(mean) + end for mean, end in zip(told[what], spread, strict=True)]
-    many = (told["seeds"] > 1).any()
-    out["between"] = [
+def summary_table(summary: pd.DataFrame, rows: pd.DataFrame) -> TextTable:
+    """The classifiers in numbers: accuracy, separation and gap, each with its controls."""
+    table = titled(with_intervals(summary, rows, "separation"))
+    many = bool((table["seeds"] > 1).any())
+    spread = {what: table[what].map(_three) for what in ("accuracy", "separation", "gap")}
+    for what, means in spread.items():
+        ends = [f"\u00a0±\u00a0{_three(sd)}" if sd == sd else "" for sd in table[f"{what}_sd"]]
+        spread[what] = means + pd.Series(ends, index=table.index, dtype=str)
+    between = [
         f"{_three(low)}\u00a0to\u00a0{_three(high)}" if low == low else "-"
-        for low, high in zip(told["low"], told["high"], strict=True)
+        for low, high in zip(table["low"], table["high"], strict=True)
     ]
-    for what in (
-        "published",
-        "majority",
-        *(f"separation_{end}" for end in ("untrained", "count", "frequent", "least", "local")),
-    ):
-        if what in told and told[what].notna().any():
-            out[what] = told[what].map(_three)
-    out["seeds"] = told["seeds"].map(str)
-    shown = {
-        "model": "model",
-        "scale": "scale",
-        "accuracy": "accuracy",
-        "published": "published",
-        "majority": "commonest class",
-        "separation": "separation",
-        "between": "over seeds" if many else "95 %",
-        "separation_untrained": "before training",
-        "separation_count": "frequency alone",
-        "separation_frequent": "against frequent",
-        "separation_least": "class marked least",
-        "separation_local": "in context",
-        "gap": "gap, in SD",
-        **({"seeds": "seeds"} if many else {}),
-    }
-    page = table_html(out, {name: title for name, title in shown.items() if name in out})
-    return f'<div class="{"window worded" if len(out) > LONG else "readable"}">{page}</div>'
+    label = "range over seeds" if many else "95% CI"
+    columns = [
+        replace(column, label=label) if column.name == "between" else column
+        for column in COLUMNS
+        if column.name in ("model", "scale_name", "between") or _has(table, column.name)
+    ]
+    columns += [SEEDS] if many else []
+    return text_table(table.assign(**spread, between=between), columns)
+
+
+def printed_table(summary: pd.DataFrame) -> TextTable:
+    """The same for the terminal, as means over seeds."""
+    known = [
+        column
+        for column in PRINTED
+        if column.name in ("model", "scale_name") or _has(summary, column.name)
+    ]
+    note = (
+        "AUC: separation of polarity from neutral tokens by attention scores; before training, by "
+        "frequency alone, and against frequent neutral tokens"
+    )
+    return text_table(titled(summary), known, note)
+
+
+def _has(frame: pd.DataFrame, column: str) -> bool:
+    return column in frame and bool(frame[column].notna().any())
 
 
 def _three(value: float) -> str:
-    """A number to three places, no zero before the point.
-
-    >>> _three(0.8221), _three(-0.0312), _three(2.5), _three(float("nan"))
-    ('.822', '-.031', '2.500', '-')
-    """
-    if value != value:
-        return "-"
-    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
+    return number(value, 3)

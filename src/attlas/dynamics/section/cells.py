@@ -32,9 +32,9 @@ def scale_title(scale: float) -> str:
     """A scale as it is written.
 
     >>> scale_title(0.001), scale_title(10.0), scale_title(10_000)
-    ('.001', '10', '10,000')
+    ('0.001', '10', '10,000')
     """
-    return f"{scale:,g}".removeprefix("0")
+    return f"{scale:,g}"
 
 
 def cell_title(row: Mapping[Any, Any]) -> str:
@@ -52,6 +52,7 @@ def titled(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(
         model=[model_title(row["attention"], row["encoder"]) for row in rows],
         cell=[cell_title(row) for row in rows],
+        scale_name=[scale_title(row["scale"]) for row in rows],
     )
 
 
@@ -63,9 +64,8 @@ def chosen_cells(frame: pd.DataFrame, most: int = MOST_CELLS) -> pd.DataFrame:
     cells = frame[list(CELL)].drop_duplicates()
     models = [part for _, part in cells.groupby(list(CELL[:2]), sort=False)]
     first, *others = [nearest_scale(part) for part in models]
-    ends = [
-        models[0].loc[place] for place in (models[0]["scale"].idxmin(), models[0]["scale"].idxmax())
-    ]
+    scales = models[0]["scale"]
+    ends = [models[0].loc[at] for at in (scales.idxmin(), scales.idxmax())]
     picked = pd.DataFrame([first, *ends, *others]).drop_duplicates()[:most].reset_index(drop=True)
     return picked.assign(
         place=range(len(picked)), cell=[cell_title(row) for row in picked.to_dict("records")]
@@ -74,12 +74,12 @@ def chosen_cells(frame: pd.DataFrame, most: int = MOST_CELLS) -> pd.DataFrame:
 
 def kinds_of(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
     """The kinds of tokens and their colours; neutral is grey and last."""
-    found = [str(kind) for kind in dict.fromkeys(frame["kind"])]
-    if set(found) <= {POSITIVE, NEGATIVE, NEUTRAL}:
+    kinds = [str(kind) for kind in dict.fromkeys(frame["kind"])]
+    if set(kinds) <= {POSITIVE, NEGATIVE, NEUTRAL}:
         colours = {POSITIVE: charts.FOR, NEGATIVE: charts.AGAINST, NEUTRAL: charts.GREY}
-        names = [kind for kind in colours if kind in found]
+        names = [kind for kind in colours if kind in kinds]
         return names, [colours[kind] for kind in names]
-    names = sorted(kind for kind in found if kind != NEUTRAL) + [NEUTRAL] * (NEUTRAL in found)
+    names = sorted(kind for kind in kinds if kind != NEUTRAL) + [NEUTRAL] * (NEUTRAL in kinds)
     return names, [
         charts.GREY if kind == NEUTRAL else charts.COLOURS[place % len(charts.COLOURS)]
         for place, kind in enumerate(names)
@@ -118,7 +118,7 @@ def choosing(chart: Any, names: Sequence[str], what: str) -> Any:
 
 
 def some_epochs(frame: pd.DataFrame) -> pd.DataFrame:
-    """Some epochs of a long training: the first, the last and as many between as are told apart."""
+    """Some epochs of a long training, evenly spaced from the first to the last."""
     known = np.unique(frame["epoch"])
     kept = known[np.unique(np.linspace(0, len(known) - 1, MOST_EPOCHS).round().astype(int))]
     return frame[frame["epoch"].isin(kept)]

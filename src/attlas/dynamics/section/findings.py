@@ -10,7 +10,8 @@ import pandas as pd
 
 from attlas.dynamics.section.cells import cell_title, model_title, scale_title
 from attlas.dynamics.summary import CELL, nearest_scale, with_intervals
-from attlas.views.numbers import number
+from attlas.views.findings import excluded_rows, overlap
+from attlas.views.numbers import decimal, estimate, finding
 from attlas.views.section import Fact, Tables, largest, smallest
 
 UNEQUAL = 1.5  # times as many texts as the smallest class
@@ -26,12 +27,13 @@ def dynamics_findings(study: Tables) -> list[str]:
     """What the best classifier reaches, and what scale and V·W do to the two polarities."""
     rows, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
     about = study.holding("dynamics").manifest["dynamics"]
-    out = [*_best_classifier(rows, summary), *_flattered(about)]
+    out = [*_best_classifier(rows, summary), *_warnings(about)]
     if summary["separation"].notna().any():
         out += [_separation(rows, summary), where_it_breaks(rows)]
     elif len(summary):
         out.append(
-            "No separation can be told: by the rule there are no neutral tokens, or no others"
+            "Separation cannot be computed: under this rule there are no neutral (or no polarity) "
+            "tokens. You probably need more training texts."
         )
     if summary["gap"].notna().any():
         out.append(_gap(rows, summary, about.get("positive") is not None))
@@ -39,61 +41,59 @@ def dynamics_findings(study: Tables) -> list[str]:
 
 
 def _polarity(rows: pd.DataFrame) -> list[str]:
-    """How well polarity scores tell the tokens of the two classes apart."""
+    """How well polarity scores separate the tokens of the two classes."""
     low, high = smallest(rows, "polarity_auc"), largest(rows, "polarity_auc")
     if low is None or high is None:
         return []
-    ends = number(low["polarity_auc"])
-    if ends != number(high["polarity_auc"]):
-        top = f"{number(high['polarity_auc'])} ({cell_title(high)})"
+    ends = decimal(low["polarity_auc"])
+    if ends != decimal(high["polarity_auc"]):
+        top = f"{decimal(high['polarity_auc'])} ({cell_title(high)})"
         ends = f"from {ends} ({cell_title(low)}) to {top}"
-    return [f"Polarity scores tell positive tokens from negative ones with AUC {ends}; chance .50"]
+    return [
+        f"Polarity scores separate positive from negative tokens with AUC {ends}; chance is 0.50."
+    ]
 
 
-def _flattered(about: Mapping[str, Any]) -> list[str]:
+def _warnings(about: Mapping[str, Any]) -> list[str]:
     """Texts on both sides, and classes of unequal size under a rule that does not weight them."""
-    out, labels = [], list(about.get("labels", {}).values())
-    if both := about.get("texts", {}).get("in_both"):
-        out.append(
-            f"{both:,} of the texts scored on also stand among those learnt from: the scores "
-            "flatter"
-        )
+    labels = list(about.get("labels", {}).values())
+    out = overlap(about.get("texts", {}).get("in_both", 0), "dynamics", "training data")
     balanced = about.get("options", {}).get("rule") == "balanced"
     if labels and max(labels) > UNEQUAL * min(labels) and not balanced:
         out.append(
-            f"The largest class has {max(labels):,} texts to learn from, the smallest "
-            f"{min(labels):,}: neutral words are taken for those of the largest; the rule balanced "
-            "weighs classes alike (--rule balanced)"
+            f"The largest class has {max(labels):,} training texts, the smallest {min(labels):,}, "
+            "so neutral words may be counted as words of the largest class; --rule balanced gives "
+            "classes the same weight."
         )
     return out
 
 
 def _best_classifier(rows: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
-    """The classifier that is best on dev, next to the majority class and the published number."""
-    by, chosen = "dev_accuracy", "The best on dev"
+    """The classifier that is best on dev, with the majority class and the published number."""
+    by, best_by = "dev_accuracy", "The best classifier on dev"
     if rows[by].isna().all():
-        by, chosen = "accuracy", "The best"
+        by, best_by = "accuracy", "The best classifier"
     mean = rows.groupby(list(CELL), as_index=False)[by].mean().rename(columns={by: "by"})
     every = with_intervals(summary, rows, "accuracy").merge(mean, on=list(CELL))
     best = largest(every, "by")
     if best is None:
         return []
-    begin = "The classifier" if len(every) == 1 else chosen
-    known = best.get("published")
-    published = "" if pd.isna(known) else f", published {number(known)}"
-    return [
-        f"{begin} ({cell_title(best)}) names the class of {_reached(best, 'accuracy')} of "
-        f"{int(rows['texts'].max()):,} texts; always the commonest class "
-        f"{number(best['majority'])}{published}"
-    ]
+    name = "The classifier" if len(every) == 1 else best_by
+    published = best.get("published")
+    controls = [f"majority class {decimal(best['majority'])}"]
+    if not pd.isna(published):
+        controls.append(f"published {decimal(published)}")
+    claim = f"{name} ({cell_title(best)})"
+    effect = f"accuracy {_reached(best, 'accuracy')}"
+    return [finding(claim, effect, *controls, n=rows["texts"].max())]
 
 
 def _reached(row: pd.Series[float], what: str) -> str:
     """A number with its interval, or with its range over seeds."""
-    low, high = number(row["low"]), number(row["high"])
     if row["seeds"] > 1:
-        return f"{number(row[what])} (mean of {int(row['seeds'])} seeds, {low} to {high})"
-    return f"{number(row[what])} [{low}, {high}]"
+        ends = f"{decimal(row['low'])} to {decimal(row['high'])}"
+        return f"{decimal(row[what])} (mean of {int(row['seeds'])} seeds, {ends})"
+    return estimate(row[what], row["low"], row["high"])
 
 
 def _separation(rows: pd.DataFrame, summary: pd.DataFrame) -> str:
@@ -101,20 +101,20 @@ def _separation(rows: pd.DataFrame, summary: pd.DataFrame) -> str:
     every = with_intervals(summary, rows, "separation").dropna(subset=["separation"])
 
     def at(row: pd.Series[float], where: str = "", *name: str) -> str:
-        beside = (
-            f"before training {number(row['separation_untrained'])}, frequency alone "
-            f"{number(row['separation_count'])}"
+        controls = (
+            f"before training {decimal(row['separation_untrained'])}, frequency alone "
+            f"{decimal(row['separation_count'])}"
         )
-        return f"{_reached(row, 'separation')}{where} ({'; '.join([*name, beside])})"
+        return f"{_reached(row, 'separation')}{where} ({'; '.join([*name, controls])})"
 
     best, worst = (
-        every.loc[place] for place in (every["separation"].idxmax(), every["separation"].idxmin())
+        every.loc[row] for row in (every["separation"].idxmax(), every["separation"].idxmin())
     )
-    begin = "Attention scores separate polarity tokens from neutral ones with AUC"
+    claim = "Attention scores separate polarity from neutral tokens, AUC"
     if len(every) == 1:
-        return f"{begin} {at(best)}"
-    ends = at(best, " at best", cell_title(best)), at(worst, " at worst", cell_title(worst))
-    return f"{begin} {' and '.join(ends)}"
+        return finding(claim, at(best))
+    high, low = at(best, " at best", cell_title(best)), at(worst, " at worst", cell_title(worst))
+    return finding(claim, f"{high} and {low}")
 
 
 def where_it_breaks(rows: pd.DataFrame) -> str:
@@ -125,29 +125,25 @@ def where_it_breaks(rows: pd.DataFrame) -> str:
     known = rows.dropna(subset=["separation"])
     frequent = rows.dropna(subset=["separation_frequent"])
     alone = known["separation_count"]
-    ends = [number(alone.min()), number(alone.max())]
-    count = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    ends = list(dict.fromkeys(decimal(end) for end in (alone.min(), alone.max())))
+    count = f"frequency alone ({' to '.join(ends)})"
     low = [
         known["separation_low"] <= 0.5,
         known["separation_low"] <= alone,
         frequent["separation_frequent_low"] <= 0.5,
     ]
-    alike = "against neutral tokens as frequent as polarity tokens must be"
+    same = "against neutral tokens as frequent as polarity tokens must be"
     if len(known) == 1:
-        chance, count_alone, often = ("not above" if one.any() else "above" for one in low)
-        also = f", and {alike} {often} .50" if len(frequent) else ""
-        return (
-            f"The interval of the separation lies {chance} .50, {count_alone} what frequency alone "
-            f"gives ({count}){also}"
-        )
+        chance, by_count, often = ("not above" if one.any() else "above" for one in low)
+        also = f", and {same} {often} chance" if len(frequent) else ""
+        return f"The 95% CI of the separation is {chance} chance (0.50), {by_count} {count}{also}."
     also = ""
     if len(frequent):
         fewer = f" of {len(frequent):,}" if len(frequent) < len(known) else ""
-        also = f"; {alike} it reaches .50 in {_some_of(frequent, low[2])}{fewer}"
+        also = f"; {same}, it is not above chance for {_some_of(frequent, low[2])}{fewer}"
     return (
-        f"Of {len(known):,} classifiers the interval of the separation reaches down to .50 in "
-        f"{_some_of(known, low[0])}, to what frequency alone gives ({count}) in "
-        f"{_some_of(known, low[1])}{also}"
+        f"Of {len(known):,} classifiers, the 95% CI of the separation is not above chance (0.50) "
+        f"for {_some_of(known, low[0])}, not above {count} for {_some_of(known, low[1])}{also}."
     )
 
 
@@ -168,7 +164,7 @@ def _some_of(rows: pd.DataFrame, which: pd.Series[bool]) -> str:
         else:
             names += [cell_title(row) for row in part[part["which"]].to_dict("records")]
     listed = "; ".join([*names[:NAMED], *(["..."] if len(names) > NAMED else [])])
-    named = f" ({'' if few else 'not in '}{listed})" if names and len(cells) > 1 else ""
+    named = f" ({'' if few else 'all but '}{listed})" if names and len(cells) > 1 else ""
     return f"{int(which.sum()):,}{named}"
 
 
@@ -189,20 +185,20 @@ def _gap(rows: pd.DataFrame, summary: pd.DataFrame, signed: bool) -> str:
     what = "the mean attention scores of the classes' tokens differ"
     if signed:
         what = f"positive tokens have {way(large)} attention scores than negative ones,"
-    over = _over_seeds(large)
     name = model_title(large["attention"], large["encoder"])
-    out = f"{at} {what} by {number(abs(large['gap']))} pooled standard deviations ({name}{over})"
+    size = f"{decimal(abs(large['gap']))} pooled standard deviations"
+    out = f"{at} {what} by {size} ({name}{_over_seeds(large)})"
     if usual["scale"] != large["scale"]:
         turned = f"{way(usual)} " if signed else ""
         scale = scale_title(usual["scale"])
-        out += f", at scale {scale} {turned}by {number(abs(usual['gap']))}"
-    return out + (_as_vw(rows) if signed else "")
+        out += f", at scale {scale} {turned}by {decimal(abs(usual['gap']))}"
+    return f"{out}{_as_vw(rows) if signed else ''}."
 
 
 def _over_seeds(row: pd.Series[Any]) -> str:
     if not row["seeds"] > 1:
         return ""
-    return f"; mean of {int(row['seeds'])} seeds, {number(row['low'])} to {number(row['high'])}"
+    return f"; mean of {int(row['seeds'])} seeds, {decimal(row['low'])} to {decimal(row['high'])}"
 
 
 def _as_vw(rows: pd.DataFrame) -> str:
@@ -211,8 +207,8 @@ def _as_vw(rows: pd.DataFrame) -> str:
     plain = plain.dropna(subset=["gap", "vw"])
     if len(plain) < 2:
         return ""
-    alike = int((np.sign(plain["gap"]) == np.sign(plain["vw"])).sum())
-    return f"; with plain dot attention the gap has the sign of V·W in {alike} of {len(plain):,}"
+    same = int((np.sign(plain["gap"]) == np.sign(plain["vw"])).sum())
+    return f"; with plain dot attention, the gap has the sign of V·W in {same} of {len(plain):,}"
 
 
 def classifier_facts(study: Tables, usual: list[Fact]) -> list[Fact]:
@@ -221,20 +217,18 @@ def classifier_facts(study: Tables, usual: list[Fact]) -> list[Fact]:
     if "dynamics" not in manifest:
         return usual
     about, rows = manifest["dynamics"], study.table("dynamics", [*CELL, "seed"])
-    parts = {"train": "to learn from", "dev": "to choose the epoch by", "test": "scored on"}
+    parts = {"train": "to train", "dev": "to choose the epoch", "test": "to test"}
     counts = about["texts"]
     texts = [f"{counts[part]:,} {use}" for part, use in parts.items() if counts.get(part)]
     classes = ", ".join(str(name) for name in about["classes"])
     if about.get("positive") not in (None, "positive"):
         classes += f"; tokens of {about['positive']} are called positive"
-    left = manifest["counts"].get("quarantined", 0)
-    reasons = f"{left:,} rows; each with its reason in quarantine.jsonl"
     return [
         ("model", _trained(rows)),
         ("corpus", manifest["corpus"]["name"]),
         ("texts", ", ".join(texts)),
         ("classes", classes),
-        ("left out", reasons if left else "no row was left out"),
+        ("excluded", excluded_rows(manifest["counts"])),
         ("time", f"{manifest['seconds']:.1f} s"),
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import altair as alt
@@ -22,7 +23,7 @@ from attlas.dynamics.section.cells import (
 from attlas.dynamics.summary import CELL
 from attlas.views import charts
 from attlas.views.numbers import number
-from attlas.views.tables import table_html
+from attlas.views.tables import TextTable
 
 SIDES = {"polarity": "polarity score", "attention": "attention score"}
 MOST_TOKENS = 3_000  # that are drawn of each
@@ -55,7 +56,7 @@ def _wide(frame: pd.DataFrame, columns: Sequence[tuple[int, str, str]]) -> pd.Da
 
 
 def drawn_tokens(frame: pd.DataFrame) -> str:
-    """How many tokens are drawn, if not all."""
+    """How many tokens are shown."""
     count = len(frame.merge(chosen_cells(frame), on=list(CELL)).drop_duplicates(["token", "kind"]))
     return (
         f"all {count:,} tokens"
@@ -87,11 +88,11 @@ def tokens(frame: pd.DataFrame) -> alt.HConcatChart:
             x=alt.X("x:Q", title="token, in random order", scale=scale, axis=axis),
             color=kind_colour(data),
             tooltip=[
-                alt.Tooltip("token:N"),
-                alt.Tooltip("kind:N"),
-                alt.Tooltip("count:Q", format=","),
+                alt.Tooltip("token:N", title="token"),
+                alt.Tooltip("kind:N", title="kind"),
+                alt.Tooltip("count:Q", title="occurrences", format=","),
                 alt.Tooltip("tied:Q", title=tied),
-                alt.Tooltip("polarity:Q"),
+                alt.Tooltip("polarity:Q", title="polarity score"),
                 alt.Tooltip("attention:Q", title="attention score"),
             ],
         )
@@ -126,11 +127,11 @@ def _entries(frame: pd.DataFrame) -> list[tuple[int, tuple[str, str], str]]:
 
 def weights(frame: pd.DataFrame) -> alt.ConcatChart | None:
     """Figure 5 of Sun & Lu 2020: mean attention weights of tokens by kind, if they are known."""
-    weighed = frame.dropna(subset=["weight"])
+    weighted = frame.dropna(subset=["weight"])
     cells = chosen_cells(frame)
     cells = (
-        cells.merge(weighed[list(CELL)].drop_duplicates(), on=list(CELL))
-        if len(weighed)
+        cells.merge(weighted[list(CELL)].drop_duplicates(), on=list(CELL))
+        if len(weighted)
         else cells[:0]
     )
     if not len(cells):
@@ -173,40 +174,26 @@ def _around(values: pd.Series[float]) -> list[float]:
     return [0.0 if low < high / 2 else round(0.8 * low, 6), round(1.05 * high, 6)]
 
 
-def tokens_html(frame: pd.DataFrame) -> str:
-    """Of the first classifier drawn, the tokens with the largest scores.
+def tokens_table(frame: pd.DataFrame) -> TextTable:
+    """Of the first classifier shown, the tokens with the largest scores.
 
     Of each kind those of the largest polarity (of neutral ones, in size).
     """
     rows = frame.merge(chosen_cells(frame)[:1], on=list(CELL))
     names, _ = kinds_of(rows)
+    two = set(names) <= {POSITIVE, NEGATIVE, NEUTRAL}
     lists = {}
     for kind in names:
         part = rows[rows["kind"] == kind]
-        ranked = (
-            part["polarity"].abs()
-            if kind == NEUTRAL
-            else -part["polarity"]
-            if kind == NEGATIVE and set(names) <= {POSITIVE, NEGATIVE, NEUTRAL}
-            else part["polarity"]
-        )
+        ranked = part["polarity"].abs() if kind == NEUTRAL else part["polarity"]
+        if kind == NEGATIVE and two:
+            ranked = -ranked
         lists[f"{kind}: polarity"] = _ranked(part, ranked, "polarity")
-    lists["highest attention score"] = _ranked(
-        rows, rows["attention_score"], "attention_score", kinds=True
-    )
-    lists["lowest attention score"] = _ranked(
-        rows, -rows["attention_score"], "attention_score", kinds=True
-    )
-    longest = max(map(len, lists.values()))
-    told = pd.DataFrame(
-        {
-            str(place): [*one, *[""] * (longest - len(one))]
-            for place, one in enumerate(lists.values())
-        }
-    )
-    return (
-        f'<div class="spelt">{table_html(told, dict(zip(told.columns, lists, strict=True)))}</div>'
-    )
+    scores = rows["attention_score"]
+    lists["highest attention score"] = _ranked(rows, scores, "attention_score", kinds=True)
+    lists["lowest attention score"] = _ranked(rows, -scores, "attention_score", kinds=True)
+    cells = tuple(zip_longest(*lists.values(), fillvalue=""))
+    return TextTable(tuple(lists), cells, (True,) * len(lists))
 
 
 def _ranked(rows: pd.DataFrame, by: pd.Series[float], what: str, kinds: bool = False) -> list[str]:

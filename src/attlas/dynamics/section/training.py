@@ -1,4 +1,4 @@
-"""Classifiers along training: what moves the scores, and where they go."""
+"""Classifiers during training: what moves the scores, and how they change."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ def _terms(data: pd.DataFrame, title: str, colour: alt.Color, wide: int) -> Any:
         y=alt.Y("mean:Q", title=f"change of {title}", axis=alt.Axis(format=".6~g", tickCount=5)),
         color=colour,
         tooltip=[
-            alt.Tooltip("term:N"),
-            alt.Tooltip("kind:N"),
-            alt.Tooltip("epoch:Q"),
+            alt.Tooltip("term:N", title="term"),
+            alt.Tooltip("kind:N", title="kind"),
+            alt.Tooltip("epoch:Q", title="epoch"),
             alt.Tooltip("mean:Q", title="mean change"),
         ],
     )
@@ -149,8 +149,8 @@ def _along(
         y=alt.Y(f"{what}:Q", title=None, axis=axis, scale=alt.Scale(zero=False)),
         color=colour,
         tooltip=[
-            alt.Tooltip("scale:N"),
-            alt.Tooltip("epoch:Q"),
+            alt.Tooltip("scale:N", title="scale"),
+            alt.Tooltip("epoch:Q", title="epoch"),
             alt.Tooltip(f"{what}:Q", title=title),
         ],
     )
@@ -210,9 +210,9 @@ def kinds(frame: pd.DataFrame) -> alt.HConcatChart:
             ),
             color=colour,
             tooltip=[
-                alt.Tooltip("kind:N"),
-                alt.Tooltip("epoch:Q"),
-                alt.Tooltip("tokens:Q", format=","),
+                alt.Tooltip("kind:N", title="kind"),
+                alt.Tooltip("epoch:Q", title="epoch"),
+                alt.Tooltip("tokens:Q", title="tokens", format=","),
                 alt.Tooltip(f"{mean}:Q", title=f"mean {title}"),
                 alt.Tooltip(f"{what}_low:Q", title="first quartile"),
                 alt.Tooltip(f"{what}_high:Q", title="third quartile"),

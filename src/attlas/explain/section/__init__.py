@@ -1,6 +1,8 @@
-"""What explanations show: tinted texts, agreement, faithfulness, plausibility, types of tokens."""
+"""What explanations show: shaded texts, agreement, faithfulness, plausibility, types of tokens."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import altair as alt
 import pandas as pd
@@ -18,13 +20,29 @@ from attlas.explain.section.texts import is_signed, methods_of, study_overlay
 from attlas.explain.tokens import by_position, by_type
 from attlas.views import charts
 from attlas.views.charts import Estimates
-from attlas.views.numbers import number
+from attlas.views.numbers import decimal
 from attlas.views.parts import TintedText
-from attlas.views.section import Figure, Section, Tables, prose
+from attlas.views.section import Figure, Tables, prose
 from attlas.views.texts import EXAMPLE_TEXTS, within_budget
 
-ABOUT = prose(__file__)
+TEXT = prose(__file__)
 ANSWERS = 3  # classes whose types are drawn
+LABELS = {
+    "left": "method",
+    "method": "method",
+    "keep": "tokens",
+    "convention": "convention",
+    "random": "random order",
+}
+METRICS = {
+    "tau": "Kendall's tau-b",
+    "rbo": "rank-biased overlap",
+    "jaccard": "Jaccard of the top",
+    "token_f1": "token F1",
+    "auprc": "AUPRC",
+    "iou_f1": "F1 of spans",
+}
+CONVENTIONS = {"sound": "corrected", "published": "as published"}
 
 
 def _explanations(study: Tables) -> list[Figure]:
@@ -33,12 +51,8 @@ def _explanations(study: Tables) -> list[Figure]:
     rows = [row for row in sample if row["text"] in explained]
     if not rows:
         return []
-    caption = (
-        "Explained texts: words tinted by the first method; choose another, click a word for its "
-        "score by every method."
-    )
     shown = tuple(TintedText(*study_overlay(study, row)) for row in rows)
-    first = str(rows[0]["text"])
+    first, words = str(rows[0]["text"]), TEXT["explanations"]
     tokens = study.table("attributions", text=first)
     method = methods_of(tokens)[0]
     pair = alt.hconcat(
@@ -47,27 +61,25 @@ def _explanations(study: Tables) -> list[Figure]:
             title="by type (sum over the text)"
         ),
     )
-    one = f"One text's tokens ({first}): the most for and the most against, {named(method)}."
-    return [Figure(caption, parts=shown), Figure(one, pair)]
+    return [
+        words.figure("explained-texts", parts=shown),
+        words.figure("tokens", pair, text=first, method=named(method)),
+    ]
 
 
 def _attribution_types(study: Tables) -> list[Figure]:
-    types = study.table("attribution_types")
+    types, words = study.table("attribution_types"), TEXT["attribution_types"]
     if types.empty:
         return []
     methods = list(dict.fromkeys(types["method"]))
     method = next((name for name in methods if is_signed(name)), methods[0])
     rows = types[types["method"] == method]
-    caption = (
-        "Types over the corpus: tokens that speak most for and against the explained answers, "
-        f"{named(method)}."
-    )
-    out = [Figure(caption, _over_texts(rows[rows["predicted"] == ANY]))]
+    every = rows[rows["predicted"] == ANY]
+    out = [words.figure("types", _over_texts(every), method=named(method))]
     answers = [str(answer) for answer in dict.fromkeys(rows["predicted"]) if answer != ANY]
     if len(answers) > 1:
         sides = [_of_answer(rows, answer) for answer in answers[:ANSWERS]]
-        caption = "Types by answer: the same among texts of each predicted class."
-        out.append(Figure(caption, alt.hconcat(*sides)))
+        out.append(words.figure("types-by-answer", alt.hconcat(*sides)))
     if study.has("attribution_difference"):
         out += _difference(study.table("attribution_difference"), method)
     return out
@@ -76,7 +88,7 @@ def _attribution_types(study: Tables) -> list[Figure]:
 def _over_texts(every: pd.DataFrame) -> alt.HConcatChart:
     """Means over texts, and over the texts that have the token."""
     mean = charts.ends(every, "mean", title="mean over texts")
-    pair = [mean.properties(title="mean over texts, absent is 0")]
+    pair = [mean.properties(title="mean over texts, 0 where absent")]
     often = every[every["texts"] > 1]
     if len(often):
         chart = charts.ends(often, "per_occurrence", title="per occurrence")
@@ -94,27 +106,39 @@ def _difference(table: pd.DataFrame, method: str) -> list[Figure]:
     if table.empty:
         return []
     left, right = table["left"].iloc[0], table["right"].iloc[0]
-    caption = (
-        f"Difference between answers: mean where {left} was predicted less mean where {right} was."
-    )
-    return [Figure(caption, charts.ends(table, "difference", title=f"{left} less {right}"))]
+    chart = charts.ends(table, "difference", title=f"{left} − {right}")
+    words = TEXT["attribution_types"]
+    return [words.figure("difference-between-answers", chart, left=left, right=right)]
 
 
 def _agreement(study: Tables) -> list[Figure]:
     table = study.table("agreement")
     if not (table["convention"] == "sound").any():
         return []
-    right = named(str(table["right"].iloc[0]))
     p = float(table[table["convention"] == "sound"]["p"].iloc[0])
     keywords = (table["keep"] == "keywords").any()
     first = "keywords" if keywords else str(table["keep"].iloc[0])
-    estimates = Estimates("left", "metric", "chance", series="convention", choose=("keep", first))
-    caption = (
-        f"Agreement with {right}: mean over texts with its 95 % interval, grey is chance (scores "
-        f"shuffled among kept tokens); rbo has p {number(p)}, as published 1; jaccard is of the "
-        f"top {float(table['top'].iloc[0]):.0%}. Choose which tokens take part."
+    estimates = Estimates(
+        "left", "metric", "chance", series="convention", choose=("keep", first), labels=LABELS
     )
-    return [Figure(caption, charts.beside_control(table, estimates))]
+    return [
+        TEXT["agreement"].figure(
+            "metrics",
+            charts.beside_control(_named(table, convention=CONVENTIONS), estimates),
+            method=named(str(table["right"].iloc[0])),
+            p=decimal(p),
+            top=f"{float(table['top'].iloc[0]):.0%}",
+        )
+    ]
+
+
+def _named(table: pd.DataFrame, **names: Mapping[str, str]) -> pd.DataFrame:
+    """A table with metrics, and other columns, as they are called."""
+    called = {
+        column: table[column].map(words).fillna(table[column])
+        for column, words in {"metric": METRICS, **names}.items()
+    }
+    return table.assign(**called)
 
 
 def _faithfulness(study: Tables) -> list[Figure]:
@@ -123,13 +147,10 @@ def _faithfulness(study: Tables) -> list[Figure]:
     out = []
     for how in dict.fromkeys(table["how"]):
         rows = table[(table["how"] == how) & (table["bin"] == 0)]
-        done = "removed" if how == "remove" else "replaced by the mask token"
-        caption = (
-            f"Tokens {done}: what the answer loses, mean over {shares} of tokens; grey is a random "
-            "order. Comprehensiveness should be high, sufficiency low."
-        )
-        estimates = Estimates("method", "measured", "random", width=330)
-        out.append(Figure(caption, charts.beside_control(rows, estimates)))
+        name = "tokens-removed" if how == "remove" else "tokens-masked"
+        estimates = Estimates("method", "measured", "random", width=330, labels=LABELS)
+        chart = charts.beside_control(rows, estimates)
+        out.append(TEXT["faithfulness"].figure(name, chart, shares=shares))
     return out
 
 
@@ -137,59 +158,36 @@ def _plausibility(study: Tables) -> list[Figure]:
     table = study.table("plausibility")
     if table.empty:
         return []
-    caption = (
-        "Against human rationales: words of highest score beside the words people marked; grey is "
-        "a random order."
-    )
-    estimates = Estimates("method", "metric", "random", width=250)
-    return [Figure(caption, charts.beside_control(table, estimates))]
+    estimates = Estimates("method", "metric", "random", width=250, labels=LABELS)
+    chart = charts.beside_control(_named(table), estimates)
+    return [TEXT["plausibility"].figure("rationales", chart)]
 
 
-_ORDER = 3  # on the page: after what probes find, before the shape of attention
+_ORDER = 3  # on the page: after what probes find, before the topology of attention
 SECTIONS = {
-    "explanations": Section(
-        title="Why the model says so",
-        question="Which tokens does an answer rest on?",
+    "explanations": TEXT["explanations"].section(
         needs=("explanations", "attributions", "texts"),
-        about=ABOUT["explanations"],
         figures=_explanations,
         findings=explanation_findings,
         facts=explained_facts,
         order=_ORDER,
     ),
-    "agreement": Section(
-        title="Does attention agree?",
-        question="Does attention agree with attribution?",
-        needs=("agreement",),
-        about=ABOUT["agreement"],
-        figures=_agreement,
-        findings=agreement_findings,
-        order=_ORDER,
+    "agreement": TEXT["agreement"].section(
+        needs=("agreement",), figures=_agreement, findings=agreement_findings, order=_ORDER
     ),
-    "faithfulness": Section(
-        title="Does the answer rest on these tokens?",
-        question="Does the model need the tokens it is said to use?",
+    "faithfulness": TEXT["faithfulness"].section(
         needs=("faithfulness",),
-        about=ABOUT["faithfulness"],
         figures=_faithfulness,
         findings=faithfulness_findings,
         order=_ORDER,
     ),
-    "plausibility": Section(
-        title="Do people agree?",
-        question="Do people mark the same words?",
+    "plausibility": TEXT["plausibility"].section(
         needs=("plausibility",),
-        about=ABOUT["plausibility"],
         figures=_plausibility,
         findings=plausibility_findings,
         order=_ORDER,
     ),
-    "attribution_types": Section(
-        title="Words that speak for and against",
-        question="Which words speak for and against?",
-        needs=("attribution_types",),
-        about=ABOUT["attribution_types"],
-        figures=_attribution_types,
-        order=_ORDER,
+    "attribution_types": TEXT["attribution_types"].section(
+        needs=("attribution_types",), figures=_attribution_types, order=_ORDER
     ),
 }

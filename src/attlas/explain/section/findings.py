@@ -1,8 +1,8 @@
-"""What stands out of explanations: how exact they are, whether attention agrees with them."""
+"""Findings of explanations: how exact they are, whether attention agrees with them."""
 
 from __future__ import annotations
 
-from attlas.views.numbers import number
+from attlas.views.numbers import decimal, estimate, finding
 from attlas.views.section import Fact, Tables, largest, smallest
 
 
@@ -12,7 +12,7 @@ def named(method: str) -> str:
 
 
 def explanation_findings(study: Tables) -> list[str]:
-    """How many gradients integrated gradients took, and how much they miss."""
+    """How many evaluations integrated gradients needed, and their completeness gap."""
     columns = ["method", "gap", "evaluations", "converged"]
     table = study.table("explanations", columns)
     exact = table[table["method"] == "integrated_gradients"]
@@ -20,15 +20,15 @@ def explanation_findings(study: Tables) -> list[str]:
         return []
     late = int((~exact["converged"]).sum())
     return [
-        f"Integrated gradients took {exact['evaluations'].median():.0f} gradients a text (median; "
-        f"at most {exact['evaluations'].max():,}) and miss the difference they explain by "
+        f"Integrated gradients needed {exact['evaluations'].median():.0f} gradient evaluations per "
+        f"text (median; at most {exact['evaluations'].max():,}); completeness gap "
         f"{exact['gap'].median():.2%} (at most {exact['gap'].max():.2%})"
-        + (f"; {late:,} texts did not converge" if late else "")
+        + (f"; {late:,} texts did not converge." if late else ".")
     ]
 
 
 def agreement_findings(study: Tables) -> list[str]:
-    """The published number and the sound one, each with chance, under the strictest mask."""
+    """The corrected number and the published one, each with chance, under the strictest mask."""
     table = study.table("agreement")
     if table.empty:
         return []
@@ -41,47 +41,45 @@ def agreement_findings(study: Tables) -> list[str]:
     if not {"sound", "published"} <= set(tau.index) or tau["value"].isna().all():
         return []
     sound, published = tau.loc["sound"], tau.loc["published"]
-    ends = f"[{number(sound['low'])}, {number(sound['high'])}]"
     return [
-        f"{named(left).capitalize()} against {named(sound['right'])} on {keep}: tau "
-        f"{number(sound['value'])} {ends}, chance {number(sound['chance'])}; as published (masked "
-        f"tokens count as 0) tau {number(published['value'])}, of which chance gives "
-        f"{number(published['chance'])} ({int(sound['texts']):,} texts)"
+        finding(
+            f"{named(left).capitalize()} and {named(sound['right'])} on {keep}, Kendall's tau",
+            estimate(sound["value"], sound["low"], sound["high"]),
+            f"chance {decimal(sound['chance'])}",
+            f"as published (masked tokens count as 0) {decimal(published['value'])}",
+            f"of which chance gives {decimal(published['chance'])}",
+            n=sound["texts"],
+        )
     ]
 
 
 def faithfulness_findings(study: Tables) -> list[str]:
-    """By which method the answer loses most without its top tokens, and by which least."""
+    """Which method finds the tokens that the prediction depends on most, and which least."""
     table = study.table("faithfulness")
     rows = table[(table["bin"] == 0) & (table["measured"] == "comprehensiveness")]
     rows = rows[rows["how"] == table["how"].iloc[0]] if len(table) else rows
     best, least = largest(rows, "value"), smallest(rows, "value")
     if best is None or least is None:
         return []
+    effect = estimate(best["value"], best["low"], best["high"])
+    control = f"random order {decimal(best['random'])}"
     if len(rows) == 1:
-        lost = f"{number(best['value'])} [{number(best['low'])}, {number(best['high'])}]"
-        return [
-            f"Without the top tokens by {named(best['method'])} the answer loses {lost}, random "
-            f"order {number(best['random'])} ({int(best['texts']):,} texts)"
-        ]
-    return [
-        f"Without its top tokens the answer loses most by {named(best['method'])} "
-        f"({number(best['value'])}) and least by {named(least['method'])} "
-        f"({number(least['value'])}); random order {number(best['random'])}"
-    ]
+        claim = f"Removing the top tokens by {named(best['method'])} changes the prediction"
+        return [finding(claim, effect, control, n=best["texts"])]
+    other = f"least for {named(least['method'])} {decimal(least['value'])}"
+    claim = f"Removing the top tokens by {named(best['method'])} changes the prediction most"
+    return [finding(claim, effect, other, control, n=best["texts"])]
 
 
 def plausibility_findings(study: Tables) -> list[str]:
-    """Which method is nearest to what people marked."""
+    """Which method agrees best with what people marked."""
     rows = study.table("plausibility")
     best = largest(rows[rows["metric"] == "auprc"], "value")
     if best is None:
         return []
-    return [
-        f"Nearest to what people marked is {named(best['method'])} (area under precision and "
-        f"recall {number(best['value'])}, random {number(best['random'])}, "
-        f"{int(best['texts']):,} texts)"
-    ]
+    claim = f"{named(best['method']).capitalize()} agrees best with the human rationales"
+    effect = f"AUPRC {decimal(best['value'])}"
+    return [finding(claim, effect, f"random order {decimal(best['random'])}", n=best["texts"])]
 
 
 def explained_facts(study: Tables, usual: list[Fact]) -> list[Fact]:
@@ -90,13 +88,13 @@ def explained_facts(study: Tables, usual: list[Fact]) -> list[Fact]:
     if "explained" not in counts:
         return usual
     missed = (
-        f", {counts['unexplained']:,} could not be; each with its reason in quarantine.jsonl"
+        f", {counts['unexplained']:,} not explained; each with its reason in quarantine.jsonl"
         if counts["unexplained"]
         else ""
     )
     late = f", {counts['not_converged']:,} did not converge" if counts["not_converged"] else ""
     few = (
-        f", {counts['not_compared']:,} have fewer than two tokens to compare under some mask"
+        f", {counts['not_compared']:,} have fewer than two tokens to compare"
         if counts["not_compared"]
         else ""
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def explanation_overlay(explanation: Explanation) -> Overlay:
-    """One text tinted by the scores of its words; its parts too, where they were asked for."""
+    """One text shaded by the scores of its words; its parts too, where they were asked for."""
     scores = {explanation.method: explanation.scores, **explanation.parts}
     signed = dict.fromkeys(scores, is_signed(explanation.method))
     frame, content = explanation.to_frame(), explanation.text.text
@@ -53,7 +53,7 @@ def explanation_html(explanation: Explanation) -> str:
 
 
 def write_explanation(explanation: Explanation, path: str | Path, *, force: bool = False) -> Path:
-    """Write the page to a file; to .svg, .png or .pdf, a picture of the tinted text."""
+    """Write the page to a file; to .svg, .png or .pdf, a picture of the shaded text."""
     path = check_output(path, (PAGE, *PICTURES), force)
     if path.suffix in PICTURES:
         svg = text_svg(explanation_overlay(explanation), explanation_header(explanation))

@@ -1,4 +1,4 @@
-"""Explained texts as they are shown: a line about each, words tinted for and against."""
+"""Explained texts as they are shown: a line about each, words shaded by their scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from attlas.explain.kinds import METHODS
-from attlas.views.numbers import number
+from attlas.views.numbers import decimal
 from attlas.views.overlay import Overlay, score_overlay
 from attlas.views.section import Tables
 
@@ -31,17 +31,17 @@ def explained_line(row: Mapping[Any, Any], of: str = "probability") -> str:
     label = "" if pd.isna(row["label"]) else f"label {row['label']} · "
     target = "" if row["target"] == row["predicted"] else f"explained {row['target']} · "
     late = "" if row["converged"] else ", not converged"
-    missed = "" if pd.isna(row["gap"]) else f", gap {row['gap']:.2%}{late}"
-    came = "" if pd.isna(row["baseline"]) else f" from {number(row['baseline'])} at the baseline"
+    gap = "" if pd.isna(row["gap"]) else f", gap {row['gap']:.2%}{late}"
+    start = "" if pd.isna(row["baseline"]) else f" from {decimal(row['baseline'])} at the baseline"
     return (
-        f"{label}predicted {row['predicted']} ({number(row['probability'])}) · {target}{of} "
-        f"{number(row['value'])}{came}, total {number(row['total'])}{missed} · "
+        f"{label}predicted {row['predicted']} ({decimal(row['probability'])}) · {target}{of} "
+        f"{decimal(row['value'])}{start}, total {decimal(row['total'])}{gap} · "
         f"{int(row['evaluations'])} evaluations"
     )
 
 
 def study_overlay(study: Tables, row: Mapping[str, Any]) -> tuple[str, Overlay]:
-    """A text of a study with explanations, tinted by each of its methods, and its line."""
+    """A text of a study with explanations, shaded by each of its methods, and its line."""
     tokens = study.table("attributions", text=row["text"])
     methods = methods_of(tokens)
     scores = {

@@ -1,7 +1,8 @@
-"""What measures show: where heads look, how far, how broadly; which tokens and heads matter."""
+"""What measures show: what heads attend to, how far, how broadly; which tokens and heads matter."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,13 @@ import pandas as pd
 
 from attlas.core.importance import importance_of
 from attlas.measures.section import profiles, tokens
+from attlas.measures.section.columns import (
+    ENTROPY,
+    GRADIENT,
+    IMPORTANCE,
+    POSITION_BIAS,
+    SURFACE,
+)
 from attlas.measures.section.findings import (
     entropy_findings,
     head_distance_findings,
@@ -20,57 +28,33 @@ from attlas.measures.section.findings import (
     topk_findings,
 )
 from attlas.views import charts
-from attlas.views.numbers import number
+from attlas.views.numbers import decimal
 from attlas.views.overlay import Overlay, overlay
 from attlas.views.parts import TintedText
 from attlas.views.section import Figure, Section, Tables, head_figure, prose
 from attlas.views.texts import EXAMPLE_TEXTS, within_budget
 
 MOST_HEADS = 300  # whose divergences are drawn one by one
-ABOUT = prose(__file__)
+TEXT = prose(__file__)
+Figures = Callable[[Tables], list[Figure]]
+Findings = Callable[[Tables], list[str]]
 
 
 def _surface(study: Tables) -> list[Figure]:
-    table = study.table("surface")
-    grid = head_figure(
-        "Attention to simple targets: each cell a head, hover for its value and what uniform "
-        "attention would give.",
-        table,
-        first="previous",
-    )
-    by_layer = Figure(
-        "By layer: a dot a head, the line their mean, dashed what uniform attention would give "
-        "(Figure 2 of the paper).",
-        profiles.surface_by_layer(table),
-    )
-    return [*grid, by_layer] if grid else []
+    table, words = study.table("surface"), TEXT["surface"]
+    grid = head_figure(words, table, SURFACE, first="previous")
+    return [*grid, words.figure("by-layer", profiles.surface_by_layer(table))] if grid else []
 
 
 def _entropy(study: Tables) -> list[Figure]:
-    table = study.table("entropy")
-    known = [name for name in ("entropy", "cls_entropy") if table[name].notna().any()]
-    grid = head_figure(
-        "Entropy: low is a head that picks few tokens, high one that spreads over many; the grey "
-        "tick is uniform attention.",
-        table,
-        known,
-    )
-    if not grid:
+    table, words = study.table("entropy"), TEXT["entropy"]
+    out = head_figure(words, table, ENTROPY)
+    if not out:
         return []
-    by_layer = Figure(
-        "Entropy by layer: a dot a head, the line their mean, dashed uniform attention (Figure 4 "
-        "of the paper).",
-        profiles.entropy_by_layer(table),
-    )
-    out = [*grid, by_layer]
+    out.append(words.figure("by-layer", profiles.entropy_by_layer(table)))
     if study.has("entropy_histogram"):
-        out.append(
-            Figure(
-                "Rows by how spread out they are: each layer's rows from all on one token (0) to "
-                "uniform (1).",
-                profiles.spread_by_layer(study.table("entropy_histogram")),
-            )
-        )
+        histogram = study.table("entropy_histogram")
+        out.append(words.figure("spread", profiles.spread_by_layer(histogram)))
     return out
 
 
@@ -78,11 +62,7 @@ def _positions(study: Tables) -> list[Figure]:
     table = study.table("positions")
     if not charts.choices(table):
         return []
-    caption = (
-        "How far heads look: each row a head, each column an offset from the token (negative is to "
-        "the left)."
-    )
-    return [Figure(caption, profiles.offset_profiles(table))]
+    return [TEXT["positions"].figure("offsets", profiles.offset_profiles(table))]
 
 
 def _totals(study: Tables) -> list[Figure]:
@@ -94,12 +74,7 @@ def _totals(study: Tables) -> list[Figure]:
         )
         for group, row in _example_texts(study)
     )
-    caption = (
-        "Attention received: darker words receive more (sum over queries and over a word's "
-        "tokens); choose a layer, and a head where its numbers were kept; hover or click for "
-        "numbers."
-    )
-    return [Figure(caption, parts=shown)] if shown else []
+    return [TEXT["totals"].figure("texts", parts=shown)] if shown else []
 
 
 def _example_texts(study: Tables) -> list[tuple[int, dict[str, Any]]]:
@@ -115,7 +90,7 @@ def _example_texts(study: Tables) -> list[tuple[int, dict[str, Any]]]:
 
 
 def text_overlay(study: Tables, row: dict[str, Any], group: int, importance: Any = None) -> Overlay:
-    """A text of the study tinted by the attention it receives; by head where that was kept."""
+    """A text of the study shaded by the attention it receives; by head where that was kept."""
     rows = study.tokens("totals", group, row["text"])
     layers, heads = study.n_layers, study.n_heads
     values = rows[[f"L{layer}" for layer in range(layers)]].to_numpy().T[:, None]
@@ -131,25 +106,18 @@ def text_overlay(study: Tables, row: dict[str, Any], group: int, importance: Any
 
 
 def _heatmap(study: Tables) -> list[Figure]:
-    table, even = study.table("heatmap"), study.table("heatmap_uniform")
+    table, uniform = study.table("heatmap"), study.table("heatmap_uniform")
     if table.empty:
         return []
-    corpus = (
-        "Over the corpus: each head's attention, queries from top to bottom and keys from left to "
-        "right; darkest is the head's own largest cell, the last column is even attention."
-    )
-    out = [Figure(corpus, profiles.head_pictures(table, even))]
+    words = TEXT["heatmap"]
+    out = [words.figure("corpus", profiles.head_pictures(table, uniform))]
     if study.has("importance"):
-        caption = (
-            "Over the corpus, scaled by importance: each head's weights times its importance, on "
-            "one scale."
-        )
         chart = profiles.head_pictures(table, None, study.table("importance"))
-        out.append(Figure(caption, chart))
+        out.append(words.figure("corpus-scaled-by-importance", chart))
     if study.has("heatmap_texts") and len(texts := study.table("heatmap_texts")):
         first = texts["text"].iloc[0]
-        one = profiles.head_pictures(texts[texts["text"] == first], even)
-        out.append(Figure(f"One text ({first}): the same for a single text.", one))
+        chart = profiles.head_pictures(texts[texts["text"] == first], uniform)
+        out.append(words.figure("text", chart, text=first))
     return out
 
 
@@ -158,18 +126,10 @@ def _topk(study: Tables) -> list[Figure]:
     every = types[types["layers"] == "all"]
     if every.empty:
         return []
-    caption = (
-        "Over the corpus, by type: tokens with the most appearances on a token's list, all layers "
-        "and heads; grey is what chance would give."
-    )
-    out = [Figure(caption, tokens.top_bars(every, "type"))]
+    out = [TEXT["topk"].figure("types", tokens.top_bars(every, "type"))]
     top = every[every["rank"] < 10]
     if top["both"].any():
-        both = (
-            "Over the corpus, on both lists: types among the most attended to and the most "
-            "attending."
-        )
-        out.append(Figure(both, tokens.on_both_lists(top, "type")))
+        out.append(TEXT["topk"].figure("both-types", tokens.on_both_lists(top, "type")))
     if study.has("topk") and len(names := study.table("topk", ["text"])):
         out += _topk_of(study, names["text"].iloc[0])
     return out
@@ -177,20 +137,17 @@ def _topk(study: Tables) -> list[Figure]:
 
 def _topk_of(study: Tables, text: str) -> list[Figure]:
     """The lists of one text, by type and by position."""
-    rows, out = study.table("topk", text=text), []
+    rows, out, words = study.table("topk", text=text), [], TEXT["topk"]
     rows = rows[rows["layers"] == "all"]
     for by in ("type", "position"):
-        some = rows[rows["by"] == by]
-        caption = f"One text by {by} ({text}): appearances over all layers and heads."
-        out.append(Figure(caption, tokens.top_bars(some, by)))
-        caption = (
-            f"Both lists by {by} ({text}): tokens that are among the most attended to and the most "
-            "attending."
-        )
-        if some["both"].any():
-            out.append(Figure(caption, tokens.on_both_lists(some, by)))
+        part = rows[rows["by"] == by]
+        out.append(words.figure(f"one-text-by-{by}", tokens.top_bars(part, by), text=text))
+        name = f"both-lists-by-{by}"
+        if part["both"].any():
+            out.append(words.figure(name, tokens.on_both_lists(part, by), text=text))
         else:
-            out.append(Figure(caption, html="<p>No token is on both lists.</p>"))
+            html = "<p>No token is in both rankings.</p>"
+            out.append(words.figure(name, html=html, text=text))
     return out
 
 
@@ -198,155 +155,73 @@ def _position_bias(study: Tables) -> list[Figure]:
     table, period = study.table("position_bias"), position_period(study)
     if table.empty:
         return []
-    caption = (
-        "By position: attention received by ordinary tokens over what even attention would give "
-        "them there, mean of heads and layers."
-    )
-    out = [Figure(caption, tokens.by_position(table, "position", period))]
+    words = TEXT["position_bias"]
+    out = [words.figure("positions", tokens.by_position(table, "position", period))]
     if period and table["position"].max() >= period:
         folded = study.table("position_bias_period")
-        caption = "By position modulo the period: tokens that share a position embedding."
-        out.append(Figure(caption, tokens.by_position(folded, "residue", period)))
-        out += head_figure(
-            "By head: what tokens at multiples of the period receive over even attention, beside "
-            "all others.",
-            study.table("position_bias_heads"),
-        )
+        out.append(words.figure("period", tokens.by_position(folded, "residue", period)))
+        out += head_figure(words, study.table("position_bias_heads"), POSITION_BIAS)
     return out
 
 
 def _importance(study: Tables) -> list[Figure]:
-    return head_figure(
-        "Importance of heads: how much the loss depends on each; importance runs from 0 to 1, the "
-        "others are as measured.",
-        study.table("importance"),
-        first="importance",
-    )
+    return head_figure(TEXT["importance"], study.table("importance"), IMPORTANCE, "importance")
 
 
 def _special_gradient(study: Tables) -> list[Figure]:
-    table = study.table("special_gradient")
-    by_head = head_figure(
-        "Gradient by head: hover for the mean over all weights of the head.", table, first="sep"
-    )
-    by_layer = (
-        "Gradient by layer: mean size of d loss / d weight for attention to each sort of token; a "
-        "dot a head, dashed is the mean over all weights (Figure 3 of the paper)."
-    )
-    return [Figure(by_layer, profiles.gradient_by_layer(table)), *by_head] if by_head else []
+    table, words = study.table("special_gradient"), TEXT["special_gradient"]
+    by_head = head_figure(words, table, GRADIENT, first="sep")
+    return [words.figure("by-layer", profiles.gradient_by_layer(table)), *by_head] * bool(by_head)
 
 
 def _head_distance(study: Tables) -> list[Figure]:
-    places = study.table("head_map")
-    if places.empty or not places[["x", "y"]].notna().all(axis=None):
+    heads, words = study.table("head_map"), TEXT["head_distance"]
+    if heads.empty or not heads[["x", "y"]].notna().all(axis=None):
         return []
     if study.has("head_neighbours"):
-        places = profiles.with_neighbours(places, study.table("head_neighbours"))
+        heads = profiles.add_neighbours(heads, study.table("head_neighbours"))
     if study.has("syntax"):
-        places = profiles.with_relations(places, study.table("syntax"))
-    stress = number(float(places["stress"].iloc[0]))
-    caption = (
-        "Map of heads: near heads attend alike (metric MDS of Jensen-Shannon divergences, stress "
-        f"{stress}; Figure 6 of the paper)."
-    )
-    out = [Figure(caption, profiles.map_of_heads(places))]
-    if len(places) <= MOST_HEADS:
-        caption = (
-            "All divergences: darker pairs attend alike; heads in the order of hierarchical "
-            "clusters."
-        )
-        matrix = profiles.distance_matrix(study.table("head_distance"), places)
-        out.append(Figure(caption, matrix))
+        heads = profiles.label_heads(heads, study.table("syntax"))
+    stress = decimal(float(heads["stress"].iloc[0]))
+    out = [words.figure("map", profiles.map_of_heads(heads), stress=stress)]
+    if len(heads) <= MOST_HEADS:
+        matrix = profiles.distance_matrix(study.table("head_distance"), heads)
+        out.append(words.figure("matrix", matrix))
     return out
 
 
 _PROBED, _GENERAL = 2, 5  # on the page: after what probes find; general measures after all others
+
+
+def _section(name: str, figures: Figures, findings: Findings | None = None, **more: Any) -> Section:
+    options = {"needs": (name,), "order": _GENERAL, **more}
+    if findings is not None:
+        options["findings"] = findings
+    return TEXT[name].section(figures=figures, **options)
+
+
 SECTIONS = {
-    "surface": Section(
-        title="Where heads look",
-        question="Where do heads look?",
-        needs=("surface",),
-        about=ABOUT["surface"],
-        figures=_surface,
-        findings=surface_findings,
-        order=_GENERAL,
-    ),
-    "entropy": Section(
-        title="Focus and breadth",
-        question="Do heads attend to few tokens or many?",
-        needs=("entropy",),
-        about=ABOUT["entropy"],
-        figures=_entropy,
-        findings=entropy_findings,
-        order=_GENERAL,
-    ),
-    "positions": Section(
-        title="Near and far",
-        question="How far do heads look?",
-        needs=("positions",),
-        about=ABOUT["positions"],
-        figures=_positions,
-        order=_GENERAL,
-    ),
-    "totals": Section(
-        title="Which tokens receive attention",
-        question="Which tokens receive attention?",
-        needs=("totals", "texts"),
-        about=ABOUT["totals"],
-        figures=_totals,
-        order=_GENERAL,
-    ),
-    "heatmap": Section(
-        title="Patterns of heads",
-        question="Which patterns do heads make?",
-        needs=("heatmap", "heatmap_uniform"),
-        about=ABOUT["heatmap"],
-        figures=_heatmap,
-        order=_GENERAL,
-    ),
-    "topk": Section(
-        title="Most attended, most attending",
-        question="Which tokens are on most lists?",
-        needs=("topk_types",),
-        about=ABOUT["topk"],
-        figures=_topk,
-        findings=topk_findings,
-        order=_GENERAL,
-    ),
-    "position_bias": Section(
-        title="Does the place matter?",
-        question="Do tokens receive attention for where they stand?",
+    "surface": _section("surface", _surface, surface_findings),
+    "entropy": _section("entropy", _entropy, entropy_findings),
+    "positions": _section("positions", _positions),
+    "totals": _section("totals", _totals, needs=("totals", "texts")),
+    "heatmap": _section("heatmap", _heatmap, needs=("heatmap", "heatmap_uniform")),
+    "topk": _section("topk", _topk, topk_findings, needs=("topk_types",)),
+    "position_bias": _section(
+        "position_bias",
+        _position_bias,
+        position_bias_findings,
         needs=("position_bias", "position_bias_heads"),
-        about=ABOUT["position_bias"],
-        figures=_position_bias,
-        findings=position_bias_findings,
-        order=_GENERAL,
     ),
-    "importance": Section(
-        title="Which heads matter",
-        question="Which heads matter for the loss?",
-        needs=("importance",),
-        about=ABOUT["importance"],
-        figures=_importance,
-        findings=importance_findings,
-        order=_GENERAL,
-    ),
-    "head_distance": Section(
-        title="Which heads are alike",
-        question="Which heads are alike?",
+    "importance": _section("importance", _importance, importance_findings),
+    "head_distance": _section(
+        "head_distance",
+        _head_distance,
+        head_distance_findings,
         needs=("head_distance", "head_map"),
-        about=ABOUT["head_distance"],
-        figures=_head_distance,
-        findings=head_distance_findings,
         order=_PROBED - 1,
     ),
-    "special_gradient": Section(
-        title="Does looking there change anything?",
-        question="Would the loss change if attention to special tokens did?",
-        needs=("special_gradient",),
-        about=ABOUT["special_gradient"],
-        figures=_special_gradient,
-        findings=special_gradient_findings,
-        order=_PROBED,
+    "special_gradient": _section(
+        "special_gradient", _special_gradient, special_gradient_findings, order=_PROBED
     ),
 }

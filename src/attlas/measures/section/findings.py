@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from attlas.stats.correlations import spearman
-from attlas.views.numbers import head_name, number
+from attlas.views.numbers import decimal, finding, head_name, some
 from attlas.views.section import Tables, largest, smallest
 
 TARGETS = {
     "previous": "the previous token",
     "next": "the next token",
-    "self": "itself",
+    "self": "the token itself",
     "cls": "[CLS]",
     "sep": "[SEP]",
     "punctuation": "full stops and commas",
 }
 HALF = 0.5
-NAMED = 4  # heads that a sentence names
 
 
 def surface_findings(study: Tables) -> list[str]:
@@ -28,27 +29,14 @@ def surface_findings(study: Tables) -> list[str]:
         if best is None:
             continue
         strong = table[table[column] > HALF].sort_values(column, ascending=False)
-        control = f"uniform {number(best[f'{column}_uniform'])}"
-        if len(strong):
-            out.append(f"{_over_half(strong, heads, target)} ({control}): {_some(strong, column)}")
-        else:
-            out.append(
-                f"No head gives over half of its attention to {target}; the most is "
-                f"{number(best[column])} by {head_name(best)} ({control})"
-            )
+        named = some(
+            f"{head_name(row)} {decimal(row[column])}" for row in strong.to_dict("records")
+        )
+        most = named or f"highest {head_name(best)} {decimal(best[column])}"
+        claim = f"Heads with more than half of their attention on {target}"
+        control = f"uniform {decimal(best[f'{column}_uniform'])}"
+        out.append(finding(claim, f"{len(strong)} of {heads} ({most})", control))
     return out
-
-
-def _over_half(strong: pd.DataFrame, heads: int, target: str) -> str:
-    verb, whose = ("gives", "its") if len(strong) == 1 else ("give", "their")
-    return f"{len(strong)} of {heads} heads {verb} over half of {whose} attention to {target}"
-
-
-def _some(strong: pd.DataFrame, column: str) -> str:
-    named = [
-        f"{head_name(row)} ({number(row[column])})" for row in strong.head(NAMED).to_dict("records")
-    ]
-    return ", ".join([*named, *(["..."] if len(strong) > NAMED else [])])
 
 
 def entropy_findings(study: Tables) -> list[str]:
@@ -58,9 +46,9 @@ def entropy_findings(study: Tables) -> list[str]:
     if low is None or high is None:
         return []
     return [
-        f"The most focused head is {head_name(low)} (entropy {number(low['entropy'])} nats), the "
-        f"broadest {head_name(high)} ({number(high['entropy'])}); uniform "
-        f"{number(low['entropy_uniform'])}"
+        f"The most focused head is {head_name(low)} (entropy {decimal(low['entropy'])} nats), the "
+        f"broadest {head_name(high)} ({decimal(high['entropy'])}); uniform attention has "
+        f"{decimal(low['entropy_uniform'])}."
     ]
 
 
@@ -70,11 +58,14 @@ def topk_findings(study: Tables) -> list[str]:
     first = types[(types["layers"] == "all") & (types["rank"] == 0)].set_index("direction")
     if set(first.index) != {"attended", "attending"} or first["chance"].isna().any():
         return []
-    most, more = first.loc["attended"], first.loc["attending"]
+    attended, attending = first.loc["attended"], first.loc["attending"]
+
+    def lists(row: pd.Series[Any]) -> str:
+        return f"{int(row['count']):,} lists; {row['chance']:,.0f} expected by chance"
+
     return [
-        f"On most lists of attended tokens is {most['string']!r} ({int(most['count']):,} lists, "
-        f"{most['chance']:,.0f} by chance), on most of attending ones {more['string']!r} "
-        f"({int(more['count']):,}, {more['chance']:,.0f} by chance)"
+        f"“{attended['string']}” is most often among the most attended tokens ({lists(attended)}); "
+        f"“{attending['string']}” is most often among those that attend ({lists(attending)})."
     ]
 
 
@@ -96,9 +87,9 @@ def position_bias_findings(study: Tables) -> list[str]:
         return []
     multiples, others = (_over_uniform(part) for part in (table[at], table[~at]))
     return [
-        f"Ordinary tokens at multiples of {period} receive {number(multiples)} times what even "
-        f"attention would give, all others {number(others)} times: the former share the first "
-        "token's position embedding"
+        f"Ordinary tokens at multiples of {period} receive {decimal(multiples)} times the "
+        f"attention of uniform attention, all others {decimal(others)} times; the former share "
+        "the first token's position embedding."
     ]
 
 
@@ -115,13 +106,13 @@ def importance_findings(study: Tables) -> list[str]:
     best = largest(table, "importance")
     if best is None:
         return []
-    alike = {name: spearman(table["importance"], table[name]) for name in ("gate", "ablation")}
-    measured = f", as measured ablation does by {number(alike['ablation'])}"
-    return [
-        f"The most important head is {head_name(best)}; importance ranks heads as the gates' "
-        f"gradients do by {number(alike['gate'])} (Spearman)"
-        + ("" if pd.isna(alike["ablation"]) else measured)
-    ]
+    by = {name: spearman(table["importance"], table[name]) for name in ("gate", "ablation")}
+    names = {"gate": "gate gradients", "ablation": "measured ablation"}
+    ranked = ", ".join(
+        f"{decimal(value)} with {names[name]}" for name, value in by.items() if not pd.isna(value)
+    )
+    also = f" Rank correlation of importance (Spearman): {ranked}." if ranked else ""
+    return [f"The most important head is {head_name(best)}.{also}"]
 
 
 def special_gradient_findings(study: Tables) -> list[str]:
@@ -131,13 +122,14 @@ def special_gradient_findings(study: Tables) -> list[str]:
     for column, name in (("cls", "[CLS]"), ("sep", "[SEP]")):
         ratio = (table[column] / table["other"]).dropna()
         if len(ratio):
-            places = sorted({0, len(ratio) // 2, len(ratio) - 1})
-            by_layer = [
-                f"{number(value)} in layer {layer}" for layer, value in ratio.iloc[places].items()
-            ]
+            some_layers = sorted({0, len(ratio) // 2, len(ratio) - 1})
+            by_layer = ", ".join(
+                f"{decimal(value)} in layer {layer}"
+                for layer, value in ratio.iloc[some_layers].items()
+            )
             out.append(
-                f"A weight to {name} moves the loss so many times as much as one to an ordinary "
-                f"token: {', '.join(by_layer)} (the same would be 1)"
+                f"Relative to an ordinary token, attention to {name} affects the loss by a factor "
+                f"of {by_layer} (1 = no difference)."
             )
     return out
 
@@ -153,15 +145,16 @@ def head_distance_findings(study: Tables) -> list[str]:
     if len(layers) and not pd.isna(layers["p"].iloc[0]):
         row = layers.iloc[0]
         out.append(
-            f"Heads of one layer diverge by {number(row['within'])} nats a row on average, heads "
-            f"of two layers by {number(row['across'])} (p {row['p']:.3f} if heads are dealt to "
-            "layers at random)"
+            f"Heads of the same layer diverge by {decimal(row['within'])} nats on average, heads "
+            f"of different layers by {decimal(row['across'])} (permutation test, "
+            f"p = {row['p']:.3f})."
         )
     near = smallest(table[before], "mean")
     if near is not None:
         other = head_name({"layer": near["other_layer"], "head": near["other_head"]})
         out.append(
-            f"Most alike are {head_name(near)} and {other} ({number(near['mean'])} nats; from even "
-            f"attention {number(near['mean_uniform'])})"
+            f"The most similar heads are {head_name(near)} and {other} (Jensen-Shannon divergence "
+            f"{decimal(near['mean'])} nats; from uniform attention "
+            f"{decimal(near['mean_uniform'])})."
         )
     return out

@@ -10,29 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from attlas.measures.section.columns import TARGETS
 from attlas.views import charts
-from attlas.views.numbers import number
+from attlas.views.numbers import head_names, number, some
 
-NAMES = {
-    "cls": "[CLS]",
-    "sep": "[SEP]",
-    "punctuation": ". or ,",
-    "sep_from_sep": "[SEP] → [SEP]",
-    "sep_from_rest": "others → [SEP]",
-    "self": "itself",
-    "previous": "previous token",
-    "next": "next token",
-    "other": "other tokens",
-    "entropy": "all tokens",
-    "cls_entropy": "from [CLS]",
-}
+NAMES = {**TARGETS, "entropy": "all tokens", "cls_entropy": "from [CLS]"}
 SURFACE = (
     ("cls", "sep", "punctuation"),
     ("sep_from_sep", "sep_from_rest"),
     ("self", "previous", "next"),
 )
 FEW = 3  # heads that do the same and are named on the map
-UNKNOWN = ("other", "not known")
+UNKNOWN = ("other", "unknown")
 
 
 def by_layer(
@@ -74,23 +63,24 @@ def _layer_panel(
         legend=alt.Legend(orient="top", columns=3),
     )
     x = alt.X("layer:O", axis=alt.Axis(labelAngle=0), title="layer")
-    numbers = [alt.Tooltip(f"{name}:Q", format=".4g") for name in ("value", "uniform")]
+    titles = {"value": "value", "uniform": "all weights" if control == "_all" else "uniform"}
+    numbers = [alt.Tooltip(f"{name}:Q", format=".4g", title=titles[name]) for name in titles]
     dots = alt.Chart(rows).mark_circle(size=16, opacity=0.45)
     dots = dots.encode(
         x=x,
         y=alt.Y("value:Q", title=title),
         color=colour,
-        tooltip=["layer", "head", "what", *numbers],
+        tooltip=["layer", "head", alt.Tooltip("what:N", title="measure"), *numbers],
     )
     base = alt.Chart(mean).encode(x=x, color=colour)
     lines = base.mark_line(strokeWidth=2.2).encode(y=alt.Y("value:Q", title=title))
-    even = base.mark_line(strokeDash=[4, 4], strokeWidth=1.2, opacity=0.8)
-    even = even.encode(y=alt.Y("uniform:Q", title=title))
-    return alt.layer(even, dots, lines).properties(width=270, height=190)
+    dashed = base.mark_line(strokeDash=[4, 4], strokeWidth=1.2, opacity=0.8)
+    dashed = dashed.encode(y=alt.Y("uniform:Q", title=title))
+    return alt.layer(dashed, dots, lines).properties(width=240, height=180)
 
 
 def surface_by_layer(frame: pd.DataFrame) -> alt.HConcatChart:
-    """Figure 2 of Clark et al. 2019: where the heads of each layer look."""
+    """Figure 2 of Clark et al. 2019: what the heads of each layer attend to."""
     return by_layer(frame, SURFACE, "mean share of a row")
 
 
@@ -140,7 +130,7 @@ def _strip(data: pd.DataFrame, labels: list[str], top: float) -> alt.Chart:
                 alt.Tooltip("name:N", title="head"),
                 alt.Tooltip("offset:N"),
                 alt.Tooltip("value:Q", format=".3f"),
-                alt.Tooltip("uniform:Q", format=".3f", title="uniform would be"),
+                alt.Tooltip("uniform:Q", format=".3f", title="uniform"),
             ],
         )
     )
@@ -188,8 +178,8 @@ def head_pictures(
     if importance is not None:
         joined = heads.merge(importance, on=["layer", "head"], how="left")
         scales = joined["importance"].to_numpy(dtype=np.float64)
-    even = None if uniform is None else _tiles(uniform)
-    return charts.head_tiles(heads, _tiles(frame), even, scales)
+    control = None if uniform is None else _tiles(uniform)
+    return charts.head_tiles(heads, _tiles(frame), control, scales)
 
 
 def _tiles(frame: pd.DataFrame) -> npt.NDArray[np.float32]:
@@ -201,8 +191,8 @@ def _tiles(frame: pd.DataFrame) -> npt.NDArray[np.float32]:
 def map_of_heads(frame: pd.DataFrame) -> alt.HConcatChart:
     """Figure 6 of Clark et al. 2019: heads that attend alike are near one another."""
     data = frame.assign(
-        name="L" + frame["layer"].astype(str) + ".H" + frame["head"].astype(str),
-        behaviour=frame["behaviour"].replace("", "not known"),
+        name=head_names(frame),
+        behaviour=frame["behaviour"].replace("", "unknown"),
     ).round(4)
     often = data["behaviour"].value_counts()
     data["label"] = data["name"].where(data["behaviour"].map(often) <= FEW, "")
@@ -221,7 +211,7 @@ def map_of_heads(frame: pd.DataFrame) -> alt.HConcatChart:
     known = alt.Scale(domain=kinds, range=greyed)
     named = base.mark_text(dy=-9, fontSize=8.5, color=charts.GREY).encode(text="label:N")
     panels: dict[str, Any] = {
-        "by what they do": alt.layer(coloured("behaviour:N", "what it does", known), named),
+        "by behaviour": alt.layer(coloured("behaviour:N", "behaviour", known), named),
         "by layer": coloured("layer:O", "layer", alt.Scale(scheme="viridis")),
         "by cluster": coloured("cluster:N", "cluster", alt.Scale(range=colours)),
     }
@@ -240,15 +230,15 @@ def _on_the_map(data: pd.DataFrame) -> alt.Chart:
     def around(name: str) -> alt.Scale:
         return alt.Scale(domain=[middle[name] - half, middle[name] + half])
 
-    uniform = "divergence from even attention"
+    uniform = "divergence from uniform attention"
     return alt.Chart(data).encode(
         x=alt.X("x:Q", axis=None, scale=around("x")),
         y=alt.Y("y:Q", axis=None, scale=around("y")),
         tooltip=[
-            alt.Tooltip("name:N"),
-            alt.Tooltip("behaviour:N"),
-            alt.Tooltip("cluster:O"),
-            *([alt.Tooltip("nearest:N")] if "nearest" in data else []),
+            alt.Tooltip("name:N", title="head"),
+            alt.Tooltip("behaviour:N", title="behaviour"),
+            alt.Tooltip("cluster:O", title="cluster"),
+            *([alt.Tooltip("nearest:N", title="nearest heads")] if "nearest" in data else []),
             alt.Tooltip("mean_uniform:Q", format=".3f", title=uniform),
         ],
     )
@@ -260,16 +250,15 @@ def named_by(relations: Iterable[str]) -> str:
     >>> named_by(["det", "case", "nsubj", "cop"])
     'det, case, nsubj, ...'
     """
-    names = list(dict.fromkeys(relations))
-    return ", ".join([*names[:FEW], *(["..."] if len(names) > FEW else [])])
+    return some(dict.fromkeys(relations), FEW)
 
 
-def with_relations(places: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+def label_heads(places: pd.DataFrame, syntax: pd.DataFrame) -> pd.DataFrame:
     """The map with heads named by the relations they find, from the table `syntax`.
 
     A head is named where its interval excludes the best fixed offset.
     """
-    above = found[(found["relation"] != "all") & (found["difference_low"] > 0)]
+    above = syntax[(syntax["relation"] != "all") & (syntax["difference_low"] > 0)]
     above = above.sort_values("difference", ascending=False, kind="stable")
     names = above.groupby(["layer", "head"])["relation"].agg(named_by)
     keys = pd.MultiIndex.from_frame(places[["layer", "head"]])
@@ -277,12 +266,11 @@ def with_relations(places: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     return places.assign(behaviour=places["behaviour"].where(pd.isna(named), named))
 
 
-def with_neighbours(places: pd.DataFrame, near: pd.DataFrame) -> pd.DataFrame:
+def add_neighbours(places: pd.DataFrame, near: pd.DataFrame) -> pd.DataFrame:
     """The map with the nearest heads of each; a model of one head has none."""
     if near.empty:
         return places
-    other = "L" + near["other_layer"].astype(str) + ".H" + near["other_head"].astype(str)
-    names = other + " " + near["mean"].map(number)
+    names = head_names(near, "other_layer", "other_head") + " " + near["mean"].map(number)
     nearest = near.assign(nearest=names).groupby(["layer", "head"])["nearest"].agg(", ".join)
     return places.join(nearest, on=["layer", "head"])
 
@@ -293,16 +281,13 @@ def distance_matrix(distances: pd.DataFrame, places: pd.DataFrame) -> alt.Chart:
     ends = (["layer", "head"], ["other_layer", "other_head"])
     one, other = (pd.MultiIndex.from_frame(distances[columns]) for columns in ends)
 
-    def names(layer: str, head: str) -> pd.Series[str]:
-        return "L" + distances[layer].astype(str) + ".H" + distances[head].astype(str)
-
     data = pd.DataFrame(
         {
             "row": order.loc[one].to_numpy(),
             "column": order.loc[other].to_numpy(),
             "mean": distances["mean"].round(3),
-            "one": names("layer", "head"),
-            "other": names("other_layer", "other_head"),
+            "one": head_names(distances),
+            "other": head_names(distances, "other_layer", "other_head"),
         }
     )
     cell = max(2, min(7, 520 // max(1, len(places))))
@@ -313,8 +298,12 @@ def distance_matrix(distances: pd.DataFrame, places: pd.DataFrame) -> alt.Chart:
         .encode(
             x=alt.X("column:O", axis=None),
             y=alt.Y("row:O", axis=None),
-            color=alt.Color("mean:Q", title="divergence", scale=scale),
-            tooltip=["one", "other", "mean"],
+            color=alt.Color("mean:Q", title="divergence (nats)", scale=scale),
+            tooltip=[
+                alt.Tooltip("one:N", title="head"),
+                alt.Tooltip("other:N", title="other head"),
+                alt.Tooltip("mean:Q", title="divergence (nats)"),
+            ],
         )
         .properties(width=cell * len(places), height=cell * len(places))
     )

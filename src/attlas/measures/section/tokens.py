@@ -1,4 +1,4 @@
-"""Charts of tokens: which are on most lists, and what they receive for their position."""
+"""Charts of tokens: which are in the most lists, and what they receive by position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 from attlas.views import charts
 
-LISTS = "lists it is on"
+LISTS = "top-10 lists with this token"
 
 
 def top_bars(frame: pd.DataFrame, by: str, size: int = 10) -> alt.HConcatChart:
@@ -17,7 +17,7 @@ def top_bars(frame: pd.DataFrame, by: str, size: int = 10) -> alt.HConcatChart:
     sides = [
         _side(frame[(frame["direction"] == direction) & (frame["rank"] < size)], by, title)
         for direction, title in (
-            ("attended", "most attended to"),
+            ("attended", "most attended"),
             ("attending", "most attending"),
         )
     ]
@@ -31,9 +31,13 @@ def _side(rows: pd.DataFrame, by: str, title: str) -> alt.LayerChart | alt.Facet
         y=alt.Y("name:N", sort=order, title=None, axis=axis),
         tooltip=[
             alt.Tooltip("name:N", title="token"),
-            alt.Tooltip("count:Q", title="on so many lists"),
-            alt.Tooltip("chance:Q", format=".1f", title="by chance"),
-            *(alt.Tooltip(f"{name}:Q") for name in ("occurrences", "texts") if name in rows),
+            alt.Tooltip("count:Q", title="lists"),
+            alt.Tooltip("chance:Q", format=".1f", title="expected by chance"),
+            *(
+                alt.Tooltip(f"{name}:Q", title=name)
+                for name in ("occurrences", "texts")
+                if name in rows
+            ),
         ],
     )
     bars = base.mark_bar(color=charts.ACCENT, opacity=0.8, height=13)
@@ -66,9 +70,9 @@ def on_both_lists(frame: pd.DataFrame, by: str) -> alt.Chart:
             color=alt.Color("direction:N", title=None, scale=scale),
             tooltip=[
                 alt.Tooltip("name:N", title="token"),
-                "direction:N",
-                "count:Q",
-                alt.Tooltip("chance:Q", format=".1f", title="by chance"),
+                alt.Tooltip("direction:N", title="list"),
+                alt.Tooltip("count:Q", title="lists"),
+                alt.Tooltip("chance:Q", format=".1f", title="expected by chance"),
             ],
         )
         .properties(width=330, height=alt.Step(11))
@@ -81,7 +85,11 @@ def instances(frame: pd.DataFrame, string: str) -> alt.LayerChart | alt.FacetCha
     axis = alt.Axis(labelOverlap=True, labelAngle=-90)
     base = alt.Chart(data).encode(
         x=alt.X("token:O", title=f"position of “{string}”", axis=axis),
-        tooltip=["token", "count", alt.Tooltip("chance:Q", title="by chance")],
+        tooltip=[
+            alt.Tooltip("token:O", title="position"),
+            alt.Tooltip("count:Q", title="lists"),
+            alt.Tooltip("chance:Q", title="expected by chance"),
+        ],
     )
     bars = base.mark_bar(color=charts.ACCENT, opacity=0.8)
     ticks = base.mark_tick(color=charts.GREY, thickness=2.5)
@@ -91,37 +99,37 @@ def instances(frame: pd.DataFrame, string: str) -> alt.LayerChart | alt.FacetCha
 
 
 def by_position(
-    frame: pd.DataFrame, place: str, period: int | None = None
+    frame: pd.DataFrame, column: str, period: int | None = None
 ) -> alt.LayerChart | alt.FacetChart:
     """Mean attention received by position, over uniform attention; multiples of a period marked."""
     data = frame.assign(ratio=(frame["all"] / frame["uniform"])).round(4)
-    title = "position" if place == "position" else f"position modulo {period}"
-    x = alt.X(f"{place}:Q", title=title, scale=alt.Scale(nice=False))
+    title = "position" if column == "position" else f"position modulo {period}"
+    x = alt.X(f"{column}:Q", title=title, scale=alt.Scale(nice=False))
     layers: list[alt.Chart] = []
-    if place == "position" and period and len(data) and data[place].max() >= period:
-        last = int(data[place].max())
-        multiples = pd.DataFrame({place: list(range(period, last + 1, period))})
+    if column == "position" and period and len(data) and data[column].max() >= period:
+        last = int(data[column].max())
+        multiples = pd.DataFrame({column: list(range(period, last + 1, period))})
         rules = alt.Chart(multiples).mark_rule(color=charts.GREY, strokeDash=[3, 3])
         layers.append(rules.encode(x=x))
     marked: dict[str, Any] = {}
     if period:
-        multiple = f"datum.{place} % {period} == 0"
+        multiple = f"datum.{column} % {period} == 0"
         large, colour = alt.value(60), alt.value(charts.SECOND)
         marked = {
             "size": alt.condition(multiple, large, alt.value(9)),
             "color": alt.condition(multiple, colour, alt.value(charts.ACCENT)),
         }
-    dots = alt.Chart(data[[place, "tokens", "all", "uniform", "ratio"]])
+    dots = alt.Chart(data[[column, "tokens", "all", "uniform", "ratio"]])
     layers.append(
         dots.mark_circle(size=9, opacity=0.5, color=charts.ACCENT).encode(
             x=x,
-            y=alt.Y("ratio:Q", title="received / even attention", scale=alt.Scale(zero=True)),
+            y=alt.Y("ratio:Q", title="received / uniform attention", scale=alt.Scale(zero=True)),
             tooltip=[
-                place,
-                "tokens",
+                alt.Tooltip(f"{column}:Q", title=title),
+                alt.Tooltip("tokens:Q", title="tokens"),
                 alt.Tooltip("all:Q", title="received"),
-                alt.Tooltip("uniform:Q", title="even attention"),
-                "ratio",
+                alt.Tooltip("uniform:Q", title="uniform attention"),
+                alt.Tooltip("ratio:Q", title="ratio"),
             ],
             **marked,
         )

@@ -1,4 +1,4 @@
-"""Charts of relations read from attention: readers and controls, directions, layers, heads."""
+"""Charts of relations from attention: classifiers and controls, directions, layers, heads."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ import pandas as pd
 
 from attlas.relations.section.names import ATTENTION, BOTH, reader_names
 from attlas.views import charts
+from attlas.views.numbers import head_names
 
 PARTS = {"h": "head", "t": "tail", "r": "relation words"}
 LAYERS = {
     ATTENTION: "attention",
     "random_model": "attention, random weights",
     "hidden_states": "hidden states",
-    "hidden_states_few": "hidden states, as few numbers as attention",
+    "hidden_states_few": "hidden states, as many features as attention",
 }
 
 
 def readers(frame: pd.DataFrame) -> alt.HConcatChart:
-    """Related or not, and which relation: every reader with its interval; controls in grey."""
+    """Related or not, and which relation: every classifier with its interval; controls in grey."""
     panels = {"binary_accuracy": "related or not: accuracy", "f1": "which relation: macro F1"}
     return _dots(frame, {name: title for name, title in panels.items() if name in frame})
 
 
 def unseen(frame: pd.DataFrame) -> alt.HConcatChart:
-    """The same on relation phrases that were not learnt from."""
-    return _dots(frame, {"f1": "macro F1 on phrases that were not learnt from"})
+    """The same on unseen relation phrases."""
+    return _dots(frame, {"f1": "macro F1 on unseen phrases"})
 
 
 def _dots(frame: pd.DataFrame, panels: Mapping[str, str]) -> alt.HConcatChart:
@@ -46,9 +47,9 @@ def _reader_panel(
 ) -> alt.LayerChart | alt.FacetChart:
     numbers = {
         "": title,
-        "_low": "from",
+        "_low": "95% CI from",
         "_high": "to",
-        "_ahead": "attention is ahead by",
+        "_ahead": "attention ahead by",
         "_ahead_low": "ahead, from",
         "_ahead_high": "ahead, to",
     }
@@ -59,7 +60,7 @@ def _reader_panel(
         y=alt.Y("name:N", sort=list(data["name"]), title=None, axis=axis),
         color=alt.Color("kind:N", legend=None, scale=scale),
         tooltip=[
-            alt.Tooltip("name:N", title="reader"),
+            alt.Tooltip("name:N", title="classifier"),
             *(
                 alt.Tooltip(f"{what}{end}:Q", format=".3f", title=named)
                 for end, named in numbers.items()
@@ -89,7 +90,7 @@ def direction_name(direction: str) -> str:
 
 
 def directions(frame: pd.DataFrame) -> alt.HConcatChart:
-    """What each direction weighs, and what it reads alone.
+    """The weight of each direction, and the score of a classifier of it alone.
 
     Hollow is random weights, the grey tick all others without it.
     """
@@ -124,7 +125,7 @@ def _alone(data: pd.DataFrame, what: str, title: str) -> alt.LayerChart | alt.Fa
     numbers = {
         "_alone": "alone",
         "_alone_random": "alone, random weights",
-        "_without": "all others without it",
+        "_without": "all other directions",
     }
     tooltip = [
         alt.Tooltip("name:N", title="direction"),
@@ -148,7 +149,7 @@ def _alone(data: pd.DataFrame, what: str, title: str) -> alt.LayerChart | alt.Fa
 
 
 def layers(frame: pd.DataFrame) -> alt.Chart:
-    """F1 of relations by readers of one layer: a box for each layer and what is read."""
+    """F1 of relations by classifiers of one layer: a box for each layer and input."""
     data = frame.assign(name=frame["reader"].map(LAYERS).fillna(frame["reader"])).round(4)
     present = list(data["name"].unique())
     others = [name for name in present if name not in LAYERS.values()]
@@ -183,20 +184,20 @@ def layers(frame: pd.DataFrame) -> alt.Chart:
     )
 
 
-def _beside_random(
-    frame: pd.DataFrame, at: str, x: alt.X, chosen: str, drawn: str
+def _with_random(
+    frame: pd.DataFrame, column: str, x: alt.X, chosen: str, control: str
 ) -> alt.LayerChart | alt.FacetChart:
-    """A line of F1 beside one of chance, and how far chance reaches if that is known."""
+    """A line of F1 and one of chance, with the range of chance if that is known."""
     long = pd.concat(
         [
             frame.assign(what=chosen, value=frame["f1"]),
-            frame.assign(what=drawn, value=frame["f1_random"]),
+            frame.assign(what=control, value=frame["f1_random"]),
         ]
     )
     colour = alt.Color(
         "what:N",
         title=None,
-        scale=alt.Scale(domain=[chosen, drawn], range=[charts.ACCENT, charts.GREY]),
+        scale=alt.Scale(domain=[chosen, control], range=[charts.ACCENT, charts.GREY]),
         legend=alt.Legend(orient="top", labelLimit=400),
     )
     y = alt.Y("value:Q", title="macro F1", scale=alt.Scale(zero=False))
@@ -208,8 +209,8 @@ def _beside_random(
             .encode(x=x, y=alt.Y("f1_random_low:Q", title="macro F1"), y2="f1_random_high:Q")
         )
     tooltip = [
-        alt.Tooltip(f"{at}:Q"),
-        alt.Tooltip("what:N"),
+        alt.Tooltip(f"{column}:Q", title=f"number of {column}"),
+        alt.Tooltip("what:N", title="selection"),
         alt.Tooltip("value:Q", format=".3f", title="macro F1"),
     ]
     lines = alt.Chart(long.round(4)).mark_line(point=alt.OverlayMarkDef(size=36), strokeWidth=2)
@@ -219,48 +220,44 @@ def _beside_random(
 
 
 def path(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
-    """F1 by how many heads are read, beside as many drawn at random."""
+    """F1 by number of heads, compared with the same number of random heads."""
     ticks = alt.Axis(values=sorted(frame["heads"].unique().tolist()), format="d", labelOverlap=True)
     x = alt.X(
-        "heads:Q", title="heads that are read", scale=alt.Scale(type="log", nice=False), axis=ticks
+        "heads:Q", title="number of heads", scale=alt.Scale(type="log", nice=False), axis=ticks
     )
-    return _beside_random(
-        frame, "heads", x, "heads in the order they enter", "as many heads at random"
-    )
+    return _with_random(frame, "heads", x, "heads in the order of selection", "random heads")
 
 
 def merged(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
-    """F1 by how many classes are left, beside merging at random into groups of the same sizes."""
+    """F1 by number of classes, compared with merging at random into groups of the same sizes."""
     x = alt.X(
         "classes:Q",
-        title="classes that are left",
+        title="number of classes",
         scale=alt.Scale(reverse=True, nice=False, padding=8),
         axis=alt.Axis(values=sorted(frame["classes"].unique().tolist()), format="d"),
     )
-    return _beside_random(
-        frame, "classes", x, "relations merged as in the tree", "merged at random"
-    )
+    return _with_random(frame, "classes", x, "merged as in the tree", "merged at random")
 
 
 def entered(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
-    """A grid of heads by the order in which they enter: the first darkest, with their place."""
+    """A grid of heads by the order of selection, with the numbers of the first."""
     data = frame.assign(
         place=frame["entered"] + 1,
-        name="L" + frame["layer"].astype(str) + ".H" + frame["head"].astype(str),
+        name=head_names(frame),
     )
     cell = max(14, min(28, 620 // (int(frame["head"].max()) + 1)))
     base = alt.Chart(data).encode(
-        x=alt.X("head:O", axis=alt.Axis(orient="top", labelAngle=0), title="head"),
-        y=alt.Y("layer:O", title="layer"),
+        x=alt.X("head:O", axis=charts.heads_axis("H"), title=None),
+        y=alt.Y("layer:O", axis=charts.heads_axis("L", "left"), title=None),
         tooltip=[
             alt.Tooltip("name:N", title="head"),
-            alt.Tooltip("place:Q", title="enters as number"),
+            alt.Tooltip("place:Q", title="order of selection"),
         ],
     )
     grid = base.mark_rect(stroke="#c9ced6", strokeWidth=0.4).encode(
         color=alt.Color(
             "place:Q",
-            title="enters as number",
+            title="order of selection",
             legend=alt.Legend(gradientLength=110),
             scale=alt.Scale(reverse=True, interpolate="rgb", type="log"),
         )

@@ -1,4 +1,4 @@
-"""The tree of relations, laid out and drawn: which ones a reader weighs alike."""
+"""The dendrogram of relations: which ones have similar classifiers."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def dendrogram(frame: pd.DataFrame) -> alt.HConcatChart:
         )
         .properties(width=wide, height=LEAF * count)
     )
-    title, across = "distance at which they are joined", alt.Scale(zero=False, nice=False)
+    title, across = "distance at which they join", alt.Scale(zero=False, nice=False)
     joined = (
         alt.Chart(pd.DataFrame(pieces).round(5))
         .transform_filter("datum.linkage == linkage")
@@ -117,7 +117,7 @@ def dendrogram(frame: pd.DataFrame) -> alt.HConcatChart:
             y=alt.Y("y:Q", scale=scale, axis=None),
             y2="y2:Q",
             tooltip=[
-                alt.Tooltip("distance:Q", format=".3f"),
+                alt.Tooltip("distance:Q", title="distance", format=".3f"),
                 alt.Tooltip("size:Q", title="relations"),
                 alt.Tooltip("among:N", title="joined"),
             ],

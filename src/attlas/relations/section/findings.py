@@ -1,4 +1,4 @@
-"""What attention adds over the best control and over random weights, below nothing if so."""
+"""What attention adds to the best control and to random weights, which may be negative."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 import pandas as pd
 
 from attlas.relations.section.names import ATTENTION, BOTH, READERS
-from attlas.views.numbers import interval, number
+from attlas.views.findings import overlap
+from attlas.views.numbers import decimal, estimate, finding, interval
 from attlas.views.section import Tables, largest
 
 
 def relation_findings(study: Tables) -> list[str]:
-    """What attention adds to every control, on phrases not learned from, and from plain text."""
+    """What attention adds to every control, on unseen phrases, and from plain text."""
     about = study.holding("relations").manifest["relations"]
     table = study.table("relations").set_index("reader", drop=False)
     if ATTENTION not in table.index or table["f1"].isna().all():
@@ -32,31 +33,27 @@ def first_finding(study: Tables) -> str:
 
 
 def _named(table: pd.DataFrame, about: Mapping[str, Any]) -> str:
-    """How well attention says which relation it is, and how far it is ahead of controls."""
+    """How well attention predicts which relation it is, compared with controls."""
     own, best = table.loc[ATTENTION], str(about["best_control"])
-    beside = [_ahead(table.loc[best], best)] if best in table.index else []
+    controls = [_ahead(table.loc[best], best)] if best in table.index else []
     if "random_model" in table.index and best != "random_model":
-        beside.append(_ahead(table.loc["random_model"], best))
-    tuned = " (of the texts that it was tuned on: score other texts for a number to report)"
-    where = tuned if "thresholds" in about else ""
-    return (
-        f"Attention names the relation of {int(own['cases']):,} triples{where} with macro F1 "
-        f"{interval(own, 'f1')}: {', and '.join(beside)}"
-    )
+        controls.append(_ahead(table.loc["random_model"], best))
+    dev = " (on dev, which tuned it: score other texts for a number to report)"
+    claim = f"Relations from attention{dev if 'thresholds' in about else ''}"
+    return finding(claim, f"macro F1 {interval(own, 'f1')}", *controls, n=own["cases"])
 
 
 def _ahead(row: pd.Series[Any], best: str) -> str:
-    """By how much attention is ahead of a control, or behind it."""
+    """How far attention is above a control, or below it."""
     name, by = str(row["reader"]), row["f1_ahead"]
     ends = [row["f1_ahead_low"], row["f1_ahead_high"]]
     if by < 0:
         ends = [-end for end in reversed(ends)]
-    sure = row["f1_ahead_low"] > 0 or row["f1_ahead_high"] < 0
-    called = f"{'the best control, ' if name == best else ''}{READERS.get(name, name)}"
+    significant = row["f1_ahead_low"] > 0 or row["f1_ahead_high"] < 0
+    control = f"{'the best control, ' if name == best else ''}{READERS.get(name, name)}"
     return (
-        f"{'ahead of' if by >= 0 else 'behind'} {called} ({number(row['f1'])}), by "
-        f"{number(abs(by))} [{', '.join(map(number, ends))}]"
-        f"{'' if sure else ', an interval with 0 in it'}"
+        f"{estimate(abs(by), *ends)} {'above' if by >= 0 else 'below'} {control} "
+        f"({decimal(row['f1'])}{'' if significant else '; not significant'})"
     )
 
 
@@ -67,9 +64,11 @@ def _together(table: pd.DataFrame, about: Mapping[str, Any]) -> list[str]:
         return []
     row = table.loc[best]
     return [
-        "Attention and the relation words together are ahead of the best control by "
-        f"{interval(row, 'both_f1_ahead')} in F1, and in telling related phrases by "
-        f"{interval(row, 'both_binary_accuracy_ahead')}"
+        finding(
+            "Attention and relation words together, above the best control",
+            f"F1 by {interval(row, 'both_f1_ahead')}",
+            f"accuracy of related or not by {interval(row, 'both_binary_accuracy_ahead')}",
+        )
     ]
 
 
@@ -79,31 +78,26 @@ def _related(table: pd.DataFrame) -> list[str]:
     if rival is None:
         return []
     own, name = table.loc[ATTENTION], str(rival["reader"])
-    return [
-        "Attention tells related phrases from others with accuracy "
-        f"{interval(own, 'binary_accuracy')}, {READERS.get(name, name)} with "
-        f"{interval(rival, 'binary_accuracy')}, the best control"
-    ]
+    control = f"best control ({READERS.get(name, name)}) {interval(rival, 'binary_accuracy')}"
+    effect = f"accuracy {interval(own, 'binary_accuracy')}"
+    return [finding("Related phrases from attention", effect, control, n=own["cases"])]
 
 
 def _unseen(rows: pd.DataFrame) -> list[str]:
-    """The same on relation phrases that were not learned from."""
+    """The same on relation phrases that are not in the training data."""
     if ATTENTION not in rows.index:
         return []
-    others = ", ".join(
-        f"{READERS.get(name, name)} {number(row['f1'])}"
+    controls = [
+        f"{READERS.get(name, name)} {decimal(row['f1'])}"
         for name, row in rows.iterrows()
         if name != ATTENTION
-    )
+    ]
     best = largest(rows.drop(index=[ATTENTION, BOTH], errors="ignore"), "f1")
     if best is not None:
-        ahead = interval(best, "f1_ahead")
-        others += f"; it is ahead of the best of these controls by {ahead}"
-    cases, own = int(rows["cases"].iloc[0]), interval(rows.loc[ATTENTION], "f1")
-    return [
-        f"On relation phrases that were not learnt from ({cases:,} triples) attention reaches F1 "
-        f"{own}; {others}"
-    ]
+        controls.append(f"above the best control by {interval(best, 'f1_ahead')}")
+    effect = f"F1 {interval(rows.loc[ATTENTION], 'f1')}"
+    claim = "Attention on unseen relation phrases"
+    return [finding(claim, effect, *controls, n=rows["cases"].iloc[0])]
 
 
 def _extracted(by: pd.DataFrame) -> list[str]:
@@ -112,22 +106,23 @@ def _extracted(by: pd.DataFrame) -> list[str]:
         return []
     exact, published = by.loc["exact"], by.loc["published"]
     return [
-        f"From plain text {number(exact['precision'])} of the triples found are in the data, and "
-        f"{number(exact['recall'])} of the data's are found (F1 {number(exact['f1'])}; compared as "
-        f"published {number(published['f1'])})"
+        finding(
+            "Triples from plain text",
+            f"precision {decimal(exact['precision'])}",
+            f"recall {decimal(exact['recall'])}",
+            f"F1 {decimal(exact['f1'])}",
+            f"F1 by the published comparison {decimal(published['f1'])}",
+        )
     ]
 
 
 def _lost(about: Mapping[str, Any]) -> list[str]:
-    """What could not be used, texts that were learned from, and relations that never were."""
+    """What could not be used, texts on both sides, and relations without training data."""
     out, part = [], "test" if "test" in about["lost"] else "dev"
-    left = [f"{count:,} {what}" for what, count in about["lost"].get(part, {}).items() if count]
-    if left:
-        out.append(f"Triples not scored (relations): {', '.join(left)}")
-    if both := about["texts"].get("in_both", 0):
-        out.append(
-            f"{both:,} of the texts scored on (relations) were also learnt from: the scores flatter"
-        )
+    lost = [f"{count:,} {reason}" for reason, count in about["lost"].get(part, {}).items() if count]
+    if lost:
+        out.append(f"Triples not scored (relations): {', '.join(lost)}.")
+    out += overlap(about["texts"].get("in_both", 0), "relations", "training data")
     if never := about.get("relations_never_learnt"):
-        out.append(f"{len(never):,} relations of the data were never learnt and cannot be named")
+        out.append(f"Relations without training data, which cannot be predicted: {len(never):,}.")
     return out

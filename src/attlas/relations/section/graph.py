@@ -193,8 +193,8 @@ def _cut(string: str) -> str:
     return string if len(string) <= LONGEST else string[: LONGEST - 1] + "…"
 
 
-def spelt(string: str) -> str:
-    """Escaped; what XML cannot hold is a blank."""
+def xml_text(string: str) -> str:
+    """A string escaped for XML; what XML cannot hold is a space."""
     return escape(
         "".join(
             letter if letter >= " " and letter not in "\ufffe\uffff" else " " for letter in string
@@ -220,9 +220,7 @@ def graph_parts(drawn: Graph) -> str:
         left, right = box.x - box.width / 2, box.x + box.width / 2
         ways = []
         for node, lift in ((source, -3), (target, 3)):
-            if (
-                node.x < box.x
-            ):  # a phrase of the same column on both sides: both ways end at the label's left
+            if node.x < box.x:  # both phrases in one column: both ways end at the label's left
                 level = lift if source.x == target.x else 0
                 ways.append((left, box.y + level, node.x + node.width / 2, node.y + level, -1))
             else:
@@ -241,15 +239,15 @@ def graph_parts(drawn: Graph) -> str:
         )
         parts.append(
             f'<g class="edge {status}">{curves}{tip}<text x="{box.x:.1f}" '
-            f'y="{box.y + 4:.1f}" text-anchor="middle">{spelt(_cut(box.label))}'
-            f"<title>{spelt(box.label)}</title></text></g>"
+            f'y="{box.y + 4:.1f}" text-anchor="middle">{xml_text(_cut(box.label))}'
+            f"<title>{xml_text(box.label)}</title></text></g>"
         )
     for box in drawn.nodes.values():
         parts.append(
             f'<g class="node"><rect x="{box.x - box.width / 2:.1f}" '
             f'y="{box.y - BOX / 2:.1f}" width="{box.width:.1f}" height="{BOX}" rx="5"/>'
             f'<text x="{box.x:.1f}" y="{box.y + 4:.1f}" '
-            f'text-anchor="middle">{spelt(_cut(box.label))}<title>{spelt(box.label)}'
+            f'text-anchor="middle">{xml_text(_cut(box.label))}<title>{xml_text(box.label)}'
             "</title></text></g>"
         )
     return "".join(parts)

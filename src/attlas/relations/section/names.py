@@ -1,4 +1,4 @@
-"""What readers and relations are called."""
+"""What classifiers and relations are called."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import pandas as pd
 ATTENTION, BOTH = "attention", "attention_and_words"
 READERS = {
     "attention": "attention",
-    "random_model": "attention of random weights",
-    "relation_words": "the relation words",
-    "head_tail": "attention between head and tail alone",
-    "distance": "distances and order of phrases",
+    "random_model": "attention, random weights",
+    "relation_words": "relation words",
+    "head_tail": "attention between head and tail only",
+    "distance": "distance and order of phrases",
     "part_of_speech": "parts of speech",
     "word_embeddings": "word vectors of the phrases",
-    "attention_and_words": "attention and the relation words",
+    "attention_and_words": "attention and relation words",
 }
 
 
 def reader_names(frame: pd.DataFrame) -> pd.Series[str]:
-    """What the reader of each row is called."""
+    """What the classifier of each row is called."""
     return frame["reader"].map(READERS).fillna(frame["reader"])
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from attlas.language.words import Span
-from attlas.relations.section.graph import graph, graph_parts, letter_cells, spelt
+from attlas.relations.section.graph import graph, graph_parts, letter_cells, xml_text
 from attlas.relations.section.texts import STRONGEST, Line, TripleText
 
 COLUMNS, CHARACTER = 104, 7.2  # letters a line, and their width
@@ -33,7 +33,7 @@ def text_picture(one: TripleText) -> str:
     words, places, lines = _laid_out(one.string)
     first = one.triples[0] if one.triples else None
     boxes = {role: _boxes(places, span) for role, span in first.spans.items()} if first else {}
-    parts = [f'<text class="soft" x="0" y="12">{spelt(one.title[:COLUMNS])}</text>']
+    parts = [f'<text class="soft" x="0" y="12">{xml_text(one.title[:COLUMNS])}</text>']
     parts += [
         (
             f'<rect class="mark {role}" x="{x:.1f}" y="{y - 14:.1f}" width="{wide:.1f}" '
@@ -43,7 +43,7 @@ def text_picture(one: TripleText) -> str:
         for x, y, wide in mine
     ]
     parts += [
-        f'<text x="{x:.1f}" y="{y:.1f}" textLength="{wide:.1f}">{spelt(word)}</text>'
+        f'<text x="{x:.1f}" y="{y:.1f}" textLength="{wide:.1f}">{xml_text(word)}</text>'
         for word, x, y, wide in words
     ]
     order = sorted(boxes, key=lambda role: first.spans[role]) if first else []
@@ -52,18 +52,18 @@ def text_picture(one: TripleText) -> str:
     below = lines * LINE + 30
     width, height = COLUMNS * CHARACTER, below
     if first:
-        drawn = graph(one)
-        said = (
+        triples = graph(one)
+        note = (
             f"lines: {STRONGEST}, {first.strongest}; {first.relation}"
             if first.strongest
             else first.relation
         )
-        parts.append(f'<text class="soft" x="0" y="{below:.0f}">{spelt(said[:COLUMNS])}</text>')
+        parts.append(f'<text class="soft" x="0" y="{below:.0f}">{xml_text(note[:COLUMNS])}</text>')
         parts.append(
             f'<g transform="translate(0 {below + 14:.0f})" font-family="DejaVu Sans, '
-            f'Helvetica, Arial, sans-serif" font-size="11.5">{graph_parts(drawn)}</g>'
+            f'Helvetica, Arial, sans-serif" font-size="11.5">{graph_parts(triples)}</g>'
         )
-        width, height = max(width, drawn.width), int(below + 14 + drawn.height)
+        width, height = max(width, triples.width), int(below + 14 + triples.height)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + 24:.0f}" '
         f'height="{height + 16}" viewBox="-12 -6 {width + 24:.0f} {height + 16}">'
@@ -113,7 +113,7 @@ def _arc(
 ) -> str:
     """A line from one phrase to another, as triples.js draws it.
 
-    It is over the words if it goes on in the text, under them if it goes back.
+    Above the words if it points forward in the text, below them if backward.
     """
     ends = [max(boxes[role], key=lambda box: box[2]) for role in (line.source, line.target)]
     onward = order.index(line.source) < order.index(line.target)

@@ -1,157 +1,122 @@
-"""Relations in numbers: readers, relations, directions and heads as tables of a page."""
+"""Relations in numbers: the columns of each table, and what is joined for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import pandas as pd
 
-from attlas.relations.section.names import ATTENTION, READERS, named, reader_names
-from attlas.views.numbers import number
-from attlas.views.tables import table_html
+from attlas.relations.section.names import ATTENTION, READERS, named
+from attlas.views.numbers import decimal, head_names
+from attlas.views.tables import Column, TextTable, text_table
 
 MATCHES = {
-    "exact": "the same characters, the same relation",
-    "published": "nearly the same strings, the same relation (as published)",
+    "exact": "same characters, same relation",
+    "published": "nearly the same strings, same relation (as published)",
     "published_any_relation": "nearly the same strings, any relation (as published)",
 }
-LONG = 24  # rows of a table that are shown without scrolling
 
 
-def scores_html(frame: pd.DataFrame) -> str:
-    """The readers in numbers; `ahead` is by how much attention is better."""
-    rows = frame.assign(name=reader_names(frame))
-    others = rows["reader"] != ATTENTION
-    for what in ("binary_accuracy", "f1"):
-        rows[what] = rows[what].map(number) + rows.apply(_between(what), axis=1)
-        ahead = rows[f"{what}_ahead"].map(_signed) + rows.apply(_between(f"{what}_ahead"), axis=1)
-        rows[f"{what}_ahead"] = ahead.where(others, "-")
-    shown = {
-        "name": "reader",
-        "binary_accuracy": "related or not",
-        "binary_accuracy_ahead": "attention ahead by",
-        "f1": "F1",
-        "f1_ahead": "attention ahead by",
-        "precision": "precision",
-        "recall": "recall",
-    }
-    return _table(rows, shown)
+def _score(name: str, label: str) -> Column:
+    return Column(name, label, interval=(f"{name}_low", f"{name}_high"))
 
 
-def _between(what: str) -> Callable[[Mapping[str, Any]], str]:
-    """The interval of a row; its blanks do not break."""
-    return lambda row: f"\u00a0[{number(row[f'{what}_low'])},\u00a0{number(row[f'{what}_high'])}]"
+def _ahead(name: str) -> Column:
+    ends = (f"{name}_low", f"{name}_high")
+    return Column(name, "attention ahead by", format="difference", interval=ends)
 
 
-def _signed(value: float) -> str:
-    return ("+" if value >= 0.005 else "") + number(value)
+READER = Column("reader", "classifier", format="words", words=READERS)
+SCORES = (
+    READER,
+    _score("binary_accuracy", "related or not"),
+    _ahead("binary_accuracy_ahead"),
+    _score("f1", "F1"),
+    _ahead("f1_ahead"),
+    Column("precision", "precision"),
+    Column("recall", "recall"),
+)
+PRINTED = (
+    READER,
+    Column("binary_accuracy", "related?"),
+    _score("f1", "F1"),
+    Column("f1_ahead", "attention ahead by", format="difference"),
+    Column("cases", "n", format="count"),
+)
+EACH = (
+    Column("name", "relation", format="words"),
+    Column("n", "n", format="count"),
+    Column("precision", "precision"),
+    Column("recall", "recall"),
+    Column("f1", "F1"),
+    Column("f1_random_model", "F1, random weights"),
+    Column("f1_relation_words", "F1, relation words"),
+    Column("f1_word_embeddings", "F1, word vectors"),
+    Column("taken", "most often confused with", format="words"),
+)
+EXTRACTION = (
+    Column("match", "a predicted triple counts if it has the", format="words", words=MATCHES),
+    Column("precision", "precision"),
+    Column("recall", "recall"),
+    Column("f1", "F1"),
+    Column("macro_precision", "macro precision"),
+    Column("macro_recall", "macro recall"),
+    Column("macro_f1", "macro F1"),
+    Column("predicted", "predicted", format="count"),
+    Column("gold", "in the data", format="count"),
+)
+HEADS = (
+    Column("title", "relation", format="words"),
+    Column("heads", "heads, with their share of the weight", format="words"),
+)
+DEPTH = (
+    Column("layer", "layer", format="count"),
+    Column("weight_related", "weight, related or not"),
+    Column("weight_named", "weight, which relation"),
+)
+SHARED = (
+    Column("one", "relation", format="words"),
+    Column("other", "and", format="words"),
+    Column("shared", "heads of ten in common", format="count"),
+    Column("shared_uniform", "expected by chance"),
+    Column("p", "p", format="p"),
+)
 
 
-def _whole(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Counts as they are written."""
-    return frame.assign(
-        **{
-            name: frame[name].map(lambda count: f"{int(count):,}")
-            for name in columns
-            if name in frame
-        }
-    )
+def scores_table(frame: pd.DataFrame) -> TextTable:
+    """All classifiers; how far attention is ahead of each of the others."""
+    ahead = [name for name in frame.columns if str(name).endswith("_ahead")]
+    others = {name: frame[name].where(frame["reader"] != ATTENTION) for name in ahead}
+    return text_table(frame.assign(**others), SCORES)
 
 
-def _table(frame: pd.DataFrame, columns: Mapping[str, str], worded: bool = False) -> str:
-    """A table, in a window of its own if it is long; `worded` if its second column is words too."""
-    kinds = [
-        "readable",
-        *(["window"] if len(frame) > LONG else []),
-        *(["worded"] if worded else []),
-    ]
-    return f'<div class="{" ".join(kinds)}">{table_html(frame, columns)}</div>'
-
-
-def each_html(frame: pd.DataFrame) -> str:
-    """A row for each relation, the best read first, with random weights and relation words."""
+def each_table(frame: pd.DataFrame) -> TextTable:
+    """A row for each relation, the highest F1 first."""
     rows = frame.assign(name=named(frame)).sort_values("f1", ascending=False, kind="stable")
-    called = dict(zip(rows["relation"], rows["name"], strict=True))
+    names = dict(zip(rows["relation"], rows["name"], strict=True))
     rows["taken"] = [
-        f"{called.get(other, other)} ({int(count):,}\u00a0of\u00a0{int(n):,})" if count else "-"
+        f"{names.get(other, other)} ({int(count):,}\u00a0of\u00a0{int(n):,})" if count else "-"
         for other, count, n in zip(rows["taken_for"], rows["taken"], rows["n"], strict=True)
     ]
-    shown = {
-        "name": "relation",
-        "n": "triples",
-        "precision": "precision",
-        "recall": "recall",
-        "f1": "F1",
-        "f1_random_model": "F1, random weights",
-        "f1_relation_words": "F1, relation words",
-        "f1_word_embeddings": "F1, word vectors",
-        "taken": "most often taken for",
-    }
-    return _table(rows, {name: title for name, title in shown.items() if name in rows})
+    return text_table(rows, EACH)
 
 
-def extraction_html(frame: pd.DataFrame) -> str:
-    """Triples from plain text, by each way to compare them with the data's."""
-    rows = _whole(
-        frame.assign(match=frame["match"].map(MATCHES).fillna(frame["match"])), "predicted", "gold"
-    )
-    shown = {
-        "match": "a triple counts as found by",
-        "precision": "precision",
-        "recall": "recall",
-        "f1": "F1",
-        "macro_precision": "macro precision",
-        "macro_recall": "macro recall",
-        "macro_f1": "macro F1",
-        "predicted": "found",
-        "gold": "in the data",
-    }
-    return _table(rows, shown)
-
-
-def heads_html(frame: pd.DataFrame) -> str:
-    """The heads that weigh most for each relation."""
-    heads = "L" + frame["layer"].astype(str) + ".H" + frame["head"].astype(str)
-    rows = frame.assign(title=named(frame), heads=heads + " " + frame["share"].map("{:.1%}".format))
+def heads_table(frame: pd.DataFrame) -> TextTable:
+    """The heads with the largest weight for each relation."""
+    heads = head_names(frame) + " " + frame["share"].map("{:.1%}".format)
+    rows = frame.assign(title=named(frame), heads=heads)
     joined = rows.groupby("relation", sort=False).agg({"title": "first", "heads": ", ".join})
-    shown = {"title": "relation", "heads": "heads, with their share of the weight"}
-    return _table(joined.reset_index(), shown, worded=True)
+    return text_table(joined.reset_index(), HEADS)
 
 
-def depth_html(frame: pd.DataFrame) -> str:
-    """The weight of each layer, as a table."""
-    return _table(
-        _whole(frame, "layer"),
-        {"layer": "layer", "weight_related": "related or not", "weight_named": "which relation"},
-    )
-
-
-def shared_html(frame: pd.DataFrame) -> str:
+def shared_table(frame: pd.DataFrame) -> TextTable:
     """Pairs of relations that share the most heads."""
-    rows = frame.assign(
-        one=named(frame, "left", "left_name"),
-        other=named(frame, "right", "right_name"),
-        p=frame["p"].map("{:.2g}".format),
-    )
-    shown = {
-        "one": "relation",
-        "other": "and",
-        "shared": "heads of ten in common",
-        "shared_uniform": "by chance",
-        "p": "p",
-    }
-    return _table(_whole(rows, "shared"), shown, worded=True)
+    one, other = named(frame, "left", "left_name"), named(frame, "right", "right_name")
+    return text_table(frame.assign(one=one, other=other), SHARED)
 
 
-def likeness_line(frame: pd.DataFrame) -> str:
-    """How far relations of like weights have like words, in one sentence."""
-    by_reader = [
-        f"{READERS.get(row['reader'], row['reader'])} {number(row['correlation'])} "
-        f"(p {row['p']:.3f})"
+def correlations(frame: pd.DataFrame) -> str:
+    """How far relations with similar weights have similar words, by classifier."""
+    return ", ".join(
+        f"{READERS.get(row['reader'], row['reader'])} {decimal(row['correlation'])} "
+        f"(p = {row['p']:.3f})"
         for row in frame.to_dict("records")
-    ]
-    return (
-        "Relations that are alike by their weights and relations that are said in like words: "
-        f"Spearman's correlation of the distances is {', '.join(by_reader)}; 0 is none."
     )

@@ -14,10 +14,10 @@ from attlas.language.words import Span
 ROLES = {"h": "head", "t": "tail", "r": "relation words"}
 STATUS = {
     "right": "also in the data",
-    "found": "not so in the data",
+    "found": "not in the data",
     "missed": "in the data, missed",
 }
-STRONGEST, MEAN = "the head that weighs most for the relation", "the mean of all heads"
+STRONGEST, MEAN = "the head with the largest weight", "the mean of all heads"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class TripleText:
     judged: bool = True  # whether the data says which triples there are
 
     def phrase(self, span: Span) -> str:
-        """What a span spells, blanks evened out."""
+        """The text of a span, with single spaces."""
         return " ".join(self.string[slice(*span)].split())
 
     @property
@@ -104,7 +104,7 @@ class TripleText:
         found = counts["right"] + counts["found"]
         count = f"{found} {'triple' if found == 1 else 'triples'}"
         judged = f", {counts['right']} of them in the data, {counts['missed']} missed"
-        return count + (judged if self.judged else " found")
+        return count + (judged if self.judged else " predicted")
 
 
 def texts_of(
@@ -144,7 +144,7 @@ def _shown(row: dict[Any, Any], lines: Sequence[dict[Any, Any]]) -> Shown:
         if one["mean"] == one["mean"] and one["weight"] == one["weight"]
     )
     strongest = (
-        f"L{int(lines[0]['strongest_layer'])}.H{int(lines[0]['strongest_head'])}" if lines else ""
+        f"L{int(lines[0]['strongest_layer'])}H{int(lines[0]['strongest_head'])}" if lines else ""
     )
     return Shown(
         spans,

@@ -43,16 +43,16 @@ def text_html(one: TripleText) -> str:
         string = escape(one.string[start:stop])
         first = next((role for place, role in roles if place == 0), "")
         parts.append(f'<mark class="{first}">{string}</mark>' if roles else string)
-    told = "<th></th>" if one.judged else ""
+    status = "<th></th>" if one.judged else ""
     rows = "".join(_row_html(one, place) for place in range(len(one.triples)))
-    head = f"<tr><th>triple</th><th>relation</th><th>probability</th>{told}</tr>"
+    head = f"<tr><th>triple</th><th>relation</th><th>probability</th>{status}</tr>"
     table = f'<table class="lists">{head}{rows}</table>'
     if not rows:
-        table = "<p>No triple is likely enough.</p>"
-    drawn = graph_svg(one) if one.triples else ""
+        table = "<p>No triples above the threshold.</p>"
+    picture = graph_svg(one) if one.triples else ""
     return (
         f'<div class="phrases"><p dir="auto">{"".join(parts)}</p></div><p class="says id"></p>'
-        f'<div class="beside"><div>{table}</div><div class="graph">{drawn}</div></div>'
+        f'<div class="beside"><div>{table}</div><div class="graph">{picture}</div></div>'
     )
 
 

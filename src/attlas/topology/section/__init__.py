@@ -1,4 +1,4 @@
-"""What the shape of attention shows: invariants of graphs by head, and classifiers on them."""
+"""What the topology of attention shows: invariants of graphs by head, and classifiers on them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,63 @@ from attlas.topology.section.charts import (
     classifier_scores,
     head_maps,
 )
-from attlas.views.numbers import head_name, interval, number
-from attlas.views.section import (
-    Figure,
-    Section,
-    Tables,
-    head_figure,
-    largest,
-    prose,
-    smallest,
-)
-from attlas.views.tables import TextTable
+from attlas.views.findings import overlap
+from attlas.views.numbers import decimal, estimate, finding, head_name, interval
+from attlas.views.section import Figure, Section, Tables, head_figure, largest, prose, smallest
+from attlas.views.tables import Column, TextTable, text_table
 
-ABOUT = prose(__file__)
+TEXT = prose(__file__)
 CONTROLS = {
     "frozen_model": "the model before fine-tuning",
     "random_model": "random weights",
-    "length_only": "the length of the text alone",
+    "length_only": "text length alone",
+}
+SCORES = (
+    Column("classifier", "classifier", format="words", words=CLASSIFIERS),
+    Column("mcc", "MCC", format="three", interval=("mcc_low", "mcc_high")),
+    Column("accuracy", "accuracy", format="three", interval=("accuracy_low", "accuracy_high")),
+    Column("n", "n", format="count"),
+)
+INVARIANTS = {
+    "betti": (
+        Column("b0@", "connected components", kind="plain"),
+        Column("b1@", "independent cycles", kind="plain"),
+    ),
+    "digraph": (
+        Column("components@", "strongly connected components"),
+        Column("edges@", "edges"),
+        Column("degree@", "mean degree"),
+        Column("cycles@", "directed cycles"),
+        Column("pairs@", "mutual pairs"),
+    ),
+    "barcode": (
+        Column("h0_sum", "H0: total length"),
+        Column("h0_entropy", "H0: entropy of lengths", "nats"),
+        Column("h0_longest_death", "H0: death of the longest bar"),
+        Column("h0_deaths_from_0.75", "H0: deaths from 0.75"),
+        Column("h0_deaths_from_0.5", "H0: deaths from 0.5"),
+        Column("h0_deaths_to_0.25", "H0: deaths up to 0.25"),
+        Column("h1_longest_birth", "H1: birth of the longest bar"),
+        Column("h1_births_from_0.25", "H1: births from 0.25"),
+        Column("h1_births_to_0.95", "H1: births up to 0.95"),
+        Column("h1_births_to_0.7", "H1: births up to 0.7"),
+        Column("h1_sum", "H1: total length"),
+        Column("h1_entropy", "H1: entropy of lengths", "nats"),
+        Column("h1_std", "H1: standard deviation of lengths"),
+        Column("h1_count", "H1: number of bars"),
+    ),
+    "templates": tuple(
+        Column(name, f"distance to {label}", kind="below", control=f"{name}_uniform")
+        for name, label in {
+            "previous": "previous token",
+            "next": "next token",
+            "self": "the token itself",
+            "first": "first token",
+            "comma": "commas",
+            "full_stop": "full stops",
+            "separator": "separators",
+        }.items()
+    ),
 }
 
 
@@ -37,25 +77,20 @@ def _topology(study: Tables) -> list[Figure]:
     scores, heads = study.table("topology"), study.table("topology_heads")
     if scores["mcc"].isna().all() or heads[["train", "test"]].isna().all(axis=None):
         return []
-    caption = "Scores on the test texts: dots with 95 % intervals of a bootstrap over texts."
-    alone = (
-        "Single heads: a classifier on the features of each head alone, scored on the texts it was "
-        "fitted on and on the test texts."
-    )
-    chosen = "Chosen on dev: the path of the solver for each C; stopping early regularises."
+    words = TEXT["topology"]
     return [
-        Figure(caption, classifier_scores(scores)),
-        Figure(alone, head_maps(heads)),
-        Figure(chosen, chosen_on_dev(study.table("topology_grid"))),
+        words.figure("scores", classifier_scores(scores), table=text_table(scores, SCORES)),
+        words.figure("single-heads", head_maps(heads)),
+        words.figure("chosen-on-dev", chosen_on_dev(study.table("topology_grid"))),
     ]
 
 
-def _invariants(table: str, caption: str, first: str) -> Callable[[Tables], list[Figure]]:
+def _invariants(name: str, first: str) -> Callable[[Tables], list[Figure]]:
     """A grid of heads from the means of a measure over texts."""
 
     def figures(study: Tables) -> list[Figure]:
-        frame = study.table(table).drop(columns=["texts", "h1_texts"], errors="ignore")
-        return head_figure(caption, frame, first=first)
+        frame = study.table(f"{name}_heads")
+        return head_figure(TEXT[name], frame, INVARIANTS[name], first=first)
 
     return figures
 
@@ -64,14 +99,11 @@ def _barcode(study: Tables) -> list[Figure]:
     frame = study.table("barcode_heads")
     if frame["texts"].isna().all():
         return []
-    with_holes, texts = int(frame["h1_texts"].max()), int(frame["texts"].max())
-    holes = (
-        f"The numbers of holes (h1) are of the {with_holes:,} of {texts:,} texts that are short "
-        "enough for them."
-    )
-    said = holes if with_holes else "Holes (h1) were not sought."
-    caption = f"Bars of the Rips complex: means over texts. {said}"
-    return _invariants("barcode_heads", caption, "h0_sum")(study)
+    with_h1, texts = int(frame["h1_texts"].max()), int(frame["texts"].max())
+    holes = f"H1 features are of the {with_h1:,} of {texts:,} texts that are short enough for them."
+    words = TEXT["barcode"].filled(holes=holes if with_h1 else "H1 was not computed.")
+    frame = frame.drop(columns=["texts", "h1_texts"])
+    return head_figure(words, frame, INVARIANTS["barcode"], first="h0_sum")
 
 
 def _betti_findings(study: Tables) -> list[str]:
@@ -81,10 +113,10 @@ def _betti_findings(study: Tables) -> list[str]:
     if low is None or high is None:
         return []
     return [
-        f"At weight {column.partition('@')[2]} the attention graph of {head_name(low)} holds "
-        f"together most (on average {number(low[column])} pieces a text), that of "
-        f"{head_name(high)} least ({number(high[column])}); uniform "
-        f"{number(low[f'{column}_uniform'])}"
+        f"At threshold {column.partition('@')[2]} the attention graph of {head_name(low)} has the "
+        f"fewest connected components ({decimal(low[column])} per text on average), that of "
+        f"{head_name(high)} the most ({decimal(high[column])}); uniform attention has "
+        f"{decimal(low[f'{column}_uniform'])}."
     ]
 
 
@@ -92,16 +124,16 @@ def _barcode_findings(study: Tables) -> list[str]:
     table = study.table("barcode_heads")
     if table["texts"].isna().all():
         return []
-    with_holes, texts = int(table["h1_texts"].max()), int(table["texts"].max())
-    if not with_holes:
+    with_h1, texts = int(table["h1_texts"].max()), int(table["texts"].max())
+    if not with_h1:
         return [
-            "Holes (h1 of barcode) were not sought: name the measure, with gudhi installed, and "
-            "mind its limit of tokens"
+            "H1 features were skipped because they are slow. To compute them: --measures barcode "
+            "(needs gudhi; short texts only)."
         ]
-    if with_holes < texts:
+    if with_h1 < texts:
         return [
-            f"Holes (h1 of barcode) were sought in {with_holes:,} of {texts:,} texts: the others "
-            "have more tokens than its limit"
+            f"H1 features were computed for {with_h1:,} of {texts:,} texts; the others have more "
+            "tokens than the limit."
         ]
     return []
 
@@ -111,118 +143,67 @@ def _topology_findings(study: Tables) -> list[str]:
     if "all" not in table.index or not table["mcc"].notna().any():
         return []
     about = study.holding("topology").manifest["topology"]
-    out = [_shape(table, about)]
-    beside = [(name, what) for name, what in CONTROLS.items() if name in table.index]
-    if beside:
-        controls = [f"{what} {interval(table.loc[name], 'mcc')}" for name, what in beside]
-        out.append("Controls: " + ", ".join(controls))
-    return [*out, *_careful(about), *_best_head(study.table("topology_heads"), about)]
-
-
-def _shape(table: pd.DataFrame, about: Mapping[str, Any]) -> str:
-    """What the classifier on all heads reaches, and the model itself."""
+    controls = [
+        f"{name} {interval(table.loc[key], 'mcc')}"
+        for key, name in CONTROLS.items()
+        if key in table.index
+    ]
     every = table.loc["all"]
-    out = (
-        f"The shape of attention alone reaches MCC {interval(every, 'mcc')} on "
-        f"{int(every['n']):,} texts (all heads)"
-    )
-    if "model" not in table.index:
-        return out
-    gap = about["difference_from_model"]
-    size = f"{number(gap['mcc'])} [{number(gap['low'])}, {number(gap['high'])}]"
-    return f"{out}; the model itself {interval(table.loc['model'], 'mcc')}, a difference of {size}"
+    claim = "Topological features alone (all heads)"
+    out = [finding(claim, f"MCC {interval(every, 'mcc')}", *controls, n=every["n"])]
+    if "model" in table.index:
+        gap = about["difference_from_model"]
+        difference = estimate(gap["mcc"], gap["low"], gap["high"])
+        own = interval(table.loc["model"], "mcc")
+        out.append(finding("The model itself", f"MCC {own}", f"difference {difference}"))
+    return [*out, *_warnings(about), *_best_head(study.table("topology_heads"), about)]
 
 
-def _careful(about: Mapping[str, Any]) -> list[str]:
+def _warnings(about: Mapping[str, Any]) -> list[str]:
     """What makes the scores less than they seem."""
-    out = []
-    if about["test_texts_in_train"]:
-        both = f"{about['test_texts_in_train']:,} test texts"
-        out.append(f"{both} also stand in train: the scores flatter")
-    cut = [f"{count:,} of {part}" for part, count in about["truncated"].items() if count]
-    if cut:
-        out.append(f"Texts longer than the model were cut: {', '.join(cut)}")
+    out = overlap(about["test_texts_in_train"], "topology", "training data")
+    truncated = [f"{count:,} in {part}" for part, count in about["truncated"].items() if count]
+    if truncated:
+        out.append(f"Texts truncated to the model's maximum length: {', '.join(truncated)}.")
     if lost := about["features"]["left_out"]:
-        out.append(f"{lost:,} features were left out because some texts lack them")
+        out.append(f"{lost:,} features were excluded because they are missing for some texts.")
     return out
 
 
 def _best_head(heads: pd.DataFrame, about: Mapping[str, Any]) -> list[str]:
-    best, alike = largest(heads, "train"), about["maps"]["pearson"]
+    best = largest(heads, "train")
     if best is None:
         return []
     return [
-        f"The best single head on train is {head_name(best)} ({number(best['train'])} there, "
-        f"{number(best['test'])} on test); over heads the two correlate by {number(alike)}"
+        f"The best single head on train is {head_name(best)}: MCC {decimal(best['train'])} on "
+        f"train, {decimal(best['test'])} on test; over all heads the two correlate with r = "
+        f"{decimal(about['maps']['pearson'])}."
     ]
 
 
 def _topology_lines(study: Tables) -> list[TextTable]:
-    rows = []
-    for row in study.table("topology").to_dict("records"):
-        cells = [CLASSIFIERS.get(row["classifier"], row["classifier"])]
-        for what in ("mcc", "accuracy"):
-            cells += [f"{row[what]:.3f}", f"{row[f'{what}_low']:.3f} to {row[f'{what}_high']:.3f}"]
-        rows.append(tuple(cells))
-    return [TextTable(("classifier", "MCC", "95 %", "accuracy", "95 %"), tuple(rows))]
+    return [text_table(study.table("topology"), SCORES)]
 
 
 _CLASSIFIER, _GENERAL = 4, 5  # on the page: before the measures of heads
+
+
+def _section(name: str, figures: Callable[[Tables], list[Figure]], **more: Any) -> Section:
+    options = {"needs": (f"{name}_heads",), "order": _GENERAL, **more}
+    return TEXT[name].section(figures=figures, **options)
+
+
 SECTIONS = {
-    "topology": Section(
-        title="What the shape of attention tells",
-        question="Does the shape of attention tell labels apart?",
+    "topology": _section(
+        "topology",
+        _topology,
         needs=("topology", "topology_heads", "topology_grid"),
-        about=ABOUT["topology"],
-        figures=_topology,
         findings=_topology_findings,
         terminal=_topology_lines,
         order=_CLASSIFIER,
     ),
-    "betti": Section(
-        title="Pieces and cycles",
-        question="What shape have attention graphs?",
-        needs=("betti_heads",),
-        about=ABOUT["betti"],
-        figures=_invariants(
-            "betti_heads",
-            "Betti numbers: each cell a head's mean over texts at a threshold.",
-            "b0@0.1",
-        ),
-        findings=_betti_findings,
-        order=_GENERAL,
-    ),
-    "digraph": Section(
-        title="Graphs with direction",
-        question="What shape have directed attention graphs?",
-        needs=("digraph_heads",),
-        about=ABOUT["digraph"],
-        figures=_invariants(
-            "digraph_heads",
-            "Directed invariants: each cell a head's mean over texts at a threshold.",
-            "edges@0.1",
-        ),
-        order=_GENERAL,
-    ),
-    "barcode": Section(
-        title="Bars",
-        question="At which distances do graphs join and close?",
-        needs=("barcode_heads",),
-        about=ABOUT["barcode"],
-        figures=_barcode,
-        findings=_barcode_findings,
-        order=_GENERAL,
-    ),
-    "templates": Section(
-        title="Distance from simple patterns",
-        question="How near are heads to simple patterns?",
-        needs=("templates_heads",),
-        about=ABOUT["templates"],
-        figures=_invariants(
-            "templates_heads",
-            "Distance from patterns: each cell a head's mean over texts; low is near.",
-            "previous",
-        ),
-        order=_GENERAL,
-    ),
+    "betti": _section("betti", _invariants("betti", "b0@0.1"), findings=_betti_findings),
+    "digraph": _section("digraph", _invariants("digraph", "edges@0.1")),
+    "barcode": _section("barcode", _barcode, findings=_barcode_findings),
+    "templates": _section("templates", _invariants("templates", "previous")),
 }

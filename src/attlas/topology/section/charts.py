@@ -1,4 +1,4 @@
-"""Charts of classifiers on the shape of attention: scores, single heads, the choice on dev."""
+"""Charts of topological classifiers: scores, single heads, model selection on dev."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def classifier_scores(frame: pd.DataFrame) -> alt.HConcatChart:
         control=frame["classifier"].isin(CONTROLS),
     ).round(4)
     return alt.hconcat(
-        _scores(data, "mcc", "Matthews' correlation (95 % interval)", True),
-        _scores(data, "accuracy", "accuracy (95 % interval)", False),
+        _scores(data, "mcc", "Matthews' correlation (95% CI)", True),
+        _scores(data, "accuracy", "accuracy (95% CI)", False),
     )
 
 
@@ -45,7 +45,7 @@ def _scores(
         tooltip=[
             alt.Tooltip("name:N", title="classifier"),
             alt.Tooltip(f"{what}:Q", format=".3f", title=title),
-            alt.Tooltip(f"{what}_low:Q", format=".3f", title="from"),
+            alt.Tooltip(f"{what}_low:Q", format=".3f", title="95% CI from"),
             alt.Tooltip(f"{what}_high:Q", format=".3f", title="to"),
             alt.Tooltip("n:Q", title="texts"),
         ],
@@ -71,8 +71,8 @@ def head_maps(frame: pd.DataFrame, columns: Sequence[str] = ("train", "test")) -
         alt.Chart(data[data["column"] == column])
         .mark_rect(stroke="#c9ced6", strokeWidth=0.4)
         .encode(
-            x=alt.X("head:O", axis=alt.Axis(orient="top", labelAngle=0), title="head"),
-            y=alt.Y("layer:O", title="layer"),
+            x=alt.X("head:O", axis=charts.heads_axis("H"), title=None),
+            y=alt.Y("layer:O", axis=charts.heads_axis("L", "left"), title=None),
             color=alt.Color("value:Q", title="MCC", scale=scale),
             tooltip=[
                 alt.Tooltip("name:N", title="head"),
@@ -89,7 +89,10 @@ def chosen_on_dev(frame: pd.DataFrame) -> alt.Chart:
     """MCC on dev along the solver's path, a line for each strength of the penalty."""
     data = frame.round(4)
     ticks = alt.Axis(values=sorted(data["max_iter"].unique().tolist()), format="d")
-    numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("mcc", "accuracy")]
+    numbers = [
+        alt.Tooltip(f"{name}:Q", format=".3f", title=title)
+        for name, title in (("mcc", "MCC"), ("accuracy", "accuracy"))
+    ]
     return (
         alt.Chart(data)
         .mark_line(point=alt.OverlayMarkDef(size=26))
@@ -97,7 +100,7 @@ def chosen_on_dev(frame: pd.DataFrame) -> alt.Chart:
             x=alt.X("max_iter:Q", title="iterations", scale=alt.Scale(type="log"), axis=ticks),
             y=alt.Y("mcc:Q", title="MCC on dev"),
             color=alt.Color("C:O", title="C", scale=alt.Scale(scheme="viridis")),
-            tooltip=["C", "max_iter", *numbers],
+            tooltip=["C:O", alt.Tooltip("max_iter:Q", title="iterations"), *numbers],
         )
         .properties(width=460, height=200)
     )

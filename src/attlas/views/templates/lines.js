@@ -38,7 +38,7 @@ function drawLines(place, words, weight, gold) {
       const only = () => {
         for (const one of drawn) one.line.classList.toggle("off", (left ? one.query : one.key) !== index);
         const most = drawn.filter((one) => (left ? one.query : one.key) === index).sort((a, b) => b.value - a.value).slice(0, 4);
-        says.textContent = "“" + word + "” " + (left ? "attends to " : "is attended to by ") + (most.map((one) => words[left ? one.key : one.query] + " " + one.value.toFixed(2)).join(", ") || "nothing much");
+        says.textContent = "“" + word + "” " + (left ? "attends to " : "is attended to by ") + (most.map((one) => words[left ? one.key : one.query] + " " + one.value.toFixed(2)).join(", ") || "nothing above 0.02");
       };
       const all = () => { for (const one of drawn) one.line.classList.remove("off"); says.textContent = ""; };
       for (const event of ["mouseenter", "focus"]) text.addEventListener(event, only);
@@ -58,7 +58,7 @@ function chooseLines(place, group) {
   label.append("head and sentence ", select);
   const key = document.createElement("span");
   key.className = "key";
-  key.innerHTML = '<b class="p6">the relation sought</b> <b class="t6">other attention</b>';
+  key.innerHTML = '<b class="p6">the relation</b> <b class="t6">other attention</b>';
   controls.append(label, " ", key);
   place.replaceChildren(controls, drawing);
   function show() {

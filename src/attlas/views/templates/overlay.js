@@ -17,9 +17,9 @@ function tintWords(place, data) {
   const [layers, heads, count] = data.shape;
   const words = [...place.querySelectorAll("w")];
   const special = new Set(data.special);
-  const evens = data.uniform_scales.map((scale, row) => unpack(data.uniform, row * count, count, scale));
-  const mean = evens[0].map((_, word) => evens.reduce((sum, row) => sum + row[word], 0) / evens.length);
-  let even = mean;
+  const uniforms = data.uniform_scales.map((scale, row) => unpack(data.uniform, row * count, count, scale));
+  const mean = uniforms[0].map((_, word) => uniforms.reduce((sum, row) => sum + row[word], 0) / uniforms.length);
+  let uniform = mean;
   const rows = [];
   for (let row = 0; row < layers * heads; row++) rows.push(unpack(data.values, row * count, count, data.scales[row]));
   const controls = document.createElement("div");
@@ -32,7 +32,7 @@ function tintWords(place, data) {
     controls.append(label, " ");
     return select;
   };
-  const layer = choose("layer", [["all", "mean of all"], ...(data.importance ? [["scaled", "all, heads weighed by importance"]] : []), ...Array.from({ length: layers }, (_, index) => [index, index])]);
+  const layer = choose("layer", [["all", "mean of all"], ...(data.importance ? [["scaled", "all, heads weighted by importance"]] : []), ...Array.from({ length: layers }, (_, index) => [index, index])]);
   const head = data.averaged ? null : choose("head", [["all", "mean of all"], ...Array.from({ length: heads }, (_, index) => [index, index])]);
   const says = document.createElement("div");
   says.className = "says id";
@@ -42,7 +42,7 @@ function tintWords(place, data) {
   function show() {
     value = new Float32Array(count);
     const oneLayer = layer.value === "all" || layer.value === "scaled" ? -1 : Number(layer.value), oneHead = !head || head.value === "all" ? -1 : Number(head.value);
-    even = oneLayer >= 0 && evens.length > 1 ? evens[oneLayer] : mean;
+    uniform = oneLayer >= 0 && uniforms.length > 1 ? uniforms[oneLayer] : mean;
     let total = 0;
     for (let row = 0; row < rows.length; row++) {
       if ((oneLayer >= 0 && Math.floor(row / heads) !== oneLayer) || (oneHead >= 0 && row % heads !== oneHead)) continue;
@@ -60,10 +60,10 @@ function tintWords(place, data) {
   }
   let chosen = -1;
   const number = new Map(words.map((word, index) => [word, index]));
-  const told = (index) => "“" + words[index].textContent + "” (word " + index + "): receives " + value[index].toFixed(2) + ", even attention would give " + even[index].toFixed(2);
+  const describe = (index) => "“" + words[index].textContent + "” (word " + index + "): receives " + value[index].toFixed(2) + ", uniform attention " + uniform[index].toFixed(2);
   place.addEventListener("mouseover", (event) => {
     const index = number.get(event.target);
-    if (index !== undefined && !event.target.title) event.target.title = told(index);
+    if (index !== undefined && !event.target.title) event.target.title = describe(index);
   });
   function list(side, index) {
     const { ranks, scale, cells } = data.tops, out = [];
@@ -75,7 +75,7 @@ function tintWords(place, data) {
     return out.join(", ");
   }
   function tell() {
-    says.textContent = chosen < 0 ? (data.tops ? "Click a word to see what it attends to and what attends to it." : "") : told(chosen) + ".";
+    says.textContent = chosen < 0 ? (data.tops ? "Click a word to see what it attends to and what attends to it." : "") : describe(chosen) + ".";
     if (chosen >= 0 && data.tops) for (const [side, what] of [[0, "Attends most to: "], [1, "Attended most by: "]]) {
       const line = document.createElement("div");
       line.textContent = what + list(side, chosen) + (side ? "" : " (mean of all heads)");
@@ -107,7 +107,7 @@ function tintScores(place, data) {
   const label = document.createElement("label"), select = document.createElement("select");
   select.dataset.choose = "method";
   data.methods.forEach((name, index) => select.add(new Option(name.replaceAll("_", " "), index)));
-  label.append("scores by ", select);
+  label.append("method ", select);
   const key = document.createElement("span");
   key.className = "key";
   controls.append(label, " ", key);
@@ -131,7 +131,7 @@ function tintScores(place, data) {
       word.className = (signed ? (value[index] < 0 ? "n" : "p") : "t") + tint + (special.has(index) ? " mark" : "") + (chosen === index ? " chosen" : "");
       word.title = words[index].textContent + ": " + short(value[index]);
     });
-    key.innerHTML = signed ? '<b class="p6">for</b> <b class="n6">against</b>' : '<b class="t6">more</b>';
+    key.innerHTML = signed ? '<b class="p6">supports</b> <b class="n6">opposes</b> the prediction' : '<b class="t6">more attention</b>';
   }
   function tell() {
     says.replaceChildren();

@@ -40,8 +40,8 @@ function drawTriples(place, triples, measure) {
       make("path", { class: source, d: `M${x1} ${y1}C${x1} ${y1 + leave} ${x2} ${y2 + arrive} ${x2} ${y2 - up * tip}`, "stroke-width": size, "stroke-opacity": shade }, svg);
       make("polygon", { class: source, points: `${x2},${y2} ${x2 - tip},${y2 - up * 2 * tip} ${x2 + tip},${y2 - up * 2 * tip}`, "fill-opacity": Math.min(1, shade + .2) }, svg);
     }
-    const told = one.lines.map(([source, target, average, weight]) => `${named[source]} → ${named[target]} ${(mean ? average : weight).toFixed(2)}`).join(", ");
-    says.textContent = told ? `Attention by ${mean ? "the mean of all heads" : one.strongest}: ${told}` : "It was not found: no lines.";
+    const line = one.lines.map(([source, target, average, weight]) => `${named[source]} → ${named[target]} ${(mean ? average : weight).toFixed(2)}`).join(", ");
+    says.textContent = line ? `Attention by ${mean ? "the mean of all heads" : one.strongest}: ${line}` : "Not predicted: no lines.";
     for (const button of place.querySelectorAll("[data-triple]")) button.setAttribute("aria-pressed", String(Number(button.dataset.triple) === chosen));
   }
   for (const button of place.querySelectorAll("[data-triple]")) button.addEventListener("click", () => { chosen = Number(button.dataset.triple); show(); });
