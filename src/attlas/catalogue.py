@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SUBJECTS = (
     "attlas.measures",
+    "attlas.finetune",
     "attlas.explain",
     "attlas.topology",
     "attlas.syntax",
@@ -34,7 +35,6 @@ SUBJECTS = (
     "attlas.coreference",
     "attlas.relations",
     "attlas.dynamics",
-    "attlas.finetune",
     "attlas.lengthen",
 )
 TAKEN = ("study", "look", "report", "tour", "measures", "reproduce", "relations extract")  # verbs
