@@ -35,12 +35,13 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
-    *sorted(SOURCE.rglob("section.md")),
-    *sorted(SOURCE.rglob("section/*.md")),
+    *sorted({*SOURCE.rglob("section*.md"), *SOURCE.rglob("section/*.md")}),
 ]
 CODE = sorted(
-    {*SOURCE.rglob("section*.py"), *SOURCE.rglob("section/*.py"), *(SOURCE / "views").rglob("*.py")}
-    | {*SOURCE.rglob("findings*.py"), *(SOURCE / "cli").rglob("*.py")}
+    path
+    for path in SOURCE.rglob("*.py")
+    if path.parent.name in ("cli", "section", "views")
+    or (path.stem.startswith(("section", "findings")) and path.parent.name != "testing")
 )
 
 

@@ -231,7 +231,7 @@ def _text_of(text: str | None, file: Path | None) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise AttlasError(f"{file} cannot be read as a text: {error}") from error
     if text is None or not text.strip():
-        what = "there is no text" if text is None else f"{file or 'the text'} is empty"
+        what = "no text was given" if text is None else f"{file or 'the text'} is empty"
         raise AttlasError(f"{what}; give a text, or a file with --file (see attlas look --help)")
     return text
 
