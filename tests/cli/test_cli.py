@@ -1212,7 +1212,7 @@ WRONG_CALLS: dict[str, tuple[list[str], str]] = {
         ["look", "--file", "nowhere.txt"],
         "nowhere.txt cannot be read as a text",
     ),
-    "look: nothing": (["look"], "there is no text; give a text to look at"),
+    "look: nothing": (["look"], "no text was given; give a text"),
     "look: no study of importance": (
         ["look", "a cat", "--importance", "nowhere"],
         "there is no study folder nowhere",
