@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,7 +78,7 @@ class ExtractCommand:
         assert self.text is not None
         self._extract(extractor, self.text, names)
 
-    def _extract(self, extractor: RelationExtractor, text: str, names: Mapping[str, str]) -> None:
+    def _extract(self, extractor: RelationExtractor, text: str, names: dict[str, str]) -> None:
         triples = extractor.extract(text)
         _report_unseen(extractor)
         if self.html is not None:
