@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 SUBJECTS = (
     "attlas.measures",
-    "attlas.finetune",
     "attlas.explain",
     "attlas.topology",
     "attlas.syntax",
@@ -35,6 +34,7 @@ SUBJECTS = (
     "attlas.coreference",
     "attlas.relations",
     "attlas.dynamics",
+    "attlas.finetune",
     "attlas.lengthen",
 )
 TAKEN = ("study", "look", "report", "tour", "measures", "reproduce", "relations extract")  # verbs

@@ -232,7 +232,7 @@ def _text_of(text: str | None, file: Path | None) -> str:
             raise AttlasError(f"{file} cannot be read as a text: {error}") from error
     if text is None or not text.strip():
         what = "no text was given" if text is None else f"{file or 'the text'} is empty"
-        raise AttlasError(f"{what}; give a text, or a file with --file (see attlas look --help)")
+        raise AttlasError(f"{what}; give a text to look at, or a file with --file")
     return text
 
 

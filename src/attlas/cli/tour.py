@@ -97,17 +97,17 @@ class Tour:
         return Study.open(self.out).beside_parts()
 
     def steps(self) -> Iterator[Step]:
-        """A study, a study of long texts, then the parts of the subjects in catalogue order."""
+        """A study, one of long texts, then the parts of subjects; those that need others come last."""
         from attlas.catalogue import subjects
 
         yield Step("Heads and tokens: what does each head attend to?", self._study)
         yield Step("Long texts: 4,096 tokens instead of 512", self._study_long)
-        for subject in subjects():
-            for name, small in subject.tour.items():
-                fields = {**small, **(subject.full.get(name, {}) if self.full else {})}
-                question = inspect.getdoc(subject.experiment(name)) or ""
-                title = f"{subject.name.capitalize()}: {question.splitlines()[0]}"
-                yield Step(title, partial(run_part, subject, name, fields, self))
+        parts = [(one, name) for one in subjects() for name in one.tour]
+        for subject, name in sorted(parts, key=lambda part: _needs_part(*part)):
+            fields = {**subject.tour[name], **(subject.full.get(name, {}) if self.full else {})}
+            question = inspect.getdoc(subject.experiment(name)) or ""
+            title = f"{subject.name.capitalize()}: {question.splitlines()[0]}"
+            yield Step(title, partial(run_part, subject, name, fields, self))
 
     def _study(self, say: Callable[[str], None]) -> Study:
         from attlas.api import study
@@ -128,6 +128,10 @@ class Tour:
         long = load(self.model or "embedded:long")
         texts, folder = tour_texts("tour:long"), self.out / PARTS / "long"
         return study(long, texts, "heatmap(examples=0),position_bias", folder, **self.how)
+
+
+def _needs_part(subject: Subject, name: str) -> bool:
+    return any(str(value).startswith("part:") for value in subject.tour[name].values())
 
 
 def run_part(
