@@ -11,10 +11,10 @@ SUBJECT = Subject(
     verb="dynamics",
     tour={
         "Dynamics": {
-            "train": "synthetic:texts=800",
+            "train": "synthetic:texts=600",
             "models": ("dot+none", "additive+none"),
             "scales": (1, 10),
-            "epochs": 8,
+            "epochs": 6,
         }
     },
     full={
