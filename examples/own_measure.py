@@ -34,7 +34,7 @@ class FarthestState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class Farthest(Measure[FarthestState]):
-    """Mean distance to the most attended token, beside the mean distance to a token drawn evenly."""
+    """Mean distance to the most attended token, and to a token drawn uniformly as the control."""
 
     name: ClassVar[str] = "farthest"
 

@@ -201,7 +201,7 @@ def test_rows_left_out_are_said(attlas_command: Run, tmp_path: Path, tiny_folder
         "study", "--data", "mixed.txt", "--model", tiny_folder, "--out", "out", "--no-report"
     )
     assert done.returncode == 0
-    assert "2 rows were left out; see out/quarantine.jsonl" in done.stderr
+    assert "2 rows were excluded; see out/quarantine.jsonl" in done.stderr
     assert [
         json.loads(line)["where"]
         for line in (tmp_path / "out/quarantine.jsonl").read_text().splitlines()
@@ -282,38 +282,53 @@ def test_interrupting_says_how_to_go_on(tmp_path: Path, tiny_folder: Path) -> No
     assert "Traceback" not in said
 
 
+PARTS = (
+    "long",
+    "finetune",
+    "explain",
+    "topology",
+    "syntax",
+    "tree",
+    "coreference",
+    "relations",
+    "dynamics",
+)
+SHOWN = (  # sections of all five papers
+    *("betti", "topology"),
+    *("heatmap", "position_bias", "totals", "topk", "explanations", "agreement", "faithfulness"),
+    *("surface", "head_distance", "special_gradient", "syntax", "coreference", "tree"),
+    *("dynamics", "dynamics_flow"),
+    *("relations", "relation_texts"),
+)
+
+
 @pytest.mark.slow
-def test_tour_does_everything_on_what_is_embedded(
+def test_tour_shows_five_papers_on_one_page_and_resumes(
     attlas_command: Run, tmp_path: Path, tiny_folder: Path
 ) -> None:
-    done = attlas_command("tour", "--model", tiny_folder, "--out", "tour")
-    assert done.returncode == 0, done.stderr
-    assert "460 of 460 read" in done.stdout
-    for name in ("syntax", "tree", "coreference", "relations", "dynamics"):
-        assert (tmp_path / "tour" / "parts" / name / "tables" / f"{name}.parquet").is_file()
-    for said in (
-        "relations have a head that beats the best fixed offset",
-        "Attention alone finds the syntactic head of",
-        "finds the antecedent of",
-        "Heads of one layer diverge by",
-        "A weight to [SEP] moves the loss so many times as much as one to an ordinary token",
-        "Attention scores separate polarity tokens from neutral ones with AUC",
-    ):
-        assert said in done.stdout, said
-    page = (tmp_path / "tour/report.html").read_text()
-    shown = re.findall(r'<section id="(\w+)"', page)
-    for name in (
-        "syntax",
-        "tree",
-        "coreference",
-        "head_distance",
-        "special_gradient",
-        "relations",
-        "dynamics",
-        "dynamics_flow",
-    ):
-        assert name in shown
+    tour = ["tour", "--model", tiny_folder, "--out", "tour"]
+    result = attlas_command(*tour)
+    assert result.returncode == 0, result.stderr
+    steps = result.stderr.splitlines()
+    assert [line.split("  ")[0] for line in steps] == [f"{n}/10" for n in range(1, 11)]
+    assert "35 of 35 read" in result.stdout
+    *_, folder, page, last = result.stdout.splitlines()
+    assert (folder, page) == ("folder    tour", "report    tour/report.html")
+    assert last.startswith("next      attlas study --data ")
+    shown = re.findall(r'<section id="(\w+)"', (tmp_path / "tour/report.html").read_text())
+    assert set(SHOWN) <= set(shown)
     assert len(shown) == len(set(shown))
+
+    made = {name: tmp_path / "tour/parts" / name / "manifest.json" for name in PARTS}
+    before = {name: path.stat().st_mtime_ns for name, path in made.items()}
+    shutil.rmtree(tmp_path / "tour/parts/dynamics")  # as if interrupted before the last part
+    assert attlas_command(*tour).returncode == 0
+    after = {name: path.stat().st_mtime_ns for name, path in made.items()}
+    assert {name for name in PARTS if before[name] != after[name]} == {"dynamics"}
+    again = attlas_command("report", "tour", "--out", "again.html")
+    assert again.returncode == 0, again.stderr
+    same = re.findall(r'<section id="(\w+)"', (tmp_path / "again.html").read_text())
+    assert same == shown
 
 
 class Said(NamedTuple):
@@ -716,7 +731,9 @@ def test_a_lengthened_model_is_loaded_and_has_no_report(
     made = inside(
         "lengthen", "--model", tiny_folder, "--length", "600", "--window", "16", "--out", "long"
     )
-    assert (made.code, made.out) == (0, "model     long\n"), made.error
+    assert made.code == 0, made.error
+    last = "next      attlas look --file TEXT.txt --model long --html look.html"
+    assert made.out.splitlines() == ["model     long", last]
     assert (
         transformers.AutoModel.from_pretrained(tmp_path / "long").config.attention_window
         == [16] * 3
@@ -903,7 +920,7 @@ def test_explain(inside: Callable[..., Said], tmp_path: Path, small_classifier: 
         "runs/why/report.html",
     ):
         assert said in again.out, said
-    assert "1 rows were left out" in again.error
+    assert "1 rows were excluded" in again.error
     alone = inside(
         *command[:-1],
         "runs/one",
@@ -1195,7 +1212,7 @@ WRONG_CALLS: dict[str, tuple[list[str], str]] = {
         ["look", "--file", "nowhere.txt"],
         "nowhere.txt cannot be read as a text",
     ),
-    "look: nothing": (["look"], "there is no text; give a text to look at"),
+    "look: nothing": (["look"], "no text was given; give a text"),
     "look: no study of importance": (
         ["look", "a cat", "--importance", "nowhere"],
         "there is no study folder nowhere",

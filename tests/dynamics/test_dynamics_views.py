@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attlas.cli.app import say_experiment
+from attlas.cli.app import print_experiment
 from attlas.dynamics.section import by_scale, cells as cell_names, tokens as token_charts
 from attlas.dynamics.section.cells import model_title
 from attlas.dynamics.section.findings import dynamics_findings, where_it_breaks
@@ -753,7 +753,7 @@ def test_the_terminal_says_the_numbers(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     study = study_of(tmp_path, {**frames(models=[("dot", "none")]), **told_rows()})
-    say_experiment(study, report=True, as_json=False)
+    print_experiment(study, report=True, as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == [
         "model",
@@ -785,10 +785,10 @@ def test_the_terminal_says_the_numbers(
     ]
     assert lines[-1] == f"report    {tmp_path / 'report.html'}"
     monkeypatch.setattr(type(study), "result", {"cells": 2})
-    say_experiment(study, report=False, as_json=True)
+    print_experiment(study, report=False, as_json=True)
     assert json.loads(capsys.readouterr().out)["cells"] == 2
     wide = study_of(tmp_path / "wide", frames(scales=GRID, published=True, seeds=2))
-    say_experiment(wide, report=False, as_json=False)
+    print_experiment(wide, report=False, as_json=False)
     assert "…" not in capsys.readouterr().out
 
 

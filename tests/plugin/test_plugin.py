@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 
 import attlas
 from attlas import catalogue
-from attlas.cli.tour import run_part
+from attlas.cli.tour import Tour, run_part
 from attlas.studies import Study
 from attlas.testing import (
     Case,
@@ -103,16 +102,14 @@ def test_its_section_is_drawn_without_a_model_library() -> None:
 def test_its_part_of_the_tour_runs_and_one_that_fails_is_left_out(tmp_path: Path) -> None:
     from attlas_repetition import SUBJECT
 
-    how = {"workers": 1, "progress": False}
-    small = replace(SUBJECT, tour={"Repetition": {"train": TEXTS, "top": 2}})
-    done = run_part(small, "Repetition", tiny("bert"), tmp_path, how)
+    tour = Tour(tmp_path, None, False, {"workers": 1, "progress": False})
+    done = run_part(SUBJECT, "Repetition", {"train": TEXTS, "top": 2}, tour, print)
     assert done is not None
     assert done.folder == tmp_path / "parts" / "repetition"
-    broken = replace(SUBJECT, tour={"Repetition": {"train": "no such file"}})
     with pytest.warns(
-        UserWarning, match="the part Repetition of the tour is left out: there is no file"
+        UserWarning, match="the part Repetition of the tour is skipped: there is no file"
     ):
-        assert run_part(broken, "Repetition", tiny("bert"), tmp_path / "other", how) is None
+        assert run_part(SUBJECT, "Repetition", {"train": "no such file"}, tour, print) is None
 
 
 @pytest.fixture(scope="module")

@@ -142,7 +142,7 @@ def test_if_one_picture_exists_none_is_written(study: attlas.Study, tmp_path: Pa
         (("look", "a cat", "--file", "text.txt"), "give a text or --file, not both"),
         (("look", ""), "the text is empty; give a text to look at"),
         (("look", " \n"), "the text is empty; give a text to look at"),
-        (("look",), "there is no text; give a text to look at"),
+        (("look",), "no text was given; give a text"),
         (("look", "--file", "empty.txt"), "empty.txt is empty; give a text to look at"),
         (("report", "study", "--out", "mine.html"), "mine.html already exists"),
         (

@@ -1239,7 +1239,8 @@ def test_a_probe_from_the_command_line(
         assert any(line.startswith(shown) for line in lines), name
     for line in findings(Study.open(tmp_path / "out")):
         assert f"- {line}" in lines
-    assert f"tables    out/tables ({', '.join(Study.open(tmp_path / 'out').tables)})" in lines
+    assert "folder    out" in lines
+    assert lines[-1].startswith("next      attlas report out")
     assert "report    out/report.html" in lines
     other = inside(*command, "--seed", "3")
     assert (other.code, other.out, other.error.count("\n")) == (2, "", 1)

@@ -1,4 +1,4 @@
-"""The command line. Importing it imports nothing, so that Ctrl-C is one line at any moment."""
+"""The command line. Importing it imports nothing heavy, so Ctrl-C is one line at any time."""
 
 import sys
 
@@ -8,7 +8,7 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line.
 
-    The exit code is 0 on success, 2 on a user's mistake (one clear line), 130 if interrupted.
+    The exit code is 0 on success, 2 on a user error (one clear line), 130 if interrupted.
     """
     try:
         from attlas.cli.entry import run

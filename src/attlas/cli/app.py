@@ -1,4 +1,4 @@
-"""The command line's own: the app, the options that verbs share, how they print."""
+"""The app, the options that verbs share, and how results are printed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="An atlas of attention: what the heads of a transformer do over a corpus, always with a control beside the number.",
+    help="An atlas of attention: what the heads of a transformer do over a corpus, "
+    "with a control for every number.",
 )
 
 
 def _checking(flag: str, domain: Option, kind: Any) -> Any:
-    """An option with its domain in help and error, which is checked before anything is imported."""
+    """Declare an option whose domain is in its help and is checked before anything is imported."""
     name = flag.removeprefix("--").replace("-", "_")
 
     def check(value: Any) -> Any:
@@ -34,31 +35,36 @@ def _checking(flag: str, domain: Option, kind: Any) -> Any:
 
 
 def whole(flag: str, domain: Option) -> Any:
-    """An option that is a whole number, or not given."""
+    """Declare an optional whole number."""
     return _checking(flag, domain, int | None)
 
 
 def choice(flag: str, domain: Option) -> Any:
-    """An option that is one of some words."""
+    """Declare an option with choices."""
     return _checking(flag, domain, str)
 
 
-EXCLUDED = {"quarantined": "rows were left out", "unexplained": "texts could not be explained"}
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
+EXCLUDED = {"quarantined": "rows were excluded", "unexplained": "texts could not be explained"}
+NEXT = {  # after an experiment, by its kind
+    "finetune": "attlas explain --model {folder} --data TEXTS.csv",
+    "lengthen": "attlas look --file TEXT.txt --model {folder} --html look.html",
+    "relations": 'attlas relations extract --extractor {folder} "TEXT"',
+}
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 ModelOption = Annotated[
     str | None,
-    typer.Option(
-        "--model", help="A folder, a hub id, embedded:long, or nothing for the embedded model."
-    ),
+    typer.Option("--model", help="Folder, Hub ID or embedded:long (default: the embedded model)."),
 ]
 GlobalTokens = Annotated[
     str | None,
     typer.Option(
         "--global-tokens",
-        help="Which tokens of a Longformer see all: first, special, none, or places such as 0,5.",
+        help="Global tokens of a Longformer: first, special, none, or indices such as 0,5.",
     ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="The folder for the study.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="Folder for the results (default: runs/NAME).")
+]
 Pickle = Annotated[
     bool,
     typer.Option(
@@ -68,117 +74,115 @@ Pickle = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that already exist.")]
 Workers = Annotated[int | None, whole("--workers", WORKERS)]
-TextColumn = Annotated[str | None, typer.Option("--text", help="The column of the text.")]
-AnyLabelColumn = Annotated[str | None, typer.Option("--label", help="The column of the label.")]
-LabelColumn = Annotated[str, typer.Option("--label", help="The column of the label.")]
+TextColumn = Annotated[str | None, typer.Option("--text", help="Column of the text.")]
+AnyLabelColumn = Annotated[str | None, typer.Option("--label", help="Column of the label.")]
+LabelColumn = Annotated[str, typer.Option("--label", help="Column of the label.")]
 MaxLength = Annotated[int | None, whole("--max-length", MAX_LENGTH)]
 Report = Annotated[
     bool, typer.Option("--report/--no-report", help="Also write report.html into the folder.")
 ]
 Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Throw away what another run left in the folder.")
+    bool, typer.Option("--fresh", help="Delete the results of an earlier run in this folder.")
 ]
 
 
 def listed(names: str) -> list[str]:
-    """Names from a list with commas."""
+    """Split a comma-separated list."""
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def status(what: str) -> Any:
-    """A line that says what is going on while it goes on; nothing where there is no terminal."""
+    """Show what is being done while it lasts; nothing where there is no terminal."""
     from attlas.support.progress import status as shown
 
     return shown(what)
 
 
-def begun(line: str) -> None:
-    """Say on standard error what is begun."""
+def log_step(line: str) -> None:
+    """Print the name of a step on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def print_json(content: Any) -> None:
-    """JSON on standard output."""
+    """Print JSON on standard output."""
     from attlas.support.json import to_json
 
     print(json.dumps(to_json(content), ensure_ascii=False, indent=2, allow_nan=False))
 
 
-def say_study(done: Study, page: Path | None, as_json: bool) -> None:
-    """What a study found, where its tables and its report are, and how many rows were left out."""
+def print_next(command: str) -> None:
+    """Print the last line of a verb: what to run next."""
+    print(f"next      {command}")
+
+
+def print_study(study: Study, page: Path | None, as_json: bool, next_command: str = "") -> None:
+    """Print what a study found, its folder and its report, and what was excluded."""
     from attlas.catalogue import sections
     from attlas.views.findings import facts, findings
 
     if as_json:
         print_json(
             {
-                "study": str(done.folder),
+                "study": str(study.folder),
                 "report": str(page) if page else None,
-                "counts": done.manifest["counts"],
-                "tables": done.manifest["tables"],
-                "seconds": done.manifest["seconds"],
-                "model": done.manifest["model"],
-                "findings": findings(done, sections()),
+                "counts": study.manifest["counts"],
+                "tables": study.manifest["tables"],
+                "seconds": study.manifest["seconds"],
+                "model": study.manifest["model"],
+                "findings": findings(study, sections()),
             }
         )
         return
-    for name, value in facts(done, sections()):
+    for name, value in facts(study, sections()):
         print(f"{name:9} {value}")
     print()
-    for line in findings(done, sections()):
+    for line in findings(study, sections()):
         print(f"- {line}")
     print()
-    print(f"tables    {done.folder / 'tables'} ({', '.join(done.manifest['tables'])})")
-    if page:
-        print(f"report    {page}")
-    _say_excluded(done)
+    _print_end(study, page, next_command)
 
 
-def _say_excluded(done: Study) -> None:
-    """How many rows and texts were excluded, and where each has its reason."""
-    counts = done.manifest["counts"]
-    for name, what in EXCLUDED.items() if done.quarantine.is_file() else ():
-        if counts.get(name):
-            print(f"attlas: {counts[name]} {what}; see {done.quarantine}", file=sys.stderr)
-
-
-def say_experiment(done: Study, report: bool, as_json: bool) -> None:
-    """What an experiment found, with its report if wanted, and where its tables and model are."""
-    page = _report(done) if report and done.tables else None
-    model = {"model": str(done.folder)} if "config.json" in done.manifest["files"] else {}
+def print_experiment(study: Study, report: bool, as_json: bool) -> None:
+    """Print what an experiment found, write its report if wanted, and say where both are."""
+    page = _report(study) if report and study.tables else None
+    model = {"model": str(study.folder)} if "config.json" in study.manifest["files"] else {}
     if as_json:
-        where = {"study": str(done.folder), "report": str(page) if page else None}
-        print_json({**model, **done.result, **where})
+        where = {"study": str(study.folder), "report": str(page) if page else None}
+        print_json({**model, **study.result, **where})
         return
-    if done.tables:
-        _say_findings(done)
+    if study.tables:
+        from attlas.catalogue import sections
+        from attlas.views.findings import findings
+        from attlas.views.terminal import print_tables
+
+        print_tables(study, sections())
+        for line in findings(study, sections()):
+            print(f"- {line}")
+        print()
+    _print_end(study, page, NEXT.get(study.manifest["kind"], ""))
+
+
+def _print_end(study: Study, page: Path | None, next_command: str) -> None:
+    """Print the folder, the page, the next command, and how many rows were excluded."""
+    is_model = "config.json" in study.manifest.get("files", {})
+    print(f"{'model' if is_model else 'folder':9} {study.folder}")
     if page:
         print(f"report    {page}")
-    for name, folder in model.items():
-        print(f"{name:9} {folder}")
-    _say_excluded(done)
+    usual = "attlas report {folder}" + (" --charts pictures" if page else "")
+    print_next((next_command or usual).replace("{folder}", str(study.folder)))
+    counts = study.manifest["counts"]
+    for name, what in EXCLUDED.items() if study.quarantine.is_file() else ():
+        if counts.get(name):
+            print(f"attlas: {counts[name]} {what}; see {study.quarantine}", file=sys.stderr)
 
 
-def _say_findings(done: Study) -> None:
-    """What stands out in the tables of an experiment, and where they are."""
-    from attlas.catalogue import sections
-    from attlas.views.findings import findings
-    from attlas.views.terminal import print_tables
-
-    print_tables(done, sections())
-    for line in findings(done, sections()):
-        print(f"- {line}")
-    print()
-    print(f"tables    {done.folder / 'tables'} ({', '.join(done.tables)})")
-
-
-def _report(done: Study) -> Path:
-    """The page of a result in its folder; one that is newer than the result is taken as it is."""
+def _report(study: Study) -> Path:
+    """Return the page of a result, which is written unless it is newer than the result."""
     from attlas.studies.folder import MANIFEST, REPORT
     from attlas.support.outputs import is_our_page
 
-    page, manifest = done.folder / REPORT, done.folder / MANIFEST
+    page, manifest = study.folder / REPORT, study.folder / MANIFEST
     if is_our_page(page) and page.stat().st_mtime_ns >= manifest.stat().st_mtime_ns:
         return page
     with status("writing the report"):
-        return done.report(page)
+        return study.report(page)

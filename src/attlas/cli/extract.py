@@ -1,104 +1,112 @@
-"""attlas relations extract: the triples of a text, printed as texts are read; nothing is kept."""
+"""attlas relations extract: the triples of a text, printed as texts are read."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from attlas.cli.app import Force, Json, TextColumn, Workers, print_json, status
+from attlas.cli.app import print_json, print_next, status
 from attlas.cli.subjects import group_of
+from attlas.cli.verbs import add_command
+from attlas.support.errors import AttlasError
+from attlas.support.options import WORKERS, check_fields, option
+from attlas.support.outputs import PAGE, check_output
 
 if TYPE_CHECKING:
     from attlas.core.text import Text
     from attlas.relations.extractor import RelationExtractor
 
-Fitted = Annotated[
-    Path, typer.Option("--extractor", help="Folder that `attlas relations fit` wrote.")
-]
-OtherModel = Annotated[
-    str | None,
-    typer.Option("--model", help="Where its model is now (default: where it was fitted from)."),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractCommand:
+    """Extract the triples of a text, or of every text of a file, most probable first."""
+
+    extractor: Path = option(MISSING, "Folder that `attlas relations fit` wrote.")
+    text: str | None = option(None, "The text; or give --data.", flags=("TEXT",))
+    data: str | None = option(None, "File of texts: one line of JSON per text, as it is read.")
+    column: str | None = option(None, "Column of the text.", flags=("--text",))
+    model: str | None = option(None, "Where its model is now (default: where it was fitted from).")
+    html: Path | None = option(None, "Also write a page with phrases and the graph of triples.")
+    force: bool = option(False, "Overwrite files that already exist.")
+    workers: int | None = option(
+        None, WORKERS.help, at_least=WORKERS.at_least, at_most=WORKERS.at_most
+    )
+    as_json: bool = option(False, "Print JSON instead of text.", flags=("--json",))
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def check(self) -> None:
+        """Refuse wrong inputs before a model is loaded."""
+        from attlas.corpora.sources import check_source
+        from attlas.experiments.run import check_columns
+
+        text, extractor = self.text, self.extractor
+        if (text is None) == (self.data is None):
+            raise AttlasError("give a text to extract from, or a file of texts with --data")
+        if text is not None and not text.strip():
+            raise AttlasError(
+                "the text is empty; give a text to extract from, or a file with --data"
+            )
+        if self.html is not None:
+            if text is None:
+                raise AttlasError(
+                    "--html draws one text; give it as the argument instead of --data"
+                )
+            check_output(self.html, [PAGE], self.force)
+        if not extractor.is_dir():
+            raise AttlasError(
+                f"there is no folder {extractor}; give one that `attlas relations fit` wrote"
+            )
+        if self.data is not None:
+            check_source(self.data)
+            check_columns(self.data, {"text": self.column})
+
+    def run(self) -> None:
+        self.check()
+        with status("loading the model"):
+            from attlas.relations.extractor import RelationExtractor, read_saved
+
+            names = read_saved(self.extractor).about.get("names", {})
+            extractor = RelationExtractor.load(self.extractor, self.model, workers=self.workers)
+        if self.data is not None:
+            _each(extractor, self.data, self.column)
+            return
+        assert self.text is not None
+        self._extract(extractor, self.text, names)
+
+    def _extract(self, extractor: RelationExtractor, text: str, names: dict[str, str]) -> None:
+        triples = extractor.extract(text)
+        _report_unseen(extractor)
+        if self.html is not None:
+            from attlas.relations.page import write_text_page
+
+            write_text_page(extractor, text, triples, names, self.html, force=self.force)
+        if self.as_json:
+            print_json([one.record(text) for one in triples])
+            return
+        if not triples:
+            print("no triples above the threshold")
+        for one in triples:
+            head, tail = text[slice(*one.head)], text[slice(*one.tail)]
+            words = f" [{text[slice(*one.words)]}]" if one.words else ""
+            name = names.get(one.relation) or one.relation
+            print(f"{one.probability:.2f}  {head} - {name}{words} - {tail}")
+        if self.html is not None:
+            print(self.html)
+        print_next(f"attlas relations score --extractor {self.extractor} --test TRIPLES.jsonl")
 
 
 def add_extract() -> None:
     """Add the verb to its group, after those that are made from experiments."""
-    group_of("relations").command("extract")(extract)
-
-
-def extract(
-    extractor: Fitted,
-    text: Annotated[str | None, typer.Argument(help="The text; or give --data.")] = None,
-    data: Annotated[
-        str | None,
-        typer.Option("--data", help="File of texts: one line of JSON per text, as it is read."),
-    ] = None,
-    column: TextColumn = None,
-    model: OtherModel = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", help="Also write a page with its phrases and the graph of triples."),
-    ] = None,
-    force: Force = False,
-    workers: Workers = None,
-    as_json: Json = False,
-) -> None:
-    """The triples of a text, or of every text of a file, the likeliest first."""
-    from attlas.corpora.sources import check_source
-    from attlas.experiments.run import check_columns
-    from attlas.support.errors import AttlasError
-    from attlas.support.outputs import PAGE, check_output
-
-    if (text is None) == (data is None):
-        raise AttlasError("give a text to extract from, or a file of texts with --data")
-    if text is not None and not text.strip():
-        raise AttlasError("the text is empty; give a text to extract from, or a file with --data")
-    if html is not None and text is None:
-        raise AttlasError("--html draws one text; give it as the argument instead of --data")
-    if html is not None:
-        check_output(html, [PAGE], force)
-    if not extractor.is_dir():
-        raise AttlasError(
-            f"there is no folder {extractor}; give one that `attlas relations fit` wrote"
-        )
-    if data is not None:
-        check_source(data)
-        check_columns(data, {"text": column})
-    with status("loading the model"):
-        from attlas.relations.extractor import RelationExtractor, read_saved
-
-        names = read_saved(extractor).about.get("names", {})
-        fitted = RelationExtractor.load(extractor, model, workers=workers)
-    if data is not None:
-        _each(fitted, data, column)
-        return
-    assert text is not None
-    found = fitted.extract(text)
-    _say_unseen(fitted)
-    if html is not None:
-        from attlas.relations.page import write_text_page
-
-        write_text_page(fitted, text, found, names, html, force=force)
-    if as_json:
-        print_json([one.record(text) for one in found])
-        return
-    if not found:
-        print("no triple is likely enough")
-    for one in found:
-        head, tail = text[slice(*one.head)], text[slice(*one.tail)]
-        words = f" [{text[slice(*one.words)]}]" if one.words else ""
-        name = names.get(one.relation) or one.relation
-        print(f"{one.probability:.2f}  {head} - {name}{words} - {tail}")
-    if html is not None:
-        print(html)
+    add_command(group_of("relations"), "extract", ExtractCommand)
 
 
 def _each(fitted: RelationExtractor, data: str, column: str | None) -> None:
-    """One line of JSON per text of a file, as it is read; a row that is not a text is reported."""
+    """Print one line of JSON per text of a file, as it is read; invalid rows are reported."""
     import json
 
     from attlas.corpora import BadRow, read
@@ -111,7 +119,7 @@ def _each(fitted: RelationExtractor, data: str, column: str | None) -> None:
         for row in read(data, text=column).rows():
             read_rows += 1
             if isinstance(row, BadRow):
-                print(f"attlas: {row.where}: {row.reason}; left out", file=sys.stderr)
+                print(f"attlas: {row.where}: {row.reason}; skipped", file=sys.stderr)
             else:
                 yield row
 
@@ -121,13 +129,13 @@ def _each(fitted: RelationExtractor, data: str, column: str | None) -> None:
             line = {"id": text.id, "text": text.text, "triples": triples}
             print(json.dumps(line, ensure_ascii=False), flush=True)
             report(number, read_rows)
-    _say_unseen(fitted)
+    _report_unseen(fitted)
 
 
-def _say_unseen(fitted: RelationExtractor) -> None:
+def _report_unseen(fitted: RelationExtractor) -> None:
     if fitted.unseen_:
         print(
-            f"attlas: {fitted.unseen_} phrases lie behind the {fitted.model_.max_length} tokens that "
-            "the model reads of a sentence; they were not looked at",
+            f"attlas: {fitted.unseen_} phrases beyond the model's maximum length "
+            f"({fitted.model_.max_length} tokens) were skipped",
             file=sys.stderr,
         )

@@ -1,4 +1,4 @@
-"""attlas reproduce: the tables and figures of the papers, published next to ours."""
+"""attlas reproduce: tables and figures of the papers, published and reproduced values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from attlas.cli.app import (
     ModelOption,
     Workers,
     app,
-    begun,
     listed,
+    log_step,
     print_json,
+    print_next,
     status,
     whole,
 )
@@ -26,13 +27,13 @@ SEEDS = Option(
     "Classifiers of each kind (default: three, one for imdb).", at_least=1, at_most=1_000
 )
 verbs = typer.Typer(
-    help="The tables and figures of a paper, published next to ours.", no_args_is_help=True
+    help="Tables and figures of a paper: published and reproduced values.", no_args_is_help=True
 )
 app.add_typer(verbs, name="reproduce")
 
 
 def _data_root(help: str) -> Any:
-    """The option of the folder of data sets, refused before anything is imported."""
+    """Declare the folder of data sets, which is checked before anything is imported."""
 
     def check(folder: Path) -> Path:
         if not folder.expanduser().is_dir():
@@ -46,10 +47,10 @@ def _data_root(help: str) -> Any:
 
 @verbs.command()
 def betti(
-    data_root: Annotated[Path, _data_root("The folder with cola, imdb and sms_spam.")],
+    data_root: Annotated[Path, _data_root("Folder with cola, imdb and sms_spam.")],
     model: ModelOption = None,
     out: Annotated[
-        Path, typer.Option("--out", help="The folder for models, features and results.")
+        Path, typer.Option("--out", help="Folder for models, features and results.")
     ] = Path("runs/betti"),
     tasks: Annotated[
         str, typer.Option("--tasks", help="Some of cola, sms_spam, imdb.")
@@ -58,18 +59,22 @@ def betti(
         str,
         typer.Option(
             "--convention",
-            help="published: fit the classifier on the texts the model was fine-tuned on; corrected: on texts it has not seen.",
+            help="published: fit the classifier on the texts of fine-tuning; "
+            "corrected: on texts that were held out.",
         ),
     ] = "published,corrected",
     workers: Workers = None,
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Betti numbers of attention graphs: Table 1 and Figure 1. Takes about an hour on two cores; interrupted, it resumes."""
+    """Betti numbers of attention graphs: Table 1 and Figure 1.
+
+    Takes about an hour on two cores; an interrupted run resumes.
+    """
     with status("loading"):
         from attlas.papers.betti import reproduce
 
-    _say(
+    _print_result(
         reproduce(
             data_root,
             out,
@@ -78,18 +83,19 @@ def betti(
             conventions=listed(conventions),
             workers=workers,
             fresh=fresh,
-            say=begun,
+            say=log_step,
         ),
+        out,
         as_json,
     )
 
 
 @verbs.command()
 def longformer(
-    data_root: Annotated[Path, _data_root("The folder with arxiv_long, mock_notes and sst.")],
+    data_root: Annotated[Path, _data_root("Folder with arxiv_long, mock_notes and sst.")],
     model: ModelOption = None,
     out: Annotated[
-        Path, typer.Option("--out", help="The folder for models, studies and pictures.")
+        Path, typer.Option("--out", help="Folder for models, studies and pictures.")
     ] = Path("runs/longformer"),
     tasks: Annotated[
         str, typer.Option("--tasks", help="Some of arxiv_long, mock_notes, sst.")
@@ -98,11 +104,14 @@ def longformer(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Interpreting Longformer: accuracy, Figures 4 to 11, and Tables 1 to 4 with chance. Takes about three hours on two cores; interrupted, it resumes."""
+    """Interpreting Longformer: accuracy, Figures 4 to 11, and Tables 1 to 4 with chance.
+
+    Takes about three hours on two cores; an interrupted run resumes.
+    """
     with status("loading"):
         from attlas.papers.longformer import reproduce
 
-    _say(
+    _print_result(
         reproduce(
             data_root,
             out,
@@ -110,20 +119,19 @@ def longformer(
             tasks=listed(tasks),
             workers=workers,
             fresh=fresh,
-            say=begun,
+            say=log_step,
         ),
+        out,
         as_json,
     )
 
 
 @verbs.command()
 def bert(
-    data_root: Annotated[
-        Path, _data_root("The folder with ud_ewt, ud_gum, litbank, gap and glove50.")
-    ],
+    data_root: Annotated[Path, _data_root("Folder with ud_ewt, ud_gum, litbank, gap and glove50.")],
     model: ModelOption = None,
     out: Annotated[
-        Path, typer.Option("--out", help="The folder for studies, tables and pictures.")
+        Path, typer.Option("--out", help="Folder for studies, tables and pictures.")
     ] = Path("runs/bert"),
     parts: Annotated[
         str, typer.Option("--parts", help="Some of figures, syntax, coreference, tree.")
@@ -132,11 +140,14 @@ def bert(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """What does BERT look at: Figures 2 to 6 and Tables 1 to 3, with random weights. Takes about an hour on two cores; interrupted, it resumes."""
+    """What does BERT look at: Figures 2 to 6 and Tables 1 to 3, with random weights.
+
+    Takes about an hour on two cores; an interrupted run resumes.
+    """
     with status("loading"):
         from attlas.papers.bert import reproduce
 
-    _say(
+    _print_result(
         reproduce(
             data_root,
             out,
@@ -144,8 +155,9 @@ def bert(
             parts=listed(parts),
             workers=workers,
             fresh=fresh,
-            say=begun,
+            say=log_step,
         ),
+        out,
         as_json,
     )
 
@@ -153,11 +165,11 @@ def bert(
 @verbs.command()
 def relations(
     data_root: Annotated[
-        Path, _data_root("The folder with trex95, redocred, fewrel and semeval2010_task8.")
+        Path, _data_root("Folder with trex95, redocred, fewrel and semeval2010_task8.")
     ],
     model: ModelOption = None,
     out: Annotated[
-        Path, typer.Option("--out", help="The folder for extractors, tables and pictures.")
+        Path, typer.Option("--out", help="Folder for extractors, tables and pictures.")
     ] = Path("runs/relations"),
     parts: Annotated[
         str, typer.Option("--parts", help="Some of trex, published, redocred, fewrel, semeval.")
@@ -166,11 +178,14 @@ def relations(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Attention understands semantic relations: the poster's tables and figures with every control, and other data. Takes about half an hour on two cores; interrupted, it resumes."""
+    """Attention understands semantic relations: tables and figures, controls, and other data.
+
+    Takes about half an hour on two cores; an interrupted run resumes.
+    """
     with status("loading"):
         from attlas.papers.relations import reproduce
 
-    _say(
+    _print_result(
         reproduce(
             data_root,
             out,
@@ -178,17 +193,18 @@ def relations(
             parts=listed(parts),
             workers=workers,
             fresh=fresh,
-            say=begun,
+            say=log_step,
         ),
+        out,
         as_json,
     )
 
 
 @verbs.command()
 def dynamics(
-    data_root: Annotated[Path, _data_root("The folder with sst, imdb, newsgroups5 and glove50.")],
+    data_root: Annotated[Path, _data_root("Folder with sst, imdb, newsgroups5 and glove50.")],
     out: Annotated[
-        Path, typer.Option("--out", help="The folder for studies, tables and pictures.")
+        Path, typer.Option("--out", help="Folder for studies, tables and pictures.")
     ] = Path("runs/dynamics-paper"),
     parts: Annotated[
         str,
@@ -202,11 +218,14 @@ def dynamics(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Understanding attention for text classification: Table 2 in full and Figures 2 to 5, with controls. Takes about an hour and a half on two cores; interrupted, it resumes."""
+    """Understanding attention for text classification: Table 2 and Figures 2 to 5, with controls.
+
+    Takes about an hour and a half on two cores; an interrupted run resumes.
+    """
     with status("loading"):
         from attlas.papers.dynamics import reproduce
 
-    _say(
+    _print_result(
         reproduce(
             data_root,
             out,
@@ -214,8 +233,9 @@ def dynamics(
             seeds=seeds,
             workers=workers,
             fresh=fresh,
-            say=begun,
+            say=log_step,
         ),
+        out,
         as_json,
     )
 
@@ -229,10 +249,13 @@ class _Result(Protocol):
     def markdown(self) -> str: ...
 
 
-def _say(result: _Result, as_json: bool) -> None:
+def _print_result(result: _Result, out: Path, as_json: bool) -> None:
     if as_json:
         print_json(result.to_dict())
         return
     print(result.markdown())
     for path in result.pictures:
         print(path)
+    print(f"folder    {out}")
+    for part in sorted((out / "parts").glob("*/"))[:1]:
+        print_next(f"attlas report {part}")

@@ -3,53 +3,33 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attlas import __version__
-from attlas.cli.app import (
-    AnyLabelColumn,
-    Force,
-    GlobalTokens,
-    Json,
-    MaxLength,
-    ModelOption,
-    Out,
-    Pickle,
-    Report,
-    TextColumn,
-    Workers,
-    app,
-    choice,
-    print_json,
-    say_study,
-    status,
-    whole,
-)
+from attlas.cli.app import Force, Json, app, choice, print_json, print_next, print_study, status
+from attlas.cli.verbs import add_command
 from attlas.support.errors import AttlasError
-from attlas.support.options import Option
+from attlas.support.options import (
+    WORKERS,
+    check_fields,
+    given,
+    max_length_opening,
+    option,
+)
 from attlas.support.outputs import CHARTS, FORMAT, PAGE, PICTURES, check_output
 
 if TYPE_CHECKING:
-    from attlas.studies import Study
+    from attlas.corpora import Corpus
+    from attlas.models import Model
 
-ENGINE = Option("Where the work is done.", choices=("local",))
-TASK = Option(
-    "What the model does; auto is what its weights were saved for.",
-    choices=("auto", "base", "classify", "mlm", "lm"),
-)
-LONG = Option(
-    "Texts longer than the model: truncate and count them, or refuse them.",
-    choices=("truncate", "error"),
-)
-BAD = Option(
-    "Rows that are not texts: leave them out and say why, or refuse them.",
-    choices=("quarantine", "error"),
-)
-LAYER = Option("One layer, from 0 (default: the mean of all).", at_least=0, at_most=9_999)
-HEAD = Option("One head, from 0 (default: the mean of all).", at_least=0, at_most=9_999)
+MODEL_HELP = "Folder, Hub ID or embedded:long (default: the embedded model)."
+GLOBAL_HELP = "Global tokens of a Longformer: first, special, none, or indices such as 0,5."
+PICKLE_HELP = "Also read pickled weights, which can run code: only if you trust them."
+JSON_HELP = "Print JSON instead of text."
 
 
 def _version(wanted: bool) -> None:
@@ -69,185 +49,180 @@ def _app(
         print(context.get_help())
 
 
-@app.command()
-def study(
-    data: Annotated[
-        str,
-        typer.Option(
-            "--data",
-            help="A .csv, .tsv, .jsonl, .parquet or .txt file (also .gz), a folder of .txt files, hub:NAME, or embedded:all.",
-        ),
-    ],
-    model: ModelOption = None,
-    measures: Annotated[
-        str,
-        typer.Option(
-            "--measures",
-            help="Names with commas, or all; parameters in brackets: topk(k=5,keep=words).",
-        ),
-    ] = "all",
-    out: Out = None,
-    text: TextColumn = None,
-    label: AnyLabelColumn = None,
-    id: Annotated[
-        str | None,
-        typer.Option("--id", help="The column of the id; the row number if there is none."),
-    ] = None,
-    split: Annotated[
-        str, typer.Option("--split", help="The split of a data set of the hub.")
-    ] = "train",
-    engine: Annotated[str, choice("--engine", ENGINE)] = "local",
-    workers: Workers = None,
-    max_length: MaxLength = None,
-    task: Annotated[str, choice("--task", TASK)] = "auto",
-    global_tokens: GlobalTokens = None,
-    long: Annotated[str, choice("--long", LONG)] = "truncate",
-    bad: Annotated[str, choice("--bad", BAD)] = "quarantine",
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Throw away what another study left in the folder.")
-    ] = False,
-    report: Report = True,
-    allow_pickle: Pickle = False,
-    as_json: Json = False,
-) -> None:
-    """Run measures over a corpus: tables, a manifest and a report. Stopped half way, the same command goes on."""
-    from attlas.catalogue import MEASURES
-    from attlas.corpora.read import check_first_row, read
-    from attlas.corpora.sources import SYNTHETIC
-    from attlas.measures.parse import parse_names
+@dataclass(frozen=True, kw_only=True)
+class StudyCommand:
+    """Run measures over a corpus: tables, a manifest and a report.
 
-    for name, _ in [] if measures.strip() == "all" else parse_names(measures):
-        MEASURES.question(name)
-    texts = read(data, text=text, label=label, id=id, split=split)
-    if not data.startswith(("hub:", SYNTHETIC)):
-        check_first_row(texts)
-    folder = out or Path("runs") / (
-        Path(data.split(":")[-1]).name.strip(".").split(".")[0] or "study"
+    Interrupted runs resume when the command is repeated.
+    """
+
+    data: str = given(
+        "File (.csv, .tsv, .jsonl, .parquet or .txt, also .gz), folder of .txt files, hub:NAME, "
+        "or embedded:all."
     )
-    _run(
-        model,
-        texts,
-        measures,
-        folder,
-        report,
-        as_json,
-        max_length=max_length,
-        task=task,
-        global_tokens=global_tokens,
-        allow_pickle=allow_pickle,
-        engine=engine,
-        workers=workers,
-        long=long,
-        bad=bad,
-        fresh=fresh,
+    model: str | None = given(MODEL_HELP, None)
+    measures: str = option(
+        "all", "Comma-separated measures, or all; parameters in parentheses: topk(k=5,keep=words)."
     )
+    out: Path | None = option(None, "Folder for the results (default: runs/NAME).")
+    text: str | None = option(None, "Column of the text.")
+    label: str | None = option(None, "Column of the label.")
+    id: str | None = option(None, "Column of the id (default: the row number).")
+    split: str = option("train", "Split of a data set of the Hub.")
+    engine: str = option("local", "Where the work is done.", choices=("local",))
+    workers: int | None = option(
+        None, WORKERS.help, at_least=WORKERS.at_least, at_most=WORKERS.at_most
+    )
+    max_length: int | None = max_length_opening()
+    task: str = option(
+        "auto",
+        "What the model does; auto is what its weights were saved for.",
+        choices=("auto", "base", "classify", "mlm", "lm"),
+    )
+    global_tokens: str | None = option(None, GLOBAL_HELP)
+    long: str = option(
+        "truncate",
+        "Texts longer than the model: truncate and count them, or refuse them.",
+        choices=("truncate", "error"),
+    )
+    bad: str = option(
+        "quarantine",
+        "Invalid rows: skip and log them, or stop.",
+        choices=("quarantine", "error"),
+    )
+    fresh: bool = option(False, "Delete the results of an earlier run in this folder.")
+    report: bool = option(True, "Also write report.html into the folder.")
+    allow_pickle: bool = option(False, PICKLE_HELP)
+    as_json: bool = option(False, JSON_HELP, flags=("--json",))
 
+    def __post_init__(self) -> None:
+        check_fields(self)
 
-def _run(
-    model: str | None,
-    texts: Any,
-    measures: str,
-    out: Path,
-    report: bool,
-    as_json: bool,
-    *,
-    max_length: int | None = None,
-    task: str = "base",
-    global_tokens: str | None = None,
-    allow_pickle: bool = False,
-    **options: Any,
-) -> Study:
-    with status("loading the model"):
-        from attlas.api import study as run
+    def run(self) -> None:
+        texts = self._texts()
+        with status("loading the model"):
+            from attlas.api import study
+
+            model = self._load()
+        how = {name: getattr(self, name) for name in ("engine", "workers", "long", "bad", "fresh")}
+        folder = self.out or Path("runs") / self._name
+        result = study(model, texts, self.measures, folder, **how)
+        page = None
+        if self.report:
+            with status("writing the report"):
+                page = result.report(folder / "report.html")
+        print_study(result, page, self.as_json)
+
+    def _texts(self) -> Corpus:
+        """Open the corpus; unknown measures and columns are refused before a model is loaded."""
+        from attlas.catalogue import MEASURES
+        from attlas.corpora.read import check_first_row, read
+        from attlas.corpora.sources import SYNTHETIC
+        from attlas.measures.parse import parse_names
+
+        for name, _ in [] if self.measures.strip() == "all" else parse_names(self.measures):
+            MEASURES.question(name)
+        texts = read(self.data, text=self.text, label=self.label, id=self.id, split=self.split)
+        if not self.data.startswith(("hub:", SYNTHETIC)):
+            check_first_row(texts)
+        return texts
+
+    def _load(self) -> Model:
         from attlas.models import load
 
-        loaded = load(
-            model,
-            task=task,
-            max_length=max_length,
-            allow_pickle=allow_pickle,
-            global_tokens=global_tokens,
+        return load(
+            self.model,
+            task=self.task,
+            max_length=self.max_length,
+            allow_pickle=self.allow_pickle,
+            global_tokens=self.global_tokens,
         )
-    done = run(loaded, texts, measures, out, **options)
-    page = None
-    if report:
-        with status("writing the report"):
-            page = done.report(out / "report.html")
-    say_study(done, page, as_json)
-    return done
+
+    @property
+    def _name(self) -> str:
+        return Path(self.data.split(":")[-1]).name.strip(".").split(".")[0] or "study"
 
 
-@app.command()
-def look(
-    text: Annotated[
-        str | None, typer.Argument(help="The text to look at; or give --file.", show_default=False)
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", help="A file with the text, instead; - for standard input."),
-    ] = None,
-    model: ModelOption = None,
-    layer: Annotated[int | None, whole("--layer", LAYER)] = None,
-    head: Annotated[int | None, whole("--head", HEAD)] = None,
-    importance: Annotated[
-        Path | None,
-        typer.Option(
-            "--importance", help="A study with the measure importance: heads are weighed by it."
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html",
-            help="Also write a page where words can be clicked; .svg, .png or .pdf for a picture.",
-        ),
-    ] = None,
-    heads: Annotated[
-        Path | None,
-        typer.Option(
-            "--heads", help="Also write a picture of every head: .svg, .png, .pdf or .html."
-        ),
-    ] = None,
-    global_tokens: GlobalTokens = None,
-    allow_pickle: Pickle = False,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Look at the attention of one text, short or long: tokens tinted by the attention they receive."""
-    text = _text_of(text, file)
-    _check_outputs(html, heads, force)
-    if importance is not None and not importance.is_dir():
-        raise AttlasError(
-            f"there is no study folder {importance}; give one with the measure importance"
-        )
-    with status("loading the model"):
-        from attlas.api import attention
-        from attlas.models import load
+@dataclass(frozen=True, kw_only=True)
+class LookCommand:
+    """Look at the attention of one text, short or long: tokens shaded by attention received."""
+
+    text: str | None = option(None, "The text; or give --file.", flags=("TEXT",))
+    file: Path | None = option(None, "File with the text; - for standard input.")
+    model: str | None = given(MODEL_HELP, None)
+    layer: int | None = option(
+        None, "One layer, from 0 (default: the mean of all).", at_least=0, at_most=9_999
+    )
+    head: int | None = option(
+        None, "One head, from 0 (default: the mean of all).", at_least=0, at_most=9_999
+    )
+    importance: Path | None = option(
+        None, "Study with the measure importance: heads are weighted by it."
+    )
+    html: Path | None = option(
+        None, "Also write an interactive page; .svg, .png or .pdf for a picture."
+    )
+    heads: Path | None = option(
+        None, "Also write a picture of every head: .svg, .png, .pdf or .html."
+    )
+    global_tokens: str | None = option(None, GLOBAL_HELP)
+    allow_pickle: bool = option(False, PICKLE_HELP)
+    force: bool = option(False, "Overwrite files that already exist.")
+    as_json: bool = option(False, JSON_HELP, flags=("--json",))
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def run(self) -> None:
+        text = _text_of(self.text, self.file)
+        _check_outputs(self.html, self.heads, self.force)
+        if self.importance is not None and not self.importance.is_dir():
+            raise AttlasError(
+                f"there is no study folder {self.importance}; give one with the measure importance"
+            )
+        with status("loading the model"):
+            from attlas.api import attention
+            from attlas.models import load
+
+            model = load(
+                self.model, allow_pickle=self.allow_pickle, global_tokens=self.global_tokens
+            )
+        with status("reading attention"):
+            seen = attention(model, text, self.importance)
+        for name, size in (("layer", seen.n_layers), ("head", seen.n_heads)):
+            chosen = getattr(self, name)
+            if chosen is not None and not 0 <= chosen < size:
+                raise AttlasError(
+                    f"there is no {name} {chosen}; the model has {name}s 0 to {size - 1}"
+                )
+        self._write(seen)
+
+    def _write(self, seen: Any) -> None:
         from attlas.views import charts
         from attlas.views.terminal import print_look
 
-        loaded = load(model, allow_pickle=allow_pickle, global_tokens=global_tokens)
-    with status("reading attention"):
-        seen = attention(loaded, text, importance)
-    for name, chosen, size in (("layer", layer, seen.n_layers), ("head", head, seen.n_heads)):
-        if chosen is not None and not 0 <= chosen < size:
-            raise AttlasError(f"there is no {name} {chosen}; the model has {name}s 0 to {size - 1}")
-    if html is not None:
-        seen.write(html, layer, head, force=force)
-    if heads is not None:
-        charts.export(seen.pictures(), heads, force=force)
-    if as_json:
-        written = {"html": str(html) if html else None, "heads": str(heads) if heads else None}
-        print_json({**seen.to_dict(), **written})
-        return
-    print_look(seen.numbers, layer, head, importance is not None)
-    for name, path in (("page", html), ("heads", heads)):
-        if path is not None:
-            print(f"{name:9} {path}")
+        if self.html is not None:
+            seen.write(self.html, self.layer, self.head, force=self.force)
+        if self.heads is not None:
+            charts.export(seen.pictures(), self.heads, force=self.force)
+        written = {"html": self.html, "heads": self.heads}
+        if self.as_json:
+            paths = {name: str(path) if path else None for name, path in written.items()}
+            print_json({**seen.to_dict(), **paths})
+            return
+        print_look(seen.numbers, self.layer, self.head, self.importance is not None)
+        for name, path in (("page", self.html), ("heads", self.heads)):
+            if path is not None:
+                print(f"{name:9} {path}")
+        print_next("attlas study --data TEXTS.csv --out runs/mine")
+
+
+add_command(app, "study", StudyCommand)
+add_command(app, "look", LookCommand)
 
 
 def _text_of(text: str | None, file: Path | None) -> str:
-    """The text that was given, or that of a file; one of the two, and not empty."""
+    """Return the given text, or that of a file; it must not be empty."""
     if text is not None and file is not None:
         raise AttlasError("give a text or --file, not both")
     if file is not None:
@@ -256,13 +231,7 @@ def _text_of(text: str | None, file: Path | None) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise AttlasError(f"{file} cannot be read as a text: {error}") from error
     if text is None or not text.strip():
-        what = (
-            "there is no text"
-            if text is None
-            else "the text is empty"
-            if file is None
-            else f"{file} is empty"
-        )
+        what = "no text was given" if text is None else f"{file or 'the text'} is empty"
         raise AttlasError(f"{what}; give a text to look at, or a file with --file")
     return text
 
@@ -281,13 +250,11 @@ def _check_outputs(html: Path | None, heads: Path | None, force: bool) -> None:
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="DIR...", help="A study folder; more of the same model go into the same page."
-        ),
+        typer.Argument(metavar="DIR...", help="Result folder; several of one model share a page."),
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Where to write the page; DIR/report.html if not given."),
+        typer.Option("--out", help="File for the page (default: DIR/report.html)."),
     ] = None,
     charts: Annotated[
         Path | None, typer.Option("--charts", help="Also write every chart into this folder.")
@@ -296,7 +263,7 @@ def report(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write the report of a study: one page that opens offline; and its charts as pictures."""
+    """Write the report of a study, one page that opens offline, and its charts as pictures."""
     if out is not None and not out.is_dir():
         check_output(out, [PAGE], force)
     with status("writing the report"):
@@ -313,11 +280,13 @@ def report(
         return
     for path in [page, *pictures]:
         print(path)
+    more = "" if charts else f" (charts: attlas report {folders[0]} --charts pictures)"
+    print_next(f"open {page} in a browser{more}")
 
 
 @app.command()
 def measures(as_json: Json = False) -> None:
-    """List the measures and what each answers."""
+    """List the measures and the question each answers."""
     from attlas.catalogue import MEASURES
 
     if as_json:
@@ -326,3 +295,4 @@ def measures(as_json: Json = False) -> None:
     width = max(map(len, MEASURES))
     for name in MEASURES:
         print(f"{name:{width}}  {MEASURES.question(name)}")
+    print_next("attlas study --data TEXTS.csv --measures surface,entropy --out runs/mine")

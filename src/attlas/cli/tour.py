@@ -1,73 +1,145 @@
-"""attlas tour: a study of the embedded corpora, then every subject's part, in one report."""
+"""attlas tour: all five papers in small, on embedded models and corpora, in one report."""
 
 from __future__ import annotations
 
+import inspect
+import sys
 import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attlas.cli.app import Json, ModelOption, Workers, app, begun, say_study, status, whole
+from attlas.cli.app import Json, ModelOption, Workers, app, print_study, status, whole
 from attlas.support.options import Option
 
 if TYPE_CHECKING:
+    from attlas.core.text import Text
+    from attlas.corpora import Corpus
     from attlas.studies import Study
     from attlas.support.subject import Subject
 
 PORT = Option("Port for --serve; 0 for any.", at_least=0, at_most=65_535)
-COSTLY = ("head_distance", "special_gradient")  # measures that are costly, on few texts here
+OPT_IN = ("head_distance", "special_gradient")  # measures that `all` does not contain
+LONG_MEASURES = ("heatmap", "position_bias")  # of long texts, the others of short ones
+LABELLED = "embedded:messages"
+TEST_TEXTS, TRAIN_TEXTS = 35, 65  # of the labelled texts; others are used with --full
+LONG_TEXTS, LONG_CHARACTERS = 2, 6_000  # about 1,300 tokens each
 
 
 @app.command()
 def tour(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/tour"),
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for results (default: runs/tour, or runs/tour-full)."),
+    ] = None,
     model: ModelOption = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="All methods, and larger inputs; takes several minutes.")
+    ] = False,
     workers: Workers = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Clear what an earlier tour left in the folder.")
+        bool, typer.Option("--fresh", help="Delete the results of an earlier tour in the folder.")
     ] = False,
     serve: Annotated[
         bool,
-        typer.Option(
-            "--serve/--no-serve", help="Serve the report on this machine until interrupted."
-        ),
+        typer.Option("--serve/--no-serve", help="Serve the report locally until interrupted."),
     ] = False,
     port: Annotated[int, whole("--port", PORT)] = 8765,
     as_json: Json = False,
 ) -> None:
-    """Everything on the embedded model and corpora: a study, every subject, a summary and a report."""
-    done = run_tour(model, out, workers, fresh)
+    """All five papers in small, on the embedded model and corpora: one report, in a minute or two.
+
+    Interrupted tours resume when the command is repeated.
+    """
+    folder = out or Path("runs/tour-full" if full else "runs/tour")
+    result = Tour(
+        folder, model, full, {"workers": workers, "fresh": fresh, "progress": False}
+    ).run()
     with status("writing the report"):
-        page = done.report(out / "report.html")
-    say_study(done, page, as_json)
+        page = result.report(folder / "report.html")
+    print_study(result, page, as_json, "attlas study --data YOUR.csv --text COLUMN --out runs/mine")
     if serve:
         from attlas.cli.serve import serve_folder
 
-        serve_folder(out, port)
+        serve_folder(folder, port)
 
 
-def run_tour(model: str | None, out: Path, workers: int | None, fresh: bool) -> Study:
-    """The study in `out`, and in `out/parts` what every subject of the catalogue has for the tour."""
-    from attlas.catalogue import measures_of, subjects
+@dataclass(frozen=True)
+class Step:
+    """One step of the tour: what it shows, and what runs it."""
 
-    with status("loading the model"):
+    title: str
+    run: Callable[[Callable[[str], None]], object]  # called with what reports its progress
+
+
+@dataclass(frozen=True)
+class Tour:
+    """The study in `out`, and in `out/parts` what every subject has for the tour."""
+
+    out: Path
+    model: str | None
+    full: bool
+    how: Mapping[str, Any]
+
+    def run(self) -> Study:
+        """Run all steps, each announced in one line; finished ones are found again."""
+        from attlas.studies.opened import Study
+
+        steps = list(self.steps())
+        for number, step in enumerate(steps, 1):
+            print(f"{number}/{len(steps)}  {step.title}", file=sys.stderr, flush=True)
+            with status(step.title) as line:
+                step.run(getattr(line, "update", print))
+        return Study.open(self.out).beside_parts()
+
+    def steps(self) -> Iterator[Step]:
+        """A study, one of long texts, then the parts of subjects; those that need others come last."""
+        from attlas.catalogue import subjects
+
+        yield Step("Heads and tokens: what does each head attend to?", self._study)
+        yield Step("Long texts: 4,096 tokens instead of 512", self._study_long)
+        parts = [(one, name) for one in subjects() for name in one.tour]
+        for subject, name in sorted(parts, key=lambda part: _needs_part(*part)):
+            fields = {**subject.tour[name], **(subject.full.get(name, {}) if self.full else {})}
+            question = inspect.getdoc(subject.experiment(name)) or ""
+            title = f"{subject.name.capitalize()}: {question.splitlines()[0]}"
+            yield Step(title, partial(run_part, subject, name, fields, self))
+
+    def _study(self, say: Callable[[str], None]) -> Study:
         from attlas.api import study
+        from attlas.catalogue import measures_of
         from attlas.models import load
 
-        loaded = load(model, task="auto")
-    how: dict[str, Any] = {"workers": workers, "fresh": fresh}
-    done = study(loaded, "embedded:all", [*measures_of("all"), *COSTLY], out, **how)
-    for subject in subjects():
-        for name in subject.tour:
-            part = run_part(subject, name, loaded, out, how)
-            if part is not None:
-                done = done.beside(part)
-    return done
+        say("loading the model")
+        texts = LABELLED if self.full else tour_texts("tour:test")
+        chosen = [one for one in measures_of("all") if one.name not in LONG_MEASURES]
+        return study(load(self.model, task="auto"), texts, [*chosen, *OPT_IN], self.out, **self.how)
+
+    def _study_long(self, say: Callable[[str], None]) -> Study:
+        """The embedded model is lengthened; another one reads as much as it can."""
+        from attlas.api import study
+        from attlas.models import load
+        from attlas.studies.folder import PARTS
+
+        long = load(self.model or "embedded:long")
+        texts, folder = tour_texts("tour:long"), self.out / PARTS / "long"
+        return study(long, texts, "heatmap(examples=0),position_bias", folder, **self.how)
+
+
+def _needs_part(subject: Subject, name: str) -> bool:
+    return any(str(value).startswith("part:") for value in subject.tour[name].values())
 
 
 def run_part(
-    subject: Subject, name: str, model: Any, out: Path, how: dict[str, Any]
+    subject: Subject,
+    name: str,
+    fields: Mapping[str, Any],
+    tour: Tour,
+    say: Callable[[str], None],
 ) -> Study | None:
     """One experiment of the tour; None, with a warning, for one of another package that fails."""
     from attlas.experiments.run import run
@@ -76,12 +148,39 @@ def run_part(
 
     kind = subject.experiment(name)
     about = declared(kind).get("model")
-    own = {"model": model} if isinstance(about, Given) and about.of == MODEL else {}
+    own = {"model": tour.model} if isinstance(about, Given) and about.of == MODEL else {}
     try:
-        experiment = kind(**own, **subject.tour[name])
-        return run(experiment, out / PARTS / kind.name, **how, say=begun)
+        given = {field: _input(value, tour.out / PARTS) for field, value in fields.items()}
+        return run(kind(**{**own, **given}), tour.out / PARTS / kind.name, **tour.how, say=say)
     except Exception as error:
         if subject.package.startswith("attlas."):
             raise
-        warnings.warn(f"the part {name} of the tour is left out: {error}", stacklevel=2)
+        warnings.warn(f"the part {name} of the tour is skipped: {error}", stacklevel=2)
         return None
+
+
+def _input(value: Any, parts: Path) -> Any:
+    """A field of a part: `tour:NAME` are texts of the tour, `part:NAME` is the model of a part."""
+    if isinstance(value, str) and value.startswith("part:"):
+        return str(parts / value.removeprefix("part:"))
+    return tour_texts(value) if isinstance(value, str) and value.startswith("tour:") else value
+
+
+def tour_texts(name: str) -> Corpus:
+    """Return texts of the tour: `test`, `train` and `rest` are messages, `long` joined reviews."""
+    from attlas.corpora import Corpus, read
+
+    if name == "tour:long":
+        return Corpus("embedded:reviews (joined)", lambda: _long_texts(read("embedded:reviews")))
+    every = list(read(LABELLED, label="label"))
+    train = every[TEST_TEXTS:] if name == "tour:rest" else every[TEST_TEXTS:][:TRAIN_TEXTS]
+    texts = every[:TEST_TEXTS] if name == "tour:test" else train
+    return Corpus(f"{LABELLED} ({len(texts)} of them)", lambda: texts)
+
+
+def _long_texts(texts: Corpus) -> list[Text]:
+    from attlas.core.text import Text
+
+    joined = "\n".join(text.text for text in texts)
+    starts = range(0, LONG_TEXTS * LONG_CHARACTERS, LONG_CHARACTERS)
+    return [Text(f"long-{start}", joined[start : start + LONG_CHARACTERS]) for start in starts]

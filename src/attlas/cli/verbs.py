@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
 import typer
 
-from attlas.cli.app import begun, say_experiment
+from attlas.cli.app import log_step, print_experiment
 from attlas.experiments.experiment import Experiment
 from attlas.support.options import WORKERS, Given, Option, declared, help_of, kinds_of, types_of
 
 HOW: dict[str, tuple[Any, Any, str, tuple[str, ...]]] = {  # the same for every verb
     "workers": (int | None, None, help_of(WORKERS), ("--workers",)),
-    "fresh": (bool, False, "Clear what another run left in the folder.", ("--fresh",)),
-    "cache": (Path | None, None, "Folder of passes that experiments may share.", ("--cache",)),
+    "fresh": (bool, False, "Delete the results of an earlier run in this folder.", ("--fresh",)),
+    "cache": (Path | None, None, "Folder of cached passes that experiments share.", ("--cache",)),
     "report": (bool, True, "Also write report.html into the folder.", ("--report/--no-report",)),
-    "as_json": (bool, False, "Print JSON for machines instead of text.", ("--json",)),
+    "as_json": (bool, False, "Print JSON instead of text.", ("--json",)),
 }
 
 
@@ -28,8 +28,17 @@ def add_verb(group: typer.Typer, name: str, experiment: type[Experiment]) -> Non
     group.command(name, help=inspect.getdoc(experiment))(verb_of(experiment))
 
 
+def add_command(group: typer.Typer, name: str, record: type) -> None:
+    """Add the verb of a dataclass of options; its method `run` does the work."""
+
+    def verb(**values: Any) -> None:
+        record(**values).run()
+
+    group.command(name, help=inspect.getdoc(record))(_with_options(verb, _of_fields(record)))
+
+
 def verb_of(experiment: type[Experiment]) -> Callable[..., None]:
-    """The function behind a verb, with a signature that typer reads."""
+    """Return the function behind a verb, with a signature that typer reads."""
 
     def verb(out: Path | None, **values: Any) -> None:
         from attlas.experiments.run import run
@@ -37,14 +46,21 @@ def verb_of(experiment: type[Experiment]) -> Callable[..., None]:
         how = {name: values.pop(name) for name in HOW}
         report, as_json = how.pop("report"), how.pop("as_json")
         made = experiment(**values)
-        done = run(made, made.out_folder if out is None else out, **how, say=begun)
-        say_experiment(done, report, as_json)
+        study = run(made, made.out_folder if out is None else out, **how, say=log_step)
+        print_experiment(study, report, as_json)
 
     parameters = [*_of_fields(experiment), _out_of(experiment)]
     for name, (kind, default, help, flags) in HOW.items():
         parameters.append(
             _parameter(name, Annotated[kind, typer.Option(*flags, help=help)], default)
         )
+    return _with_options(verb, parameters)
+
+
+def _with_options(
+    verb: Callable[..., None], parameters: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """Give a function a signature, what is required first."""
     ordered = sorted(parameters, key=lambda one: one.default is not inspect.Parameter.empty)
     verb.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
     verb.__annotations__ = {one.name: one.annotation for one in ordered}
@@ -52,27 +68,32 @@ def verb_of(experiment: type[Experiment]) -> Callable[..., None]:
 
 
 def _out_of(experiment: type[Experiment]) -> inspect.Parameter:
-    """The folder to write to; its default may follow from inputs, as `EXTRACTOR/scored`."""
+    """Declare the folder to write to; its default may name an input: `EXTRACTOR/scored`."""
     if not experiment.default_out:
         required = typer.Option("--out", help="Folder for the result.")
         return _parameter("out", Annotated[Path, required], inspect.Parameter.empty)
     named = {one.name: one.name.upper() for one in fields(experiment)}
-    place = experiment.default_out.format(**{**named, "name": experiment.name})
-    help = f"Folder for tables and report (default: {place})."
+    folder = experiment.default_out.format(**{**named, "name": experiment.name})
+    help = f"Folder for tables and report (default: {folder})."
     option = typer.Option("--out", help=help, show_default=False)
     return _parameter("out", Annotated[Path | None, option], None)
 
 
-def _of_fields(experiment: type[Experiment]) -> list[inspect.Parameter]:
-    hints, out = types_of(experiment), []
-    about = declared(experiment)
-    for one in fields(experiment):
-        flags = about[one.name].flags or (_flag(one.name, one.default),)
-        option = typer.Option(*flags, help=help_of(about[one.name]))
-        kind = _shell_type(about[one.name], hints[one.name], one.default)
+def _of_fields(record: type) -> list[inspect.Parameter]:
+    hints, out = types_of(record), []
+    for one, about in zip(fields(record), declared(record).values(), strict=True):
+        kind = _shell_type(about, hints[one.name], one.default)
         default = inspect.Parameter.empty if one.default is MISSING else shell_value(one.default)
-        out.append(_parameter(one.name, Annotated[kind, option], default))
+        out.append(_parameter(one.name, Annotated[kind, _shell_option(one, about)], default))
     return out
+
+
+def _shell_option(one: Field[Any], about: Given | Option) -> Any:
+    """Declare an option, or an argument: a field whose flag is its name in capitals."""
+    if about.flags == (one.name.upper(),):
+        return typer.Argument(metavar=about.flags[0], help=help_of(about), show_default=False)
+    flags = about.flags or (_flag(one.name, one.default),)
+    return typer.Option(*flags, help=help_of(about))
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
@@ -86,7 +107,7 @@ def _flag(name: str, default: Any) -> str:
 
 
 def _shell_type(about: Given | Option, hint: Any, default: Any) -> Any:
-    """What the shell gives: inputs, lists and what may be a string are strings."""
+    """Return the type on the command line: inputs, lists and unions are strings."""
     if isinstance(about, Given):
         return str if default is MISSING else str | None
     kinds = kinds_of(hint)
@@ -95,5 +116,5 @@ def _shell_type(about: Given | Option, hint: Any, default: Any) -> Any:
 
 
 def shell_value(default: Any) -> Any:
-    """A default as the shell has it: a list is one string."""
+    """Write a default as on the command line: a list is one string."""
     return ",".join(map(str, default)) if isinstance(default, tuple) else default

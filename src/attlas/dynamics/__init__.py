@@ -11,8 +11,17 @@ SUBJECT = Subject(
     verb="dynamics",
     tour={
         "Dynamics": {
+            "train": "synthetic:texts=600",
+            "models": ("dot+none", "additive+none"),
+            "scales": (1, 10),
+            "epochs": 6,
+        }
+    },
+    full={
+        "Dynamics": {
             "train": "synthetic:texts=1200",
             "models": ("dot+none", "dot+lstm", "additive+none"),
+            "scales": (1, 10, 100),
             "epochs": 12,
         }
     },

@@ -102,12 +102,30 @@ class Study:
         return opened
 
     def beside_parts(self) -> Study:
-        """This study with those of its parts that are of the same model and texts."""
+        """This study with its parts; one of another model or other texts adds only new tables."""
         together = self
         for part in self.parts:
+            if part._adds_to(together):
+                together = Study(self.folder, self.manifest, (*together.others, part))
+                continue
             with suppress(StudyError):
                 together = together.beside(part)
+        together._kept = (self, *together.others)
         return together
+
+    def _adds_to(self, other: Study) -> bool:
+        """Whether its tables are new, and none has a row per text of a different corpus."""
+        tables = self.manifest["tables"]
+        own = [name for name in tables if name != "texts" and tables[name]["rows"]]
+        if set(own) & set(other.tables):
+            return False
+        same_texts = not other._reads_texts or self._corpus == other._corpus
+        return same_texts or not any("text" in self._columns(name) for name in own)
+
+    def _columns(self, name: str) -> list[str]:
+        import pyarrow.parquet as pq
+
+        return list(pq.read_schema(self._file(name)).names)
 
     @property
     def _weights(self) -> str | None:

@@ -25,6 +25,7 @@ class Subject:
     measures: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # location and question
     section: str = ""  # module with SECTION, or SECTIONS by name
     tour: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # class -> its fields
+    full: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # others with tour --full
     api: int = API
 
     @property

@@ -31,5 +31,20 @@ SUBJECT = Subject(
     experiments={"Topology": "experiment"},
     verb="topology",
     section="section",
+    tour={
+        "Topology": {
+            "train": "tour:train",
+            "test": "tour:test",
+            "model": "part:finetune",
+            "thresholds": (0.05, 0.25),
+        }
+    },
+    full={
+        "Topology": {
+            "train": "tour:rest",
+            "features": ("betti", "digraph", "barcode", "templates"),
+            "thresholds": (0.025, 0.05, 0.1, 0.25, 0.5, 0.75),
+        }
+    },
 )
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
