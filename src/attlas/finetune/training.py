@@ -22,7 +22,7 @@ from transformers import (
 )
 from transformers.trainer_callback import PrinterCallback
 
-from attlas.finetune.experiment import Finetune
+from attlas.finetune.experiment import Finetune, Schedule
 from attlas.models.encode import Encoded
 from attlas.models.model import Model
 from attlas.models.quiet import quiet
@@ -48,6 +48,10 @@ class Job:
     dev: list[Encoded]
     names: list[str]  # labels, in the order of the classifier's outputs
     options: Finetune
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.options.schedule(len(self.fitted))
 
 
 def train(job: Job, states: States, key: str, report: Report) -> History:
@@ -85,26 +89,26 @@ def train(job: Job, states: States, key: str, report: Report) -> History:
 def _trainer(job: Job, output: Path, callbacks: list[TrainerCallback]) -> Trainer:
     trainer = Trainer(
         model=job.model.network,
-        args=_arguments(job.options, output, max(map(len, job.dev))),
+        args=_arguments(job, output),
         train_dataset=_rows(job, job.fitted),
         eval_dataset=_rows(job, job.dev),
         data_collator=_Collator(job.model.tokenizer),
         processing_class=job.model.tokenizer,
         compute_metrics=lambda output: mcc_and_accuracy(output.label_ids, output.predictions),
-        callbacks=[EarlyStoppingCallback(job.options.patience), *callbacks],
+        callbacks=[EarlyStoppingCallback(job.schedule.patience), *callbacks],
     )
     trainer.pop_callback(PrinterCallback)
     return trainer
 
 
-def _arguments(options: Finetune, output: Path, longest: int) -> TrainingArguments:
-    """How to train; `longest` is the number of tokens of the longest text of dev."""
+def _arguments(job: Job, output: Path) -> TrainingArguments:
+    schedule, longest = job.schedule, max(map(len, job.dev))
     return TrainingArguments(
         output_dir=str(output),
-        num_train_epochs=options.epochs,
-        per_device_train_batch_size=options.batch_size,
+        num_train_epochs=schedule.epochs,
+        per_device_train_batch_size=schedule.batch_size,
         per_device_eval_batch_size=max(1, min(64, 8192 // longest)),
-        learning_rate=options.learning_rate,
+        learning_rate=job.options.learning_rate,
         warmup_steps=0.06,
         weight_decay=0.01,
         train_sampling_strategy="group_by_length",
@@ -116,8 +120,8 @@ def _arguments(options: Finetune, output: Path, longest: int) -> TrainingArgumen
         load_best_model_at_end=True,
         metric_for_best_model="mcc",
         greater_is_better=True,
-        seed=options.seed,
-        data_seed=options.seed,
+        seed=job.options.seed,
+        data_seed=job.options.seed,
         restore_callback_states_from_checkpoint=True,
         disable_tqdm=True,
         report_to="none",
