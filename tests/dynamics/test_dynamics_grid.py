@@ -30,7 +30,7 @@ from attlas.corpora.synthetic import synthetic
 from attlas.dynamics import AttentionClassifier, experiment, grid, ragged, work
 from attlas.dynamics.experiment import Dynamics
 from attlas.dynamics.grid import Cell, Data
-from attlas.dynamics.ragged import Bags, bagged, starts_of, vocabulary_of
+from attlas.dynamics.ragged import RaggedTexts, starts_of, to_ragged, vocabulary_of
 from attlas.experiments import workspace
 from attlas.models import load
 from attlas.stats.intervals import wilson
@@ -794,8 +794,8 @@ def test_tables_do_not_depend_on_how_many_threads_multiply(tmp_path):
 def test_numbered_texts_go_through_files(tmp_path):
     rng = np.random.default_rng(0)
     words = ("a", "שלום", "\ud800", '"', "x\ny", "")
-    bags = {
-        part: Bags(rng.integers(0, 7, 9), starts_of(np.array([2, 3, 4])), words)
+    ragged = {
+        part: RaggedTexts(rng.integers(0, 7, 9), starts_of(np.array([2, 3, 4])), words)
         for part in grid.PARTS
     }
     codes = {part: rng.integers(0, 3, 3) for part in grid.PARTS}
@@ -803,13 +803,13 @@ def test_numbered_texts_go_through_files(tmp_path):
         {name: rng.normal(size=(7, 4)).astype(np.float32) for name in names}
         for names in (("vectors", "model"), grid.PARTS)
     )
-    Data(("a", "ü", "c"), bags, codes, rows, states).write(tmp_path)
+    Data(("a", "ü", "c"), ragged, codes, rows, states).write(tmp_path)
     again = Data.read(tmp_path)
     assert again.classes == ("a", "ü", "c")
     for part in grid.PARTS:
-        assert again.bags[part].words == words
-        assert again.bags[part].ids.tolist() == bags[part].ids.tolist()
-        assert again.bags[part].starts.tolist() == bags[part].starts.tolist()
+        assert again.ragged[part].words == words
+        assert again.ragged[part].ids.tolist() == ragged[part].ids.tolist()
+        assert again.ragged[part].starts.tolist() == ragged[part].starts.tolist()
         assert again.codes[part].tolist() == codes[part].tolist()
         assert np.array_equal(again.states[part], states[part])
     assert {name: array.tolist() for name, array in again.rows.items()} == {
@@ -871,9 +871,9 @@ def test_with_a_worker_killed_what_was_done_stays(tmp_path, monkeypatch):
 
 def test_a_worker_knows_nothing_but_its_job(tmp_path):
     tokens = [["good", "a"], ["bad", "b"]] * 10
-    bags, codes = bagged(tokens, vocabulary_of(tokens)), np.array([1, 0] * 10)
+    ragged, codes = to_ragged(tokens, vocabulary_of(tokens)), np.array([1, 0] * 10)
     data = Data(
-        ("down", "up"), dict.fromkeys(grid.PARTS, bags), dict.fromkeys(grid.PARTS, codes), {}, {}
+        ("down", "up"), dict.fromkeys(grid.PARTS, ragged), dict.fromkeys(grid.PARTS, codes), {}, {}
     )
     (tmp_path / "texts").mkdir()
     data.write(tmp_path / "texts")
@@ -889,14 +889,14 @@ def test_a_worker_knows_nothing_but_its_job(tmp_path):
 
 def test_vectors_of_frozen_encoders_are_mapped_into_memory(tmp_path):
     rows = {"vectors": np.ones((7, 4), dtype=np.float32)}
-    bags = {
-        part: Bags(np.arange(6), starts_of(np.array([2, 4])), tuple("abcdef"))
+    ragged = {
+        part: RaggedTexts(np.arange(6), starts_of(np.array([2, 4])), tuple("abcdef"))
         for part in grid.PARTS
     }
-    Data(("a", "b"), bags, dict.fromkeys(grid.PARTS, np.arange(2)), rows, rows).write(tmp_path)
+    Data(("a", "b"), ragged, dict.fromkeys(grid.PARTS, np.arange(2)), rows, rows).write(tmp_path)
     again = Data.read(tmp_path)
     assert all(isinstance(one, np.memmap) for one in (*again.rows.values(), *again.states.values()))
-    assert not isinstance(again.bags["train"].ids, np.memmap)
+    assert not isinstance(again.ragged["train"].ids, np.memmap)
 
 
 @pytest.mark.slow

@@ -31,8 +31,8 @@ from attlas.measures.section import SECTIONS as MEASURED, profiles
 from attlas.measures.special_gradient import SpecialGradient
 from attlas.measures.surface import Surface
 from attlas.models import Model, load
-from attlas.papers.data import check_chosen, data_folder, existing
-from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.papers.data import check_choice, data_folder, require_file
+from attlas.papers.parts import Recipe, Reproduction, run_reproduction
 from attlas.studies import Study, study
 from attlas.studies.folder import STATES
 from attlas.syntax.examples import telling
@@ -101,9 +101,9 @@ def reproduce(
     fresh: bool = False,
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> Reproduced:
+) -> Reproduction:
     """Run the parts one by one; finished experiments are found again. `say` hears what is run."""
-    check_chosen("part", parts, PARTS)
+    check_choice("part", parts, PARTS)
     root, loaded = data_folder(data_root), load(model)
     published = {
         "relations": PUBLISHED_RELATIONS,
@@ -112,13 +112,13 @@ def reproduce(
     }
     run = _Run(
         root=root,
-        done=Reproduced(loaded.name, PARTS, published, Path(out).expanduser()),
+        reproduction=Reproduction(loaded.name, PARTS, published, Path(out).expanduser()),
         model=loaded,
         model_parts=loaded.identity(),
         options={"workers": workers, "fresh": fresh, "progress": progress},
         say=say,
     )
-    return run_parts(run, [name for name in ORDER if name in parts], announce=False)
+    return run_reproduction(run, [name for name in ORDER if name in parts], announce=False)
 
 
 @dataclass(kw_only=True)
@@ -129,7 +129,7 @@ class _Run(Recipe):
     model: Model
 
     def treebank(self, name: str, part: str) -> Path:
-        return existing(self.root, name, f"{TREEBANKS[name][1]}-{part}.conllu")
+        return require_file(self.root, name, f"{TREEBANKS[name][1]}-{part}.conllu")
 
     def syntax(self) -> None:
         """Table 1 and Figure 5, on two treebanks."""
@@ -155,7 +155,7 @@ class _Run(Recipe):
     def coreference(self) -> None:
         """Table 2, on three sets of documents."""
         chosen, scored = split(
-            documents(existing(self.root, "litbank", "coref_shared.conll")), HELD_OUT, SEED
+            documents(require_file(self.root, "litbank", "coref_shared.conll")), HELD_OUT, SEED
         )
         sets: dict[str, tuple[str, Any, Any]] = {
             "ud_gum": (
@@ -170,8 +170,8 @@ class _Run(Recipe):
             ),
             "gap": (
                 "GAP (chosen on development, scored on validation; of two names the pronoun's)",
-                existing(self.root, "gap", "gap-development.tsv"),
-                existing(self.root, "gap", "gap-validation.tsv"),
+                require_file(self.root, "gap", "gap-development.tsv"),
+                require_file(self.root, "gap", "gap-validation.tsv"),
             ),
         }
         for name, (title, train, test) in sets.items():
@@ -198,7 +198,7 @@ class _Run(Recipe):
     def tree(self) -> None:
         """Table 3, in both conventions, with the model's own word vectors and GloVe's."""
         train, test = read(self.treebank("ud_ewt", "train")), read(self.treebank("ud_ewt", "dev"))
-        glove = existing(self.root, "glove50", "glove.6B.50d.top20k.txt")
+        glove = require_file(self.root, "glove50", "glove.6B.50d.top20k.txt")
         ways = {
             "own": ("the model's own word vectors", None, "sound"),
             "glove": ("GloVe, 50 dimensions, 20,000 words", glove, "sound"),

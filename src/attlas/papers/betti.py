@@ -16,8 +16,8 @@ from attlas.experiments.run import run
 from attlas.finetune.experiment import Finetune
 from attlas.finetune.work import HELD_OUT as HELD_OUT_FILE
 from attlas.models.load import load
-from attlas.papers.data import check_chosen, cola, data_folder, imdb, sms, without
-from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.papers.data import check_choice, cola, data_folder, exclude, imdb, sms
+from attlas.papers.parts import Recipe, Reproduction, run_reproduction
 from attlas.studies import Study
 from attlas.studies.folder import STATES
 from attlas.topology.experiment import Topology
@@ -48,13 +48,13 @@ class Parts:
 
 def _cola(root: Path) -> Parts:
     test = cola(root, "in_domain_dev") + cola(root, "out_of_domain_dev")
-    train, dev = split(without(cola(root, "in_domain_train"), test), 0.1, SEED)
+    train, dev = split(exclude(cola(root, "in_domain_train"), test), 0.1, SEED)
     return Parts(train, dev, test)
 
 
 def _imdb(root: Path) -> Parts:
     test = imdb(root, "dev_le128")
-    train, dev = split(without(imdb(root, "train_le128"), test), 0.2, SEED)
+    train, dev = split(exclude(imdb(root, "train_le128"), test), 0.2, SEED)
     return Parts(train, dev, test)
 
 
@@ -203,7 +203,7 @@ def reproduce(
     fresh: bool = False,
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> Reproduced:
+) -> Reproduction:
     """Fine-tune, extract, classify and compare, task by task; finished experiments are found again.
 
     `say` hears what is run.
@@ -212,21 +212,21 @@ def reproduce(
         ("task", tasks, tuple(TASKS)),
         ("convention", conventions, CONVENTIONS),
     ):
-        check_chosen(kind, given, known)
+        check_choice(kind, given, known)
     root = data_folder(data_root)
     for name in tasks:
         TASKS[name].parts(root)  # a missing file is reported before an hour of work
     loaded = load(model, task="auto")  # so is a model that is missing
     run = _Run(
         root=root,
-        done=Reproduced(loaded.name, tuple(TASKS), _published(), Path(out).expanduser()),
+        reproduction=Reproduction(loaded.name, tuple(TASKS), _published(), Path(out).expanduser()),
         model=model,
         model_parts=loaded.identity(),
         options={"workers": workers, "fresh": fresh, "progress": progress},
         say=say,
         conventions=[name for name in CONVENTIONS if name in conventions],
     )
-    return run_parts(run, [name for name in TASKS if name in tasks], announce=False)
+    return run_reproduction(run, [name for name in TASKS if name in tasks], announce=False)
 
 
 @dataclass(kw_only=True)
@@ -259,7 +259,7 @@ class _Run(Recipe):
                 chart = head_maps(done.table("topology_heads"))
                 self.draw(chart, f"figure1-{task.name}-{column}")
         self.part.results[task.name] = found
-        self.part.lines += _table(task, self.done.model, found)
+        self.part.lines += _table(task, self.reproduction.model, found)
 
     def _experiments(
         self, task: Task, parts: Parts, convention: str
@@ -286,7 +286,7 @@ class _Run(Recipe):
         fitted = {convention: parts.train}
         if corrected:
             kept = labelled(tuned.folder / HELD_OUT_FILE)
-            seen = without(parts.train, kept)
+            seen = exclude(parts.train, kept)
             fitted = {"corrected": kept, "seen": split(seen, len(kept) / len(seen), SEED)[1]}
         for column, texts in fitted.items():
             topology = Topology(

@@ -27,8 +27,8 @@ from attlas.dynamics.scores import least_separation
 from attlas.dynamics.section import SECTIONS, tokens as token_charts
 from attlas.experiments.run import run
 from attlas.models import load
-from attlas.papers.data import check_chosen, data_folder, existing, fields_of, imdb, sst
-from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.papers.data import check_choice, data_folder, fields_of, imdb, require_file, sst
+from attlas.papers.parts import Recipe, Reproduction, run_reproduction
 from attlas.studies.opened import Study
 from attlas.views.report import write_charts
 
@@ -123,9 +123,9 @@ def reproduce(
     fresh: bool = False,
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> Reproduced:
+) -> Reproduction:
     """Run the parts one by one; finished experiments are found again. `say` hears what is run."""
-    check_chosen("part", parts, PARTS)
+    check_choice("part", parts, PARTS)
     published = {
         name: {
             str(scale): dict(zip(MODELS.values(), row, strict=True)) for scale, row in table.items()
@@ -135,12 +135,12 @@ def reproduce(
     model = "attention classifiers from scratch"
     run = _Run(
         root=data_folder(data_root),
-        done=Reproduced(model, PARTS, published, Path(out).expanduser()),
+        reproduction=Reproduction(model, PARTS, published, Path(out).expanduser()),
         options={"workers": workers, "fresh": fresh, "progress": progress},
         say=say,
         seeds=seeds,
     )
-    return run_parts(run, [name for name in PARTS if name in parts])
+    return run_reproduction(run, [name for name in PARTS if name in parts])
 
 
 def texts_of(root: Path, name: str) -> tuple[list[Text], list[Text], list[Text]]:
@@ -170,7 +170,7 @@ def texts_of(root: Path, name: str) -> tuple[list[Text], list[Text], list[Text]]
 
 def newsgroups(root: Path, groups: Sequence[str]) -> list[Text]:
     """Posts of some groups without what they quote and how they are signed; the label is the group."""
-    path = existing(root, "newsgroups5", "train.jsonl")
+    path = require_file(root, "newsgroups5", "train.jsonl")
     out = []
     for _, row in fields_of(jsonl_rows(path), path, "id", "group", "body"):
         if row["group"] in groups:
@@ -291,12 +291,12 @@ class _Run(Recipe):
             classifier = AttentionClassifier(
                 scale=scale, epochs=20, record=1, progress=self.options["progress"]
             ).fit(learnt, dev=kept)
-            bags, _ = classifier.learnt()
+            ragged, _ = classifier.training_texts()
             worst = classifier.check_flow()
             table = classifier.flow_
             first = table[table["epoch"].isin([0, 1, 5, 20])]
             out += [
-                f"scale {scale:g}: sums of terms and automatic differentiation differ by at most {worst:.1e} of the largest rate, over {len(bags.words):,} words and {len(bags):,} texts. Means over the words of each kind, times 10,000:",
+                f"scale {scale:g}: sums of terms and automatic differentiation differ by at most {worst:.1e} of the largest rate, over {len(ragged.words):,} words and {len(ragged):,} texts. Means over the words of each kind, times 10,000:",
                 "",
                 *_flow_lines(first),
                 "",
@@ -340,7 +340,7 @@ class _Run(Recipe):
             "learnt from scratch": {},
             "GloVe's, frozen": {
                 "encoders": ("vectors",),
-                "vectors": existing(self.root, "glove50", "glove.6B.50d.top20k.txt"),
+                "vectors": require_file(self.root, "glove50", "glove.6B.50d.top20k.txt"),
             },
             "the embedded model's input embeddings, frozen": {"encoders": ("vectors",)},
             "the embedded model's hidden states, frozen": {"encoders": ("model",)},

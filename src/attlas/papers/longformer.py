@@ -36,8 +36,8 @@ from attlas.measures.totals import Totals
 from attlas.models import Model, load
 from attlas.models.predict import head_inputs, logits_of
 from attlas.papers import longformer_tables
-from attlas.papers.data import check_chosen, data_folder, labelled_jsonl, sst
-from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.papers.data import check_choice, data_folder, labelled_jsonl, sst
+from attlas.papers.parts import Recipe, Reproduction, run_reproduction
 from attlas.stats.correlations import spearman
 from attlas.stats.intervals import wilson
 from attlas.stats.scores import majority_share, mcc_and_accuracy
@@ -89,12 +89,12 @@ def reproduce(
     fresh: bool = False,
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> Reproduced:
+) -> Reproduction:
     """Lengthen, fine-tune, read attention and draw, task by task.
 
     Finished experiments are found again. `say` hears what is run.
     """
-    check_chosen("task", tasks, tuple(TASKS))
+    check_choice("task", tasks, tuple(TASKS))
     root = data_folder(data_root)
     for name in tasks:
         _texts(root, name)  # a missing file is reported before an hour of work
@@ -104,13 +104,13 @@ def reproduce(
     published = {"accuracy": PUBLISHED_ACCURACY}
     recipe = _Run(
         root=root,
-        done=Reproduced(named, tuple(TASKS), published, Path(out).expanduser()),
+        reproduction=Reproduction(named, tuple(TASKS), published, Path(out).expanduser()),
         model=model,
         model_parts=loaded.identity(),
         options={"workers": workers, "fresh": fresh, "progress": progress},
         say=say,
     )
-    return run_parts(recipe, [name for name in TASKS if name in tasks], announce=False)
+    return run_reproduction(recipe, [name for name in TASKS if name in tasks], announce=False)
 
 
 NEW_HEAD = ("LABEL_0", "LABEL_1")

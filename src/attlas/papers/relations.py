@@ -17,8 +17,8 @@ import pandas as pd
 from attlas.corpora.splits import split
 from attlas.experiments.run import run
 from attlas.models import Model, load
-from attlas.papers.data import check_chosen, data_folder, existing
-from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.papers.data import check_choice, data_folder, require_file
+from attlas.papers.parts import Recipe, Reproduction, run_reproduction
 from attlas.relations.candidates import noted, related_texts
 from attlas.relations.experiment import FitRelations, ScoreRelations
 from attlas.relations.extractor import RelationExtractor
@@ -65,19 +65,19 @@ def reproduce(
     fresh: bool = False,
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> Reproduced:
+) -> Reproduction:
     """Run the parts one by one; finished experiments are found again. `say` hears what is run."""
-    check_chosen("part", parts, PARTS)
+    check_choice("part", parts, PARTS)
     root, loaded = data_folder(data_root), load(model)
     recipe = _Run(
         root=root,
-        done=Reproduced(loaded.name, PARTS, PUBLISHED, Path(out).expanduser()),
+        reproduction=Reproduction(loaded.name, PARTS, PUBLISHED, Path(out).expanduser()),
         model=loaded,
         model_parts=loaded.identity(),
         options={"workers": workers, "fresh": fresh, "progress": progress},
         say=say,
     )
-    return run_parts(recipe, [name for name in PARTS if name in parts])
+    return run_reproduction(recipe, [name for name in PARTS if name in parts])
 
 
 @dataclass(kw_only=True)
@@ -107,9 +107,9 @@ class _Run(Recipe):
         """Texts to learn from, texts to score on, and what relations are called."""
         root = self.root
         return (
-            existing(root, "trex95", "train.jsonl"),
-            existing(root, "trex95", "dev.jsonl"),
-            existing(root, "trex95", "relations.jsonl"),
+            require_file(root, "trex95", "train.jsonl"),
+            require_file(root, "trex95", "dev.jsonl"),
+            require_file(root, "trex95", "relations.jsonl"),
         )
 
     def trex(self) -> None:
@@ -145,7 +145,7 @@ class _Run(Recipe):
 
     def redocred(self) -> None:
         """The extractor of T-REx on documents, sentence by sentence (the poster's second data set, in its revised form)."""
-        texts = related_texts(existing(self.root, "redocred", "dev_revised.jsonl"))
+        texts = related_texts(require_file(self.root, "redocred", "dev_revised.jsonl"))
         if not self.use("trex"):
             raise AttlasError(
                 "part redocred uses the extractor of part trex; run that first (--parts trex,redocred)"
@@ -192,8 +192,8 @@ class _Run(Recipe):
         """Pairs of phrases, 64 relations, a fifth of the rows to score on."""
         self._pairs(
             "fewrel",
-            existing(self.root, "fewrel", "train_relations_subset.jsonl"),
-            existing(self.root, "fewrel", "pid2name.json"),
+            require_file(self.root, "fewrel", "train_relations_subset.jsonl"),
+            require_file(self.root, "fewrel", "pid2name.json"),
             "FewRel, 64 relations, lower-cased",
         )
 
@@ -201,7 +201,7 @@ class _Run(Recipe):
         """Pairs of nominals, 9 relations with directions and Other."""
         self._pairs(
             "semeval",
-            existing(self.root, "semeval2010_task8", "train.jsonl"),
+            require_file(self.root, "semeval2010_task8", "train.jsonl"),
             None,
             "SemEval-2010 Task 8, 19 classes",
         )
