@@ -1,4 +1,4 @@
-"""Attention classifiers against plain torch, loops and the paper's formulas: kernels, layers, training, gradient flow, scores, vectors that are given, corpora made to order."""
+"""Attention classifiers against plain torch, loops and the formulas of Sun and Lu (2020)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TINY = {"dim": 6, "epochs": 4, "batch_size": 16, "progress": False}
 def drawn_bags(
     rng: np.random.Generator, texts: int = 6, words: int = 5, longest: int = 6
 ) -> RaggedTexts:
-    """Texts of few words, so that words come twice; the first has one token, and the last word may not occur at all."""
+    """Texts of few words, so that words repeat; the first has one token."""
     lengths = rng.integers(1, longest + 1, texts)
     lengths[0] = 1
     return RaggedTexts(
@@ -70,7 +70,7 @@ def texts_of(ragged: RaggedTexts) -> list[list[int]]:
 
 
 def reviews(count: int, classes: int = 2, seed: int = 0) -> tuple[list[list[str]], list[str]]:
-    """Short texts, some of a single word, of words that tell their class mostly, among words that do not; and their labels."""
+    """Short texts of class words among neutral words, and their labels."""
     rng, own = np.random.default_rng(seed), (BAD, GOOD, ("so", "odd", "meh", "eh"))[:classes]
     texts, labels = [], []
     for number in range(count):
@@ -302,7 +302,7 @@ def test_steps_walk_all_texts_at_once(lengths):
 
 
 def gates_of_torch(part: torch.Tensor) -> torch.Tensor:
-    """Gates in torch's order (input, forget, candidate, output) from ours (input, forget, output, candidate)."""
+    """Gates in torch's order (input, forget, candidate, output) from ours."""
     inlet, forget, outlet, fresh = part.chunk(4)
     return torch.cat([inlet, forget, fresh, outlet])
 
@@ -363,7 +363,7 @@ def test_the_recurrent_layer_in_single_precision_is_near_that_in_double(size):
 
 
 class Padded(nn.Module):
-    """The paper's model in the usual way: padded batches, scores of padding set to minus infinity."""
+    """The model in plain torch: padded batches, scores of padding set to minus infinity."""
 
     def __init__(self, network: Network) -> None:
         super().__init__()
@@ -538,7 +538,7 @@ def test_the_flow_is_what_automatic_differentiation_finds(
 def moved(
     parameters: Parameters, ragged: RaggedTexts, codes: np.ndarray, step: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Polarity [word, output] and attention scores [word] after one step down the slope, written down anew in plain torch."""
+    """Polarity [word, output] and attention scores [word] after one step, in plain torch."""
     names = [
         name
         for name in ("vectors", "query", "output", "layer", "key")
@@ -593,7 +593,7 @@ def test_the_flow_is_what_a_small_step_does(rng, outputs, affine, additive, froz
 def terms_slowly(
     parameters: Parameters, ragged: RaggedTexts, codes: np.ndarray
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Sun and Lu (2020), section 4 and appendix (eqs 59-64): every term of every word for two classes, in loops over words, texts and tokens."""
+    """Sun and Lu (2020), section 4 and eqs 59-64: every term for two classes, in loops."""
     e, v, w, scale, m = (
         parameters.vectors,
         parameters.query,
@@ -661,7 +661,7 @@ def test_every_term_is_the_papers(rng, affine):
 def many_slowly(
     parameters: Parameters, ragged: RaggedTexts, codes: np.ndarray, slips: bool = False
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The same for more classes (eqs 72-83); `slips` leaves out the factors that the appendix drops."""
+    """The same for more classes (eqs 72-83); `slips` omits what the appendix omits."""
     e, v, w, scale, m = (
         parameters.vectors,
         parameters.query,
@@ -810,7 +810,7 @@ def test_flow_and_scores_are_recorded_along_the_way():
 
 
 def trained_by_torch(start: AttentionClassifier, epochs: int) -> dict[str, torch.Tensor]:
-    """What plain torch makes of the same start in so many full batches: dense gradients, padded texts, the optimizers of torch."""
+    """The same training in plain torch: dense gradients, padded texts, torch's optimizers."""
     ragged, codes = start.training_texts()
     plain = Padded(start.best_snapshot_.network)
     embedding = nn.Embedding.from_pretrained(
@@ -856,7 +856,7 @@ def trained_by_torch(start: AttentionClassifier, epochs: int) -> dict[str, torch
     return {"table": embedding.weight.detach(), **plain.by_name()}
 
 
-@pytest.mark.parametrize(  # each encoder and each optimizer with two sizes or two numbers of classes
+@pytest.mark.parametrize(  # each encoder and optimizer with two sizes or numbers of classes
     ("attention", "encoder", "optimizer", "classes"),
     [
         (*model, *how)
@@ -1072,7 +1072,7 @@ def test_the_flow_is_right_where_some_tokens_are_not_known(encoder):
 def read_slowly(
     classifier: AttentionClassifier, text: list[str]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Attention scores [token], polarity [token, output] and weights [token] of one text, from the parameters."""
+    """Attention scores [token], polarity [token, output] and weights [token] of one text."""
     parts, words = parts_of(classifier), list(classifier.vocabulary_)
     vectors = torch.from_numpy(
         np.stack([parts["table"][words.index(token) if token in words else -1] for token in text])
@@ -1258,7 +1258,7 @@ def test_classes_of_unequal_size_are_weighed_as_if_they_were_equal():
 
 
 def kind_slowly(counts, classes, rule):
-    """PAPERS 1.3, in words: the paper's open intervals, or the code's that have words of one class in."""
+    """The open intervals of the paper, or those of its code, which include words of one class."""
     total = sum(counts)
     if not total:
         return ""
@@ -1309,7 +1309,7 @@ def test_kinds_of_words_follow_the_rules(size, rule):
 
 
 def test_a_class_may_be_called_neutral():
-    """Labels of sentiment often are negative, neutral and positive; a word of the class neutral is no neutral word."""
+    """Sentiment labels often include neutral; a word of that class is not a neutral word."""
     counts = np.array([[9, 0, 0], [0, 9, 0], [0, 0, 9], [3, 3, 3]])
     kinds = token_kinds(counts, ["negative", "neutral", "positive"]).tolist()
     assert len({*kinds}) == 4
@@ -1839,12 +1839,12 @@ def test_static_vectors_stay_as_they_are_standardised(vectors, tmp_path):
     assert np.array_equal(
         again.decision_function(reviews(9)[0]), by_file.decision_function(reviews(9)[0])
     )
-    with pytest.raises(AttlasError, match="of one's own"):
+    with pytest.raises(AttlasError, match="vectors in memory cannot be saved"):
         by_map.save(tmp_path / "other")
 
 
 def states_slowly(model, text: list[str]) -> np.ndarray:
-    """The last hidden state of each word of a text as transformers gives it, the mean over its pieces."""
+    """The last hidden state of each word of a text, the mean over its word pieces."""
     pieces = model.tokenizer([text], is_split_into_words=True, return_tensors="pt")
     with torch.no_grad():
         states = model.network(input_ids=pieces["input_ids"]).last_hidden_state[0]
@@ -2102,7 +2102,8 @@ def test_noise_is_the_share_of_texts_with_words_of_another_class():
 
 
 def test_corpora_by_name():
-    asked = "texts=30, classes=3,ratio=1:2:3 ,noise=0.5,seed=7,words=1,neutral=2,class_words=4,neutral_words=9"
+    asked = "texts=30, classes=3,ratio=1:2:3 ,noise=0.5,seed=7,words=1,neutral=2,class_words=4"
+    asked += ",neutral_words=9"
     wanted = synthetic(
         30,
         classes=3,

@@ -1,4 +1,4 @@
-"""Grids of attention classifiers: every row is a classifier's own, whoever trained it; stopped, killed and resumed to the same bytes; mistakes are one line."""
+"""Grids of attention classifiers: cells, workers, interruption and resuming, errors."""
 
 from __future__ import annotations
 
@@ -415,7 +415,7 @@ def test_what_was_done_is_remembered_and_another_grid_is_refused(tmp_path, monke
 
 
 def counted_fits(monkeypatch, stop: int | None = None) -> list[Cell]:
-    """Every cell that is trained from now on in this process; after `stop` of them someone interrupts."""
+    """Every cell that is trained from now on; interrupted after `stop` of them."""
     fits: list[Cell] = []
     real = grid.fit_cell
 

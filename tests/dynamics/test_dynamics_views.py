@@ -1,4 +1,4 @@
-"""Views of attention classifiers: every section with its tables and not without, every number with its control, and pages that stay small."""
+"""Views of attention classifiers: sections, controls, findings, and the size of pages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def frames(
     epochs: int = 5,
     published: bool = False,
 ) -> dict[str, pd.DataFrame]:
-    """Tables as a study of attention classifiers has them, made up: separation fails at small scales and classes part at large ones."""
+    """Made-up tables: separation fails at small scales, and classes separate at large ones."""
     rng = np.random.default_rng(0)
     two = len(classes) == 2
     kinds = ["positive", "negative", "neutral"] if two else [*classes, "neutral"]

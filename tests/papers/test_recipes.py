@@ -151,8 +151,10 @@ def test_parts_of_other_data_are_left_out(tmp_path: Path) -> None:
     assert set(done.parts) == {"two"}
     assert said == [
         "part two",
-        "part one of an earlier run is excluded: it was made from other data (first/a.txt); run it again",
-        "part three of an earlier run is excluded: it used part one, which is different now; run it again",
+        "part one of an earlier run is excluded: it was made from other data (first/a.txt); "
+        "run it again",
+        "part three of an earlier run is excluded: it used part one, which is different now; "
+        "run it again",
     ]
 
 

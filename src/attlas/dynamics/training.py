@@ -113,7 +113,7 @@ class Snapshot:
         return self.network.shape.encoder in ("lstm", "model")
 
     def by_word(self) -> tuple[Floats, Floats]:
-        """Attention score [word + 1] and polarity [word + 1, output] of words; unknown tokens last."""
+        """Attention score [word + 1] and polarity [word + 1, output]; unknown tokens last."""
         with torch.no_grad():
             vectors = torch.from_numpy(self.table.rows)
             states = self.network.encode(vectors, np.arange(len(vectors) + 1))

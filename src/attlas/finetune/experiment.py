@@ -72,8 +72,8 @@ class Finetune(Experiment):
     )
     patience: int | None = option(
         None,
-        f"Stop after this many epochs without a better one (default: {PATIENCE}, or half of the "
-        "default number of epochs).",
+        f"Stop after this many epochs without a better one (default: {PATIENCE}, or all epochs if "
+        f"their default is more than {EPOCHS}).",
         at_least=1,
         at_most=10_000,
     )
@@ -99,11 +99,11 @@ class Finetune(Experiment):
     def schedule(self, texts: int) -> Schedule:
         """Epochs, batch size and patience for a number of training texts; given options win.
 
-        Few texts are trained on longer, in smaller batches: four epochs of 40 texts would be eight
-        steps. A head that is fitted alone takes no steps.
+        Few texts are trained on longer, in smaller batches, and not stopped early: four epochs of
+        40 texts would be eight steps. A head that is fitted alone takes no steps.
 
         >>> Finetune(texts="few.csv").schedule(40)
-        Schedule(epochs=13, batch_size=5, patience=6)
+        Schedule(epochs=13, batch_size=5, patience=13)
         >>> Finetune(texts="many.csv").schedule(800)
         Schedule(epochs=4, batch_size=32, patience=2)
         """
@@ -112,8 +112,8 @@ class Finetune(Experiment):
             batch_size = self.batch_size or max(1, min(BATCH_SIZE, texts // MIN_BATCHES))
             steps_per_epoch = math.ceil(texts / batch_size)
             epochs = self.epochs or max(EPOCHS, math.ceil(MIN_STEPS / steps_per_epoch))
-        patience = self.patience or (PATIENCE if self.epochs else epochs // 2)
-        return Schedule(epochs, batch_size, patience)
+        longer = self.epochs is None and epochs > EPOCHS
+        return Schedule(epochs, batch_size, self.patience or (epochs if longer else PATIENCE))
 
     def settings(self, texts: int) -> dict[str, Any]:
         """The options with the schedule that a number of training texts has."""

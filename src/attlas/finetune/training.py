@@ -131,7 +131,7 @@ def _arguments(job: Job, output: Path) -> TrainingArguments:
 
 
 def _rows(job: Job, encoded: Sequence[Encoded]) -> list[dict[str, Any]]:
-    """What the Trainer takes, in the order of `encoded`."""
+    """Rows for the Trainer, in the order of `encoded`."""
     return [
         {
             "input_ids": one.ids,
@@ -149,7 +149,7 @@ def _global_mask(one: Encoded) -> list[int]:
 
 
 class _Collator(DataCollatorWithPadding):
-    """Pads a batch; which tokens are global is padded with none."""
+    """Pads a batch, the mask of global tokens included."""
 
     def __call__(self, features: Any) -> Any:
         rows = [dict(row) for row in features]
@@ -170,7 +170,7 @@ class _Bar(TrainerCallback):
 
 
 class _Checkpoints(TrainerCallback):
-    """Keeps the Trainer's checkpoints as entries of a folder's states, and brings them back.
+    """Keeps the Trainer's checkpoints as entries of a folder's states, and restores them.
 
     The Trainer writes to `output`, a temporary folder. An entry has a checkpoint's files (the same
     files, by hard links, where the file system has them) and their checksums.
@@ -181,7 +181,7 @@ class _Checkpoints(TrainerCallback):
         self.steps: set[int] = set()  # of the checkpoints that have an entry
 
     def restore(self) -> tuple[str | None, dict[str, Any]]:
-        """Bring back the last whole checkpoint and the best one so far, which it depends on.
+        """Restore the last complete checkpoint and the best one so far.
 
         Gives its path, None if there is none, and the state of the Trainer in it.
         """
@@ -213,7 +213,7 @@ class _Checkpoints(TrainerCallback):
         self.steps = set(present)
 
     def _whole(self) -> dict[int, Path]:
-        """The checkpoints of this very fine-tuning whose files are all as they were written."""
+        """The complete and undamaged checkpoints of this fine-tuning."""
         return {
             step: path
             for path in self.states.folder.glob(f"*/{CHECKPOINT}*")
@@ -239,20 +239,20 @@ class _Checkpoints(TrainerCallback):
 
 @contextmanager
 def _torch_errors(folder: Path) -> Iterator[None]:
-    """Turn what `torch.save` raises on a full disk, which is no OSError, into one clear line."""
+    """Report a full disk in one line; `torch.save` raises no OSError."""
     try:
         yield
     except RuntimeError as error:
         if not any(sign in str(error) for sign in ("inline_container", "PytorchStreamWriter")):
             raise
         raise StudyError(
-            f"a checkpoint in {folder} could not be written whole; free some space "
-            "and run the same command again: it resumes"
+            f"a checkpoint in {folder} could not be written; free some space "
+            "and run the same command again to resume"
         ) from error
 
 
 def _ran_out_of_patience(state: Mapping[str, Any]) -> bool:
-    """Whether training had ended, which the Trainer itself forgets when it resumes."""
+    """Whether training had stopped early, which the Trainer does not restore."""
     control = state.get("stateful_callbacks", {}).get("TrainerControl", {})
     return bool(control.get("args", {}).get("should_training_stop"))
 
@@ -268,7 +268,7 @@ def _step_of(checkpoint: Path) -> int:
 
 
 def _link_files(source: Path, target: Path, listed: Sequence[str] | None = None) -> None:
-    """Give the files of a checkpoint a second place; if there is a list, only those on it."""
+    """Link the files of a checkpoint into another folder; only listed ones if there is a list."""
     for path in files_below(source):
         inside = path.relative_to(source)
         if listed is None or f"{source.name}/{inside.as_posix()}" in listed:
@@ -281,7 +281,7 @@ def _link_files(source: Path, target: Path, listed: Sequence[str] | None = None)
 
 @contextmanager
 def own_randomness() -> Iterator[None]:
-    """The Trainer sets every seed there is; put them back afterwards."""
+    """Restore all random states afterwards: the Trainer sets every seed."""
     python, numbers = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         try:

@@ -57,7 +57,7 @@ class Parts:
 def parts_of(finetune: Finetune, texts: list[Text], dev: list[Text] | None) -> Parts:
     """Set texts aside: the share to hold out, then a tenth as dev if none is given."""
     if dev == []:
-        raise CorpusError("there is no text in dev; give a file with labelled texts, or no dev")
+        raise CorpusError("dev has no texts; give labelled texts, or omit dev")
     names = label_names(texts, dev=dev or [])
     share, seed = finetune.hold_out, finetune.seed
     kept, held_out = split(texts, share, seed) if share else (texts, [])
@@ -72,16 +72,16 @@ def parts_of(finetune: Finetune, texts: list[Text], dev: list[Text] | None) -> P
 
 
 def check_inputs(finetune: Finetune, opened: dict[str, Any]) -> dict[str, Any]:
-    """Refuse texts and networks that cannot be used, before anything is loaded or written."""
+    """Refuse unsuitable texts and networks before anything is loaded or written."""
     check_label_column(opened["texts"], finetune.label)
     parts = parts_of(finetune, opened["texts"], opened["dev"])
     model = finetune.model
     if isinstance(model, Model | tuple):
         network: Any = model.network if isinstance(model, Model) else next(iter(model), None)
-        found = CLASSIFIER in type(network).__name__ and network.config.num_labels
-        if found != len(parts.names):
-            wanted = f"a classifier of {len(parts.names)} labels"
-            raise ModelError(f"the model is not {wanted}; pass its name or folder instead")
+        labels = CLASSIFIER in type(network).__name__ and network.config.num_labels
+        if labels != len(parts.names):
+            expected = f"a classifier of {len(parts.names)} labels"
+            raise ModelError(f"the model is not {expected}; pass its name or folder instead")
     return opened
 
 
@@ -150,8 +150,8 @@ def run(
 def classifier_of(finetune: Finetune, model: Model, names: Sequence[str]) -> Model:
     """The model with a classification head for these labels, free to be trained.
 
-    A base that is a classifier of as many labels keeps its head; any other gets one, drawn from
-    the seed. The model itself stays as it is.
+    A base that is a classifier of as many labels keeps its head; any other gets a random one, by
+    the seed. The model itself is not changed.
     """
     if isinstance(finetune.model, Model | tuple):
         classifier = replace(
@@ -188,7 +188,9 @@ def encode(model: Model, texts: Sequence[Text]) -> list[Encoded]:
     encoded = model.encode(list(enumerate(texts)))
     for one in encoded:
         if all(one.special):
-            raise CorpusError(f"the tokenizer makes no token of text {one.text.id!r}; remove it")
+            raise CorpusError(
+                f"the tokenizer produces no tokens for text {one.text.id!r}; remove it"
+            )
     return encoded
 
 

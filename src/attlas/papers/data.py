@@ -1,4 +1,4 @@
-"""The data sets that recipes take by path: a folder each, as their READMEs describe them."""
+"""The data sets of reproductions: one folder each, as their READMEs describe them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def data_folder(root: str | Path) -> Path:
 
 
 def check_choice(kind: str, given: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse a choice of nothing, or of something that is not there."""
-    strange = [name for name in given if name not in known]
-    if strange or not given:
-        named = f" {strange[0]!r}" if strange else ""
+    """Refuse an empty choice, and names that do not exist."""
+    unknown = [name for name in given if name not in known]
+    if unknown or not given:
+        named = f" {unknown[0]!r}" if unknown else ""
         raise AttlasError(f"there is no {kind}{named}; they are {', '.join(known)}")
 
 
@@ -72,9 +72,9 @@ def present_sha256(root: Path, name: str) -> str | None:
 
 def _find(root: Path, *names: str) -> Path:
     path = root.joinpath(*names)
-    for found in (path, path.with_name(f"{path.name}.gz")):
-        if found.is_file():
-            return found
+    for candidate in (path, path.with_name(f"{path.name}.gz")):
+        if candidate.is_file():
+            return candidate
     raise CorpusError(
         f"there is no {path} (or .gz); give the folder of the data sets with --data-root"
     )
@@ -114,7 +114,7 @@ def sms(root: Path) -> list[Text]:
 
 
 def exclude(texts: list[Text], others: list[Text]) -> list[Text]:
-    """The texts that do not stand among the others."""
+    """The texts that are not among the others."""
     known = {one.text for one in others}
     return [one for one in texts if one.text not in known]
 

@@ -1,10 +1,10 @@
-"""Recipes in parts: each is measured by itself, and parts of earlier runs stay if nothing changed.
+"""Reproductions in parts: parts of earlier runs are kept if their inputs are the same.
 
     DIR/NAME.json, NAME.md, pictures    rendered from the parts, after each of them
     DIR/parts/                          the experiments behind them, each in a result folder
 
-A part is known by what it was made from: model, options, code, the data files it read and the other
-parts it used. One that no longer matches is left out.
+A part is identified by model, options, code, the data files it read and the other parts it used.
+One that no longer matches is excluded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from attlas.views import charts
 
 @dataclass
 class PaperTable:
-    """One part of a reproduction: what was measured, how it is shown, and what it was made from."""
+    """One part of a reproduction: its results, how they are shown, and its inputs."""
 
     results: dict[str, Any] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)  # of the Markdown
@@ -44,7 +44,7 @@ class PaperTable:
 
 @dataclass
 class Reproduction:
-    """What was measured, part by part in the order of `order`, and what the paper reports."""
+    """The parts of a reproduction, and the published values."""
 
     model: str
     order: Sequence[str]
@@ -80,7 +80,7 @@ class Reproduction:
 
 @dataclass(kw_only=True)
 class Recipe:
-    """A reproduction under way; it has a method for each part, which fills `part`."""
+    """A running reproduction, with one method per part, which fills `part`."""
 
     name: ClassVar[str]
     root: Path  # of the data sets
@@ -106,9 +106,8 @@ class Recipe:
     def use(self, *names: str) -> dict[str, PaperTable]:
         """Those of some other parts that exist; the present part is outdated when they change."""
         self.part.uses |= {name: self.reproduction.known_by(name) for name in names}
-        return {
-            name: self.reproduction.parts[name] for name in names if name in self.reproduction.parts
-        }
+        parts = self.reproduction.parts
+        return {name: parts[name] for name in names if name in parts}
 
     def picture_path(self, name: str) -> Path:
         """Where to draw a picture that shall have this name in the folder of the recipe."""
@@ -127,11 +126,18 @@ class Recipe:
         self.add_pictures(charts.export(chart, self.picture_path(f"{name}.png")))
 
 
+def run_options(
+    workers: int | None = None, fresh: bool = False, progress: bool | None = None
+) -> dict[str, Any]:
+    """How the experiments inside a recipe are run."""
+    return {"workers": workers, "fresh": fresh, "progress": progress}
+
+
 def run_reproduction(recipe: Recipe, chosen: Sequence[str], announce: bool = True) -> Reproduction:
     """Run the chosen parts one by one and publish NAME.json, NAME.md and pictures after each.
 
-    Parts of earlier runs stay if they would be the same today. `say` hears which part is run and
-    which is left out.
+    Parts of earlier runs stay if their inputs are the same. `say` gets a line for each part that is
+    run or excluded.
     """
     reproduction = recipe.reproduction
     place = Folder(reproduction.folder, f"reproduce {recipe.name}", grows=True)
@@ -158,17 +164,18 @@ def run_reproduction(recipe: Recipe, chosen: Sequence[str], announce: bool = Tru
 
 
 def _publish(recipe: Recipe, place: Folder) -> None:
-    """Write everything that the parts say; pictures of parts of earlier runs stay as they are."""
+    """Write the results of all parts; pictures of parts of earlier runs stay."""
     reproduction, stage = recipe.reproduction, recipe.stage
     write_json(stage / f"{recipe.name}.json", reproduction.to_dict())
     write_bytes(stage / f"{recipe.name}.md", reproduction.markdown().encode())
     others = [part for part in reproduction.parts.values() if part is not recipe.part]
     kept = [name for part in others for name in part.pictures]
-    place.publish(stage, {"parts": {name: reproduction.known_by(name) for name in reproduction.parts}}, kept=kept)
+    known = {name: reproduction.known_by(name) for name in reproduction.parts}
+    place.publish(stage, {"parts": known}, kept=kept)
 
 
 def _restore(recipe: Recipe, manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Take over the parts of earlier runs; for each that no longer matches, say why."""
+    """Restore the parts of earlier runs; returns why others are excluded."""
     content = read_json(recipe.folder / f"{recipe.name}.json") or {}
     records, known = content.get("parts", {}), manifest.get("parts", {})
     left_out: dict[str, str] = {}
@@ -191,7 +198,7 @@ def _reasons(
     manifest: Mapping[str, Any],
     sha256_of: Callable[[str], str | None],
 ) -> Iterator[str]:
-    """Why a part of an earlier run cannot be taken over."""
+    """Reasons to exclude a part of an earlier run."""
     if record is None or fingerprint(record) != manifest["parts"][name]:
         yield "it was not finished, or has changed since"
         return
