@@ -1342,7 +1342,7 @@ def test_a_head_resumes_by_shard_and_by_penalty(
     monkeypatch.setattr(head, "head_inputs", counted)
     monkeypatch.setattr(head, "StandardScaler", fitted)
     with monkeypatch.context() as patch:
-        patch.setattr(head, "put", stopped)
+        patch.setattr(head, "copy_into_layer", stopped)
         with pytest.raises(StoppedError):
             finetune(toy(32), bert, tmp_path / "out", dev=toy(8, 1), head_only=True)
     done = finetune(toy(32), bert, tmp_path / "out", dev=toy(8, 1), head_only=True)
