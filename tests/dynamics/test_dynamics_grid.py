@@ -152,9 +152,8 @@ def test_a_row_is_what_the_classifier_alone_says(home):
     for row in rows[rows["scale"] == 10].to_dict("records"):
         encoder, scale = row["encoder"], row["scale"]
         alone = AttentionClassifier(
-            "dot",
-            encoder,
-            scale,
+            encoder=encoder,
+            scale=scale,
             source=home.place / "vectors.txt",
             record=1,
             progress=False,
@@ -275,7 +274,11 @@ def test_three_classes_and_a_frozen_model_end_to_end(tmp_path, tiny_folder):
     ]
     for cell in done.result["cells"]:
         alone = AttentionClassifier(
-            cell["attention"], cell["encoder"], 10.0, source=tiny_folder, progress=False, **OPTIONS
+            attention=cell["attention"],
+            encoder=cell["encoder"],
+            source=tiny_folder,
+            progress=False,
+            **OPTIONS,
         ).fit(parts[0], dev=parts[1])
         assert cell["accuracy"] == alone.score(parts[2], [text.label for text in parts[2]])
         assert (cell["separation_local"] is None) == (cell["encoder"] == "none")
@@ -307,7 +310,7 @@ def test_options_hold_for_all_or_for_one_encoder(tmp_path):
         by_encoder="affine.l2=5,affine.epochs=3",
     )
     alone = AttentionClassifier(
-        "dot", "affine", progress=False, **{**OPTIONS, "l2": 5.0, "epochs": 3}
+        encoder="affine", progress=False, **{**OPTIONS, "l2": 5.0, "epochs": 3}
     ).fit(parts[0], dev=parts[1])
     path = done.table("dynamics_path")
     assert path.loc[path["encoder"] == "affine", "loss"].to_numpy() == pytest.approx(
