@@ -20,8 +20,8 @@ from torch import nn
 
 from attlas.dynamics.flow import Parameters, autograd_flow, flow_terms
 from attlas.dynamics.layers import Network, Shape
-from attlas.dynamics.ragged import Bags, bagged, starts_of, vocabulary_of
-from attlas.dynamics.training import Moment, Settings, Table, train
+from attlas.dynamics.ragged import RaggedTexts, starts_of, to_ragged, vocabulary_of
+from attlas.dynamics.training import Settings, Snapshot, Table, train
 from benchmarks.table import Row, best_of
 
 DIM, BATCH, DROPOUT, SCALE = 100, 100, 0.5, 10.0
@@ -60,18 +60,18 @@ class Padded(nn.Module):
 
 
 def padded_epoch(
-    model: Padded, optimizer: torch.optim.Optimizer, bags: Bags, codes: Any, order: Any
+    model: Padded, optimizer: torch.optim.Optimizer, ragged: RaggedTexts, codes: Any, order: Any
 ) -> None:
     """All texts once, the padded way."""
     model.train()
-    lengths = bags.lengths
+    lengths = ragged.lengths
     for start in range(0, len(order), BATCH):
         chosen = order[start : start + BATCH]
         longest = int(lengths[chosen].max())
-        ids = torch.full((len(chosen), longest), len(bags.words))
+        ids = torch.full((len(chosen), longest), len(ragged.words))
         for row, text in enumerate(chosen):
             ids[row, : lengths[text]] = torch.from_numpy(
-                bags.ids[bags.starts[text] : bags.starts[text + 1]]
+                ragged.ids[ragged.starts[text] : ragged.starts[text + 1]]
             )
         logits = model(ids, lengths[chosen].tolist())
         loss = F.binary_cross_entropy_with_logits(logits, torch.from_numpy(codes[chosen]).float())
@@ -80,7 +80,7 @@ def padded_epoch(
         optimizer.step()
 
 
-def texts() -> tuple[Bags, Any]:
+def texts() -> tuple[RaggedTexts, Any]:
     """SST's training sentences, or texts like them."""
     root = os.environ.get("ATTLAS_DATA")
     if root:
@@ -89,60 +89,60 @@ def texts() -> tuple[Bags, Any]:
         sentences = sst(Path(root), "train")
         tokens = [one.text.lower().split() for one in sentences]
         labels = np.array([int(one.label or 0) for one in sentences])
-        return bagged(tokens, vocabulary_of(tokens)), labels
+        return to_ragged(tokens, vocabulary_of(tokens)), labels
     draw = np.random.default_rng(0)
     lengths = np.clip(draw.gamma(4, 4.8, TEXTS).astype(np.int64), 2, 52)
     ids = np.minimum(
         draw.zipf(1.3, int(lengths.sum())) - 1, draw.integers(0, WORDS, int(lengths.sum()))
     )
-    return Bags(
+    return RaggedTexts(
         ids, starts_of(lengths), tuple(f"w{number}" for number in range(WORDS))
     ), draw.integers(0, 2, TEXTS)
 
 
 def rows() -> Iterator[Row]:
     """An epoch of each encoder, then the flow."""
-    bags, codes = texts()
-    order = np.random.default_rng(0).permutation(len(bags))
+    ragged, codes = texts()
+    order = np.random.default_rng(0).permutation(len(ragged))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     for encoder, aim in (("none", "0.20"), ("affine", "-"), ("lstm", "-")):
         table = Table(
             np.random.default_rng(0)
-            .uniform(-0.1, 0.1, (len(bags.words) + 1, DIM))
+            .uniform(-0.1, 0.1, (len(ragged.words) + 1, DIM))
             .astype(np.float32)
         )
-        network = Network(Shape(len(bags.words), DIM, 1, "dot", encoder, SCALE, DROPOUT))
-        model = Padded(len(bags.words), encoder)
+        network = Network(Shape(len(ragged.words), DIM, 1, "dot", encoder, SCALE, DROPOUT))
+        model = Padded(len(ragged.words), encoder)
         optimizer = torch.optim.Adagrad(model.parameters(), lr=0.02, lr_decay=0.001)
         fast, slow = best_of(
             lambda network=network, table=table: train(
-                network, table, bags, codes, None, Settings(epochs=1, batch_size=BATCH)
+                network, table, ragged, codes, None, Settings(epochs=1, batch_size=BATCH)
             ),
             lambda model=model, optimizer=optimizer: padded_epoch(
-                model, optimizer, bags, codes, order
+                model, optimizer, ragged, codes, order
             ),
             repeats=3 if encoder != "lstm" else 1,
         )
         yield Row(
-            f"an epoch of {len(bags):,} texts, encoder {encoder}",
+            f"an epoch of {len(ragged):,} texts, encoder {encoder}",
             fast,
             "padded, mask by loop, dense Adagrad",
             slow,
             aim,
         )
-    network = Network(Shape(len(bags.words), DIM, 1, "dot", "none", SCALE, DROPOUT))
+    network = Network(Shape(len(ragged.words), DIM, 1, "dot", "none", SCALE, DROPOUT))
     table = Table(
-        np.random.default_rng(0).uniform(-0.1, 0.1, (len(bags.words) + 1, DIM)).astype(np.float32)
+        np.random.default_rng(0).uniform(-0.1, 0.1, (len(ragged.words) + 1, DIM)).astype(np.float32)
     )
-    parameters = Parameters.of(Moment(0, network, table))
+    parameters = Parameters.of(Snapshot(0, network, table))
     fast, slow = best_of(
-        lambda: flow_terms(parameters, bags, codes),
-        lambda: autograd_flow(parameters, bags, codes),
+        lambda: flow_terms(parameters, ragged, codes),
+        lambda: autograd_flow(parameters, ragged, codes),
         repeats=1,
     )  # type: ignore[func-returns-value]
     yield Row(
-        f"flow of {len(bags.words):,} words, all six terms",
+        f"flow of {len(ragged.words):,} words, all six terms",
         fast,
         "automatic differentiation, sums only",
         slow,

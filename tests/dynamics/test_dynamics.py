@@ -1,4 +1,4 @@
-"""Attention classifiers against plain torch, loops and the paper's formulas: kernels, layers, training, gradient flow, scores, vectors that are given, corpora made to order."""
+"""Attention classifiers against plain torch, loops and the formulas of Sun and Lu (2020)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from attlas.dynamics import AttentionClassifier, kernels, training
 from attlas.dynamics.flow import Parameters, autograd_flow, check_flow, flow_terms
 from attlas.dynamics.inputs import MappedVectors, model_of
 from attlas.dynamics.layers import LSTM, Network, Pool, Shape, Steps
-from attlas.dynamics.ragged import Bags, bagged, starts_of, tokens_of, vocabulary_of
-from attlas.dynamics.scores import gammas, gap, kind_means, own_polarity, separation, token_kinds
+from attlas.dynamics.ragged import RaggedTexts, starts_of, to_ragged, tokens_of, vocabulary_of
+from attlas.dynamics.scores import class_polarity, gammas, gap, kind_means, separation, token_kinds
 from attlas.dynamics.training import Rows, Settings, Table
 from attlas.models.vectors import GloveVectors, ModelVectors
 from attlas.stats.intervals import Z, auc, wilson
@@ -52,23 +52,25 @@ GOOD, BAD, REST = (
 TINY = {"dim": 6, "epochs": 4, "batch_size": 16, "progress": False}
 
 
-def drawn_bags(rng: np.random.Generator, texts: int = 6, words: int = 5, longest: int = 6) -> Bags:
-    """Texts of few words, so that words come twice; the first has one token, and the last word may not occur at all."""
+def drawn_bags(
+    rng: np.random.Generator, texts: int = 6, words: int = 5, longest: int = 6
+) -> RaggedTexts:
+    """Texts of few words, so that words repeat; the first has one token."""
     lengths = rng.integers(1, longest + 1, texts)
     lengths[0] = 1
-    return Bags(
+    return RaggedTexts(
         rng.integers(0, words, lengths.sum()),
         starts_of(lengths),
         tuple(f"w{number}" for number in range(words)),
     )
 
 
-def texts_of(bags: Bags) -> list[list[int]]:
-    return [bags.ids[start:stop].tolist() for start, stop in pairwise(bags.starts)]
+def texts_of(ragged: RaggedTexts) -> list[list[int]]:
+    return [ragged.ids[start:stop].tolist() for start, stop in pairwise(ragged.starts)]
 
 
 def reviews(count: int, classes: int = 2, seed: int = 0) -> tuple[list[list[str]], list[str]]:
-    """Short texts, some of a single word, of words that tell their class mostly, among words that do not; and their labels."""
+    """Short texts of class words among neutral words, and their labels."""
     rng, own = np.random.default_rng(seed), (BAD, GOOD, ("so", "odd", "meh", "eh"))[:classes]
     texts, labels = [], []
     for number in range(count):
@@ -96,15 +98,17 @@ def fitted(
     dev: object = False,
     **options: object,
 ) -> AttentionClassifier:
-    return AttentionClassifier(attention, encoder, **{**TINY, **options}).fit(
+    return AttentionClassifier(attention=attention, encoder=encoder, **{**TINY, **options}).fit(
         *reviews(count, classes), dev=dev
     )  # type: ignore[arg-type]
 
 
 def parts_of(classifier: AttentionClassifier) -> dict[str, np.ndarray]:
     """All numbers of a fitted classifier by name, the vectors of words first."""
-    network = {name: part.numpy() for name, part in classifier.moment_.network.state_dict().items()}
-    return {"table": classifier.moment_.table.rows, **network}
+    network = {
+        name: part.numpy() for name, part in classifier.best_snapshot_.network.state_dict().items()
+    }
+    return {"table": classifier.best_snapshot_.table.rows, **network}
 
 
 def same_parts(one: AttentionClassifier, other: AttentionClassifier) -> bool:
@@ -114,29 +118,29 @@ def same_parts(one: AttentionClassifier, other: AttentionClassifier) -> bool:
     )
 
 
-# bags
+# ragged
 
 
 @given(strategies.generators)
 @settings(max_examples=30, deadline=None)
 def test_bags_are_lists_of_lists(rng):
-    bags = drawn_bags(rng)
-    texts, codes = texts_of(bags), rng.integers(0, 3, len(bags))
-    chosen = rng.integers(0, len(bags), 4)
-    assert texts_of(bags.take(chosen)) == [texts[place] for place in chosen]
-    assert bags.text_of.tolist() == [place for place, text in enumerate(texts) for _ in text]
+    ragged = drawn_bags(rng)
+    texts, codes = texts_of(ragged), rng.integers(0, 3, len(ragged))
+    chosen = rng.integers(0, len(ragged), 4)
+    assert texts_of(ragged.take(chosen)) == [texts[place] for place in chosen]
+    assert ragged.text_of.tolist() == [place for place, text in enumerate(texts) for _ in text]
     counts = Counter(
         (word, code) for text, code in zip(texts, codes.tolist(), strict=True) for word in text
     )
-    assert bags.counts(codes, 3).tolist() == [
+    assert ragged.counts(codes, 3).tolist() == [
         [counts[word, code] for code in range(3)] for word in range(5)
     ]
-    states = rng.normal(size=(len(bags.ids), 2)).astype(np.float32)
-    taken = Bags(bags.ids, bags.starts, bags.words, states).take(chosen)
+    states = rng.normal(size=(len(ragged.ids), 2)).astype(np.float32)
+    taken = RaggedTexts(ragged.ids, ragged.starts, ragged.words, states).take(chosen)
     assert taken.states.tolist() == [
         row
         for place in chosen
-        for row in states[bags.starts[place] : bags.starts[place + 1]].tolist()
+        for row in states[ragged.starts[place] : ragged.starts[place + 1]].tolist()
     ]
 
 
@@ -144,9 +148,9 @@ def test_tokens_are_numbered_by_frequency_and_unknown_ones_behind_the_last():
     tokens = [["b", "a", "b"], ["c", "a", "b"], ["d"]]
     assert vocabulary_of(tokens) == ("b", "a", "c", "d")
     assert vocabulary_of(tokens, 2) == ("b", "a")
-    bags = bagged(tokens, ("b", "a"))
-    assert texts_of(bags) == [[0, 1, 0], [2, 1, 0], [2]]
-    assert bags.counts(np.array([0, 1, 1]), 2).tolist() == [[2, 1], [1, 1]]
+    ragged = to_ragged(tokens, ("b", "a"))
+    assert texts_of(ragged) == [[0, 1, 0], [2, 1, 0], [2]]
+    assert ragged.counts(np.array([0, 1, 1]), 2).tolist() == [[2, 1], [1, 1]]
 
 
 def test_texts_are_strings_texts_or_lists_of_tokens():
@@ -184,9 +188,9 @@ def test_dropout_drops_its_share_everywhere_and_scales_the_rest(rate):
     table = np.ones((3, 37), dtype=np.float32)
     ids = np.random.default_rng(0).integers(0, 3, 800)
     first, again, other = (np.empty((len(ids), 37), dtype=np.float32) for _ in range(3))
-    kernels.gather(table, ids, rate, 4_000_000_000, first)
-    kernels.gather(table, ids, rate, 4_000_000_000, again)
-    kernels.gather(table, ids, rate, 4_000_000_001, other)
+    kernels.gather_rows(table, ids, rate, 4_000_000_000, first)
+    kernels.gather_rows(table, ids, rate, 4_000_000_000, again)
+    kernels.gather_rows(table, ids, rate, 4_000_000_001, other)
     assert np.array_equal(first, again)
     assert {0.0, float(np.float32(1 / (1 - rate)))} == {*first.ravel().tolist()}
     kept, also = first > 0, other > 0
@@ -208,20 +212,20 @@ def test_dropout_drops_its_share_everywhere_and_scales_the_rest(rate):
 @given(strategies.generators, st.sampled_from([0.0, 0.3, 0.8]))
 @settings(max_examples=30, deadline=None)
 def test_scatter_sums_by_word_what_gather_let_through(rng, rate):
-    bags, seed = drawn_bags(rng, words=4), int(rng.integers(1 << 32))
-    passed = np.empty((len(bags.ids), 3), dtype=np.float32)
-    kernels.gather(np.ones((5, 3), dtype=np.float32), bags.ids, rate, seed, passed)
+    ragged, seed = drawn_bags(rng, words=4), int(rng.integers(1 << 32))
+    passed = np.empty((len(ragged.ids), 3), dtype=np.float32)
+    kernels.gather_rows(np.ones((5, 3), dtype=np.float32), ragged.ids, rate, seed, passed)
     grad = rng.normal(size=passed.shape).astype(np.float32)
     slots, rows, sums = (
         np.full(5, -1, dtype=np.int32),
         np.empty(5, dtype=np.int64),
         np.empty((5, 3), dtype=np.float32),
     )
-    used = kernels.scatter(grad, bags.ids, rate, seed, slots, rows, sums)
-    assert sorted(rows[:used].tolist()) == sorted({*bags.ids.tolist()})
+    used = kernels.scatter(grad, ragged.ids, rate, seed, slots, rows, sums)
+    assert sorted(rows[:used].tolist()) == sorted({*ragged.ids.tolist()})
     assert (slots == -1).all()
     for row, found in zip(rows[:used], sums[:used], strict=True):
-        assert found == pytest.approx((grad * passed)[bags.ids == row].sum(0), abs=1e-5)
+        assert found == pytest.approx((grad * passed)[ragged.ids == row].sum(0), abs=1e-5)
 
 
 @pytest.mark.parametrize("optimizer", ["adagrad", "sgd", "adam"])
@@ -239,12 +243,12 @@ def test_rows_learn_as_torch_optimizers(optimizer):
     table = Table(start.copy())
     ours = Rows(table, Settings(optimizer, 0.3, lr_decay=0.2))
     for _ in range(5):
-        bags = drawn_bags(rng, words=6)  # words 6 and 7 never occur, others not in every step
-        grad = torch.from_numpy(rng.normal(size=(len(bags.ids), 4)).astype(np.float32))
+        ragged = drawn_bags(rng, words=6)  # words 6 and 7 never occur, others not in every step
+        grad = torch.from_numpy(rng.normal(size=(len(ragged.ids), 4)).astype(np.float32))
         theirs.zero_grad()
-        (embedding(torch.from_numpy(bags.ids)) * grad).sum().backward()
+        (embedding(torch.from_numpy(ragged.ids)) * grad).sum().backward()
         theirs.step()
-        ours.learn(grad, bags, 0.0, 0)
+        ours.learn(grad, ragged, 0.0, 0)
         np.testing.assert_allclose(table.rows, embedding.weight.detach().numpy(), rtol=0, atol=1e-5)
     assert np.array_equal(table.rows[6:], start[6:])
     assert not np.allclose(table.rows[:6], start[:6])
@@ -253,17 +257,17 @@ def test_rows_learn_as_torch_optimizers(optimizer):
 @given(strategies.generators, st.booleans())
 @settings(max_examples=10, deadline=None)
 def test_pool_has_the_right_gradient(rng, ties):
-    bags = drawn_bags(rng, texts=4)
-    vectors = torch.from_numpy(rng.normal(size=(len(bags.ids), 3))).requires_grad_()
+    ragged = drawn_bags(rng, texts=4)
+    vectors = torch.from_numpy(rng.normal(size=(len(ragged.ids), 3))).requires_grad_()
     scores = torch.from_numpy(
-        np.zeros(len(bags.ids)) if ties else rng.normal(0, 3, len(bags.ids))
+        np.zeros(len(ragged.ids)) if ties else rng.normal(0, 3, len(ragged.ids))
     ).requires_grad_()
-    starts = torch.from_numpy(bags.starts)
+    starts = torch.from_numpy(ragged.starts)
     assert torch.autograd.gradcheck(
         lambda *inputs: Pool.apply(*inputs, starts)[0], (vectors, scores)
     )
     out, weights = Pool.apply(vectors, scores, starts)
-    for text, (start, stop) in enumerate(pairwise(bags.starts)):
+    for text, (start, stop) in enumerate(pairwise(ragged.starts)):
         np.testing.assert_allclose(
             weights[start:stop].numpy(), softmax(scores[start:stop].detach().numpy())
         )
@@ -298,7 +302,7 @@ def test_steps_walk_all_texts_at_once(lengths):
 
 
 def gates_of_torch(part: torch.Tensor) -> torch.Tensor:
-    """Gates in torch's order (input, forget, candidate, output) from ours (input, forget, output, candidate)."""
+    """Gates in torch's order (input, forget, candidate, output) from ours."""
     inlet, forget, outlet, fresh = part.chunk(4)
     return torch.cat([inlet, forget, fresh, outlet])
 
@@ -359,7 +363,7 @@ def test_the_recurrent_layer_in_single_precision_is_near_that_in_double(size):
 
 
 class Padded(nn.Module):
-    """The paper's model in the usual way: padded batches, scores of padding set to minus infinity."""
+    """The model in plain torch: padded batches, scores of padding set to minus infinity."""
 
     def __init__(self, network: Network) -> None:
         super().__init__()
@@ -425,21 +429,22 @@ class Padded(nn.Module):
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_the_network_is_the_padded_one(attention, encoder, outputs):
     rng = np.random.default_rng(7)
-    bags = drawn_bags(rng, texts=5)
+    ragged = drawn_bags(rng, texts=5)
     torch.manual_seed(1)
     network = Network(Shape(5, 4, outputs, attention, encoder, 0.5, 0.3)).double().eval()
     if isinstance(network.layer, LSTM):
         nn.init.normal_(network.layer.bias)
     plain = Padded(network)
-    vectors = torch.from_numpy(rng.normal(size=(len(bags.ids), 4)))
+    vectors = torch.from_numpy(rng.normal(size=(len(ragged.ids), 4)))
     one, two = vectors.clone().requires_grad_(), vectors.clone().requires_grad_()
-    logits, weights = network(one, bags.starts)
-    theirs, padded = plain([two[start:stop] for start, stop in pairwise(bags.starts)])
+    logits, weights = network(one, ragged.starts)
+    theirs, padded = plain([two[start:stop] for start, stop in pairwise(ragged.starts)])
     torch.testing.assert_close(logits, theirs)
     torch.testing.assert_close(
-        weights, torch.cat([row[:length] for row, length in zip(padded, bags.lengths, strict=True)])
+        weights,
+        torch.cat([row[:length] for row, length in zip(padded, ragged.lengths, strict=True)]),
     )
-    codes = torch.from_numpy(rng.integers(0, max(outputs, 2), len(bags)))
+    codes = torch.from_numpy(rng.integers(0, max(outputs, 2), len(ragged)))
     training.loss_of(logits, codes).backward()
     pairs = (
         torch.cat([torch.zeros_like(theirs), theirs], 1) if outputs == 1 else theirs
@@ -519,21 +524,21 @@ def test_the_flow_is_what_automatic_differentiation_finds(
     rng, outputs, affine, additive, frozen, texts, longest, words
 ):
     parameters = drawn_parameters(rng, 6, outputs, affine, additive, frozen)
-    bags = drawn_bags(rng, texts, words, longest)  # the seventh is not known
-    codes = rng.integers(0, max(outputs, 2), len(bags))
-    assert check_flow(parameters, bags, codes) < 1e-8
+    ragged = drawn_bags(rng, texts, words, longest)  # the seventh is not known
+    codes = rng.integers(0, max(outputs, 2), len(ragged))
+    assert check_flow(parameters, ragged, codes) < 1e-8
     found, (polarity, attention) = (
-        flow_terms(parameters, bags, codes),
-        autograd_flow(parameters, bags, codes),
+        flow_terms(parameters, ragged, codes),
+        autograd_flow(parameters, ragged, codes),
     )
     np.testing.assert_allclose(found.polarity_rate, polarity, rtol=0, atol=1e-8)
     np.testing.assert_allclose(found.attention_rate, attention, rtol=0, atol=1e-8)
 
 
 def moved(
-    parameters: Parameters, bags: Bags, codes: np.ndarray, step: float
+    parameters: Parameters, ragged: RaggedTexts, codes: np.ndarray, step: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Polarity [word, output] and attention scores [word] after one step down the slope, written down anew in plain torch."""
+    """Polarity [word, output] and attention scores [word] after one step, in plain torch."""
     names = [
         name
         for name in ("vectors", "query", "output", "layer", "key")
@@ -550,10 +555,10 @@ def moved(
         torch.cat([part, 0 * part[:1]]) for part in scores(leaves)
     )  # the last is not known
     loss = torch.zeros((), dtype=torch.float64)
-    for text, code in zip(texts_of(bags), codes.tolist(), strict=True):
+    for text, code in zip(texts_of(ragged), codes.tolist(), strict=True):
         logits = torch.softmax(attention[text], 0) @ polarity[text]
         logits = torch.stack([torch.zeros(()), logits[0]]) if len(logits) == 1 else logits
-        loss = loss - torch.log_softmax(logits, 0)[code] / len(bags)
+        loss = loss - torch.log_softmax(logits, 0)[code] / len(ragged)
     gradients = torch.autograd.grad(loss, [leaves[name] for name in names])
     with torch.no_grad():
         after = {
@@ -574,10 +579,10 @@ def moved(
 @settings(max_examples=25, deadline=None)
 def test_the_flow_is_what_a_small_step_does(rng, outputs, affine, additive, frozen, words):
     parameters = drawn_parameters(rng, 5, outputs, affine, additive, frozen)
-    bags = drawn_bags(rng, words=words)
-    codes = rng.integers(0, max(outputs, 2), len(bags))
-    found, step = flow_terms(parameters, bags, codes), 1e-5
-    there, back = moved(parameters, bags, codes, step), moved(parameters, bags, codes, -step)
+    ragged = drawn_bags(rng, words=words)
+    codes = rng.integers(0, max(outputs, 2), len(ragged))
+    found, step = flow_terms(parameters, ragged, codes), 1e-5
+    there, back = moved(parameters, ragged, codes, step), moved(parameters, ragged, codes, -step)
     for rate, ahead, behind in (
         (found.polarity_rate, there[0], back[0]),
         (found.attention_rate, there[1], back[1]),
@@ -586,15 +591,15 @@ def test_the_flow_is_what_a_small_step_does(rng, outputs, affine, additive, froz
 
 
 def terms_slowly(
-    parameters: Parameters, bags: Bags, codes: np.ndarray
+    parameters: Parameters, ragged: RaggedTexts, codes: np.ndarray
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Sun and Lu (2020), section 4 and appendix (eqs 59-64): every term of every word for two classes, in loops over words, texts and tokens."""
+    """Sun and Lu (2020), section 4 and eqs 59-64: every term for two classes, in loops."""
     e, v, w, scale, m = (
         parameters.vectors,
         parameters.query,
         parameters.output[0],
         parameters.scale,
-        len(bags),
+        len(ragged),
     )
     layer = parameters.layer
     h = [vector if layer is None else layer @ vector for vector in e]
@@ -606,7 +611,7 @@ def terms_slowly(
     )
     polarity, attention = ({name: [0.0] * len(e) for name in side} for side in names)
     for word in range(len(e)):
-        for text, code in zip(texts_of(bags), codes.tolist(), strict=True):
+        for text, code in zip(texts_of(ragged), codes.tolist(), strict=True):
             total = sum(np.exp(a[token]) for token in text)
             weights = [np.exp(a[token]) / total for token in text]
             logit = sum(weight * s[token] for weight, token in zip(weights, text, strict=True))
@@ -642,11 +647,11 @@ def terms_slowly(
 @given(strategies.generators, st.booleans())
 @settings(max_examples=20, deadline=None)
 def test_every_term_is_the_papers(rng, affine):
-    parameters, bags = drawn_parameters(rng, affine=affine), drawn_bags(rng)
-    codes = rng.integers(0, 2, len(bags))
-    found = flow_terms(parameters, bags, codes)
+    parameters, ragged = drawn_parameters(rng, affine=affine), drawn_bags(rng)
+    codes = rng.integers(0, 2, len(ragged))
+    found = flow_terms(parameters, ragged, codes)
     for ours, theirs in zip(
-        (found.polarity, found.attention), terms_slowly(parameters, bags, codes), strict=True
+        (found.polarity, found.attention), terms_slowly(parameters, ragged, codes), strict=True
     ):
         assert ours.keys() == theirs.keys()
         for name, values in theirs.items():
@@ -654,21 +659,21 @@ def test_every_term_is_the_papers(rng, affine):
 
 
 def many_slowly(
-    parameters: Parameters, bags: Bags, codes: np.ndarray, slips: bool = False
+    parameters: Parameters, ragged: RaggedTexts, codes: np.ndarray, slips: bool = False
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The same for more classes (eqs 72-83); `slips` leaves out the factors that the appendix drops."""
+    """The same for more classes (eqs 72-83); `slips` omits what the appendix omits."""
     e, v, w, scale, m = (
         parameters.vectors,
         parameters.query,
         parameters.output,
         parameters.scale,
-        len(bags),
+        len(ragged),
     )
     s, a = e @ w.T, e @ v / scale
     polarity = {name: np.zeros((len(e), len(w))) for name in "ABC"}
     attention = {name: np.zeros(len(e)) for name in "DEF"}
     for word in range(len(e)):
-        for text, code in zip(texts_of(bags), codes.tolist(), strict=True):
+        for text, code in zip(texts_of(ragged), codes.tolist(), strict=True):
             weights = softmax(a[text])
             logits = weights @ s[text]
             missed = (np.arange(len(w)) == code) - softmax(logits)
@@ -696,11 +701,11 @@ def many_slowly(
 @given(strategies.generators, st.integers(3, 4))
 @settings(max_examples=20, deadline=None)
 def test_every_term_of_many_classes_is_the_papers_without_its_slips(rng, classes):
-    parameters, bags = drawn_parameters(rng, outputs=classes), drawn_bags(rng)
-    codes = rng.integers(0, classes, len(bags))
-    found = flow_terms(parameters, bags, codes)
+    parameters, ragged = drawn_parameters(rng, outputs=classes), drawn_bags(rng)
+    codes = rng.integers(0, classes, len(ragged))
+    found = flow_terms(parameters, ragged, codes)
     for ours, theirs in zip(
-        (found.polarity, found.attention), many_slowly(parameters, bags, codes), strict=True
+        (found.polarity, found.attention), many_slowly(parameters, ragged, codes), strict=True
     ):
         assert ours.keys() == theirs.keys()
         for name, values in theirs.items():
@@ -709,11 +714,11 @@ def test_every_term_of_many_classes_is_the_papers_without_its_slips(rng, classes
 
 def test_the_appendix_as_printed_is_not_the_flow():
     rng = np.random.default_rng(5)
-    parameters, bags = drawn_parameters(rng, outputs=3), drawn_bags(rng)
-    codes = rng.integers(0, 3, len(bags))
-    for side, exact in enumerate(autograd_flow(parameters, bags, codes)):
+    parameters, ragged = drawn_parameters(rng, outputs=3), drawn_bags(rng)
+    codes = rng.integers(0, 3, len(ragged))
+    for side, exact in enumerate(autograd_flow(parameters, ragged, codes)):
         right, wrong = (
-            sum(many_slowly(parameters, bags, codes, slips)[side].values())
+            sum(many_slowly(parameters, ragged, codes, slips)[side].values())
             for slips in (False, True)
         )
         assert np.abs(right - exact).max() < 1e-10
@@ -805,11 +810,11 @@ def test_flow_and_scores_are_recorded_along_the_way():
 
 
 def trained_by_torch(start: AttentionClassifier, epochs: int) -> dict[str, torch.Tensor]:
-    """What plain torch makes of the same start in so many full batches: dense gradients, padded texts, the optimizers of torch."""
-    bags, codes = start.learnt()
-    plain = Padded(start.moment_.network)
+    """The same training in plain torch: dense gradients, padded texts, torch's optimizers."""
+    ragged, codes = start.training_texts()
+    plain = Padded(start.best_snapshot_.network)
     embedding = nn.Embedding.from_pretrained(
-        torch.from_numpy(start.moment_.table.rows.copy()),
+        torch.from_numpy(start.best_snapshot_.table.rows.copy()),
         freeze=False,
         sparse=start.optimizer == "adam",
     )
@@ -836,7 +841,7 @@ def trained_by_torch(start: AttentionClassifier, epochs: int) -> dict[str, torch
         "adam": lambda: [torch.optim.Adam(groups, lr=rate), torch.optim.SparseAdam(words, lr=rate)],
     }[start.optimizer]()
     for _ in range(epochs):
-        logits, _ = plain([embedding(torch.tensor(text)) for text in texts_of(bags)])
+        logits, _ = plain([embedding(torch.tensor(text)) for text in texts_of(ragged)])
         logits = (
             torch.cat([torch.zeros_like(logits), logits], 1) if logits.shape[1] == 1 else logits
         )
@@ -851,7 +856,7 @@ def trained_by_torch(start: AttentionClassifier, epochs: int) -> dict[str, torch
     return {"table": embedding.weight.detach(), **plain.by_name()}
 
 
-@pytest.mark.parametrize(  # each encoder and each optimizer with two sizes or two numbers of classes
+@pytest.mark.parametrize(  # each encoder and optimizer with two sizes or numbers of classes
     ("attention", "encoder", "optimizer", "classes"),
     [
         (*model, *how)
@@ -1020,11 +1025,11 @@ def test_tokens_that_are_not_known_have_zeros_and_never_learn(encoder):
         word: np.random.default_rng(3).normal(size=4) * (1 + number)
         for number, word in enumerate((*GOOD, *BAD, *REST))
     }
-    made = AttentionClassifier("dot", encoder, min_count=2, source=source, **TINY).fit(
+    made = AttentionClassifier(encoder=encoder, min_count=2, source=source, **TINY).fit(
         texts, labels, dev=False
     )
     assert not any(word.startswith("once") for word in made.vocabulary_)
-    assert not made.moment_.table.rows[-1].any()
+    assert not made.best_snapshot_.table.rows[-1].any()
     assert made.decision_function([["never", "seen"]]).tolist() == [0]
     assert made.predict([["never", "seen"]]).tolist() == ["bad"]  # the first class
 
@@ -1046,7 +1051,7 @@ def test_the_flow_is_right_where_some_tokens_are_not_known(encoder):
         "record": 1,
     }
     start, near, far = (
-        AttentionClassifier("dot", encoder, learning_rate=rate, **still).fit(
+        AttentionClassifier(encoder=encoder, learning_rate=rate, **still).fit(
             texts, labels, dev=False
         )
         for rate in (1e-30, 0.1, 0.2)
@@ -1067,12 +1072,12 @@ def test_the_flow_is_right_where_some_tokens_are_not_known(encoder):
 def read_slowly(
     classifier: AttentionClassifier, text: list[str]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Attention scores [token], polarity [token, output] and weights [token] of one text, from the parameters."""
+    """Attention scores [token], polarity [token, output] and weights [token] of one text."""
     parts, words = parts_of(classifier), list(classifier.vocabulary_)
     vectors = torch.from_numpy(
         np.stack([parts["table"][words.index(token) if token in words else -1] for token in text])
     ).double()
-    plain = Padded(classifier.moment_.network).double()
+    plain = Padded(classifier.best_snapshot_.network).double()
     with torch.no_grad():
         states = (
             plain.layer(vectors[None])[0][0]
@@ -1253,7 +1258,7 @@ def test_classes_of_unequal_size_are_weighed_as_if_they_were_equal():
 
 
 def kind_slowly(counts, classes, rule):
-    """PAPERS 1.3, in words: the paper's open intervals, or the code's that have words of one class in."""
+    """The open intervals of the paper, or those of its code, which include words of one class."""
     total = sum(counts)
     if not total:
         return ""
@@ -1304,7 +1309,7 @@ def test_kinds_of_words_follow_the_rules(size, rule):
 
 
 def test_a_class_may_be_called_neutral():
-    """Labels of sentiment often are negative, neutral and positive; a word of the class neutral is no neutral word."""
+    """Sentiment labels often include neutral; a word of that class is not a neutral word."""
     counts = np.array([[9, 0, 0], [0, 9, 0], [0, 0, 9], [3, 3, 3]])
     kinds = token_kinds(counts, ["negative", "neutral", "positive"]).tolist()
     assert len({*kinds}) == 4
@@ -1335,8 +1340,8 @@ def test_three_classes_have_no_positive_against_negative():
 
 def test_of_many_polarities_a_words_own_counts():
     polarity = np.array([[3.0, 1.0, -1.0], [0.0, 4.0, 2.0]])
-    assert own_polarity(polarity, np.array([0, 2])).tolist() == [3.0 - 0.0, 2.0 - 2.0]
-    assert own_polarity(polarity[:, :1], np.array([1, 0])).tolist() == [3.0, 0.0]
+    assert class_polarity(polarity, np.array([0, 2])).tolist() == [3.0 - 0.0, 2.0 - 2.0]
+    assert class_polarity(polarity[:, :1], np.array([1, 0])).tolist() == [3.0, 0.0]
 
 
 def auc_slowly(above, below):
@@ -1522,12 +1527,12 @@ def test_texts_may_bring_their_labels():
 def test_a_tenth_is_set_aside_for_dev_and_not_learnt_from():
     texts, labels = reviews(100)
     made = AttentionClassifier(**TINY).fit(texts, labels)
-    assert len(made.learnt()[0]) == 90
-    assert made.counts_.sum() == sum(map(len, texts_of(made.learnt()[0])))
+    assert len(made.training_texts()[0]) == 90
+    assert made.counts_.sum() == sum(map(len, texts_of(made.training_texts()[0])))
     assert made.history_["dev_accuracy"].notna().all()
     assert set(np.round(made.history_["dev_accuracy"].astype(float) * 10, 6) % 1) == {0.0}
     few = AttentionClassifier(**TINY).fit(texts[:10], labels[:10])
-    assert len(few.learnt()[0]) == 10
+    assert len(few.training_texts()[0]) == 10
     assert few.epoch_ == TINY["epochs"]
 
 
@@ -1535,7 +1540,7 @@ def test_it_is_an_estimator():
     made = fitted(scale=3.0)
     other = clone(made)
     assert other.get_params() == made.get_params()
-    assert not hasattr(other, "moment_")
+    assert not hasattr(other, "best_snapshot_")
     with pytest.raises(NotFittedError):
         other.predict(["a"])
     assert same_parts(other.set_params(scale=3.0).fit(*reviews(60), dev=False), made)
@@ -1581,22 +1586,22 @@ PLAIN = (["good a", "bad b"] * 15, ["up", "down"] * 15)
         ({}, [*PLAIN[0][:-1], []], PLAIN[1], "text .* has no tokens"),
         ({}, [], [], "no texts"),
         ({}, PLAIN[0], PLAIN[1][:-1], "30 texts.*29"),
-        ({}, PLAIN[0], [[label] for label in PLAIN[1]], "one label a text"),
+        ({}, PLAIN[0], [[label] for label in PLAIN[1]], "one label per text"),
         ({}, PLAIN[0], None, "needs labels"),
         ({}, PLAIN[0], [None, *PLAIN[1][1:]], "label"),
         ({}, PLAIN[0], [np.nan, *[0.0, 1.0, 1.0] * 9, 0.0, 1.0], "label"),
         ({}, PLAIN[0], [1, *PLAIN[1][1:]], "label"),
-        ({"scale": True}, *PLAIN, "lambda.*above 0"),
+        ({"scale": True}, *PLAIN, "scale is .*above 0"),
         ({}, "good a", ["up"], "list"),
         ({}, [3, 4], ["up", "down"], "text 0 is a int"),
-        ({"scale": 0}, *PLAIN, "lambda.*above 0"),
-        ({"scale": -1.0}, *PLAIN, "lambda.*above 0"),
-        ({"scale": float("nan")}, *PLAIN, "lambda.*above 0"),
-        ({"scale": "ten"}, *PLAIN, "lambda.*above 0"),
-        ({"attention": "dots"}, *PLAIN, "dot, additive"),
-        ({"encoder": "gru"}, *PLAIN, "none, affine, lstm, vectors, model"),
-        ({"optimizer": "rmsprop"}, *PLAIN, "adagrad, sgd, adam"),
-        ({"rule": "mine"}, *PLAIN, "code, paper"),
+        ({"scale": 0}, *PLAIN, "scale is .*above 0"),
+        ({"scale": -1.0}, *PLAIN, "scale is .*above 0"),
+        ({"scale": float("nan")}, *PLAIN, "scale is .*above 0"),
+        ({"scale": "ten"}, *PLAIN, "scale is .*above 0"),
+        ({"attention": "dots"}, *PLAIN, "dot or additive"),
+        ({"encoder": "gru"}, *PLAIN, "none or affine or lstm or vectors or model"),
+        ({"optimizer": "rmsprop"}, *PLAIN, "adagrad or sgd or adam"),
+        ({"rule": "mine"}, *PLAIN, "code or paper"),
         ({"tokenize": "letters"}, *PLAIN, "words, blanks"),
         ({"dropout": 1.0}, *PLAIN, "below 1"),
         ({"dropout": -0.1}, *PLAIN, "dropout"),
@@ -1818,11 +1823,11 @@ def test_static_vectors_stay_as_they_are_standardised(vectors, tmp_path):
     known = (known - known.mean(0)) / known.std(0)
     places = list(vectors)
     for made in (by_map, by_file):
-        for word, row in zip(made.vocabulary_, made.moment_.table.rows, strict=False):
+        for word, row in zip(made.vocabulary_, made.best_snapshot_.table.rows, strict=False):
             np.testing.assert_allclose(
                 row, known[places.index(word)] if word in vectors else np.zeros(5), atol=1e-5
             )
-        assert not made.moment_.table.rows[-1].any()
+        assert not made.best_snapshot_.table.rows[-1].any()
         strange = made.tokens().set_index("token").loc[list(BAD[2:])]
         assert not strange[["polarity", "attention_score"]].to_numpy().any()
         assert made.decision_function([["elsewhere"]]).tolist() == [0]  # not learnt from
@@ -1834,12 +1839,12 @@ def test_static_vectors_stay_as_they_are_standardised(vectors, tmp_path):
     assert np.array_equal(
         again.decision_function(reviews(9)[0]), by_file.decision_function(reviews(9)[0])
     )
-    with pytest.raises(AttlasError, match="of one's own"):
+    with pytest.raises(AttlasError, match="vectors in memory cannot be saved"):
         by_map.save(tmp_path / "other")
 
 
 def states_slowly(model, text: list[str]) -> np.ndarray:
-    """The last hidden state of each word of a text as transformers gives it, the mean over its pieces."""
+    """The last hidden state of each word of a text, the mean over its word pieces."""
     pieces = model.tokenizer([text], is_split_into_words=True, return_tensors="pt")
     with torch.no_grad():
         states = model.network(input_ids=pieces["input_ids"]).last_hidden_state[0]
@@ -1859,14 +1864,14 @@ def test_a_frozen_model_is_read_as_transformers_does(family):
     texts = [
         [*text, "kitten's", "世", "sat"] for text in texts
     ]  # in pieces, and one that it does not know
-    made = AttentionClassifier("dot", "model", source=model, record=2, **TINY).fit(
+    made = AttentionClassifier(encoder="model", source=model, record=2, **TINY).fit(
         texts, labels, dev=False
     )
-    bags, _ = made.learnt()
-    assert len(bags) == 24
+    ragged, _ = made.training_texts()
+    assert len(ragged) == 24
     assert made.flow_.empty  # a word has no vector of its own
     slow = [states_slowly(model, text) for text in texts]
-    np.testing.assert_allclose(bags.states, np.concatenate(slow), atol=2e-5)
+    np.testing.assert_allclose(ragged.states, np.concatenate(slow), atol=2e-5)
     parts = parts_of(made)
     table, places = made.tokens().set_index("token"), list(made.vocabulary_)
     for word in ("good", "a", "kitten's"):
@@ -2097,7 +2102,8 @@ def test_noise_is_the_share_of_texts_with_words_of_another_class():
 
 
 def test_corpora_by_name():
-    asked = "texts=30, classes=3,ratio=1:2:3 ,noise=0.5,seed=7,words=1,neutral=2,class_words=4,neutral_words=9"
+    asked = "texts=30, classes=3,ratio=1:2:3 ,noise=0.5,seed=7,words=1,neutral=2,class_words=4"
+    asked += ",neutral_words=9"
     wanted = synthetic(
         30,
         classes=3,

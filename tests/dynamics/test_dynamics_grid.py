@@ -1,4 +1,4 @@
-"""Grids of attention classifiers: every row is a classifier's own, whoever trained it; stopped, killed and resumed to the same bytes; mistakes are one line."""
+"""Grids of attention classifiers: cells, workers, interruption and resuming, errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from attlas.corpora.synthetic import synthetic
 from attlas.dynamics import AttentionClassifier, experiment, grid, ragged, work
 from attlas.dynamics.experiment import Dynamics
 from attlas.dynamics.grid import Cell, Data
-from attlas.dynamics.ragged import Bags, bagged, starts_of, vocabulary_of
+from attlas.dynamics.ragged import RaggedTexts, starts_of, to_ragged, vocabulary_of
 from attlas.experiments import workspace
 from attlas.models import load
 from attlas.stats.intervals import wilson
@@ -152,9 +152,8 @@ def test_a_row_is_what_the_classifier_alone_says(home):
     for row in rows[rows["scale"] == 10].to_dict("records"):
         encoder, scale = row["encoder"], row["scale"]
         alone = AttentionClassifier(
-            "dot",
-            encoder,
-            scale,
+            encoder=encoder,
+            scale=scale,
             source=home.place / "vectors.txt",
             record=1,
             progress=False,
@@ -275,7 +274,11 @@ def test_three_classes_and_a_frozen_model_end_to_end(tmp_path, tiny_folder):
     ]
     for cell in done.result["cells"]:
         alone = AttentionClassifier(
-            cell["attention"], cell["encoder"], 10.0, source=tiny_folder, progress=False, **OPTIONS
+            attention=cell["attention"],
+            encoder=cell["encoder"],
+            source=tiny_folder,
+            progress=False,
+            **OPTIONS,
         ).fit(parts[0], dev=parts[1])
         assert cell["accuracy"] == alone.score(parts[2], [text.label for text in parts[2]])
         assert (cell["separation_local"] is None) == (cell["encoder"] == "none")
@@ -307,7 +310,7 @@ def test_options_hold_for_all_or_for_one_encoder(tmp_path):
         by_encoder="affine.l2=5,affine.epochs=3",
     )
     alone = AttentionClassifier(
-        "dot", "affine", progress=False, **{**OPTIONS, "l2": 5.0, "epochs": 3}
+        encoder="affine", progress=False, **{**OPTIONS, "l2": 5.0, "epochs": 3}
     ).fit(parts[0], dev=parts[1])
     path = done.table("dynamics_path")
     assert path.loc[path["encoder"] == "affine", "loss"].to_numpy() == pytest.approx(
@@ -415,7 +418,7 @@ def test_what_was_done_is_remembered_and_another_grid_is_refused(tmp_path, monke
 
 
 def counted_fits(monkeypatch, stop: int | None = None) -> list[Cell]:
-    """Every cell that is trained from now on in this process; after `stop` of them someone interrupts."""
+    """Every cell that is trained from now on; interrupted after `stop` of them."""
     fits: list[Cell] = []
     real = grid.fit_cell
 
@@ -794,8 +797,8 @@ def test_tables_do_not_depend_on_how_many_threads_multiply(tmp_path):
 def test_numbered_texts_go_through_files(tmp_path):
     rng = np.random.default_rng(0)
     words = ("a", "שלום", "\ud800", '"', "x\ny", "")
-    bags = {
-        part: Bags(rng.integers(0, 7, 9), starts_of(np.array([2, 3, 4])), words)
+    ragged = {
+        part: RaggedTexts(rng.integers(0, 7, 9), starts_of(np.array([2, 3, 4])), words)
         for part in grid.PARTS
     }
     codes = {part: rng.integers(0, 3, 3) for part in grid.PARTS}
@@ -803,13 +806,13 @@ def test_numbered_texts_go_through_files(tmp_path):
         {name: rng.normal(size=(7, 4)).astype(np.float32) for name in names}
         for names in (("vectors", "model"), grid.PARTS)
     )
-    Data(("a", "ü", "c"), bags, codes, rows, states).write(tmp_path)
+    Data(("a", "ü", "c"), ragged, codes, rows, states).write(tmp_path)
     again = Data.read(tmp_path)
     assert again.classes == ("a", "ü", "c")
     for part in grid.PARTS:
-        assert again.bags[part].words == words
-        assert again.bags[part].ids.tolist() == bags[part].ids.tolist()
-        assert again.bags[part].starts.tolist() == bags[part].starts.tolist()
+        assert again.ragged[part].words == words
+        assert again.ragged[part].ids.tolist() == ragged[part].ids.tolist()
+        assert again.ragged[part].starts.tolist() == ragged[part].starts.tolist()
         assert again.codes[part].tolist() == codes[part].tolist()
         assert np.array_equal(again.states[part], states[part])
     assert {name: array.tolist() for name, array in again.rows.items()} == {
@@ -871,9 +874,9 @@ def test_with_a_worker_killed_what_was_done_stays(tmp_path, monkeypatch):
 
 def test_a_worker_knows_nothing_but_its_job(tmp_path):
     tokens = [["good", "a"], ["bad", "b"]] * 10
-    bags, codes = bagged(tokens, vocabulary_of(tokens)), np.array([1, 0] * 10)
+    ragged, codes = to_ragged(tokens, vocabulary_of(tokens)), np.array([1, 0] * 10)
     data = Data(
-        ("down", "up"), dict.fromkeys(grid.PARTS, bags), dict.fromkeys(grid.PARTS, codes), {}, {}
+        ("down", "up"), dict.fromkeys(grid.PARTS, ragged), dict.fromkeys(grid.PARTS, codes), {}, {}
     )
     (tmp_path / "texts").mkdir()
     data.write(tmp_path / "texts")
@@ -889,14 +892,14 @@ def test_a_worker_knows_nothing_but_its_job(tmp_path):
 
 def test_vectors_of_frozen_encoders_are_mapped_into_memory(tmp_path):
     rows = {"vectors": np.ones((7, 4), dtype=np.float32)}
-    bags = {
-        part: Bags(np.arange(6), starts_of(np.array([2, 4])), tuple("abcdef"))
+    ragged = {
+        part: RaggedTexts(np.arange(6), starts_of(np.array([2, 4])), tuple("abcdef"))
         for part in grid.PARTS
     }
-    Data(("a", "b"), bags, dict.fromkeys(grid.PARTS, np.arange(2)), rows, rows).write(tmp_path)
+    Data(("a", "b"), ragged, dict.fromkeys(grid.PARTS, np.arange(2)), rows, rows).write(tmp_path)
     again = Data.read(tmp_path)
     assert all(isinstance(one, np.memmap) for one in (*again.rows.values(), *again.states.values()))
-    assert not isinstance(again.bags["train"].ids, np.memmap)
+    assert not isinstance(again.ragged["train"].ids, np.memmap)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Fine-tuning: it learns, resumes to the same weights, keeps apart what must be kept apart, and refuses clearly."""
+"""Fine-tuning: it learns, resumes to the same weights, splits texts, and refuses clearly."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, strategies as st
 from safetensors.torch import load_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import matthews_corrcoef
@@ -26,6 +27,7 @@ from torch import nn
 import attlas
 from attlas.corpora import labelled, split
 from attlas.finetune import head, training as module, work
+from attlas.finetune.experiment import Schedule
 from attlas.models.predict import logits_of
 from attlas.models.record import base_model_of
 from attlas.stats.scores import mcc_and_accuracy
@@ -120,7 +122,7 @@ def logits_slowly(model: attlas.Model, texts: list[str]) -> torch.Tensor:
         )
 
 
-# --- what it learns and writes --------------------------------------------------------------------------------------
+# --- what it learns and writes --------------------------------------------------------------------
 
 
 def test_it_learns_what_can_be_learnt_and_writes_a_model(bert: Path, tmp_path: Path) -> None:
@@ -171,6 +173,48 @@ def test_it_learns_what_can_be_learnt_and_writes_a_model(bert: Path, tmp_path: P
         np.mean([a == b for a, b in zip(wanted, guesses, strict=True)])
     )
     assert base_model_of(done.folder) == str(bert)
+
+
+@given(texts=st.integers(1, 3000))
+def test_few_texts_are_trained_on_in_small_batches_for_a_hundred_steps(texts: int) -> None:
+    schedule = attlas.Finetune(texts="some.csv").schedule(texts)
+    steps_per_epoch = -(-texts // schedule.batch_size)
+    assert schedule.batch_size == max(1, min(32, texts // 8))
+    assert schedule.epochs >= 4
+    assert schedule.epochs * steps_per_epoch >= 100
+    assert schedule.epochs == 4 or (schedule.epochs - 1) * steps_per_epoch < 100
+    assert schedule.patience == (2 if schedule.epochs == 4 else schedule.epochs)
+
+
+@pytest.mark.parametrize("texts", [769, 800, 10_000, 10**7])
+def test_many_texts_are_trained_on_as_ever(texts: int) -> None:
+    assert attlas.Finetune(texts="many.csv").schedule(texts) == Schedule(4, 32, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"epochs": 4, "batch_size": 32, "patience": 2}, Schedule(4, 32, 2)),
+        ({"epochs": 4}, Schedule(4, 5, 2)),
+        ({"batch_size": 20}, Schedule(50, 20, 50)),
+        ({"patience": 3}, Schedule(13, 5, 3)),
+        ({"head_only": True}, Schedule(4, 32, 2)),
+    ],
+)
+def test_a_given_schedule_wins(options: dict[str, Any], expected: Schedule) -> None:
+    assert attlas.Finetune(texts="few.csv", **options).schedule(40) == expected
+
+
+def test_the_schedule_that_was_used_is_recorded(bert: Path, tmp_path: Path) -> None:
+    done = finetune(toy(44), bert, tmp_path / "out", dev=toy(8, 1), learning_rate=1e-3)
+    used = {"epochs": 12, "batch_size": 5, "patience": 12}
+    assert len(done.result["history"]) == 12
+    assert done.result["settings"].items() >= used.items()
+    assert done.manifest["finetune"]["options"].items() >= used.items()
+    record = json.loads((done.folder / "finetune.json").read_text())
+    assert record["settings"].items() >= used.items()
+    log = (done.folder / "log.txt").read_text()
+    assert "training on 44 texts (at most 12 epochs, batch size 5)" in log
 
 
 def test_the_best_epoch_is_kept_and_training_ends_after_patience(
@@ -262,7 +306,7 @@ def test_scores_are_those_of_the_likeliest_labels() -> None:
     }
 
 
-# --- interrupting and resuming ----------------------------------------------------------------------------------
+# --- interrupting and resuming --------------------------------------------------------------------
 
 
 def entries(folder: Path) -> list[Path]:
@@ -626,7 +670,7 @@ def test_the_same_call_returns_at_once(
     assert {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")} == before
 
 
-# --- what it is known by --------------------------------------------------------------------------------------------
+# --- what it is known by --------------------------------------------------------------------------
 
 
 def test_names_do_not_count(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -657,12 +701,12 @@ def test_a_classifier_is_the_same_as_an_object_and_as_a_folder(tmp_path: Path) -
     model.save(tmp_path / "model")
     options: dict[str, Any] = {"dev": toy(8, 1), "head_only": True}
     first = finetune(toy(32), tmp_path / "model", tmp_path / "out", **options)
-    for given in (
+    for source in (
         model,
         (model.network, model.tokenizer),
         attlas.load(tmp_path / "model", task="auto"),
     ):
-        assert finetune(toy(32), given, first.folder, **options).manifest == first.manifest
+        assert finetune(toy(32), source, first.folder, **options).manifest == first.manifest
     with torch.no_grad():
         model.network.classifier.bias.add_(1)
     with pytest.raises(StudyError, match=r"was made with another model \(weights\); .*--fresh"):
@@ -840,7 +884,7 @@ def test_a_base_that_changes_while_it_is_read_is_noticed(
 
 
 def test_equal_numbers_of_other_types_are_equal(bert: Path, tmp_path: Path) -> None:
-    first = finetune(toy(32), bert, tmp_path / "out", head_only=True, learning_rate=1.0)
+    first = finetune(toy(32), bert, tmp_path / "out", head_only=True, learning_rate=1.0, epochs=4)
     options: dict[str, Any] = {
         "learning_rate": 1,
         "epochs": np.int64(4),
@@ -1095,7 +1139,7 @@ def test_nothing_is_written_through_a_planted_link(name: str, bert: Path, tmp_pa
         assert attlas.load(done.folder, task="classify").task == "classify"
 
 
-# --- what is kept apart ---------------------------------------------------------------------------------------------
+# --- what is kept apart ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("with_dev", [True, False], ids=["dev", "no dev"])
@@ -1179,13 +1223,13 @@ def test_a_failing_run_puts_randomness_back(
     assert (random.getstate(), torch.random.get_rng_state().tolist()) == before
 
 
-# --- the head alone -------------------------------------------------------------------------------------------------
+# --- the head alone -------------------------------------------------------------------------------
 
 
 def inputs_slowly(
     model: attlas.Model, name: str, texts: list[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What goes into a layer when its output becomes the logits, and the logits; a text at a time."""
+    """The inputs of the layer whose output becomes the logits, and the logits, text by text."""
     seen: list[torch.Tensor] = []
     layer = model.network.get_submodule(name)
     handle = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
@@ -1298,7 +1342,7 @@ def test_a_head_resumes_by_shard_and_by_penalty(
     monkeypatch.setattr(head, "head_inputs", counted)
     monkeypatch.setattr(head, "StandardScaler", fitted)
     with monkeypatch.context() as patch:
-        patch.setattr(head, "put", stopped)
+        patch.setattr(head, "copy_into_layer", stopped)
         with pytest.raises(StoppedError):
             finetune(toy(32), bert, tmp_path / "out", dev=toy(8, 1), head_only=True)
     done = finetune(toy(32), bert, tmp_path / "out", dev=toy(8, 1), head_only=True)
@@ -1313,7 +1357,7 @@ def test_a_head_resumes_by_shard_and_by_penalty(
     )
 
 
-# --- what is refused ------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[dict[str, Any], type[AttlasError], str]] = {
     "one label": (
@@ -1448,7 +1492,7 @@ def test_what_a_model_was_fine_tuned_from_is_found_from_elsewhere(
     assert attlas.load(base).weights_sha256() == attlas.load(bert).weights_sha256()
 
 
-# --- texts with labels ----------------------------------------------------------------------------------------------
+# --- texts with labels ----------------------------------------------------------------------------
 
 
 def texts_of(rows: list[Row]) -> list[attlas.Text]:

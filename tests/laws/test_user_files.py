@@ -24,7 +24,7 @@ from attlas.catalogue import subjects
 from attlas.core.text import Text
 from attlas.dynamics import AttentionClassifier
 from attlas.models.vectors import ModelVectors
-from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.papers.parts import Recipe, Reproduction, run_reproduction
 from attlas.relations import RelationExtractor
 from attlas.studies.folder import (
     ENTRY,
@@ -148,8 +148,10 @@ class OnePart(Recipe):
 
 
 def run_reproduce(out: Path, fresh: bool) -> object:
-    done = Reproduced("m", ("one",), {}, out)
-    return run_parts(OnePart(root=Path("data"), done=done, options={"fresh": fresh}), ["one"])
+    done = Reproduction("m", ("one",), {}, out)
+    return run_reproduction(
+        OnePart(root=Path("data"), reproduction=done, options={"fresh": fresh}), ["one"]
+    )
 
 
 def save_model(out: Path, fresh: bool) -> object:

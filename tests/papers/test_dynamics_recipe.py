@@ -1,4 +1,4 @@
-"""The recipe of Sun and Lu on a handful of made-up texts in the layout of the data sets: every part, every cell, published beside ours."""
+"""The reproduction of Sun and Lu (2020) on made-up texts in the layouts of its data sets."""
 
 from __future__ import annotations
 

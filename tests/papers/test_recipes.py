@@ -14,8 +14,8 @@ import pytest
 
 from attlas.models import load
 from attlas.papers import longformer, parts as module
-from attlas.papers.data import existing, recorded
-from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.papers.data import recorded, require_file
+from attlas.papers.parts import Recipe, Reproduction, run_reproduction
 from attlas.studies.folder import SOURCE, Folder
 from attlas.support.errors import AttlasError, CorpusError, StudyError
 from attlas.support.files import write_bytes
@@ -47,7 +47,7 @@ class Toy(Recipe):
         return {"seeds": self.seeds} if part == "two" else None
 
     def one(self) -> None:
-        path = existing(self.root, "first", "a.txt")
+        path = require_file(self.root, "first", "a.txt")
         place = Folder(self.inside("first"), "toy experiment")
         identity = {"data": fingerprint(File(path)), SOURCE: ""}
         with place.claim(identity, self.options["fresh"]) as found:
@@ -62,7 +62,7 @@ class Toy(Recipe):
         self.part.named.append([0, 1, result["is"]])
 
     def two(self) -> None:
-        text = read(existing(self.root, "second", "b.txt"))
+        text = read(require_file(self.root, "second", "b.txt"))
         self.part.results["two"] = [text, self.seeds]
         self.part.lines.append(f"two {text} {self.seeds}")
         for name in ("figure.png", "more/figure.png"):
@@ -107,16 +107,16 @@ def run(
     weights: str = "w",
     said: list[str] | None = None,
     **options: Any,
-) -> Reproduced:
+) -> Reproduction:
     recipe = Toy(
         root=root,
-        done=Reproduced("tiny", ORDER, {"one": 1}, folder),
+        reproduction=Reproduction("tiny", ORDER, {"one": 1}, folder),
         model_parts={"weights": weights, "config": "c"},
         options={"fresh": fresh},
         say=[].append if said is None else said.append,
         **options,
     )
-    return run_parts(recipe, parts)
+    return run_reproduction(recipe, parts)
 
 
 def shown(folder: Path) -> tuple[set[str], str]:
@@ -151,8 +151,10 @@ def test_parts_of_other_data_are_left_out(tmp_path: Path) -> None:
     assert set(done.parts) == {"two"}
     assert said == [
         "part two",
-        "part one of an earlier run is excluded: it was made from other data (first/a.txt); run it again",
-        "part three of an earlier run is excluded: it used part one, which is different now; run it again",
+        "part one of an earlier run is excluded: it was made from other data (first/a.txt); "
+        "run it again",
+        "part three of an earlier run is excluded: it used part one, which is different now; "
+        "run it again",
     ]
 
 
@@ -328,19 +330,19 @@ def test_files_of_a_user_are_never_touched(tmp_path: Path) -> None:
 
 def test_files_are_recorded_while_a_part_runs(tmp_path: Path) -> None:
     root = data(tmp_path / "data")
-    existing(root, "first", "a.txt")  # nobody listens
+    require_file(root, "first", "a.txt")  # nobody listens
     with recorded(root) as files:
-        existing(root, "second", "b.txt")
+        require_file(root, "second", "b.txt")
     assert list(files) == ["second/b.txt"]
     packed = gzip.compress(b"2020")
     (root / "first" / "a.txt").unlink()
     (root / "first" / "a.txt.gz").write_bytes(packed)
     with recorded(root) as files:
-        existing(root, "first", "a.txt")
+        require_file(root, "first", "a.txt")
     assert list(files) == ["first/a.txt"]
     files_of = recorded(root)
     files_of.__enter__()
-    existing(root, "first", "a.txt")
+    require_file(root, "first", "a.txt")
     (root / "first" / "a.txt").write_text("2021")  # is found before the packed one
     with pytest.raises(CorpusError, match=r"first/a\.txt in .* changed while it was read"):
         files_of.__exit__(None, None, None)
@@ -354,8 +356,10 @@ def test_a_lengthened_model_is_known_by_all_that_it_was_made_from(
     model = tiny("bert")
 
     def made() -> Path:
-        done, options = Reproduced("", (), {}, tmp_path), {"fresh": False}
-        return longformer._Run(root=tmp_path, done=done, model=model, options=options).long_model
+        done, options = Reproduction("", (), {}, tmp_path), {"fresh": False}
+        return longformer._Run(
+            root=tmp_path, reproduction=done, model=model, options=options
+        ).long_model
 
     folder = made()
     assert load(folder).max_length == 640

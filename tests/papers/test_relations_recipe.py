@@ -1,4 +1,4 @@
-"""The recipe of the relations paper, on data of our own in the layouts of the data sets it takes."""
+"""The reproduction of the relations paper on made-up data in the layouts of its data sets."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def _semeval() -> Iterable[dict[str, Any]]:
         verb, relation = (("burnt", "Cause-Effect(e1,e2)"), ("left", "Other"))[number % 2]
         yield {
             "id": number,
-            "sentence": f"Near river {number} the <e1>{one}</e1> {verb} the old <e2>{other}</e2> of the mill.",
+            "sentence": f"Near river {number} the <e1>{one}</e1> {verb} "
+            f"the old <e2>{other}</e2> of the mill.",
             "relation": relation,
         }
 
@@ -119,7 +120,7 @@ def test_all_parts_run_and_are_found_again(
     drawn: list[str] = []
 
     def draw(chart: object, path: Path, **options: object) -> Path:
-        """The charts themselves are drawn in the tests of views: here it counts that each is asked for."""
+        """Charts are tested with the views: here only that each is exported."""
         drawn.append(path.name)
         path.write_bytes(b"")
         return path

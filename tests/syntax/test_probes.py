@@ -1903,14 +1903,14 @@ def test_reproduce_bert(
 
 def test_segments_of_the_paper_are_no_longer_than_it_says(tmp_path: Path) -> None:
     from attlas.papers.bert import _Run
-    from attlas.papers.parts import Reproduced
+    from attlas.papers.parts import Reproduction
 
     write_paper(tmp_path)
     path = tmp_path / "ud_ewt/en_ewt-ud-train.conllu"
     lines = [line for line in path.read_text().splitlines() if not line.startswith("# newdoc")]
     path.write_text("\n".join(["# newdoc id = long", *lines]) + "\n")  # all in one document
     model = rigged()
-    segments = _Run(root=tmp_path, done=Reproduced("", (), {}), model=model).segments()
+    segments = _Run(root=tmp_path, reproduction=Reproduction("", (), {}), model=model).segments()
     lengths = [
         len(encoded) + encoded.truncated_by for encoded in model.encode(list(enumerate(segments)))
     ]

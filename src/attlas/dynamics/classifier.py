@@ -1,9 +1,10 @@
-"""AttentionClassifier: a small text classifier with attention, trained from scratch, whose words have scores that can be read."""
+"""AttentionClassifier: a small text classifier with attention whose word scores can be read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from numbers import Real
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +19,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from attlas.core.text import Text
 from attlas.corpora.splits import check_labels_known, label_codes, ordered_labels, split_indices
-from attlas.dynamics.experiment import ATTENTION, ENCODERS, FROZEN, OPTIMIZERS, RULES
+from attlas.dynamics.experiment import ATTENTION, ENCODERS, FROZEN, Dynamics
 from attlas.dynamics.flow import Parameters, check_flow, flow_terms
 from attlas.dynamics.layers import Network, Shape
 from attlas.dynamics.ragged import (
     TOKENIZERS,
-    Bags,
     Numbers,
+    RaggedTexts,
     Tokenizer,
-    bagged,
+    to_ragged,
     tokens_of,
     vocabulary_of,
 )
 from attlas.dynamics.scores import interpretability, kind_means, token_kinds, token_table
-from attlas.dynamics.training import Moment, Settings, Table, train
+from attlas.dynamics.training import Settings, Snapshot, Table, train
 from attlas.support.errors import AttlasError, CorpusError, MeasureError
 from attlas.support.machine import one_thread
+from attlas.support.options import check_fields, option, same_option
 from attlas.support.progress import progress_bar
 from attlas.support.saving import UNREADABLE, Saved, check_shapes, first_line
 
@@ -45,73 +47,58 @@ SAVED = Saved(
     arrays="classifier.safetensors",
 )
 DEV_SHARE = 0.1
-FEW = 2  # classes at least
-FEWEST = 20  # texts of which some can be set aside
+MIN_CLASSES = 2
+MIN_TEXTS = 20  # for a tenth of them to be set aside as dev
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Attention over the words of a text, their weighted sum, a linear layer: the classifier of Sun and Lu (2020), with a scikit-learn face.
+    """The classifier of Sun and Lu (2020), trained from scratch, as a scikit-learn estimator.
 
-    Texts are strings, Texts or lists of tokens. A token has a vector, perhaps an encoder makes something else of it; its attention score is its product with V over `scale` (the paper's
-    lambda), its weight the softmax over the text, its polarity its product with W; a text's logit is the weighted mean of its tokens' polarities.
+    Texts are strings, Texts or lists of tokens. The attention score of a token is the product of
+    its vector with V, divided by `scale` (lambda in Sun and Lu 2020); its weight is the softmax
+    over the text; its polarity is the product of its vector with W. A text's logit is the weighted
+    mean of its tokens' polarities. `additive` attention takes the tanh of a matrix times the vector
+    before V. Unknown tokens have a vector of zeros.
 
-    attention: `dot`, or `additive` (tanh of a matrix times the token's vector, before V). encoder: `none`, `affine`, `lstm`, or frozen: `vectors` (static ones: `source` is a file of GloVe's
-    layout, a mapping, or nothing for the embedded model's input embeddings) or `model` (hidden states of any Hugging Face model; `source` is what `attlas.load` takes).
-    dropout is on vectors and on the weighted sum, `l2` on the matrices of encoder layers and of additive attention, `vw_penalty` on |V.W|.
-    The epoch that is best on dev is kept: `dev` of `fit` is a pair of texts and labels, a tenth of the texts if None, and False for none, when the last epoch is kept.
-    Tokens that were not learnt from have a vector of zeros. `record` notes scores by kind of word, and the terms of their flow, every so many epochs.
+    Encoders `none`, `affine` and `lstm` are trained; `vectors` and `model` are frozen. For
+    `vectors`, `source` is a file in GloVe's format, a mapping from words to vectors, or a model
+    whose input embeddings are used; for `model`, anything that `attlas.load` takes. None is the
+    embedded model.
 
-    >>> texts, labels = ["good and fine", "a good day", "bad and poor", "a bad day"] * 5, ["up", "up", "down", "down"] * 5
+    The epoch with the best dev accuracy is kept: `dev` of `fit` is a pair of texts and labels; None
+    sets a tenth of the texts aside; with False the last epoch is kept.
+
+    >>> texts = ["good and fine", "a good day", "bad and poor", "a bad day"] * 5
+    >>> labels = ["up", "up", "down", "down"] * 5
     >>> classifier = AttentionClassifier(dim=10, epochs=30, seed=1).fit(texts, labels, dev=False)
     >>> classifier.predict(["good", "a bad year"]).tolist(), classifier.score(texts, labels)
     (['up', 'down'], 1.0)
     """
 
-    def __init__(
-        self,
-        attention: str = "dot",
-        encoder: str = "none",
-        scale: float = 10.0,
-        dim: int = 100,
-        dropout: float = 0.5,
-        l2: float = 0.01,
-        vw_penalty: float = 0.0,
-        optimizer: str = "adagrad",
-        learning_rate: float | None = None,
-        lr_decay: float = 0.001,
-        epochs: int = 40,
-        batch_size: int = 100,
-        patience: int | None = None,
-        init: float = 0.1,
-        min_count: int = 1,
-        tokenize: str | Tokenizer = "words",
-        source: Any = None,
-        record: int = 0,
-        rule: str = "code",
-        seed: int = 0,
-        progress: bool | None = None,
-    ) -> None:
-        self.attention = attention
-        self.encoder = encoder
-        self.scale = scale
-        self.dim = dim
-        self.dropout = dropout
-        self.l2 = l2
-        self.vw_penalty = vw_penalty
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.lr_decay = lr_decay
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.patience = patience
-        self.init = init
-        self.min_count = min_count
-        self.tokenize = tokenize
-        self.source = source
-        self.record = record
-        self.rule = rule
-        self.seed = seed
-        self.progress = progress
+    attention: str = option("dot", "Kind of attention.", choices=ATTENTION)
+    encoder: str = option("none", "What makes representations of tokens.", choices=ENCODERS)
+    scale: float = option(10.0, "What attention scores are divided by.", above=0, below=math.inf)
+    dim: int = same_option(Dynamics, "dim", 100)
+    dropout: float = same_option(Dynamics, "dropout", 0.5)
+    l2: float = same_option(Dynamics, "l2", 0.01)
+    vw_penalty: float = same_option(Dynamics, "vw_penalty", 0.0)
+    optimizer: str = same_option(Dynamics, "optimizer", "adagrad")
+    learning_rate: float | None = same_option(Dynamics, "learning_rate", None)
+    lr_decay: float = same_option(Dynamics, "lr_decay", 0.001)
+    epochs: int = same_option(Dynamics, "epochs", 40)
+    batch_size: int = same_option(Dynamics, "batch_size", 100)
+    patience: int | None = same_option(Dynamics, "patience", None)
+    init: float = same_option(Dynamics, "init", 0.1)
+    min_count: int = same_option(Dynamics, "min_count", 1)
+    tokenize: str | Tokenizer = "words"
+    source: Any = None
+    record: int = option(
+        0, "Record scores by kind of word and their flow every N epochs; 0 for never.", at_least=0
+    )
+    rule: str = same_option(Dynamics, "rule", "code")
+    seed: int = same_option(Dynamics, "seed", 0)
+    progress: bool | None = None
 
     def __sklearn_clone__(self) -> AttentionClassifier:
         return type(self)(**self.get_params(deep=False))  # a model is not copied
@@ -127,7 +114,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y: Sequence[Any] | None = None,
         dev: Any = None,
     ) -> AttentionClassifier:
-        """Learn from texts and their labels; labels may be left out where the texts are Texts that have them."""
+        """Train on texts and their labels; Texts may have labels of their own."""
         self.check()
         self._open()
         texts, labels = self._pairs(X, y, "fit")
@@ -141,120 +128,51 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.vocabulary_ = vocabulary_of(tokens, self.min_count)
         if not self.vocabulary_:
             raise MeasureError(f"no token occurs {self.min_count} times; lower min_count")
-        return self.fit_bags(
-            self._bags(texts, tokens),
+        return self.fit_ragged(
+            self._ragged(texts, tokens),
             codes,
-            None if kept is None else (self._bags(kept[0]), label_codes(kept[1], self.classes_)),
+            None if kept is None else (self._ragged(kept[0]), label_codes(kept[1], self.classes_)),
         )
 
-    def fit_bags(
+    def fit_ragged(
         self,
-        bags: Bags,
+        ragged: RaggedTexts,
         codes: Numbers,
-        dev: tuple[Bags, Numbers] | None = None,
+        dev: tuple[RaggedTexts, Numbers] | None = None,
         classes: Sequence[str] | None = None,
         rows: Floats | None = None,
     ) -> AttentionClassifier:
-        """Learn from texts that are numbered already; `rows` are the vectors of words if known."""
+        """Train on numbered texts; `rows` are the vectors of words of a frozen encoder."""
         self.check()
         if classes is not None:
-            self.classes_, self.vocabulary_ = np.array(classes), bags.words
+            self.classes_, self.vocabulary_ = np.array(classes), ragged.words
             self._open(rows is None)
-        self.counts_ = bags.counts(codes, len(self.classes_))
-        kinds = token_kinds(self.counts_, self.classes_.tolist(), self.rule)
-        settings = Settings(
-            self.optimizer,
-            self.learning_rate,
-            self.lr_decay,
-            self.epochs,
-            self.batch_size,
-            self.l2,
-            self.vw_penalty,
-            self.patience,
-            self.seed,
-        )
-        by_kind: list[dict[str, Any]] = []
-        flows: list[dict[str, Any]] = []
-
-        def watch(moment: Moment, row: dict[str, Any]) -> None:
-            if moment.epoch == 0:
-                self.untrained_ = self.token_table_at(moment, bags, where=False)
-            if self.record and (moment.epoch % self.record == 0 or moment.epoch == self.epochs):
-                found = (
-                    self.untrained_
-                    if moment.epoch == 0
-                    else self.token_table_at(moment, bags, where=False)
-                )
-                told = interpretability(found)
-                row |= {"separation": told["separation"], "gap": told["gap"]}
-                by_kind.extend({"epoch": moment.epoch, **one} for one in kind_means(found))
-                if not moment.contextual:
-                    terms = flow_terms(Parameters.of(moment), bags, codes).by_kind(
-                        kinds, self.counts_
-                    )
-                    flows.extend({"epoch": moment.epoch, **one} for one in terms)
-            report(moment.epoch, self.epochs)
-
-        with (
-            one_thread(),
-            progress_bar("training", "epochs", self.progress) as report,
-        ):
+        self.counts_ = ragged.counts(codes, len(self.classes_))
+        with one_thread(), progress_bar("training", "epochs", self.progress) as report:
             before = torch.get_rng_state()
             torch.manual_seed(self.seed)
             try:
-                table = self._table(bags) if rows is None else Table(np.asarray(rows), frozen=True)
+                table = (
+                    self._table(ragged) if rows is None else Table(np.asarray(rows), frozen=True)
+                )
                 network = Network(self._shape(table.rows.shape[1]))
             finally:
                 torch.set_rng_state(before)
-            trained = train(network, table, bags, codes, dev, settings, watch)
-        self.moment_, self.epoch_ = trained.best, trained.best.epoch
+            recorder = _Recorder(self, ragged, codes, report)
+            trained = train(network, table, ragged, codes, dev, self._settings(), recorder)
+        self.best_snapshot_, self.epoch_ = trained.best, trained.best.epoch
         self.history_ = pd.DataFrame(trained.history)
-        self.kinds_, self.flow_ = pd.DataFrame(by_kind), pd.DataFrame(flows)
-        self._learnt = bags, codes
+        self.kinds_, self.flow_ = pd.DataFrame(recorder.by_kind), pd.DataFrame(recorder.flow)
+        self._training = ragged, codes
         return self
 
+    def _settings(self) -> Settings:
+        names = (one.name for one in fields(Settings))
+        return Settings(**{name: getattr(self, name) for name in names})
+
     def check(self) -> None:
-        """Refuse parameters that cannot be."""
-        for name, known in (
-            ("attention", ATTENTION),
-            ("encoder", ENCODERS),
-            ("optimizer", tuple(OPTIMIZERS)),
-            ("rule", RULES),
-        ):
-            if getattr(self, name) not in known:
-                raise MeasureError(
-                    f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}"
-                )
-        if not (_is_number(self.scale) and np.isfinite(self.scale) and self.scale > 0):
-            raise MeasureError(
-                f"scale (lambda) is {self.scale!r}; attention scores are divided by it, so it must be a number above 0"
-            )
-        if not (_is_number(self.dropout) and 0 <= self.dropout < 1):
-            raise MeasureError(f"dropout is {self.dropout!r}; it must be at least 0 and below 1")
-        for name, least in (
-            ("dim", 1),
-            ("epochs", 1),
-            ("batch_size", 1),
-            ("min_count", 1),
-            ("record", 0),
-            ("seed", 0),
-            ("patience", 1),
-        ):
-            value = getattr(self, name)
-            if value is None and name == "patience":
-                continue
-            if not isinstance(value, int | np.integer) or value < least:
-                raise MeasureError(
-                    f"{name} is {value!r}; it must be a whole number of at least {least}"
-                )
-        for name in ("l2", "vw_penalty", "lr_decay", "init"):
-            value = getattr(self, name)
-            if not (_is_number(value) and value >= 0):
-                raise MeasureError(f"{name} is {getattr(self, name)!r}; it must not be below 0")
-        if self.learning_rate is not None and not (
-            _is_number(self.learning_rate) and self.learning_rate > 0
-        ):
-            raise MeasureError(f"learning_rate is {self.learning_rate!r}; it must be above 0")
+        """Convert parameters to their types; refuse values outside their domains."""
+        check_fields(self, MeasureError)
         if not callable(self.tokenize) and self.tokenize not in TOKENIZERS:
             raise MeasureError(
                 f"tokenize is {self.tokenize!r}; it must be {', '.join(TOKENIZERS)}, or a function"
@@ -266,9 +184,9 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _pairs(texts: Any, labels: Any, what: str) -> tuple[list[Any], npt.NDArray[Any]]:
-        """Texts and as many labels, which Texts may bring themselves."""
+        """Texts and as many labels; those of Texts if no others are given."""
         if isinstance(texts, str | Text):
-            raise CorpusError("a list of texts is wanted; one text alone goes into a list, too")
+            raise CorpusError("expected a list of texts, got one text; put it in a list")
         given = list(texts)
         if labels is None:
             labels = [one.label if isinstance(one, Text) else None for one in given]
@@ -277,23 +195,21 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         given_labels = list(labels)
         if any(label is None or label != label for label in given_labels):
             raise MeasureError(
-                f"some labels of {what} are missing (None or NaN); leave out texts without a label"
+                f"some labels of {what} are missing (None or NaN); remove texts without a label"
             )
         if len({isinstance(label, str) for label in given_labels}) > 1:
+            raise MeasureError(f"labels of {what} are strings and other types; use one type")
+        array = np.asarray(given_labels)
+        if array.ndim != 1 or len(array) != len(given):
             raise MeasureError(
-                f"some labels of {what} are strings and some are not; make them alike"
-            )
-        found = np.asarray(given_labels)
-        if found.ndim != 1 or len(found) != len(given):
-            raise MeasureError(
-                f"there are {len(given)} texts but labels of shape {found.shape}; give one label a text"
+                f"got {len(given)} texts and labels of shape {array.shape}; give one label per text"
             )
         if not len(given):
             raise MeasureError("there are no texts")
-        return given, found
+        return given, array
 
     def _dev(self, texts: list[Any], labels: npt.NDArray[Any], dev: Any) -> tuple[Any, ...] | None:
-        """The texts and labels to choose the epoch by; if none are given, what is left to learn from and those."""
+        """Texts and labels of dev, after those that are left to train on if dev is set aside."""
         if dev is False:
             return None
         if dev is not None:
@@ -303,12 +219,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 kept, wanted = self._pairs(dev, None, "dev")
             else:
                 raise MeasureError(
-                    "dev must be a pair: texts and labels to choose the epoch by; or False for none"
+                    "dev must be a pair (texts, labels), Texts with labels, or False for none"
                 )
             check_labels_known("dev", wanted, self.classes_)
             return kept, wanted
-        if len(texts) < FEWEST:
-            return None  # too few to set any aside
+        if len(texts) < MIN_TEXTS:
+            return None
         rest, chosen = split_indices(
             list(map(_content, texts)), labels.tolist(), DEV_SHARE, self.seed
         )
@@ -321,20 +237,22 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             labels[chosen],
         )
 
-    def _bags(self, texts: Iterable[Any], tokens: Sequence[Sequence[str]] | None = None) -> Bags:
-        """Texts as numbers of known words, with a frozen model's states if that is the encoder."""
-        found = tokens_of(texts, self._tokenizer) if tokens is None else tokens
-        bags = bagged(found, self.vocabulary_)
+    def _ragged(
+        self, texts: Iterable[Any], tokens: Sequence[Sequence[str]] | None = None
+    ) -> RaggedTexts:
+        """Number the tokens of texts, with hidden states if the encoder is a model."""
+        split = tokens_of(texts, self._tokenizer) if tokens is None else tokens
+        ragged = to_ragged(split, self.vocabulary_)
         if self.encoder != "model":
-            return bags
+            return ragged
         from attlas.dynamics.inputs import encoded  # which needs transformers
 
-        return encoded(bags, found, self._frozen(), self.progress)
+        return encoded(ragged, split, self._frozen(), self.progress)
 
     def _open(self, needed: bool = True) -> None:
-        """Open the frozen model or vectors to fit with, and note their fingerprints.
+        """Open the frozen model or vectors, and keep their fingerprints if they were given by name.
 
-        Those that are given as an object are not noted: they are in memory, and cannot be saved.
+        Objects have none: they are in memory, and cannot be saved.
         """
         self.__dict__.pop("_given", None)
         self.source_: dict[str, str] | None = None
@@ -358,19 +276,19 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._given = opened
         return self._given
 
-    def _table(self, bags: Bags) -> Table:
-        """The vectors of words as training begins."""
+    def _table(self, ragged: RaggedTexts) -> Table:
+        """The vectors of words before training."""
         draw = np.random.default_rng(self.seed)
         if self.encoder in FROZEN:
             from attlas.dynamics.inputs import static_rows, word_states  # which need transformers
 
             if self.encoder == "vectors":
-                given = static_rows(bags.words, self._frozen())
+                given = static_rows(ragged.words, self._frozen())
                 del self._given  # the rows of its words are all it needs
             else:
-                given = word_states(bags.words, self._frozen(), self.progress)
+                given = word_states(ragged.words, self._frozen(), self.progress)
             return Table(given, frozen=True)
-        rows = draw.uniform(-self.init, self.init, (len(bags.words) + 1, self.dim)).astype(
+        rows = draw.uniform(-self.init, self.init, (len(ragged.words) + 1, self.dim)).astype(
             np.float32
         )
         rows[-1] = 0
@@ -389,12 +307,16 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def token_table_at(
-        self, moment: Moment, bags: Bags, test: Bags | None = None, where: bool = True
+        self,
+        snapshot: Snapshot,
+        ragged: RaggedTexts,
+        test: RaggedTexts | None = None,
+        where: bool = True,
     ) -> pd.DataFrame:
-        """The words at a moment of training, from texts that are numbered already; see `attlas.dynamics.scores.token_table`."""
+        """The words of a snapshot; see `attlas.dynamics.scores.token_table`."""
         return token_table(
-            moment,
-            bags,
+            snapshot,
+            ragged,
             self.counts_,
             [str(name) for name in self.classes_],
             self.rule,
@@ -403,13 +325,13 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def decision_function(self, X: Iterable[Any]) -> Floats:  # noqa: N803
-        """The logit of the second class for two classes: [text], else of each class: [text, class]."""
-        check_is_fitted(self, "moment_")
-        logits = self.moment_.read(self._bags(X)).logits
+        """Logits: of the second of two classes [text], of each of more classes [text, class]."""
+        check_is_fitted(self, "best_snapshot_")
+        logits = self.best_snapshot_.read(self._ragged(X)).logits
         return logits[:, 0] if logits.shape[1] == 1 else logits
 
     def predict(self, X: Iterable[Any]) -> npt.NDArray[Any]:  # noqa: N803
-        """The likeliest class of each text; of two, the first where the logit is 0, as it is for a text of unknown tokens only unless the encoder knows more."""
+        """The most likely class of each text; the first of two where the logit is 0."""
         logits = self.decision_function(X)
         return self.classes_[(logits > 0).astype(int) if logits.ndim == 1 else logits.argmax(-1)]
 
@@ -421,32 +343,39 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return softmax(logits, axis=-1)
 
     def tokens(self, test: Iterable[Any] | None = None) -> pd.DataFrame:
-        """A row for each word that was learnt from: occurrences by class, gamma, kind, polarity and attention score; `weight` is the mean attention weight in `test`, or in the texts learnt from. Of a classifier that was loaded, what texts are needed for is NaN."""
-        check_is_fitted(self, "moment_")
-        seen = None if test is None else self._bags(test)
-        if hasattr(self, "_learnt"):
-            return self.token_table_at(self.moment_, self.learnt()[0], seen)
-        empty = Bags(
-            np.zeros(0, np.int64), np.zeros(1, np.int64), self.vocabulary_
-        )  # loaded: its texts are not there
+        """One row per word: occurrences by class, gamma, kind, polarity and attention score.
+
+        `weight` is the mean attention weight in `test`, or in the training texts. A classifier that
+        was loaded has no training texts: what needs them is NaN.
+        """
+        check_is_fitted(self, "best_snapshot_")
+        seen = None if test is None else self._ragged(test)
+        if hasattr(self, "_training"):
+            return self.token_table_at(self.best_snapshot_, self.training_texts()[0], seen)
+        empty = RaggedTexts(np.zeros(0, np.int64), np.zeros(1, np.int64), self.vocabulary_)
         return self.token_table_at(
-            self.moment_, empty, seen, where=seen is not None and not self.moment_.contextual
+            self.best_snapshot_,
+            empty,
+            seen,
+            where=seen is not None and not self.best_snapshot_.contextual,
         )
 
     def weights(self, X: Iterable[Any]) -> list[pd.DataFrame]:  # noqa: N803
-        """For each text a row for each token: token, attention weight, attention score, polarity, and whether it is known."""
-        check_is_fitted(self, "moment_")
+        """Tables of tokens, one per text: attention weight, attention score, polarity, known."""
+        check_is_fitted(self, "best_snapshot_")
         tokens = tokens_of(X, self._tokenizer)
-        bags = self._bags(tokens, tokens)
-        read, out = self.moment_.read(bags), []
-        for text, (start, stop) in enumerate(zip(bags.starts[:-1], bags.starts[1:], strict=True)):
+        ragged = self._ragged(tokens, tokens)
+        read, out = self.best_snapshot_.read(ragged), []
+        for text, (start, stop) in enumerate(
+            zip(ragged.starts[:-1], ragged.starts[1:], strict=True)
+        ):
             polarity = read.polarity[start:stop]
-            told = (
+            polarities = (
                 {"polarity": polarity[:, 0]}
                 if polarity.shape[1] == 1
                 else {
-                    f"polarity:{name}": polarity[:, place]
-                    for place, name in enumerate(self.classes_)
+                    f"polarity:{name}": polarity[:, column]
+                    for column, name in enumerate(self.classes_)
                 }
             )
             out.append(
@@ -455,35 +384,37 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                         "token": tokens[text],
                         "weight": read.weights[start:stop],
                         "attention_score": read.scores[start:stop],
-                        **told,
-                        "known": bags.ids[start:stop] < len(bags.words),
+                        **polarities,
+                        "known": ragged.ids[start:stop] < len(ragged.words),
                     }
                 )
             )
         return out
 
     def interpretability(self) -> dict[str, float]:
-        """How well attention scores tell polarity tokens from neutral ones, with controls; see `attlas.dynamics.scores`."""
+        """Separation of polarity tokens from neutral ones; see `attlas.dynamics.scores`."""
         return interpretability(self.tokens(), getattr(self, "untrained_", None))
 
     def flow(self) -> pd.DataFrame:
-        """The terms that move the scores of every word now, on the texts learnt from: token, A, B, C, polarity_rate, D, E, F, attention_rate."""
-        check_is_fitted(self, "moment_")
-        bags, codes = self.learnt()
-        return flow_terms(Parameters.of(self.moment_), bags, codes).frame(bags.words, self.counts_)
+        """The terms of the gradient flow of each word on the training texts."""
+        check_is_fitted(self, "best_snapshot_")
+        ragged, codes = self.training_texts()
+        return flow_terms(Parameters.of(self.best_snapshot_), ragged, codes).frame(
+            ragged.words, self.counts_
+        )
 
     def check_flow(self) -> float:
-        """The largest difference between the sums of terms and automatic differentiation, relative to the largest rate; slow where there are many texts."""
-        check_is_fitted(self, "moment_")
-        return check_flow(Parameters.of(self.moment_), *self.learnt())
+        """The largest error of the sums of terms, relative to the largest rate; slow."""
+        check_is_fitted(self, "best_snapshot_")
+        return check_flow(Parameters.of(self.best_snapshot_), *self.training_texts())
 
-    def learnt(self) -> tuple[Bags, Numbers]:
-        """The texts that it learnt from, numbered, and the numbers of their classes."""
-        if not hasattr(self, "_learnt"):
+    def training_texts(self) -> tuple[RaggedTexts, Numbers]:
+        """The training texts, numbered, and the numbers of their classes."""
+        if not hasattr(self, "_training"):
             raise MeasureError(
-                "a classifier that was loaded does not have the texts it learnt from; fit it again"
+                "a classifier that was loaded does not have its training texts; fit it again"
             )
-        return self._learnt
+        return self._training
 
     def save(self, folder: str | Path) -> Path:
         """Write the fitted classifier: arrays as safetensors, the rest as JSON; no pickle.
@@ -491,15 +422,15 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         A frozen model is not copied: its source and its fingerprint are written. A folder that
         holds anything but a classifier is refused.
         """
-        check_is_fitted(self, "moment_")
+        check_is_fitted(self, "best_snapshot_")
         if callable(self.tokenize) or not self._by_name():
             raise AttlasError(
-                "a classifier with a tokenizer or vectors of one's own cannot be written to files; "
+                "a classifier with a tokenizer function or vectors in memory cannot be saved; "
                 "give them by name or path"
             )
-        parts = self.moment_.network.state_dict()
+        parts = self.best_snapshot_.network.state_dict()
         arrays = {f"network.{name}": part.contiguous() for name, part in parts.items()}
-        arrays["table"] = torch.from_numpy(self.moment_.table.rows)
+        arrays["table"] = torch.from_numpy(self.best_snapshot_.table.rows)
         arrays["counts"] = torch.from_numpy(self.counts_)
         about = {
             "classes": self.classes_.tolist(),
@@ -516,12 +447,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         One whose frozen model has changed since is refused.
         """
-        place = Path(folder).expanduser()
+        path = Path(folder).expanduser()
         try:
-            out = cls._read(*SAVED.read(place))
+            out = cls._read(*SAVED.read(path))
         except UNREADABLE as error:
             raise AttlasError(
-                f"{place} holds no attention classifier: {first_line(error)}"
+                f"{path} is not an attention classifier: {first_line(error)}"
             ) from error
         if out.encoder == "model" and out.source_ is not None:
             out._frozen()
@@ -529,7 +460,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def _read(cls, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> AttentionClassifier:
-        """Make a fitted classifier of what is in its files; parts that do not fit are an error."""
+        """Make a fitted classifier from its files; arrays of other shapes are an error."""
         out = cls(**about["parameters"])
         out.classes_, out.vocabulary_ = np.array(about["classes"]), tuple(about["vocabulary"])
         words, width = len(out.vocabulary_), arrays["table"].shape[-1]
@@ -544,18 +475,54 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
         network.load_state_dict(own)
         out.epoch_ = int(about["epoch"])
-        out.moment_ = Moment(out.epoch_, network.eval(), table)
+        out.best_snapshot_ = Snapshot(out.epoch_, network.eval(), table)
         return out
+
+
+@dataclass(eq=False)
+class _Recorder:
+    """Records scores by kind of word, and the terms of their flow, while a classifier trains."""
+
+    classifier: AttentionClassifier
+    texts: RaggedTexts
+    codes: Numbers
+    report: Callable[[int, int], None]
+    by_kind: list[dict[str, Any]] = field(default_factory=list)
+    flow: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, snapshot: Snapshot, row: dict[str, Any]) -> None:
+        """Add to the row of an epoch in the history, and to the tables."""
+        fitted, epoch = self.classifier, snapshot.epoch
+        if epoch == 0:
+            fitted.untrained_ = fitted.token_table_at(snapshot, self.texts, where=False)
+        if fitted.record and (epoch % fitted.record == 0 or epoch == fitted.epochs):
+            self._record(snapshot, row)
+        self.report(epoch, fitted.epochs)
+
+    def _record(self, snapshot: Snapshot, row: dict[str, Any]) -> None:
+        fitted, epoch = self.classifier, {"epoch": snapshot.epoch}
+        tokens = (
+            fitted.token_table_at(snapshot, self.texts, where=False)
+            if snapshot.epoch
+            else fitted.untrained_
+        )
+        scores = interpretability(tokens)
+        row |= {name: scores[name] for name in ("separation", "gap")}
+        self.by_kind += [{**epoch, **one} for one in kind_means(tokens)]
+        if not snapshot.contextual:
+            kinds = token_kinds(fitted.counts_, fitted.classes_.tolist(), fitted.rule)
+            terms = flow_terms(Parameters.of(snapshot), self.texts, self.codes)
+            self.flow += [{**epoch, **one} for one in terms.by_kind(kinds, fitted.counts_)]
 
 
 def _refuse_other(
     encoder: str,
     source: Any,
     fitted: Mapping[str, str],
-    found: Mapping[str, str],
+    opened: Mapping[str, str],
 ) -> None:
     """Refuse a frozen model or vectors other than those that a classifier was fitted with."""
-    changed = [name for name in {**fitted, **found} if fitted.get(name) != found.get(name)]
+    changed = [name for name in {**fitted, **opened} if fitted.get(name) != opened.get(name)]
     if changed:
         raise AttlasError(
             f"the classifier was fitted with another {encoder} than "
@@ -565,7 +532,7 @@ def _refuse_other(
 
 
 def _content(text: Any) -> str | tuple[str, ...]:
-    """What makes two texts the same: the string, or the tokens of a text given as tokens."""
+    """What makes two texts equal: the string, or the tokens of a text given as tokens."""
     if isinstance(text, Text):
         return text.text
     return text if isinstance(text, str) else tuple(text)
@@ -579,18 +546,15 @@ def _plain(value: Any) -> Any:
 
 
 def check_labels(labels: Sequence[Any]) -> None:
-    """Refuse texts of one class only, and labels that are none."""
-    found = set(labels)
-    if len(found) < FEW:
+    """Refuse texts of one class only, and labels that differ for every text."""
+    classes = set(labels)
+    if len(classes) < MIN_CLASSES:
         raise MeasureError(
-            f"all {len(labels)} texts have the label {next(iter(found))!r}; a classifier needs texts of two classes at least"
+            f"all {len(labels)} texts have the label {next(iter(classes))!r}; "
+            "a classifier needs texts of two classes at least"
         )
-    if FEW < len(found) == len(labels):
+    if MIN_CLASSES < len(classes) == len(labels):
         raise MeasureError(
-            f"there are as many classes as texts ({len(labels)}); is the label's column one of numbers or ids?"
+            f"there are as many classes as texts ({len(labels)}); "
+            "choose a label column that is not numeric or an id"
         )
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value is a number, one of numpy's among them, and no truth value."""
-    return isinstance(value, Real) and not isinstance(value, bool)

@@ -64,7 +64,8 @@ class Dynamics(Experiment):
     resolves: ClassVar[str] = "work:resolve"
 
     train: TextsLike = given(
-        "Labelled training texts (.csv, .tsv, .jsonl, .parquet), or synthetic:texts=2000,noise=0.1.",
+        "Labelled training texts (.csv, .tsv, .jsonl, .parquet), "
+        "or synthetic:texts=2000,noise=0.1.",
         flags=("--train", "--data"),
     )
     dev: TextsLike | None = given("Texts to choose the epoch by (default: a tenth of train).", None)
@@ -107,7 +108,7 @@ class Dynamics(Experiment):
     seed: int = seed_option()
     tokenize: str = option(
         "words",
-        "How texts are split; blanks if tokens are separated by blanks already. Lower-cased.",
+        "How texts are tokenised (lower-cased): words, or blanks if they are already tokenised.",
         choices=TOKENIZERS,
         flags=("--tokens", "--tokenize"),
     )
@@ -182,8 +183,8 @@ class Dynamics(Experiment):
         """The value of each encoder's own options."""
         about, hints, out = declared(self), types_of(type(self)), {}
         for one in self.by_encoder or ():
-            place, equals, value = one.partition("=")
-            encoder, _, name = place.strip().partition(".")
+            key, equals, value = one.partition("=")
+            encoder, _, name = key.strip().partition(".")
             if not equals or encoder not in ENCODERS or name not in SETTINGS:
                 raise AttlasError(
                     f"by_encoder has {one!r}; it must be ENCODER.OPTION=VALUE as in lstm.epochs=15 "
@@ -192,7 +193,7 @@ class Dynamics(Experiment):
             plain = None if value.strip() == "none" else value.strip()
             domain = about[name]
             assert isinstance(domain, Option)
-            out[encoder, name] = checked(place.strip(), plain, hints[name], domain)
+            out[encoder, name] = checked(key.strip(), plain, hints[name], domain)
         return out
 
     def completed(self) -> Dynamics:

@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from attlas.dynamics.classifier import AttentionClassifier
-from attlas.dynamics.ragged import Bags, Numbers
+from attlas.dynamics.ragged import Numbers, RaggedTexts
 from attlas.dynamics.scores import NEGATIVE, NEUTRAL, OTHER, POSITIVE, interpretability, separation
-from attlas.dynamics.training import guesses_of
+from attlas.dynamics.training import predictions_of
 from attlas.stats.intervals import interval_over_seeds, wilson
 from attlas.stats.scores import majority_share
 from attlas.support.files import write_json
@@ -73,24 +73,24 @@ class Data:
     """The texts of a grid, numbered: to train on, to choose the epoch by, to score on."""
 
     classes: tuple[str, ...]
-    bags: Mapping[str, Bags]
+    ragged: Mapping[str, RaggedTexts]
     codes: Mapping[str, Numbers]
     rows: Mapping[str, np.ndarray]  # the words of a frozen encoder, by encoder
     states: Mapping[str, np.ndarray]  # the tokens of a frozen model, by part
-    cut: tuple[int, int] = (0, 0)  # texts and tokens that a frozen model has no room for
+    cut: tuple[int, int] = (0, 0)  # texts that a frozen model truncates, and their tokens beyond
 
     def write(self, folder: Path) -> None:
         """Write one file per array, so that workers share the memory of those that are large."""
         for part in PARTS:
-            np.save(folder / f"{part}-ids.npy", self.bags[part].ids)
-            np.save(folder / f"{part}-starts.npy", self.bags[part].starts)
+            np.save(folder / f"{part}-ids.npy", self.ragged[part].ids)
+            np.save(folder / f"{part}-starts.npy", self.ragged[part].starts)
             np.save(folder / f"{part}-codes.npy", self.codes[part])
         for kind, arrays in (("rows", self.rows), ("states", self.states)):
             for name, array in arrays.items():
                 np.save(folder / f"{kind}-{name}.npy", array)
         about = {
             "classes": list(self.classes),
-            "words": list(self.bags["train"].words),
+            "words": list(self.ragged["train"].words),
             "rows": sorted(self.rows),
             "states": sorted(self.states),
             "cut": list(self.cut),
@@ -110,18 +110,21 @@ class Data:
             return np.load(folder / f"{name}.npy")
 
         words = tuple(about["words"])
-        bags = {part: Bags(array(f"{part}-ids"), array(f"{part}-starts"), words) for part in PARTS}
+        ragged = {
+            part: RaggedTexts(array(f"{part}-ids"), array(f"{part}-starts"), words)
+            for part in PARTS
+        }
         codes = {part: array(f"{part}-codes") for part in PARTS}
         classes, (texts, tokens) = tuple(about["classes"]), about["cut"]
-        return cls(classes, bags, codes, mapped("rows"), mapped("states"), (texts, tokens))
+        return cls(classes, ragged, codes, mapped("rows"), mapped("states"), (texts, tokens))
 
-    def bags_of(self, encoder: str) -> dict[str, Bags]:
+    def ragged_of(self, encoder: str) -> dict[str, RaggedTexts]:
         """The texts of each part, with a frozen model's states if that is the encoder."""
         if encoder != "model":
-            return dict(self.bags)
+            return dict(self.ragged)
         return {
-            part: Bags(one.ids, one.starts, one.words, np.asarray(self.states[part]))
-            for part, one in self.bags.items()
+            part: RaggedTexts(one.ids, one.starts, one.words, np.asarray(self.states[part]))
+            for part, one in self.ragged.items()
         }
 
 
@@ -145,19 +148,19 @@ def fit_job(job: Mapping[str, Any], data: str, folder: str) -> Frames:
 
 
 def fit_cell(cell: Cell, data: Data, options: Mapping[str, Any], detailed: bool) -> Frames:
-    """Train one classifier: its row; if `detailed`, also its words and how training went."""
+    """Train one classifier: its row; if `detailed`, also its words and its training."""
     own = {**options, "record": options["record"] if detailed else 0}
     classifier = AttentionClassifier(**asdict(cell), **own, progress=False)
-    bags = data.bags_of(cell.encoder)
-    classifier.fit_bags(
-        bags["train"],
+    ragged = data.ragged_of(cell.encoder)
+    classifier.fit_ragged(
+        ragged["train"],
         data.codes["train"],
-        (bags["dev"], data.codes["dev"]),
+        (ragged["dev"], data.codes["dev"]),
         data.classes,
         data.rows.get(cell.encoder),
     )
-    tokens = classifier.token_table_at(classifier.moment_, bags["train"], bags["test"])
-    row = pd.DataFrame([row_of(cell, classifier, tokens, bags["test"], data.codes["test"])])
+    tokens = classifier.token_table_at(classifier.best_snapshot_, ragged["train"], ragged["test"])
+    row = pd.DataFrame([row_of(cell, classifier, tokens, ragged["test"], data.codes["test"])])
     if not detailed:
         return {"row": row}
     shown = tokens.loc[tokens["kind"] != OTHER, TOKEN_COLUMNS]
@@ -171,10 +174,14 @@ def fit_cell(cell: Cell, data: Data, options: Mapping[str, Any], detailed: bool)
 
 
 def row_of(
-    cell: Cell, classifier: AttentionClassifier, tokens: pd.DataFrame, test: Bags, codes: Numbers
+    cell: Cell,
+    classifier: AttentionClassifier,
+    tokens: pd.DataFrame,
+    test: RaggedTexts,
+    codes: Numbers,
 ) -> dict[str, Any]:
-    """How well a classifier does, and how well its attention tells words apart."""
-    right = guesses_of(classifier.moment_.read(test).logits) == codes
+    """Accuracy of a classifier, and how well its attention separates words."""
+    right = predictions_of(classifier.best_snapshot_.read(test).logits) == codes
     accuracy, n = float(right.mean()), len(right)
     low, high = wilson(accuracy, n)
     history = classifier.history_

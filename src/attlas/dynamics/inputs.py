@@ -1,4 +1,4 @@
-"""Vectors that are given and stay as they are: static vectors of words, and the hidden states of a frozen model."""
+"""Frozen encoders: static word vectors, and the hidden states of a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from attlas.core.alignment import word_means
 from attlas.core.batch import Batch
 from attlas.core.text import Text
-from attlas.dynamics.ragged import Bags
+from attlas.dynamics.ragged import RaggedTexts
 from attlas.models import Model, load
 from attlas.models.predict import run_batches
 from attlas.models.vectors import GloveVectors, ModelVectors, Vectors, rows_content, standardised
@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def vectors_of(source: Any = None) -> Vectors:
-    """Static vectors from a file of GloVe's layout, a mapping from words to numbers, or the input embeddings of a model (the embedded one if None)."""
+    """Static vectors from a file in GloVe's format, a mapping, or a model's input embeddings."""
     if isinstance(source, Mapping):
         return MappedVectors(source)
     if isinstance(source, str | Path) and _is_file(source):
@@ -35,11 +35,11 @@ def vectors_of(source: Any = None) -> Vectors:
 
 
 def _is_file(source: str | Path) -> bool:
-    """Whether a name is that of a file of vectors; one that looks like a file and is not there is an error."""
+    """Whether a name is that of a file of vectors; one that looks like it must exist."""
     path = Path(source).expanduser()
     if path.suffix in (".txt", ".gz", ".vec") and not path.is_file():
         raise MeasureError(
-            f"there is no file of vectors {source}; give one of GloVe's layout, or a model"
+            f"there is no file of vectors {source}; give one in GloVe's format, or a model"
         )
     return path.is_file()
 
@@ -51,7 +51,8 @@ class MappedVectors:
         sizes = {np.shape(vector) for vector in given.values()}
         if len(sizes) != 1 or len(next(iter(sizes))) != 1:
             raise MeasureError(
-                f"the vectors of words must be lists of numbers, all as long; these have the shapes {sorted(sizes)[:3]}"
+                "word vectors must be lists of numbers of one length; "
+                f"got the shapes {sorted(sizes)[:3]}"
             )
         self.table = standardised(np.array(list(given.values()), dtype=np.float32))
         self.rows = {str(word): row for row, word in enumerate(given)}
@@ -82,35 +83,42 @@ def _(vectors: MappedVectors, put: Put) -> None:
 
 
 def static_rows(words: Sequence[str], source: Any = None) -> Floats:
-    """The vectors of words and, last, zeros for tokens that are not known: [word + 1, size]. A word without a vector has zeros, too, which is the mean word."""
+    """The vectors of words and, last, zeros for unknown tokens: [word + 1, size].
+
+    A word without a vector has zeros too, which is the mean vector.
+    """
     rows = vectors_of(source).of(list(words))
     if not rows.any():
         raise MeasureError(
-            "none of the words learnt from has a vector; are the vectors of another language, or cased?"
+            "none of the words of the training texts has a vector; "
+            "use vectors of the same language, lower-cased"
         )
     return np.concatenate([rows, np.zeros((1, rows.shape[1]), dtype=np.float32)])
 
 
 def word_states(words: Sequence[str], source: Any, progress: bool | None = None) -> Floats:
-    """What a frozen model makes of each word by itself, and zeros for tokens that are not known: [word + 1, size]."""
+    """Hidden states of each word alone, and zeros for unknown tokens: [word + 1, size]."""
     rows = _states(model_of(source), [[word] for word in words], progress, "words by themselves")
     return np.concatenate([rows, np.zeros((1, rows.shape[1]), dtype=np.float32)])
 
 
 def encoded(
-    bags: Bags, tokens: Sequence[Sequence[str]], source: Any, progress: bool | None = None
-) -> Bags:
-    """The same texts with what a frozen model makes of each token in its text; a token is a word, the mean of its pieces. Tokens that are cut off, or that a tokenizer makes nothing of, have zeros."""
-    return Bags(
-        bags.ids,
-        bags.starts,
-        bags.words,
+    ragged: RaggedTexts, tokens: Sequence[Sequence[str]], source: Any, progress: bool | None = None
+) -> RaggedTexts:
+    """The same texts with the hidden state of each token, the mean over its word pieces.
+
+    Tokens that are truncated, or for which the tokenizer has no pieces, have zeros.
+    """
+    return RaggedTexts(
+        ragged.ids,
+        ragged.starts,
+        ragged.words,
         _states(model_of(source), tokens, progress, "hidden states"),
     )
 
 
 def model_of(source: Any) -> Model:
-    """Return a model as it is, or load it; never from memory, as its files may have changed."""
+    """Return a model as it is, or load it; never from a cache, as its files may have changed."""
     return source if isinstance(source, Model) else load(source)
 
 
@@ -121,15 +129,15 @@ def identity_parts(given: Vectors | Model) -> dict[str, str]:
 
 
 def cut_off(model: Model, tokens: Sequence[Sequence[str]]) -> tuple[int, int]:
-    """How many texts, and how many word pieces of them, are behind what a model takes."""
-    found = [one.truncated_by for one in model.encode(list(enumerate(_texts(tokens))))]
-    return sum(cut > 0 for cut in found), sum(found)
+    """The numbers of texts, and of their word pieces, that a model truncates."""
+    cuts = [one.truncated_by for one in model.encode(list(enumerate(_texts(tokens))))]
+    return sum(cut > 0 for cut in cuts), sum(cuts)
 
 
 def _states(
     model: Model, tokens: Sequence[Sequence[str]], progress: bool | None, what: str
 ) -> Floats:
-    """The last hidden state of every token of every text, the mean over its pieces: [token, size]."""
+    """The last hidden state of every token, the mean over its word pieces: [token, size]."""
     starts = np.concatenate([[0], np.cumsum([len(text) for text in tokens])])
     out: list[Floats] = []  # one array, made when its size is known
     read: list[int] = []
@@ -139,19 +147,21 @@ def _states(
             hidden = output.hidden_states[-1].float().cpu().numpy()
             if not out:
                 out.append(np.zeros((int(starts[-1]), hidden.shape[-1]), dtype=np.float32))
-            for states, place, words in zip(hidden, batch.places, batch.words, strict=True):
+            for states, index, words in zip(hidden, batch.places, batch.words, strict=True):
                 source = np.array(words.source)[words.of]
                 own = source >= 0
-                means = word_means(states[own], source[own], len(tokens[place]))
-                out[0][starts[place] : starts[place + 1]] = means
+                means = word_means(states[own], source[own], len(tokens[index]))
+                out[0][starts[index] : starts[index + 1]] = means
             read.extend(batch.places)
             report(len(read), len(tokens))
 
         run_batches(model, _texts(tokens), keep, head=False, states=True)
     if not out:
-        raise MeasureError("the model's tokenizer makes nothing of these texts")
+        raise MeasureError(
+            "the model's tokenizer produces no tokens for these texts; use another model"
+        )
     return out[0]
 
 
 def _texts(tokens: Sequence[Sequence[str]]) -> list[Text]:
-    return [Text(str(place), words=tuple(text)) for place, text in enumerate(tokens)]
+    return [Text(str(index), words=tuple(text)) for index, text in enumerate(tokens)]

@@ -1,4 +1,4 @@
-"""Kernels over texts of many lengths in one array: no padding, no masks over padding, one core each."""
+"""Kernels over texts of many lengths in one array: no padding, one core each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 0xFFFFFFFF
 
 @numba.njit(cache=True, inline="always")
 def _kept(at, seed, least):  # type: ignore[no-untyped-def]
-    """Whether the number at a place is kept: a hash of place and seed, so that the same are kept whenever it is asked, in lanes of a vector."""
+    """Whether dropout keeps the number at a position, by a hash of position and seed."""
     bits = np.uint32(at) ^ np.uint32(seed)
     bits = np.uint32(bits ^ (bits >> np.uint32(16)))
     bits = np.uint32(bits * np.uint32(0x7FEB352D))
@@ -26,8 +26,8 @@ def _kept(at, seed, least):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def gather(table: Floats, ids: Numbers, rate: float, seed: int, out: Floats) -> None:
-    """The vectors of tokens, [token, dimension]; a share `rate` of the numbers is dropped, as the seed (of 32 bits) says, and the rest scaled up."""
+def gather_rows(table: Floats, ids: Numbers, rate: float, seed: int, out: Floats) -> None:
+    """The vectors of tokens, [token, dimension], with dropout by a seed of 32 bits."""
     width = table.shape[1]
     if rate <= 0:
         for token in range(len(ids)):
@@ -50,9 +50,10 @@ def scatter(
     rows: Numbers,
     out: Floats,
 ) -> int:
-    """Sum the gradients of tokens by word: `rows` gets the words that occur and `out` their sums; returns how many.
+    """Sum the gradients of tokens by word; returns the number of words.
 
-    `slots` [word] is -1 throughout, before and after. What `gather` dropped with the same seed gets nothing.
+    `rows` gets the words that occur and `out` their sums. `slots` [word] is -1 throughout, before
+    and after. Numbers that `gather_rows` drops with the same seed have no gradient.
     """
     width = grad.shape[1]
     least, scale = np.uint32(rate * MOST), np.float32(1 / (1 - rate))
@@ -83,7 +84,7 @@ def scatter(
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def adagrad(table: Floats, total: Floats, rows: Numbers, grad: Floats, rate: float) -> None:
-    """Adagrad on some rows of a table; the others have no gradient and stay, so that it is Adagrad on all."""
+    """Adagrad on the rows of a table that have a gradient."""
     step = np.float32(rate)
     for slot in range(len(rows)):
         row, sums, given = table[rows[slot]], total[rows[slot]], grad[slot]
@@ -93,8 +94,8 @@ def adagrad(table: Floats, total: Floats, rows: Numbers, grad: Floats, rate: flo
 
 
 @numba.njit(cache=True, nogil=True)
-def descend(table: Floats, rows: Numbers, grad: Floats, rate: float) -> None:
-    """Plain gradient descent on some rows of a table."""
+def sgd(table: Floats, rows: Numbers, grad: Floats, rate: float) -> None:
+    """Gradient descent on the rows of a table that have a gradient."""
     step = np.float32(rate)
     for slot in range(len(rows)):
         for at in range(table.shape[1]):
@@ -111,7 +112,7 @@ def adam(
     rate: float,
     step: int,
 ) -> None:
-    """Adam on some rows of a table, as torch.optim.SparseAdam: the moments of words that do not occur stay as they are."""
+    """Adam on the rows of a table that have a gradient, as torch.optim.SparseAdam."""
     one, two = np.float32(0.1), np.float32(0.001)
     scaled = np.float32(rate * np.sqrt(1 - 0.999**step) / (1 - 0.9**step))
     for slot in range(len(rows)):
@@ -151,8 +152,8 @@ def pool(vectors, weights, starts, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def pool_back(vectors, weights, starts, grad, by_vector, by_score):  # type: ignore[no-untyped-def]
-    """What `softmax` and `pool` pass back to vectors and to scores, from the gradient [text, dimension] of the sums."""
+def pool_backward(vectors, weights, starts, grad, by_vector, by_score):  # type: ignore[no-untyped-def]
+    """Gradients of vectors and scores from the gradient [text, dimension] of `pool`."""
     for text in range(len(starts) - 1):
         start, stop = starts[text], starts[text + 1]
         mean = 0.0

@@ -1,4 +1,4 @@
-"""The network: vectors of tokens, an encoder, attention, and a linear layer on the weighted sum; texts of any lengths side by side."""
+"""The network: token vectors, an encoder, attention, and a linear layer on the weighted sum."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attlas.dynamics.ragged import Numbers
 
 @dataclass(frozen=True)
 class Shape:
-    """What a network is like."""
+    """The sizes and kinds of the layers of a network."""
 
     words: int
     dim: int
@@ -45,7 +45,7 @@ class Pool(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None]:
         vectors, weights, starts = ctx.saved_tensors
         by_vector, by_score = torch.empty_like(vectors), torch.empty_like(weights)
-        kernels.pool_back(
+        kernels.pool_backward(
             vectors.numpy(),
             weights.numpy(),
             starts.numpy(),
@@ -58,7 +58,11 @@ class Pool(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """How tokens of texts of many lengths are walked: `order` has the first tokens of all texts, the longest text first, then the second tokens, ...; `sizes` how many of each."""
+    """The order in which a recurrent layer reads texts of many lengths.
+
+    `order` has the first tokens of all texts, the longest text first, then the second tokens, ...;
+    `sizes` has the number of each.
+    """
 
     order: Tensor  # token
     sizes: Numbers  # step
@@ -77,7 +81,7 @@ class Steps:
 
 
 class Recurrent(torch.autograd.Function):
-    """An LSTM over tokens in the order of `Steps`: one product for all inputs, one for each step, and nothing for padding."""
+    """An LSTM over tokens in the order of `Steps`: one product for all inputs, one per step."""
 
     @staticmethod
     def forward(
@@ -96,16 +100,17 @@ class Recurrent(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
         inputs, by_input, by_state, gates, cells, bent, states = ctx.saved_tensors
-        out, earlier = torch.empty_like(gates), torch.zeros_like(states)
-        given = (
-            part.detach().numpy() for part in (grad.clone(), gates, cells, bent, states, by_state)
-        )
-        recurrent.backward(*given, ctx.sizes, out.numpy(), earlier.numpy())
+        out, sizes = torch.empty_like(gates), ctx.sizes
+        saved = (part.detach().numpy() for part in (grad.clone(), gates, cells, bent, by_state))
+        recurrent.backward(*saved, sizes, out.numpy())
+        before = np.arange(sizes[0], len(states)) - np.repeat(sizes[:-1], sizes[1:])
+        earlier = torch.zeros_like(states)  # the state before each token
+        earlier[sizes[0] :] = states[torch.from_numpy(before)]
         return out @ by_input, out.T @ inputs, out.T @ earlier, out.sum(0), None
 
 
 class LSTM(nn.Module):
-    """A recurrent layer of one direction, its matrices orthogonal at first as in the paper's code."""
+    """An LSTM of one direction, initialised orthogonally as in the code of Sun and Lu (2020)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -125,7 +130,7 @@ class LSTM(nn.Module):
 
 
 class Network(nn.Module):
-    """Scores, weights and logits from the vectors of tokens. V is `query`, W is `output`; nothing has a bias but the gates of the LSTM."""
+    """Scores, weights and logits from token vectors; V is `query` and W is `output`."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -154,17 +159,19 @@ class Network(nn.Module):
     def forward(self, vectors: Tensor, starts: Numbers) -> tuple[Tensor, Tensor]:
         """Logits [text, output] and the weight of every token."""
         states = self.encode(vectors, starts)
-        pooled, weights = Pool.apply(states, self.scores(states), torch.from_numpy(starts))  # type: ignore[no-untyped-call]
+        pooled, weights = Pool.apply(  # type: ignore[no-untyped-call]
+            states, self.scores(states), torch.from_numpy(starts)
+        )
         pooled = F.dropout(pooled, self.shape.dropout, self.training)
         return pooled @ self.output.T, weights
 
     def products(self) -> Tensor:
-        """V.W of each output. Additive attention has V behind a matrix: there it is that matrix, transposed, times V, as if tanh x were x."""
+        """V.W of each output; for additive attention with tanh x taken as x."""
         return self.output @ (self.query if self.key is None else self.key.T @ self.query)
 
     @property
     def encoders(self) -> list[nn.Parameter]:
-        """The parameters of encoder layers, which a penalty may hold small: those of the layer and of additive attention, no bias."""
+        """The matrices under the L2 penalty: those of the encoder and of additive attention."""
         if isinstance(self.layer, LSTM):
             layers = [self.layer.by_input, self.layer.by_state]
         else:
@@ -173,5 +180,5 @@ class Network(nn.Module):
 
 
 def _uniform(rows: int, width: int) -> Tensor:
-    """As a linear layer of torch starts."""
+    """The initial weights of a linear layer in torch."""
     return (torch.rand(rows, width) * 2 - 1) / math.sqrt(width)

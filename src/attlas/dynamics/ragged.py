@@ -1,4 +1,4 @@
-"""Texts as bags of token numbers: all tokens in one array, with where each text starts; no padding exists."""
+"""Ragged texts: the token numbers of all texts in one array, without padding."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ Tokenizer = Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True, eq=False)
-class Bags:
-    """Texts in one array: text t has the tokens `ids[starts[t]:starts[t + 1]]`; `words` are all words known, and a token that is not is numbered behind the last."""
+class RaggedTexts:
+    """Texts in one array: text t has the tokens `ids[starts[t]:starts[t + 1]]`.
+
+    Numbers are indices into `words`; unknown tokens have the number `len(words)`.
+    """
 
     ids: Numbers  # token
     starts: Numbers  # text + 1
     words: tuple[str, ...]
-    states: npt.NDArray[np.float32] | None = (
-        None  # token dimension: what a frozen model makes of each token in its text
-    )
+    states: npt.NDArray[np.float32] | None = None  # token dimension: of a frozen model
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -38,22 +39,22 @@ class Bags:
 
     @property
     def text_of(self) -> Numbers:
-        """The text that each token is of."""
+        """The text of each token."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
-    def places(self, texts: Numbers) -> Numbers:
-        """Where the tokens of some texts stand, text after text."""
+    def positions(self, texts: Numbers) -> Numbers:
+        """The indices of the tokens of some texts, text after text."""
         lengths = self.lengths[texts]
         first = np.repeat(
             self.starts[texts] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths
         )
         return first + np.arange(int(lengths.sum()))
 
-    def take(self, texts: Numbers) -> Bags:
+    def take(self, texts: Numbers) -> RaggedTexts:
         """Some of the texts, in the order given."""
-        places = self.places(texts)
-        states = None if self.states is None else self.states[places]
-        return Bags(self.ids[places], starts_of(self.lengths[texts]), self.words, states)
+        positions = self.positions(texts)
+        states = None if self.states is None else self.states[positions]
+        return RaggedTexts(self.ids[positions], starts_of(self.lengths[texts]), self.words, states)
 
     def counts(self, codes: Numbers, classes: int) -> Numbers:
         """How often each known word occurs in the texts of each class: [word, class]."""
@@ -78,7 +79,7 @@ def words_of(text: str) -> list[str]:
 
 
 def blanks_of(text: str) -> list[str]:
-    """What stands between blanks, lower-cased: for texts whose tokens are set apart already.
+    """Split at blanks and lower-case: for texts that are already tokenised.
 
     >>> blanks_of("It is n't bad .")
     ['it', 'is', "n't", 'bad', '.']
@@ -90,9 +91,9 @@ TOKENIZERS: Mapping[str, Tokenizer] = {"words": words_of, "blanks": blanks_of}
 
 
 def tokens_of(texts: Iterable[Any], tokenize: Tokenizer) -> list[list[str]]:
-    """The tokens of each text; a text is a string, a Text, or a list of tokens, which is taken as it is."""
+    """The tokens of each text: a string, a Text, or a list of tokens, which stays as it is."""
     if isinstance(texts, str | Text):
-        raise CorpusError("a list of texts is wanted; one text alone goes into a list, too")
+        raise CorpusError("expected a list of texts, got one text; put it in a list")
     out = []
     for number, one in enumerate(texts):
         if isinstance(one, Text):
@@ -113,7 +114,7 @@ def tokens_of(texts: Iterable[Any], tokenize: Tokenizer) -> list[list[str]]:
             )
         if not found:
             name = f"text {one.id!r}" if isinstance(one, Text) else f"text {number}"
-            raise CorpusError(f"{name} has no tokens; leave out texts that are empty")
+            raise CorpusError(f"{name} has no tokens; remove empty texts")
         out.append(found)
     if not out:
         raise CorpusError("there are no texts")
@@ -121,17 +122,17 @@ def tokens_of(texts: Iterable[Any], tokenize: Tokenizer) -> list[list[str]]:
 
 
 def vocabulary_of(tokens: Iterable[Sequence[str]], least: int = 1) -> tuple[str, ...]:
-    """All tokens that occur at least so often, the most frequent first."""
+    """All tokens that occur at least `least` times, the most frequent first."""
     counts = Counter(token for text in tokens for token in text)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(token for token, count in ranked if count >= least)
 
 
-def bagged(tokens: Sequence[Sequence[str]], words: Sequence[str]) -> Bags:
-    """Tokens as numbers of known words; tokens that are not known are numbered behind the last."""
-    number = {word: place for place, word in enumerate(words)}
+def to_ragged(tokens: Sequence[Sequence[str]], words: Sequence[str]) -> RaggedTexts:
+    """Number the tokens of texts by their index in `words`; unknown tokens are `len(words)`."""
+    number = {word: index for index, word in enumerate(words)}
     ids = np.fromiter(
         (number.get(token, len(words)) for text in tokens for token in text), dtype=np.int64
     )
     lengths = np.array([len(text) for text in tokens], dtype=np.int64)
-    return Bags(ids, starts_of(lengths), tuple(words))
+    return RaggedTexts(ids, starts_of(lengths), tuple(words))

@@ -1,6 +1,6 @@
-"""Kernels of the LSTM over texts of many lengths: all steps in one call, so that a step of few texts costs little.
+"""Kernels of the LSTM over texts of many lengths, all steps in one call.
 
-Tokens stand in the order of `Steps`: the first tokens of all texts, the longest text first, then the second tokens, ... Gates stand side by side: input, forget, output, candidate.
+Tokens are in the order of `Steps`. Gates are in the order input, forget, output, candidate.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy.linalg.cython_blas  # noqa: F401  what np.dot of a kernel calls: loaded here, so that its threads can be held
+import scipy.linalg.cython_blas  # noqa: F401  np.dot calls it: loaded here to limit its threads
 
 from attlas.support.jit import numba
 
-# tanh x = x P(x²) / Q(x²) for single precision, fitted here by least squares of the relative error on [0, 8.2]: wrong by at most 4e-7, and made of products alone, so that it runs in lanes
+# tanh x = x P(x²) / Q(x²) in single precision, fitted by least squares of the relative error on
+# [0, 8.2]: off by at most 4e-7, and vectorisable
 P0, P1, P2, P3, P4, P5 = (
     np.float32(one)
     for one in (
@@ -41,7 +42,7 @@ def _tanh(value):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _activate(gate, width, single):  # type: ignore[no-untyped-def]
-    """Sigmoids of the first three gates, tanh of the last, in place; in single precision by the fraction above, else by the library."""
+    """Sigmoid of the first three gates and tanh of the last, in place."""
     if single:
         for at in range(3 * width):
             gate[at] = HALF + HALF * _tanh(HALF * gate[at])
@@ -56,7 +57,10 @@ def _activate(gate, width, single):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def forward(gates, turned, sizes, cells, bent, states):  # type: ignore[no-untyped-def]
-    """From the inputs' part of the gates, which become their values, to cells, their tanh and states; `turned` is the matrix of states, transposed."""
+    """Compute gates (in place, from their inputs), cells, their tanh (`bent`) and states.
+
+    `turned` is the transposed matrix of states.
+    """
     width, single = states.shape[1], states.itemsize == 4
     room = np.empty((sizes[0], 4 * width), dtype=states.dtype)
     before, start = -1, 0
@@ -95,12 +99,12 @@ def forward(gates, turned, sizes, cells, bent, states):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def backward(grad, gates, cells, bent, states, by_state, sizes, out, earlier):  # type: ignore[no-untyped-def]
-    """From the gradient of states, which is changed, to that of the gates' inputs (`out`), and the states before each (`earlier`)."""
-    width = states.shape[1]
-    carried = np.zeros((sizes[0], width), dtype=states.dtype)  # of the cell, from the step after
-    room = np.empty((sizes[0], width), dtype=states.dtype)
-    stop = len(states)
+def backward(grad, gates, cells, bent, by_state, sizes, out):  # type: ignore[no-untyped-def]
+    """The gradient of the gates' inputs (`out`) from that of the states, which is changed."""
+    width = cells.shape[1]
+    carried = np.zeros((sizes[0], width), dtype=cells.dtype)  # of the cell, from the step after
+    room = np.empty((sizes[0], width), dtype=cells.dtype)
+    stop = len(cells)
     for step in range(len(sizes) - 1, -1, -1):
         size = sizes[step]
         start = stop - size
@@ -127,10 +131,9 @@ def backward(grad, gates, cells, bent, states, by_state, sizes, out, earlier):  
                 to[width + at] = moved * forget * (1 - forget)
                 by_cell[at] = moved * forget
             if before >= 0:
-                last, was, kept = cells[before + row], states[before + row], earlier[start + row]
+                last = cells[before + row]
                 for at in range(width):
                     to[width + at] *= last[at]
-                    kept[at] = was[at]
             else:
                 for at in range(width):
                     to[width + at] = 0

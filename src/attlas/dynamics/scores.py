@@ -1,10 +1,14 @@
-"""What words are to a classifier: how they go with labels, their kind, their polarity and attention scores, and how well attention tells polarity tokens from neutral ones.
+"""Words of a classifier: their kinds, polarity and attention scores, and how these separate.
 
-gamma = (f+ - f-) / (f+ + f-), where f are a word's occurrences in texts of each class. A word is positive if gamma is above .5 and f+ above 5, negative likewise, neutral if gamma
-is between -.1 and .1 and f+ and f- differ by less than 5. The paper writes open intervals, which leave out words of one class only (gamma 1 and -1); its code, and the numbers of words
-that it prints, have them in. With more classes a word goes with a class if the class has more than .75 of its occurrences, which for two classes is gamma above .5, and is neutral
-if every class has less than 1.1 times its even share. Occurrences are counted as they are, which is fair to classes of one size; the rule `balanced` is the code's with occurrences
-weighed as if every class had as many tokens as the mean class.
+gamma = (f+ - f-) / (f+ + f-), where f are a word's occurrences in texts of each class. A word is
+positive if gamma is above 0.5 and f+ above 5, negative likewise, and neutral if gamma is between
+-0.1 and 0.1 and f+ and f- differ by less than 5. Sun and Lu (2020) write open intervals, which
+exclude words of one class only (gamma 1 and -1); their code, and the numbers of words that they
+print, include them. With more classes a word belongs to a class that has more than 0.75 of its
+occurrences, which for two classes is gamma above 0.5, and is neutral if every class has less than
+1.1 times its uniform share. Occurrences are counted as they are, which is fair to classes of one
+size; the rule `balanced` is that of the code with occurrences weighted as if every class had as
+many tokens as the mean class.
 """
 
 from __future__ import annotations
@@ -17,25 +21,21 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.dynamics.experiment import RULES
-from attlas.dynamics.ragged import Bags, Numbers
-from attlas.dynamics.training import Moment
+from attlas.dynamics.ragged import Numbers, RaggedTexts
+from attlas.dynamics.training import Snapshot
 from attlas.stats.intervals import Ranked, auc
 from attlas.support.errors import MeasureError
 
 Floats = npt.NDArray[Any]
 RESERVED = ("positive", "negative", "neutral", "")  # kinds that a class of more than two cannot be
 POSITIVE, NEGATIVE, NEUTRAL, OTHER = "positive", "negative", "neutral", ""
-STRONG, EVEN, OFTEN, APART = (
-    0.5,
-    0.1,
-    5,
-    5,
-)  # of gamma, of gamma, occurrences, difference of occurrences
+STRONG, EVEN = 0.5, 0.1  # bounds of gamma
+OFTEN, APART = 5, 5  # occurrences, and their difference between classes
 SHARE = (1 + STRONG) / 2  # of a word's occurrences, with more classes than two
 
 
 def gammas(counts: Floats) -> Floats:
-    """How far a word goes with the second of two classes rather than the first, from its occurrences [word, class]; NaN if it has none.
+    """How much a word prefers the second of two classes, from its occurrences [word, class].
 
     >>> gammas(np.array([[1, 3], [2, 2], [5, 0]])).tolist()
     [0.5, 0.0, -1.0]
@@ -49,7 +49,9 @@ def gammas(counts: Floats) -> Floats:
 def token_kinds(
     counts: Numbers, classes: Sequence[str], rule: str = "code"
 ) -> npt.NDArray[np.str_]:
-    """The kind of each word from its occurrences [word, class]: positive, negative or neutral for two classes, the class's name or neutral for more; empty if it is neither.
+    """The kind of each word from its occurrences [word, class]; empty if it has none.
+
+    Kinds are positive, negative and neutral for two classes; class names and neutral for more.
 
     >>> token_kinds(np.array([[0, 9], [9, 1], [3, 3], [4, 8]]), ["bad", "good"]).tolist()
     ['positive', 'negative', 'neutral', '']
@@ -91,12 +93,15 @@ def balanced(counts: Numbers) -> Floats:
 
 
 def kind_name(label: str) -> str:
-    """What the words of a class are called where there are more than two; a class called `neutral` is not the neutral words."""
+    """The kind of the words of a class, one of more than two; never that of neutral words."""
     return f"class {label}" if label in RESERVED else label
 
 
-def own_polarity(polarity: Floats, top: Numbers) -> Floats:
-    """One number a word from polarities [word, output]: with one output its score, with more the score of the class it goes with most less the mean of the others."""
+def class_polarity(polarity: Floats, top: Numbers) -> Floats:
+    """One number per word from polarities [word, output].
+
+    With one output its score, with more that of the class `top` minus the mean of the others.
+    """
     if polarity.shape[1] == 1:
         return polarity[:, 0]
     own = np.take_along_axis(polarity, top[:, None], 1)[:, 0]
@@ -104,63 +109,67 @@ def own_polarity(polarity: Floats, top: Numbers) -> Floats:
 
 
 def token_table(
-    moment: Moment,
-    bags: Bags,
+    snapshot: Snapshot,
+    ragged: RaggedTexts,
     counts: Numbers,
     classes: Sequence[str],
     rule: str = "code",
-    test: Bags | None = None,
+    test: RaggedTexts | None = None,
     where: bool = True,
 ) -> pd.DataFrame:
-    """A row for each word: occurrences, gamma, share, kind, polarity and attention score by itself (global), and where it stands (local).
+    """One row per word: occurrences, gamma, share, kind, polarity and attention score.
 
-    Global scores are those of the word alone. If what a token is depends on its text (an LSTM, a frozen model), `polarity_local` and `attention_local` are means over its occurrences in
-    `bags`, the texts learnt from; else they are the same and NaN here. `weight` is the mean attention weight over occurrences in `test`, or in `bags` if that is None. Without `where` no text
-    is read, and these are NaN.
+    Scores are those of the word alone. If representations depend on the text (an LSTM, a frozen
+    model), `polarity_local` and `attention_local` are means over its occurrences in `ragged`, the
+    training texts; else they are NaN. `weight` is the mean attention weight over occurrences in
+    `test`, or in `ragged` if that is None. Without `where` no text is read, and these are NaN.
     """
-    scores, polarity = moment.by_word()
-    weighed = balanced(counts) if rule == "balanced" else counts
-    n, top = len(bags.words), weighed.argmax(-1)
+    scores, polarity = snapshot.by_word()
+    weighted = balanced(counts) if rule == "balanced" else counts
+    n, top = len(ragged.words), weighted.argmax(-1)
     out = {
-        "token": list(bags.words),
+        "token": list(ragged.words),
         "kind": token_kinds(counts, classes, rule),
         "count": counts.sum(-1),
-        "gamma": gammas(weighed) if len(classes) == 2 else np.nan,
-        "share": weighed.max(-1) / np.maximum(weighed.sum(-1), 1),
-        "polarity": own_polarity(polarity[:n], top),
+        "gamma": gammas(weighted) if len(classes) == 2 else np.nan,
+        "share": weighted.max(-1) / np.maximum(weighted.sum(-1), 1),
+        "polarity": class_polarity(polarity[:n], top),
         "attention_score": scores[:n],
         "polarity_local": np.nan,
         "attention_local": np.nan,
         "weight": np.nan,
     }
-    for place, name in enumerate(classes):
-        out[f"count:{name}"] = counts[:, place]
+    for column, name in enumerate(classes):
+        out[f"count:{name}"] = counts[:, column]
         if polarity.shape[1] > 1:
-            out[f"polarity:{name}"] = polarity[:n, place]
+            out[f"polarity:{name}"] = polarity[:n, column]
     if where:
-        read = moment.read(bags) if moment.contextual or test is None else None
-        if moment.contextual and read is not None:
-            out["attention_local"] = _means(read.scores, bags)
-            out["polarity_local"] = own_polarity(
-                np.stack([_means(one, bags) for one in read.polarity.T], -1), top
+        read = snapshot.read(ragged) if snapshot.contextual or test is None else None
+        if snapshot.contextual and read is not None:
+            out["attention_local"] = _means(read.scores, ragged)
+            out["polarity_local"] = class_polarity(
+                np.stack([_means(one, ragged) for one in read.polarity.T], -1), top
             )
-        shown = read if test is None else moment.read(test)
+        shown = read if test is None else snapshot.read(test)
         assert shown is not None
-        out["weight"] = _means(shown.weights, bags if test is None else test)
+        out["weight"] = _means(shown.weights, ragged if test is None else test)
     return pd.DataFrame(out)
 
 
-def _means(values: Floats, bags: Bags) -> Floats:
+def _means(values: Floats, ragged: RaggedTexts) -> Floats:
     """The mean of tokens' values by word: [word]; NaN for a word that does not occur."""
-    size = len(bags.words) + 1
+    size = len(ragged.words) + 1
     total, count = (
-        np.bincount(bags.ids, weights, minlength=size)[:-1] for weights in (values, None)
+        np.bincount(ragged.ids, weights, minlength=size)[:-1] for weights in (values, None)
     )
     return np.divide(total, count, out=np.full(size - 1, np.nan), where=count > 0)
 
 
 def separation(tokens: pd.DataFrame, column: str = "attention_score", least: int = 0) -> Ranked:
-    """How well a column tells polarity tokens from neutral ones: the area under the ROC curve with its 95 % interval; .5 is chance. Neutral tokens of fewer than `least` occurrences are left out."""
+    """How well a column separates polarity tokens from neutral ones: AUC; 0.5 is chance.
+
+    Neutral tokens with fewer than `least` occurrences are excluded.
+    """
     kinds = tokens["kind"]
     values = tokens[column].to_numpy(dtype=np.float64)
     there = ~np.isnan(values)
@@ -169,7 +178,7 @@ def separation(tokens: pd.DataFrame, column: str = "attention_score", least: int
 
 
 def least_separation(tokens: pd.DataFrame, column: str = "attention_score") -> float:
-    """The same for the words of each class apart, and of these the lowest: well below `separation` if attention marks the words of one class and not, or less than neutral words, those of another."""
+    """The lowest separation of any one class: low if attention marks the words of another only."""
     kinds, values = tokens["kind"].to_numpy(), tokens[column].to_numpy(dtype=np.float64)
     each = [
         auc(values[kinds == kind], values[kinds == NEUTRAL]).auc
@@ -180,7 +189,10 @@ def least_separation(tokens: pd.DataFrame, column: str = "attention_score") -> f
 
 
 def gap(tokens: pd.DataFrame, column: str = "attention_score") -> float:
-    """How far the attention scores of classes lie apart, in standard deviations within them: positive less negative tokens; with more classes the largest mean less the smallest."""
+    """How far the mean attention scores of classes are apart, in standard deviations within them.
+
+    Positive minus negative tokens; with more classes the largest mean minus the smallest.
+    """
     kinds = [kind for kind in dict.fromkeys(tokens["kind"]) if kind not in (NEUTRAL, OTHER)]
     parts = {
         kind: tokens.loc[tokens["kind"] == kind, column].to_numpy(dtype=np.float64)
@@ -204,13 +216,17 @@ def gap(tokens: pd.DataFrame, column: str = "attention_score") -> float:
 def interpretability(
     tokens: pd.DataFrame, untrained: pd.DataFrame | None = None
 ) -> dict[str, float]:
-    """The paper's claim as numbers, with its controls: separation by attention, by the same network before its first step, by frequency alone, from neutral tokens that are as frequent as polarity tokens must be, and of the class whose tokens are marked least."""
-    found = separation(tokens)
+    """Separation by attention, with its controls.
+
+    The controls are the untrained network, frequency alone, neutral tokens that are as frequent as
+    polarity tokens must be, and the class whose tokens are separated least.
+    """
+    attention = separation(tokens)
     frequent = separation(tokens, least=OFTEN + 1)
-    out = {
-        "separation": found.auc,
-        "separation_low": found.low,
-        "separation_high": found.high,
+    return {
+        "separation": attention.auc,
+        "separation_low": attention.low,
+        "separation_high": attention.high,
         "separation_untrained": float("nan") if untrained is None else separation(untrained).auc,
         "separation_count": separation(tokens, "count").auc,
         "separation_frequent": frequent.auc,
@@ -220,7 +236,6 @@ def interpretability(
         "gap": gap(tokens),
         "polarity_auc": _polarity_auc(tokens),
     }
-    return out
 
 
 def _polarity_auc(tokens: pd.DataFrame) -> float:

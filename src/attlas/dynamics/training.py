@@ -1,4 +1,4 @@
-"""Training: batches of texts in random order, every text as long as it is; the epoch that is best on dev is kept."""
+"""Training: batches of texts in random order, without padding; the best epoch on dev is kept."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torch import Tensor
 from attlas.dynamics import kernels
 from attlas.dynamics.experiment import OPTIMIZERS
 from attlas.dynamics.layers import Network
-from attlas.dynamics.ragged import Bags, Numbers
+from attlas.dynamics.ragged import Numbers, RaggedTexts
 from attlas.support.errors import MeasureError
 
 Floats = npt.NDArray[Any]
-EVALUATED = 20_000  # tokens of texts that are read at a time where a text must be read whole
+EVALUATED = 20_000  # tokens that are read at a time where representations depend on the text
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Settings:
 
     optimizer: str = "adagrad"
     learning_rate: float | None = None
-    lr_decay: float = 0.001  # of Adagrad's rate, a step
+    lr_decay: float = 0.001  # of Adagrad's learning rate, per step
     epochs: int = 40
     batch_size: int = 100
     l2: float = 0.0
-    penalty: float = 0.0
+    vw_penalty: float = 0.0
     patience: int | None = None
     seed: int = 0
 
@@ -44,25 +44,25 @@ class Settings:
 
 @dataclass(eq=False)
 class Table:
-    """The vectors of words, the last row those of tokens that are not known (zeros, never learnt)."""
+    """The vectors of words; the last row is that of unknown tokens (zeros, never trained)."""
 
     rows: npt.NDArray[np.float32]  # word + 1, dimension
     frozen: bool = False
 
-    def vectors(self, bags: Bags, rate: float = 0.0, seed: int = 0) -> Tensor:
-        """The vectors of tokens, some numbers dropped: [token, dimension]."""
+    def vectors(self, ragged: RaggedTexts, rate: float = 0.0, seed: int = 0) -> Tensor:
+        """The vectors of tokens with dropout: [token, dimension]."""
         source, ids = (
-            (self.rows, bags.ids)
-            if bags.states is None
-            else (bags.states, np.arange(len(bags.ids)))
+            (self.rows, ragged.ids)
+            if ragged.states is None
+            else (ragged.states, np.arange(len(ragged.ids)))
         )
         out = np.empty((len(ids), source.shape[1]), dtype=np.float32)
-        kernels.gather(source, ids, rate, seed, out)
+        kernels.gather_rows(source, ids, rate, seed, out)
         return torch.from_numpy(out)
 
 
 class Rows:
-    """The optimizer of a table: only the words of a batch have a gradient, so only their rows are touched."""
+    """The optimizer of a table, which updates only the rows of the words in a batch."""
 
     def __init__(self, table: Table, settings: Settings) -> None:
         self.table, self.settings, self.step = table, settings, 0
@@ -72,17 +72,17 @@ class Rows:
             for _ in range({"adagrad": 1, "adam": 2}.get(settings.optimizer, 0))
         ]
 
-    def learn(self, grad: Tensor, bags: Bags, dropout: float, seed: int) -> None:
+    def learn(self, grad: Tensor, ragged: RaggedTexts, dropout: float, seed: int) -> None:
         """One step from the gradient of every token's vector."""
         self.step += 1
-        most = min(len(bags.ids), len(self.slots))
+        most = min(len(ragged.ids), len(self.slots))
         rows, sums = (
             np.empty(most, dtype=np.int64),
             np.empty((most, grad.shape[1]), dtype=np.float32),
         )
-        used = kernels.scatter(grad.numpy(), bags.ids, dropout, seed, self.slots, rows, sums)
+        used = kernels.scatter(grad.numpy(), ragged.ids, dropout, seed, self.slots, rows, sums)
         rows, sums, rate = rows[:used], sums[:used], self.settings.rate
-        known = rows < len(self.slots) - 1  # the vector of tokens that are not known stays
+        known = rows < len(self.slots) - 1  # the vector of unknown tokens stays
         if not known.all():
             rows, sums = rows[known], sums[known]
         if self.settings.optimizer == "adagrad":
@@ -96,12 +96,12 @@ class Rows:
         elif self.settings.optimizer == "adam":
             kernels.adam(self.table.rows, *self.memory, rows, sums, rate, self.step)
         else:
-            kernels.descend(self.table.rows, rows, sums, rate)
+            kernels.sgd(self.table.rows, rows, sums, rate)
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
-    """A network and its table at one moment of training: `epoch` 0 is before the first."""
+class Snapshot:
+    """A network and its table after an epoch; epoch 0 is before training."""
 
     epoch: int
     network: Network
@@ -109,47 +109,48 @@ class Moment:
 
     @property
     def contextual(self) -> bool:
-        """Whether what a token is depends on its text."""
+        """Whether the representation of a token depends on its text."""
         return self.network.shape.encoder in ("lstm", "model")
 
     def by_word(self) -> tuple[Floats, Floats]:
-        """Attention score [word + 1] and polarity [word + 1, output] of every word by itself, tokens that are not known last."""
+        """Attention score [word + 1] and polarity [word + 1, output]; unknown tokens last."""
         with torch.no_grad():
             vectors = torch.from_numpy(self.table.rows)
             states = self.network.encode(vectors, np.arange(len(vectors) + 1))
             return self.network.scores(states).numpy(), (states @ self.network.output.T).numpy()
 
-    def by_token(self, bags: Bags) -> tuple[Floats, Floats]:
-        """Attention score [token] and polarity [token, output] of every token where it stands."""
+    def by_token(self, ragged: RaggedTexts) -> tuple[Floats, Floats]:
+        """Attention score [token] and polarity [token, output] of every token in its text."""
         if not self.contextual:
             scores, polarity = self.by_word()
-            return scores[bags.ids], polarity[bags.ids]
-        found = []
+            return scores[ragged.ids], polarity[ragged.ids]
+        parts = []
         self.network.eval()
         with torch.no_grad():
-            for part in _parts(bags):
+            for part in _parts(ragged):
                 states = self.network.encode(self.table.vectors(part), part.starts)
-                found.append(
+                parts.append(
                     (self.network.scores(states).numpy(), (states @ self.network.output.T).numpy())
                 )
-        return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+        scores, polarity = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return scores, polarity
 
-    def read(self, bags: Bags) -> Read:
-        """All that the network makes of texts, without dropout."""
-        scores, polarity = self.by_token(bags)
+    def read(self, ragged: RaggedTexts) -> Read:
+        """Scores, weights and logits of texts, without dropout."""
+        scores, polarity = self.by_token(ragged)
         weights = np.empty_like(scores)
-        kernels.softmax(scores, bags.starts, weights)
+        kernels.softmax(scores, ragged.starts, weights)
         return Read(
             scores,
             polarity,
             weights,
-            np.add.reduceat(weights[:, None] * polarity, bags.starts[:-1]),
+            np.add.reduceat(weights[:, None] * polarity, ragged.starts[:-1]),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """What a network makes of texts: of every token its attention score, its polarity and its weight; of every text its logits."""
+    """Scores, polarities and weights of tokens, and logits of texts."""
 
     scores: Floats  # token
     polarity: Floats  # token output
@@ -157,49 +158,47 @@ class Read:
     logits: Floats  # text output
 
     @property
-    def guesses(self) -> Numbers:
-        return guesses_of(self.logits)
+    def predictions(self) -> Numbers:
+        return predictions_of(self.logits)
 
 
-def guesses_of(logits: Floats) -> Numbers:
-    """The likeliest class of each text; of two, the second if its logit is above zero."""
+def predictions_of(logits: Floats) -> Numbers:
+    """The most likely class of each text; of two, the second if its logit is above zero."""
     return (logits[:, 0] > 0).astype(np.int64) if logits.shape[1] == 1 else logits.argmax(-1)
 
 
-def _parts(bags: Bags) -> list[Bags]:
-    """Texts in order, so many at a time that their tokens are few."""
+def _parts(ragged: RaggedTexts) -> list[RaggedTexts]:
+    """Texts in order, in parts of few tokens."""
     cuts, start = [0], 0
-    for text in range(len(bags)):
-        if bags.starts[text + 1] - bags.starts[start] > EVALUATED and text > start:
+    for text in range(len(ragged)):
+        if ragged.starts[text + 1] - ragged.starts[start] > EVALUATED and text > start:
             cuts.append(text)
             start = text
     return [
-        bags.take(np.arange(one, other))
-        for one, other in zip(cuts, [*cuts[1:], len(bags)], strict=True)
+        ragged.take(np.arange(one, other))
+        for one, other in zip(cuts, [*cuts[1:], len(ragged)], strict=True)
     ]
 
 
-Watch = Callable[
-    [Moment, dict[str, Any]], None
-]  # told the moment after each epoch and its row of the history
+EpochCallback = Callable[[Snapshot, dict[str, Any]], None]  # gets the epoch's row of the history
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The best moment, and a row for every epoch: loss, accuracy on dev, V.W and norms."""
+    """The best snapshot, and one row per epoch: loss, accuracy on dev, V.W and norms."""
 
-    best: Moment
+    best: Snapshot
     history: list[dict[str, Any]]
 
 
 def train(
     network: Network,
     table: Table,
-    bags: Bags,
+    ragged: RaggedTexts,
     codes: Numbers,
-    dev: tuple[Bags, Numbers] | None,
+    dev: tuple[RaggedTexts, Numbers] | None,
     settings: Settings,
-    watch: Watch = lambda moment, row: None,
+    on_epoch: EpochCallback = lambda snapshot, row: None,
 ) -> Trained:
     """Train a network and its table in place; without dev the last epoch is kept."""
     draw, generator = np.random.default_rng(settings.seed), torch.get_rng_state()
@@ -207,24 +206,26 @@ def train(
     optimizer = _optimizer(network, settings)
     rows = None if table.frozen else Rows(table, settings)
     history: list[dict[str, Any]] = []
-    best, kept, since = -1.0, Moment(0, network, table), 0
+    best, kept, since = -1.0, Snapshot(0, network, table), 0
     try:
         loss = float("nan")
         for epoch in range(settings.epochs + 1):
             if epoch:
-                loss = _epoch(network, table, rows, optimizer, bags, codes, settings, draw)
-            moment = Moment(epoch, network, table)
-            reached = None if dev is None else float((moment.read(dev[0]).guesses == dev[1]).mean())
+                loss = _epoch(network, table, rows, optimizer, ragged, codes, settings, draw)
+            snapshot = Snapshot(epoch, network, table)
+            reached = (
+                None if dev is None else float((snapshot.read(dev[0]).predictions == dev[1]).mean())
+            )
             history.append(
                 {"epoch": epoch, "loss": loss, "dev_accuracy": reached, **norms(network)}
             )
-            watch(moment, history[-1])
+            on_epoch(snapshot, history[-1])
             if not epoch:
                 continue
             if reached is None or reached > best:
                 best, since = reached or 0.0, 0
                 if reached is not None or epoch == settings.epochs:
-                    kept = Moment(
+                    kept = Snapshot(
                         epoch,
                         copy.deepcopy(network),
                         Table(table.rows.copy() if rows else table.rows, table.frozen),
@@ -244,23 +245,23 @@ def _epoch(
     table: Table,
     rows: Rows | None,
     optimizer: torch.optim.Optimizer,
-    bags: Bags,
+    ragged: RaggedTexts,
     codes: Numbers,
     settings: Settings,
     draw: np.random.Generator,
 ) -> float:
-    """All texts once in random order; the mean loss of the batches, of the model as it was at each."""
+    """Train on all texts once, in random order; returns the mean loss of the batches."""
     network.train()
-    order, dropout, total = draw.permutation(len(bags)), network.shape.dropout, 0.0
+    order, dropout, total = draw.permutation(len(ragged)), network.shape.dropout, 0.0
     for start in range(0, len(order), settings.batch_size):
         chosen = order[start : start + settings.batch_size]
-        batch, seed = bags.take(chosen), int(draw.integers(1 << 32))
+        batch, seed = ragged.take(chosen), int(draw.integers(1 << 32))
         vectors = table.vectors(batch, dropout, seed).requires_grad_(rows is not None)
         logits, _ = network(vectors, batch.starts)
         loss = loss_of(logits, torch.from_numpy(codes[chosen]))
         total += float(loss.detach()) * len(chosen)
-        if settings.penalty:
-            loss = loss + settings.penalty * network.products().abs().sum()
+        if settings.vw_penalty:
+            loss = loss + settings.vw_penalty * network.products().abs().sum()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -269,25 +270,25 @@ def _epoch(
             rows.learn(vectors.grad, batch, dropout, seed)
     if not np.isfinite(total):
         raise MeasureError(
-            f"the loss is no longer a number; a smaller learning rate than {settings.rate:g} may help"
+            f"the loss is not a number; use a smaller learning rate than {settings.rate:g}"
         )
     return total / len(order)
 
 
 def loss_of(logits: Tensor, codes: Tensor) -> Tensor:
-    """The mean cross-entropy of texts; one output is the logit of the second of two classes."""
+    """The mean cross-entropy; one output is the logit of the second of two classes."""
     if logits.shape[1] == 1:
         return F.binary_cross_entropy_with_logits(logits[:, 0], codes.to(logits.dtype))
     return F.cross_entropy(logits, codes)
 
 
 def _optimizer(network: Network, settings: Settings) -> torch.optim.Optimizer:
-    """For all parameters but the table: those of encoder layers with their penalty."""
-    held = network.encoders
-    free = [one for one in network.parameters() if all(one is not other for other in held)]
+    """The optimizer of all parameters but the table, with the L2 penalty on encoders."""
+    penalised = network.encoders
+    free = [one for one in network.parameters() if all(one is not other for other in penalised)]
     groups: Sequence[dict[str, Any]] = [
         {"params": free},
-        *([{"params": held, "weight_decay": settings.l2}] if held else []),
+        *([{"params": penalised, "weight_decay": settings.l2}] if penalised else []),
     ]
     if settings.optimizer == "adagrad":
         return torch.optim.Adagrad(groups, lr=settings.rate, lr_decay=settings.lr_decay)
@@ -297,7 +298,7 @@ def _optimizer(network: Network, settings: Settings) -> torch.optim.Optimizer:
 
 
 def norms(network: Network) -> dict[str, float]:
-    """V.W (of more outputs the largest in size), and the norms of V and W."""
+    """V.W (of several outputs the largest in absolute value), and the norms of V and W."""
     with torch.no_grad():
         products = network.products()
         return {

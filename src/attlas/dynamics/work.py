@@ -15,7 +15,7 @@ from attlas.dynamics.classifier import check_labels
 from attlas.dynamics.experiment import Dynamics
 from attlas.dynamics.grid import PARTS, Cell, Data, Frames, assembled, fit_job, job_name, job_of
 from attlas.dynamics.inputs import cut_off, encoded, static_rows, vectors_of, word_states
-from attlas.dynamics.ragged import TOKENIZERS, bagged, tokens_of, vocabulary_of
+from attlas.dynamics.ragged import TOKENIZERS, to_ragged, tokens_of, vocabulary_of
 from attlas.experiments.experiment import Experiment, Outcome
 from attlas.experiments.run import source_name
 from attlas.experiments.workspace import Workspace
@@ -25,7 +25,7 @@ from attlas.support.errors import MeasureError
 from attlas.support.json import to_json
 
 TEST, DEV = 0.2, 0.1  # shares that are set aside where no files are given
-SUBJECT = "attention classifiers"  # what a report is of: no model with heads
+SUBJECT = "attention classifiers"  # what a report is about: there is no model with heads
 
 __all__ = ["open_vectors", "read", "resolve", "run"]
 
@@ -36,7 +36,7 @@ def open_vectors(source: Any) -> Vectors:
 
 
 def resolve(experiment: Experiment, opened: dict[str, Any]) -> dict[str, Any]:
-    """Set test and dev aside where they are not given; refuse labels that do not fit."""
+    """Set test and dev aside if they are not given; refuse labels that do not match."""
     train, dev, test = (opened[part] for part in PARTS)
     seed = experiment.options["seed"]
     check_label_column(train, experiment.openings("texts").get("label"))
@@ -110,14 +110,14 @@ def write_data(
     vectors: Vectors | None,
     model: Model | None,
 ) -> None:
-    """Number the texts, with what frozen encoders make of them, and write the arrays."""
+    """Number the texts, encode them with frozen encoders, and write the arrays."""
     parts = dict(zip(PARTS, (train, dev, test), strict=True))
     classes = tuple(label_names(**parts))
     tokens = {name: tokens_of(part, TOKENIZERS[tokenize]) for name, part in parts.items()}
     words = vocabulary_of(tokens["train"], min_count)
     if not words:
         raise MeasureError(f"no token occurs {min_count} times; lower min_count")
-    bags = {name: bagged(one, words) for name, one in tokens.items()}
+    ragged = {name: to_ragged(one, words) for name, one in tokens.items()}
     codes = {
         name: label_codes([str(text.label) for text in part], classes)
         for name, part in parts.items()
@@ -130,20 +130,20 @@ def write_data(
     if model is not None:
         rows["model"] = word_states(words, model, False)
         states = {
-            name: encoded(one, tokens[name], model, False).states for name, one in bags.items()
+            name: encoded(one, tokens[name], model, False).states for name, one in ragged.items()
         }
         cut = cut_off(model, [text for part in tokens.values() for text in part])
-    Data(classes, bags, codes, rows, states, cut).write(folder)
+    Data(classes, ragged, codes, rows, states, cut).write(folder)
 
 
 def _counts(data: Data) -> dict[str, int]:
-    texts = sum(map(len, data.bags.values()))
+    texts = sum(map(len, data.ragged.values()))
     return {
         "read": texts,
         "analysed": texts,
         "quarantined": 0,
         "truncated": data.cut[0],
-        "tokens": sum(len(part.ids) for part in data.bags.values()),
+        "tokens": sum(len(part.ids) for part in data.ragged.values()),
         "tokens_cut": data.cut[1],
     }
 
@@ -152,7 +152,7 @@ def _result(
     dynamics: Dynamics, parts: Mapping[str, Sequence[Text]], data: Data, tables: Frames
 ) -> dict[str, Any]:
     """What `--json` prints."""
-    words, classes = data.bags["train"].words, data.classes
+    words, classes = data.ragged["train"].words, data.classes
     labels = np.bincount(data.codes["train"], minlength=len(classes)).tolist()
     sizes = {name: len(part) for name, part in parts.items()}
     return {
@@ -164,7 +164,7 @@ def _result(
         "vocabulary": len(words),
         "kinds": _kinds(tables),
         "unknown": {
-            name: float((part.ids == len(words)).mean()) for name, part in data.bags.items()
+            name: float((part.ids == len(words)).mean()) for name, part in data.ragged.items()
         },
         "options": dynamics.settings(),
     }

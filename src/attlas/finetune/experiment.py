@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 from attlas.experiments.experiment import Experiment
 from attlas.support.options import (
@@ -18,6 +18,19 @@ from attlas.support.options import (
     seed_option,
 )
 
+EPOCHS, BATCH_SIZE, PATIENCE = 4, 32, 2
+MIN_STEPS = 100  # optimiser steps, where the number of epochs is not given
+MIN_BATCHES = 8  # per epoch, where the batch size is not given
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to train, and on batches of how many texts."""
+
+    epochs: int
+    batch_size: int
+    patience: int
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Finetune(Experiment):
@@ -25,7 +38,8 @@ class Finetune(Experiment):
 
     After every epoch the model is scored on dev by Matthews' correlation. The best epoch is kept,
     and training ends after `patience` epochs without a better one. Interrupted, it resumes from the
-    last epoch.
+    last epoch. Batch size, epochs and patience that are not given follow from the number of
+    training texts (`schedule`).
     """
 
     name: ClassVar[str] = "finetune"
@@ -41,13 +55,27 @@ class Finetune(Experiment):
     model: ModelLike | None = given(
         "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
     )
-    epochs: int = option(4, "Maximum number of epochs.", at_least=1, at_most=10_000)
-    batch_size: int = option(32, "Batch size.", at_least=1, at_most=4_096)
+    epochs: int | None = option(
+        None,
+        f"Maximum number of epochs (default: {EPOCHS}, or more for {MIN_STEPS} optimiser steps).",
+        at_least=1,
+        at_most=10_000,
+    )
+    batch_size: int | None = option(
+        None,
+        f"Batch size (default: {BATCH_SIZE}, or an eighth of the training texts if that is less).",
+        at_least=1,
+        at_most=4_096,
+    )
     learning_rate: float = option(
         5e-5, "Peak learning rate, after warm-up and before decay.", above=0, below=math.inf
     )
-    patience: int = option(
-        2, "Stop after this many epochs without a better one.", at_least=1, at_most=10_000
+    patience: int | None = option(
+        None,
+        f"Stop after this many epochs without a better one (default: {PATIENCE}, or all epochs if "
+        f"their default is more than {EPOCHS}).",
+        at_least=1,
+        at_most=10_000,
     )
     hold_out: float = option(
         0.0,
@@ -62,8 +90,31 @@ class Finetune(Experiment):
     max_length: int | None = max_length_opening()
     global_tokens: str | None = opening(
         None,
-        "Global tokens of a Longformer: first, special, none, or places such as 0,5.",
+        "Global tokens of a Longformer: first, special, none, or positions such as 0,5.",
     )
     allow_pickle: bool = opening(
         False, "Also read pickled weights, which can run code: only if you trust them."
     )
+
+    def schedule(self, texts: int) -> Schedule:
+        """Epochs, batch size and patience for a number of training texts; given options win.
+
+        Few texts are trained on longer, in smaller batches, and not stopped early: four epochs of
+        40 texts would be eight steps. A head that is fitted alone takes no steps.
+
+        >>> Finetune(texts="few.csv").schedule(40)
+        Schedule(epochs=13, batch_size=5, patience=13)
+        >>> Finetune(texts="many.csv").schedule(800)
+        Schedule(epochs=4, batch_size=32, patience=2)
+        """
+        epochs, batch_size = self.epochs or EPOCHS, self.batch_size or BATCH_SIZE
+        if not self.head_only:
+            batch_size = self.batch_size or max(1, min(BATCH_SIZE, texts // MIN_BATCHES))
+            steps_per_epoch = math.ceil(texts / batch_size)
+            epochs = self.epochs or max(EPOCHS, math.ceil(MIN_STEPS / steps_per_epoch))
+        longer = self.epochs is None and epochs > EPOCHS
+        return Schedule(epochs, batch_size, self.patience or (epochs if longer else PATIENCE))
+
+    def settings(self, texts: int) -> dict[str, Any]:
+        """The options with the schedule that a number of training texts has."""
+        return {**self.options, **asdict(self.schedule(texts))}

@@ -1,4 +1,4 @@
-"""The last layer alone: a logistic regression on what goes into it; all other layers stay."""
+"""The classification head alone: a logistic regression on the inputs of the last layer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from attlas.stats.choose import first_best
 from attlas.stats.scores import scores_of
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # C of the logistic regression, chosen on dev
-SHARD = 512  # texts whose inputs are kept together
+SHARD = 512  # texts whose inputs are cached together
 
 Array = npt.NDArray[Any]
 Labelled = tuple[list[Text], Array]  # texts, and the numbers of their labels
@@ -30,7 +30,7 @@ Labelled = tuple[list[Text], Array]  # texts, and the numbers of their labels
 def fit_head(
     model: Model, fitted: Labelled, dev: Labelled, labels: int, work: Workspace
 ) -> list[dict[str, float]]:
-    """Fit the last layer, C chosen on dev (the stronger penalty of equals); one row per C."""
+    """Fit the last layer, with C chosen on dev (of equals the stronger penalty); one row per C."""
     layer, strengths = last_layer(model.network), sorted(STRENGTHS)
     inputs = _inputs(model, [*_shards(fitted[0]), *_shards(dev[0])], work)
     learned, scored = inputs[: len(fitted[0])], inputs[len(fitted[0]) :]
@@ -45,7 +45,7 @@ def fit_head(
         for strength, fit in zip(strengths, fits, strict=True)
     ]
     best = fits[first_best([row["mcc"] for row in history])]
-    put(layer, best["weight"], best["bias"])
+    copy_into_layer(layer, best["weight"], best["bias"])
     return history
 
 
@@ -54,7 +54,7 @@ def _shards(texts: Sequence[Text]) -> list[list[Text]]:
 
 
 def _inputs(model: Model, shards: Sequence[list[Text]], work: Workspace) -> Array:
-    """What goes into the last layer for each text, kept shard by shard: [text, feature]."""
+    """The inputs of the last layer, cached by shard: [text, feature]."""
     parts: list[Array] = []
     with work.progress("reading the texts") as report:
         for shard in shards:
@@ -64,14 +64,14 @@ def _inputs(model: Model, shards: Sequence[list[Text]], work: Workspace) -> Arra
 
 
 def inputs_of_shard(model: Model, texts: Sequence[Text]) -> dict[str, Array]:
-    """What goes into the last layer for each text, to be kept."""
+    """The inputs of the last layer, to be cached."""
     return {"inputs": head_inputs(model, texts)}
 
 
 def fit_regression(
     strength: float, inputs: Array, labels: Array, dev: Array, bias: bool
 ) -> dict[str, Array]:
-    """A scaled logistic regression as the weights of a layer, and what it predicts of dev."""
+    """A scaled logistic regression as the weights of a layer, and its predictions on dev."""
     fitted = make_pipeline(
         StandardScaler(with_mean=bias),
         LogisticRegression(C=strength, max_iter=1000, fit_intercept=bias),
@@ -85,7 +85,7 @@ def fit_regression(
     return {"weight": weight, "bias": intercept, "predictions": fitted.predict(dev)}
 
 
-def put(layer: nn.Linear, weight: Array, bias: Array) -> None:
+def copy_into_layer(layer: nn.Linear, weight: Array, bias: Array) -> None:
     """Write weights into a linear layer."""
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(weight))

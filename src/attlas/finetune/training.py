@@ -22,7 +22,7 @@ from transformers import (
 )
 from transformers.trainer_callback import PrinterCallback
 
-from attlas.finetune.experiment import Finetune
+from attlas.finetune.experiment import Finetune, Schedule
 from attlas.models.encode import Encoded
 from attlas.models.model import Model
 from attlas.models.quiet import silence_transformers
@@ -48,6 +48,10 @@ class Job:
     dev: list[Encoded]
     names: list[str]  # labels, in the order of the classifier's outputs
     options: Finetune
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.options.schedule(len(self.fitted))
 
 
 def train(job: Job, states: States, key: str, report: Report) -> History:
@@ -85,26 +89,26 @@ def train(job: Job, states: States, key: str, report: Report) -> History:
 def _trainer(job: Job, output: Path, callbacks: list[TrainerCallback]) -> Trainer:
     trainer = Trainer(
         model=job.model.network,
-        args=_arguments(job.options, output, max(map(len, job.dev))),
+        args=_arguments(job, output),
         train_dataset=_rows(job, job.fitted),
         eval_dataset=_rows(job, job.dev),
         data_collator=_Collator(job.model.tokenizer),
         processing_class=job.model.tokenizer,
         compute_metrics=lambda output: mcc_and_accuracy(output.label_ids, output.predictions),
-        callbacks=[EarlyStoppingCallback(job.options.patience), *callbacks],
+        callbacks=[EarlyStoppingCallback(job.schedule.patience), *callbacks],
     )
     trainer.pop_callback(PrinterCallback)
     return trainer
 
 
-def _arguments(options: Finetune, output: Path, longest: int) -> TrainingArguments:
-    """How to train; `longest` is the number of tokens of the longest text of dev."""
+def _arguments(job: Job, output: Path) -> TrainingArguments:
+    schedule, longest = job.schedule, max(map(len, job.dev))
     return TrainingArguments(
         output_dir=str(output),
-        num_train_epochs=options.epochs,
-        per_device_train_batch_size=options.batch_size,
+        num_train_epochs=schedule.epochs,
+        per_device_train_batch_size=schedule.batch_size,
         per_device_eval_batch_size=max(1, min(64, 8192 // longest)),
-        learning_rate=options.learning_rate,
+        learning_rate=job.options.learning_rate,
         warmup_steps=0.06,
         weight_decay=0.01,
         train_sampling_strategy="group_by_length",
@@ -116,8 +120,8 @@ def _arguments(options: Finetune, output: Path, longest: int) -> TrainingArgumen
         load_best_model_at_end=True,
         metric_for_best_model="mcc",
         greater_is_better=True,
-        seed=options.seed,
-        data_seed=options.seed,
+        seed=job.options.seed,
+        data_seed=job.options.seed,
         restore_callback_states_from_checkpoint=True,
         disable_tqdm=True,
         report_to="none",
@@ -127,7 +131,7 @@ def _arguments(options: Finetune, output: Path, longest: int) -> TrainingArgumen
 
 
 def _rows(job: Job, encoded: Sequence[Encoded]) -> list[dict[str, Any]]:
-    """What the Trainer takes, in the order of `encoded`."""
+    """Rows for the Trainer, in the order of `encoded`."""
     return [
         {
             "input_ids": one.ids,
@@ -145,7 +149,7 @@ def _global_mask(one: Encoded) -> list[int]:
 
 
 class _Collator(DataCollatorWithPadding):
-    """Pads a batch; which tokens are global is padded with none."""
+    """Pads a batch, the mask of global tokens included."""
 
     def __call__(self, features: Any) -> Any:
         rows = [dict(row) for row in features]
@@ -166,7 +170,7 @@ class _Bar(TrainerCallback):
 
 
 class _Checkpoints(TrainerCallback):
-    """Keeps the Trainer's checkpoints as entries of a folder's states, and brings them back.
+    """Keeps the Trainer's checkpoints as entries of a folder's states, and restores them.
 
     The Trainer writes to `output`, a temporary folder. An entry has a checkpoint's files (the same
     files, by hard links, where the file system has them) and their checksums.
@@ -177,7 +181,7 @@ class _Checkpoints(TrainerCallback):
         self.steps: set[int] = set()  # of the checkpoints that have an entry
 
     def restore(self) -> tuple[str | None, dict[str, Any]]:
-        """Bring back the last whole checkpoint and the best one so far, which it depends on.
+        """Restore the last complete checkpoint and the best one so far.
 
         Gives its path, None if there is none, and the state of the Trainer in it.
         """
@@ -209,7 +213,7 @@ class _Checkpoints(TrainerCallback):
         self.steps = set(present)
 
     def _whole(self) -> dict[int, Path]:
-        """The checkpoints of this very fine-tuning whose files are all as they were written."""
+        """The complete and undamaged checkpoints of this fine-tuning."""
         return {
             step: path
             for path in self.states.folder.glob(f"*/{CHECKPOINT}*")
@@ -235,20 +239,20 @@ class _Checkpoints(TrainerCallback):
 
 @contextmanager
 def _torch_errors(folder: Path) -> Iterator[None]:
-    """Turn what `torch.save` raises on a full disk, which is no OSError, into one clear line."""
+    """Report a full disk in one line; `torch.save` raises no OSError."""
     try:
         yield
     except RuntimeError as error:
         if not any(sign in str(error) for sign in ("inline_container", "PytorchStreamWriter")):
             raise
         raise StudyError(
-            f"a checkpoint in {folder} could not be written whole; free some space "
-            "and run the same command again: it resumes"
+            f"a checkpoint in {folder} could not be written; free some space "
+            "and run the same command again to resume"
         ) from error
 
 
 def _ran_out_of_patience(state: Mapping[str, Any]) -> bool:
-    """Whether training had ended, which the Trainer itself forgets when it resumes."""
+    """Whether training had stopped early, which the Trainer does not restore."""
     control = state.get("stateful_callbacks", {}).get("TrainerControl", {})
     return bool(control.get("args", {}).get("should_training_stop"))
 
@@ -264,7 +268,7 @@ def _step_of(checkpoint: Path) -> int:
 
 
 def _link_files(source: Path, target: Path, listed: Sequence[str] | None = None) -> None:
-    """Give the files of a checkpoint a second place; if there is a list, only those on it."""
+    """Link the files of a checkpoint into another folder; only listed ones if there is a list."""
     for path in files_below(source):
         inside = path.relative_to(source)
         if listed is None or f"{source.name}/{inside.as_posix()}" in listed:
@@ -277,7 +281,7 @@ def _link_files(source: Path, target: Path, listed: Sequence[str] | None = None)
 
 @contextmanager
 def own_randomness() -> Iterator[None]:
-    """The Trainer sets every seed there is; put them back afterwards."""
+    """Restore all random states afterwards: the Trainer sets every seed."""
     python, numbers = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         try:

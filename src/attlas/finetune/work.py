@@ -57,7 +57,7 @@ class Parts:
 def parts_of(finetune: Finetune, texts: list[Text], dev: list[Text] | None) -> Parts:
     """Set texts aside: the share to hold out, then a tenth as dev if none is given."""
     if dev == []:
-        raise CorpusError("there is no text in dev; give a file with labelled texts, or no dev")
+        raise CorpusError("dev has no texts; give labelled texts, or omit dev")
     names = label_names(texts, dev=dev or [])
     share, seed = finetune.hold_out, finetune.seed
     kept, held_out = split(texts, share, seed) if share else (texts, [])
@@ -72,16 +72,16 @@ def parts_of(finetune: Finetune, texts: list[Text], dev: list[Text] | None) -> P
 
 
 def check_inputs(finetune: Finetune, opened: dict[str, Any]) -> dict[str, Any]:
-    """Refuse texts and networks that cannot be used, before anything is loaded or written."""
+    """Refuse unsuitable texts and networks before anything is loaded or written."""
     check_label_column(opened["texts"], finetune.label)
     parts = parts_of(finetune, opened["texts"], opened["dev"])
     model = finetune.model
     if isinstance(model, Model | tuple):
         network: Any = model.network if isinstance(model, Model) else next(iter(model), None)
-        found = CLASSIFIER in type(network).__name__ and network.config.num_labels
-        if found != len(parts.names):
-            wanted = f"a classifier of {len(parts.names)} labels"
-            raise ModelError(f"the model is not {wanted}; pass its name or folder instead")
+        labels = CLASSIFIER in type(network).__name__ and network.config.num_labels
+        if labels != len(parts.names):
+            expected = f"a classifier of {len(parts.names)} labels"
+            raise ModelError(f"the model is not {expected}; pass its name or folder instead")
     return opened
 
 
@@ -93,21 +93,27 @@ def run(
     work.log(f"Finetune 1/3: loading a classifier of {len(parts.names)} labels")
     classifier = classifier_of(finetune, model, parts.names)
     fitted, scored = (encode(classifier, part) for part in (parts.fitted, parts.dev))
-    work.log(f"Finetune 2/3: training on {len(fitted):,} texts")
+    work.log(f"Finetune 2/3: {_training(finetune, len(fitted))}")
     if finetune.head_only:
         history = _fit_head(classifier, parts, work)
     else:
-        job = Job(classifier, fitted, scored, parts.names, finetune)
         key = work.key("finetune", model, texts, dev, finetune.options)
-        with work.progress("fine-tuning", "steps") as report:
-            history = train(job, work.folder.states, key, report)
+        history = _fit(Job(classifier, fitted, scored, parts.names, finetune), work, key)
     work.log(f"Finetune 3/3: scoring on {len(scored):,} texts")
-    wanted = parts.numbers(parts.dev)
-    scores = mcc_and_accuracy(wanted, logits_of(classifier, parts.dev))
+    labels, settings = parts.numbers(parts.dev), finetune.settings(len(fitted))
+    scores = mcc_and_accuracy(labels, logits_of(classifier, parts.dev))
     record = {
         "status": "complete",
         "base": reload_name(finetune.model),
-        "settings": _settings(finetune, classifier, work, texts, dev, model),
+        "settings": {
+            "model": _model_name(finetune.model, model, work),
+            **settings,
+            "max_length": classifier.limit,
+            **({"global_tokens": str(classifier.global_tokens)} if classifier.banded else {}),
+            "labels": list(classifier.network.config.label2id),
+            "texts": work.identity(texts),
+            "dev": None if dev is None else work.identity(dev),
+        },
         "labels": parts.names,
         "counts": {
             "fitted": len(fitted),
@@ -118,9 +124,10 @@ def run(
         "history": history,
         "scores": scores,
     }
-    majority = majority_share(wanted)
-    interval = list(wilson(scores["accuracy"], len(wanted)))
+    majority = majority_share(labels)
+    interval = list(wilson(scores["accuracy"], len(labels)))
     shown = {name: record[name] for name in ("labels", "counts", "scores")}
+    shown["options"] = settings
     return Outcome(
         tables={"finetune": pd.DataFrame(history).assign(majority=majority)},
         result={
@@ -143,8 +150,8 @@ def run(
 def classifier_of(finetune: Finetune, model: Model, names: Sequence[str]) -> Model:
     """The model with a classification head for these labels, free to be trained.
 
-    A base that is a classifier of as many labels keeps its head; any other gets one, drawn from
-    the seed. The model itself stays as it is.
+    A base that is a classifier of as many labels keeps its head; any other gets a random one, by
+    the seed. The model itself is not changed.
     """
     if isinstance(finetune.model, Model | tuple):
         classifier = replace(
@@ -181,8 +188,15 @@ def encode(model: Model, texts: Sequence[Text]) -> list[Encoded]:
     encoded = model.encode(list(enumerate(texts)))
     for one in encoded:
         if all(one.special):
-            raise CorpusError(f"the tokenizer makes no token of text {one.text.id!r}; remove it")
+            raise CorpusError(
+                f"the tokenizer produces no tokens for text {one.text.id!r}; remove it"
+            )
     return encoded
+
+
+def _fit(job: Job, work: Workspace, key: str) -> list[dict[str, float]]:
+    with work.progress("fine-tuning", "steps") as report:
+        return train(job, work.folder.states, key, report)
 
 
 def _fit_head(classifier: Model, parts: Parts, work: Workspace) -> list[dict[str, float]]:
@@ -191,27 +205,26 @@ def _fit_head(classifier: Model, parts: Parts, work: Workspace) -> list[dict[str
         return fit_head(classifier, fitted, dev, len(parts.names), work)
 
 
-def _settings(
-    finetune: Finetune,
-    classifier: Model,
-    work: Workspace,
-    texts: list[Text],
-    dev: list[Text] | None,
-    model: Model,
-) -> dict[str, Any]:
-    """What the record says of inputs and options."""
-    name = EMBEDDED if finetune.model is None else str(finetune.model)
-    if isinstance(finetune.model, Model | tuple):  # an object is known by its weights
-        name = f"{model.name} ({work.identity(model)['weights'][:16]})"
-    return {
-        "model": name,
-        **finetune.options,
-        "max_length": classifier.limit,
-        **({"global_tokens": str(classifier.global_tokens)} if classifier.banded else {}),
-        "labels": list(classifier.network.config.label2id),
-        "texts": work.identity(texts),
-        "dev": None if dev is None else work.identity(dev),
-    }
+def _training(finetune: Finetune, texts: int) -> str:
+    """What is trained, in words.
+
+    >>> _training(Finetune(texts="few.csv"), 40)
+    'training on 40 texts (at most 13 epochs, batch size 5)'
+    >>> _training(Finetune(texts="few.csv", head_only=True), 40)
+    'fitting the classification head on 40 texts'
+    """
+    if finetune.head_only:
+        return f"fitting the classification head on {texts:,} texts"
+    schedule = finetune.schedule(texts)
+    how = f"at most {schedule.epochs:,} epochs, batch size {schedule.batch_size:,}"
+    return f"training on {texts:,} texts ({how})"
+
+
+def _model_name(given: Any, model: Model, work: Workspace) -> str:
+    """What the record calls the model; an object is known by its weights."""
+    if isinstance(given, Model | tuple):
+        return f"{model.name} ({work.identity(model)['weights'][:16]})"
+    return EMBEDDED if given is None else str(given)
 
 
 def _counts(parts: Parts, encoded: Sequence[Encoded]) -> dict[str, int]:

@@ -14,7 +14,7 @@ class Lengthen(Experiment):
     """Make a model for long texts (a Longformer) from a BERT or RoBERTa, without training.
 
     Weights are kept and position embeddings are repeated, as Longformer's authors did (Beltagy,
-    Peters and Cohan 2020). The model stands in the result folder itself.
+    Peters and Cohan 2020). The model is in the result folder itself.
     """
 
     name: ClassVar[str] = "lengthen"
@@ -25,18 +25,18 @@ class Lengthen(Experiment):
         "Folder or Hub ID of a BERT or RoBERTa (default: the embedded model).", None, of=MODEL
     )
     length: int = option(
-        4096, "Number of tokens that the long model takes.", at_least=1, at_most=262_144
+        4096, "Maximum number of tokens of the long model.", at_least=1, at_most=262_144
     )
     window: int = option(
         512,
-        "Number of tokens around a token that it sees.",
+        "Attention window: number of tokens around each token.",
         at_least=4,
         at_most=65_536,
         multiple_of=2,
     )
     skip: int = option(
         0,
-        "Number of first positions that are not repeated: 1 for that of [CLS].",
+        "Number of first positions that are not repeated (1 for that of [CLS]).",
         at_least=0,
         at_most=1_000,
     )

@@ -1,7 +1,9 @@
-"""What Does BERT Look At? (Clark, Khandelwal, Levy and Manning 2019): Figures 2 to 6 and Tables 1 to 3, published beside ours, random weights beside both.
+"""What Does BERT Look At? (Clark et al. 2019): Figures 2 to 6 and Tables 1 to 3.
 
-The paper's WSJ and CoNLL-2012 are not to be had: UD English-EWT and GUM stand in for the one, GUM, LitBank and GAP for the other; and the embedded model for BERT-base. Its segments are pairs of
-paragraphs with two [SEP]; ours are consecutive sentences with one.
+WSJ and CoNLL-2012 are not publicly available: UD English-EWT and GUM replace the former, GUM,
+LitBank and GAP the latter, and the embedded model replaces BERT-base. Segments of Clark et al. are
+pairs of paragraphs with two [SEP]; ours are consecutive sentences with one. Random weights are the
+control of every number.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ from attlas.measures.section import SECTIONS as MEASURED, profiles
 from attlas.measures.special_gradient import SpecialGradient
 from attlas.measures.surface import Surface
 from attlas.models import Model, load
-from attlas.papers.data import check_chosen, data_folder, existing
-from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.papers.data import check_choice, data_folder, require_file
+from attlas.papers.markdown import header, row as table_row
+from attlas.papers.parts import Recipe, Reproduction, run_reproduction
 from attlas.studies import Study, study
 from attlas.studies.folder import STATES
 from attlas.syntax.examples import best_examples
@@ -50,7 +53,7 @@ PARTS = ("figures", "syntax", "coreference", "tree")
 ORDER = ("syntax", "coreference", "tree", "figures")  # the map names heads by what they find
 SEGMENTS, TOKENS, RANDOM_SEGMENTS = 1000, 128, 200
 MEASURES = (Surface(), Entropy(), HeadDistance(), SpecialGradient())
-# UD's name, the paper's (Stanford Dependencies), accuracy and best offset of its notebook where it has them, else of its Table 1
+# UD relation -> Stanford relation, accuracy and best offset of the authors' notebook, or of Table 1
 PUBLISHED_RELATIONS = {
     "all": ("all", 34.7, 26.7),
     "det": ("det", 94.3, 51.7),
@@ -101,9 +104,9 @@ def reproduce(
     fresh: bool = False,
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> Reproduced:
-    """Run the parts one by one; finished experiments are found again. `say` hears what is run."""
-    check_chosen("part", parts, PARTS)
+) -> Reproduction:
+    """Run the parts one by one; finished experiments are reused. `say` gets progress lines."""
+    check_choice("part", parts, PARTS)
     root, loaded = data_folder(data_root), load(model)
     published = {
         "relations": PUBLISHED_RELATIONS,
@@ -112,13 +115,13 @@ def reproduce(
     }
     run = _Run(
         root=root,
-        done=Reproduced(loaded.name, PARTS, published, Path(out).expanduser()),
+        reproduction=Reproduction(loaded.name, PARTS, published, Path(out).expanduser()),
         model=loaded,
         model_parts=loaded.identity(),
         options={"workers": workers, "fresh": fresh, "progress": progress},
         say=say,
     )
-    return run_parts(run, [name for name in ORDER if name in parts], announce=False)
+    return run_reproduction(run, [name for name in ORDER if name in parts], announce=False)
 
 
 @dataclass(kw_only=True)
@@ -129,7 +132,7 @@ class _Run(Recipe):
     model: Model
 
     def treebank(self, name: str, part: str) -> Path:
-        return existing(self.root, name, f"{TREEBANKS[name][1]}-{part}.conllu")
+        return require_file(self.root, name, f"{TREEBANKS[name][1]}-{part}.conllu")
 
     def syntax(self) -> None:
         """Table 1 and Figure 5, on two treebanks."""
@@ -147,15 +150,15 @@ class _Run(Recipe):
                     [row["layer"], row["head"], row["relation"]]
                     for row in best_examples(table).to_dict("records")
                 ]
-                drawn = study_lines(found)
-                for one in {each.relation: each for each in reversed(drawn)}.values():
+                examples = reversed(study_lines(found))
+                for one in {each.relation: each for each in examples}.values():
                     path = self.picture_path(f"figure5-{one.relation.replace(':', '-')}")
                     self.add_pictures(*write_picture(lines_svg(one, one.about), path, "png"))
 
     def coreference(self) -> None:
         """Table 2, on three sets of documents."""
         chosen, scored = split(
-            documents(existing(self.root, "litbank", "coref_shared.conll")), HELD_OUT, SEED
+            documents(require_file(self.root, "litbank", "coref_shared.conll")), HELD_OUT, SEED
         )
         sets: dict[str, tuple[str, Any, Any]] = {
             "ud_gum": (
@@ -170,8 +173,8 @@ class _Run(Recipe):
             ),
             "gap": (
                 "GAP (chosen on development, scored on validation; of two names the pronoun's)",
-                existing(self.root, "gap", "gap-development.tsv"),
-                existing(self.root, "gap", "gap-validation.tsv"),
+                require_file(self.root, "gap", "gap-development.tsv"),
+                require_file(self.root, "gap", "gap-validation.tsv"),
             ),
         }
         for name, (title, train, test) in sets.items():
@@ -198,7 +201,7 @@ class _Run(Recipe):
     def tree(self) -> None:
         """Table 3, in both conventions, with the model's own word vectors and GloVe's."""
         train, test = read(self.treebank("ud_ewt", "train")), read(self.treebank("ud_ewt", "dev"))
-        glove = existing(self.root, "glove50", "glove.6B.50d.top20k.txt")
+        glove = require_file(self.root, "glove50", "glove.6B.50d.top20k.txt")
         ways = {
             "own": ("the model's own word vectors", None, "sound"),
             "glove": ("GloVe, 50 dimensions, 20,000 words", glove, "sound"),
@@ -248,27 +251,31 @@ class _Run(Recipe):
             names.setdefault((layer, head), []).append(name)
         named = {head: profiles.named_by(found) for head, found in names.items()}
         places = head_map(distances, surface, entropy, named, seed=SEED)
-        drawn = {
+        figures = {
             "figure2-surface": profiles.surface_by_layer(surface),
             "figure3-gradient": profiles.gradient_by_layer(done.table("special_gradient")),
             "figure4-entropy": profiles.entropy_by_layer(entropy),
             "figure6-map": profiles.map_of_heads(places),
         }
-        for name, chart in drawn.items():
+        for name, chart in figures.items():
             self.draw(chart, name)
         self.part.results["figures"] = {
             "findings": findings(done, MEASURED),
             "random": findings(control, MEASURED),
         }
         self.part.lines += [
-            f"### Figures 2 to 4 and 6: {len(segments):,} segments of EWT, at most {TOKENS} tokens (random weights: the first {RANDOM_SEGMENTS})",
+            f"### Figures 2 to 4 and 6: {len(segments):,} segments of EWT, "
+            f"at most {TOKENS} tokens (random weights: the first {RANDOM_SEGMENTS})",
             "",
             *_figure_lines(done, control, places),
             "",
         ]
 
     def segments(self) -> list[Text]:
-        """The first segments of EWT's documents: consecutive sentences, as many as 128 tokens hold; a longer sentence is left out, as in the paper."""
+        """The first segments of EWT's documents: as many consecutive sentences as 128 tokens hold.
+
+        Longer sentences are excluded, as in Clark et al. (2019).
+        """
         out: list[Text] = []
         for _, row in conllu_documents(self.treebank("ud_ewt", "train")):
             if isinstance(row, BadRow):
@@ -293,13 +300,18 @@ def _percent(share: float | None) -> str:
     return "-" if share is None or share != share else f"{100 * share:.1f}"
 
 
+def _with_interval(row: Any, name: str) -> str:
+    return f"{_percent(row[name])} [{_percent(row['low'])}, {_percent(row['high'])}]"
+
+
 def _relation_lines(found: Study) -> list[str]:
-    """Table 1: ours with interval, best offset, random weights; as published (same sentences); the paper's numbers."""
+    """Table 1: ours with interval and controls; as published (same sentences); published."""
     table, same = found.table("syntax"), found.table("syntax_published").set_index("relation")
-    out = [
-        "| relation | head | ours [95 %] | best offset | random weights | n | ours, chosen and scored on the same | its offset | paper's name | paper | its offset |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    same_texts = "ours, chosen and scored on the same"
+    out = header(
+        *("relation", "head", "ours [95% CI]", "best offset", "random weights", "n", same_texts),
+        *("its offset", "Stanford relation", "published", "its offset"),
+    )
     for row in table.to_dict("records"):
         other = same.loc[row["relation"]] if row["relation"] in same.index else None
         known = PUBLISHED_RELATIONS.get(row["relation"], ("", None, None))
@@ -307,7 +319,7 @@ def _relation_lines(found: Study) -> list[str]:
         cells = [
             f"{mark}{row['relation']}{mark}",
             f"L{row['layer']}.H{row['head']}",
-            f"{_percent(row['accuracy'])} [{_percent(row['low'])}, {_percent(row['high'])}]",
+            _with_interval(row, "accuracy"),
             f"{_percent(row['baseline'])} ({row['offset']:+d})",
             _percent(row["random_accuracy"]),
             f"{row['n']:,}",
@@ -316,23 +328,26 @@ def _relation_lines(found: Study) -> list[str]:
             known[0] or "-",
             *("-" if value is None else f"{value:.1f}" for value in known[1:]),
         ]
-        out.append(f"| {' | '.join(cells)} |")
+        out.append(table_row(*cells))
     one = table[table["relation"] != "all"]
     words = found.result["words"]
     out += [
         "",
-        f"{int((one['difference_low'] > 0).sum())} of {len(one)} relations (bold) have a head whose interval lies above the best offset. {words['unseen']:,} words were cut off or their head was; {found.result['counts']['truncated']:,} sentences were longer than the model.",
+        f"{int((one['difference_low'] > 0).sum())} of {len(one)} relations (bold) have a head that "
+        "is significantly better than the best offset. "
+        f"{words['unseen']:,} words or their heads were truncated, in "
+        f"{found.result['counts']['truncated']:,} sentences longer than the model's limit.",
     ]
     return out
 
 
 def _coreference_lines(found: Study) -> list[str]:
-    """Table 2: every way by kind of mention, the paper's beside."""
+    """Table 2: accuracy by kind of mention, ours and published."""
     table = found.table("coreference")
-    out = [
-        "| | all [95 %] | pronoun | proper | common | paper (all, pronoun, proper, nominal) |",
-        "|---|---|---|---|---|---|",
-    ]
+    out = header(
+        *("", "all [95% CI]", "pronoun", "proper", "common"),
+        "published (all, pronoun, proper, nominal)",
+    )
     for who, title in WHO.items():
         rows = table[table["who"] == who].set_index("kind")
         if not len(rows):
@@ -343,48 +358,42 @@ def _coreference_lines(found: Study) -> list[str]:
             if first is None or first["layer"] != first["layer"]
             else f"{title}, L{int(first['layer'])}.H{int(first['head'])}"
         )
-        cells = [
-            "-"
-            if first is None
-            else f"{_percent(first['accuracy'])} [{_percent(first['low'])}, {_percent(first['high'])}]"
-        ]
+        cells = ["-" if first is None else _with_interval(first, "accuracy")]
         cells += [
             _percent(rows.loc[kind, "accuracy"]) if kind in rows.index else "-"
             for kind in KINDS[1:]
         ]
         known = PUBLISHED_COREFERENCE.get(who)
-        out.append(
-            f"| {shown} | {' | '.join(cells)} | {', '.join(map(str, known)) if known else '-'} |"
-        )
+        out.append(table_row(shown, *cells, ", ".join(map(str, known)) if known else "-"))
     counts = table[table["who"] == "head"].set_index("kind")["n"]
+    sizes = ", ".join(f"{kind} {int(counts[kind]):,}" for kind in KINDS if kind in counts)
     lost, mentions = found.result["windows"], found.result["mentions"]
     out += [
         "",
-        f"Mentions scored: {', '.join(f'{kind} {int(counts[kind]):,}' for kind in KINDS if kind in counts)}. Of {lost['scored']:,} mentions with an antecedent in their document, {lost['out_of_reach']:,} have none in their window; {mentions['unseen']:,} were cut off.",
+        f"Mentions scored: {sizes}. Of {lost['scored']:,} mentions with an antecedent in their "
+        f"document, {lost['out_of_reach']:,} have none in their window; "
+        f"{mentions['unseen']:,} were truncated.",
     ]
     return out
 
 
 def _tree_lines(found: dict[str, Study]) -> list[str]:
-    """Table 3: UAS by probe, the paper's beside."""
-    out = [
-        "| probe | paper | "
-        + " | ".join(f"{title}: UAS [95 %], best tree" for title in found)
-        + " |",
-        "|---|---|" + "---|" * len(found),
-    ]
+    """Table 3: UAS by probe, ours and published."""
+    titles = (f"{title}: UAS [95% CI], best tree" for title in found)
+    out = header("probe", "published", *titles)
     for probe, title in PROBES.items():
         cells = []
         for one in found.values():
             row = one.table("tree").set_index("probe").loc[probe]
-            cells.append(
-                f"{_percent(row['uas'])} [{_percent(row['low'])}, {_percent(row['high'])}], {_percent(row['tree_uas'])}"
-            )
-        out.append(f"| {title} | {PUBLISHED_PROBES.get(probe, '-')} | {' | '.join(cells)} |")
+            cells.append(f"{_with_interval(row, 'uas')}, {_percent(row['tree_uas'])}")
+        out.append(table_row(title, PUBLISHED_PROBES.get(probe, "-"), *cells))
     first = next(iter(found.values())).result["words"]
     out += [
         "",
-        f"{first['scored']:,} words scored, {first['punctuation']:,} left out as punctuation; {first['unseen']:,} words were cut off and {first['headless']:,} lost their head by that. The structural probe's 80 UUAS, named in the paper beside these, is no attention probe.",
+        f"{first['scored']:,} words scored, {first['punctuation']:,} excluded as punctuation; "
+        f"{first['unseen']:,} words were truncated and {first['headless']:,} lost their head by "
+        "that. The structural probe, which Clark et al. (2019) list with 80 UUAS, does not use "
+        "attention.",
     ]
     return out
 
@@ -405,17 +414,17 @@ def _figure_lines(done: Study, control: Study, places: pd.DataFrame) -> list[str
         out += [
             f"Mean of heads by layer, `{table}`{unit} (random weights in brackets):",
             "",
-            f"| layer | {' | '.join(columns)} |",
-            "|---|" + "---|" * len(columns),
+            *header("layer", *columns),
         ]
-        out += [
-            f"| {layer} | {' | '.join(f'{number(scale * mine.loc[layer, name])} ({number(scale * theirs.loc[layer, name])})' for name in columns)} |"
-            for layer in mine.index
-        ]
+        for layer in mine.index:
+            pairs = ((mine.loc[layer, name], theirs.loc[layer, name]) for name in columns)
+            cells = (f"{number(scale * one)} ({number(scale * other)})" for one, other in pairs)
+            out.append(table_row(layer, *cells))
         out.append("")
     kinds = places["behaviour"].value_counts()
     out += [f"- {line}" for line in findings(done, MEASURED)]
     out += [
-        f"- What heads do: {', '.join(f'{name} {count}' for name, count in kinds.items())}; two dimensions keep all but {number(float(places['stress'].iloc[0]))} of the distances (stress)"
+        f"- Behaviours of heads: {', '.join(f'{name} {count}' for name, count in kinds.items())}; "
+        f"stress of the map in two dimensions: {number(float(places['stress'].iloc[0]))}"
     ]
     return out

@@ -1,6 +1,7 @@
-"""Betti numbers of attention graphs (Kushnareva, Piontkovski and Piontkovskaya, arXiv 2207.01903): its Table 1 and Figure 1.
+"""Betti numbers of attention graphs (Kushnareva et al., arXiv 2207.01903): Table 1, Figure 1.
 
-Where the paper tunes on the public dev sets and tests on hidden ones, the texts at hand are cut so that nothing is chosen on the texts it is scored on.
+The authors tune on the public dev sets and test on hidden ones; here the public texts are split so
+that nothing is chosen on the texts it is scored on.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from attlas.experiments.run import run
 from attlas.finetune.experiment import Finetune
 from attlas.finetune.work import HELD_OUT as HELD_OUT_FILE
 from attlas.models.load import load
-from attlas.papers.data import check_chosen, cola, data_folder, imdb, sms, without
-from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.papers.data import check_choice, cola, data_folder, exclude, imdb, sms
+from attlas.papers.markdown import header, row as table_row
+from attlas.papers.parts import Recipe, Reproduction, run_options, run_reproduction
 from attlas.studies import Study
 from attlas.studies.folder import STATES
 from attlas.topology.experiment import Topology
@@ -25,14 +27,12 @@ from attlas.topology.section.charts import CLASSIFIERS, head_maps
 from attlas.views.numbers import head_name
 
 SEED = 0
-HELD_OUT = (
-    0.2  # of the texts for fine-tuning, kept out of it where the classifier must see fresh texts
-)
+HELD_OUT = 0.2  # of the texts for fine-tuning, where the classifier needs texts it has not seen
 LEARNING_RATE = 1e-4
 CONVENTIONS = ("published", "corrected")
 COLUMNS = {
-    "published": "ours, the paper's way",
-    "corrected": "ours, classifier fitted on texts kept out of fine-tuning",
+    "published": "ours, as published",
+    "corrected": "ours, classifier fitted on texts held out of fine-tuning",
     "seen": "the same model, classifier fitted on as many texts of its fine-tuning",
 }
 
@@ -48,13 +48,13 @@ class Parts:
 
 def _cola(root: Path) -> Parts:
     test = cola(root, "in_domain_dev") + cola(root, "out_of_domain_dev")
-    train, dev = split(without(cola(root, "in_domain_train"), test), 0.1, SEED)
+    train, dev = split(exclude(cola(root, "in_domain_train"), test), 0.1, SEED)
     return Parts(train, dev, test)
 
 
 def _imdb(root: Path) -> Parts:
     test = imdb(root, "dev_le128")
-    train, dev = split(without(imdb(root, "train_le128"), test), 0.2, SEED)
+    train, dev = split(exclude(imdb(root, "train_le128"), test), 0.2, SEED)
     return Parts(train, dev, test)
 
 
@@ -66,7 +66,7 @@ def _sms(root: Path) -> Parts:
 
 @dataclass(frozen=True)
 class Task:
-    """One part of the table; `published` is MCC and accuracy in per cent of BERT-base on `n` texts."""
+    """One part of the table; `published` is MCC and accuracy (%) of BERT-base on `n` texts."""
 
     name: str
     title: str
@@ -93,7 +93,9 @@ TASKS = {
                 "3": (0.452, 77.1),
                 "1": (0.427, 76.4),
             },
-            "The published numbers here are of the sentences that C and max_iter were chosen on; on the hidden test set the paper has MCC .492 (model), .508 (all heads), .463 (12), .456 (3), .385 (1).",
+            "The published numbers are on the sentences that C and max_iter were chosen on; on the "
+            "hidden test set the published MCC is 0.492 (model), 0.508 (all heads), 0.463 (12), "
+            "0.456 (3), 0.385 (1).",
         ),
         Task(
             "sms_spam",
@@ -142,18 +144,15 @@ def _table(task: Task, model: str, found: dict[str, dict[str, Any]]) -> list[str
     sizes = next(iter(found.values()))["texts"]
     out = [f"### {task.title}", ""]
     out.append(
-        f"MCC [95 % interval] (accuracy %) on {sizes['test']:,} test texts, model {model}; published: BERT-base on {task.n:,}. {task.note}".rstrip()
+        f"MCC [95% CI] (accuracy in %) on {sizes['test']:,} test texts, model {model}; "
+        f"published: BERT-base on {task.n:,}. {task.note}".rstrip()
     )
-    out += [
-        "",
-        "| | published | " + " | ".join(COLUMNS[name] for name in found) + " |",
-        "|---|---|" + "---|" * len(found),
-    ]
+    out += ["", *header("", "published", *(COLUMNS[name] for name in found))]
     for row, title in CLASSIFIERS.items():
         theirs = task.published.get(row)
         cells = [f"{_short(theirs[0])} ({theirs[1]:.1f})" if theirs else ""]
         cells += [_cell(_of(result, row)) for result in found.values()]
-        out.append(f"| {title} | " + " | ".join(cells) + " |")
+        out.append(table_row(title, *cells))
     out.append("")
     return [*out, *(_remark(name, result) for name, result in found.items()), ""]
 
@@ -161,17 +160,20 @@ def _table(task: Task, model: str, found: dict[str, dict[str, Any]]) -> list[str
 def _remark(name: str, result: dict[str, Any]) -> str:
     gap, maps = result["difference_from_model"], result["maps"]["pearson"]
     best = head_name(dict(zip(("layer", "head"), result["heads"]["1"]["chosen"][0], strict=True)))
-    beside = (
-        ""
-        if gap is None
-        else f" all heads minus the model: {gap['mcc']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}];"
-    )
+    difference = ""
+    if gap is not None:
+        interval = f"[{gap['low']:+.3f}, {gap['high']:+.3f}]"
+        difference = f" all heads minus the model: {gap['mcc']:+.3f} {interval};"
     alike = (
         "the maps of single heads are flat"
         if maps is None
         else f"the maps of single heads on train and on test correlate by {_short(maps)}"
     )
-    return f"- {COLUMNS[name]}: {result['texts']['train']:,} texts to fit on;{beside} {alike}; best head on train {best}; always the commonest label: {result['majority_accuracy']:.1%} right"
+    return (
+        f"- {COLUMNS[name]}: {result['texts']['train']:,} training texts;{difference} {alike}; "
+        f"best head on train {best}; accuracy of the majority class "
+        f"{result['majority_accuracy']:.1%}"
+    )
 
 
 def _of(result: dict[str, Any], row: str) -> dict[str, Any] | None:
@@ -189,7 +191,8 @@ def _short(value: float) -> str:
 def _cell(found: dict[str, Any] | None) -> str:
     if found is None:
         return ""
-    return f"{_short(found['mcc'])} [{_short(found['mcc_low'])}, {_short(found['mcc_high'])}] ({100 * found['accuracy']:.1f})"
+    mcc, low, high = (_short(found[name]) for name in ("mcc", "mcc_low", "mcc_high"))
+    return f"{mcc} [{low}, {high}] ({100 * found['accuracy']:.1f})"
 
 
 def reproduce(
@@ -199,34 +202,32 @@ def reproduce(
     model: Any = None,
     tasks: Sequence[str] = tuple(TASKS),
     conventions: Sequence[str] = CONVENTIONS,
-    workers: int | None = None,
-    fresh: bool = False,
-    progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> Reproduced:
-    """Fine-tune, extract, classify and compare, task by task; finished experiments are found again.
+    **options: Any,
+) -> Reproduction:
+    """Fine-tune, extract, classify and compare, task by task; finished experiments are reused.
 
-    `say` hears what is run.
+    `say` gets progress lines. Further options are `workers`, `fresh` and `progress`.
     """
     for kind, given, known in (
         ("task", tasks, tuple(TASKS)),
         ("convention", conventions, CONVENTIONS),
     ):
-        check_chosen(kind, given, known)
+        check_choice(kind, given, known)
     root = data_folder(data_root)
     for name in tasks:
         TASKS[name].parts(root)  # a missing file is reported before an hour of work
     loaded = load(model, task="auto")  # so is a model that is missing
     run = _Run(
         root=root,
-        done=Reproduced(loaded.name, tuple(TASKS), _published(), Path(out).expanduser()),
+        reproduction=Reproduction(loaded.name, tuple(TASKS), _published(), Path(out).expanduser()),
         model=model,
         model_parts=loaded.identity(),
-        options={"workers": workers, "fresh": fresh, "progress": progress},
+        options=run_options(**options),
         say=say,
         conventions=[name for name in CONVENTIONS if name in conventions],
     )
-    return run_parts(run, [name for name in TASKS if name in tasks], announce=False)
+    return run_reproduction(run, [name for name in TASKS if name in tasks], announce=False)
 
 
 @dataclass(kw_only=True)
@@ -254,12 +255,12 @@ class _Run(Recipe):
         parts, found = task.parts(self.root), {}
         for convention in self.conventions:
             self.say(f"{task.title}, {convention}")
-            for column, done in self._experiments(task, parts, convention):
-                found[column] = done.result
-                chart = head_maps(done.table("topology_heads"))
+            for column, study in self._experiments(task, parts, convention):
+                found[column] = study.result
+                chart = head_maps(study.table("topology_heads"))
                 self.draw(chart, f"figure1-{task.name}-{column}")
         self.part.results[task.name] = found
-        self.part.lines += _table(task, self.done.model, found)
+        self.part.lines += _table(task, self.reproduction.model, found)
 
     def _experiments(
         self, task: Task, parts: Parts, convention: str
@@ -286,7 +287,7 @@ class _Run(Recipe):
         fitted = {convention: parts.train}
         if corrected:
             kept = labelled(tuned.folder / HELD_OUT_FILE)
-            seen = without(parts.train, kept)
+            seen = exclude(parts.train, kept)
             fitted = {"corrected": kept, "seen": split(seen, len(kept) / len(seen), SEED)[1]}
         for column, texts in fitted.items():
             topology = Topology(

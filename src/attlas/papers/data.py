@@ -1,4 +1,4 @@
-"""The data sets that recipes take by path: a folder each, as their READMEs describe them."""
+"""The data sets of reproductions: one folder each, as their READMEs describe them."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def data_folder(root: str | Path) -> Path:
     return folder
 
 
-def check_chosen(kind: str, given: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse a choice of nothing, or of something that is not there."""
-    strange = [name for name in given if name not in known]
-    if strange or not given:
-        named = f" {strange[0]!r}" if strange else ""
+def check_choice(kind: str, given: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse an empty choice, and names that do not exist."""
+    unknown = [name for name in given if name not in known]
+    if unknown or not given:
+        named = f" {unknown[0]!r}" if unknown else ""
         raise AttlasError(f"there is no {kind}{named}; they are {', '.join(known)}")
 
 
-def existing(root: Path, *names: str) -> Path:
+def require_file(root: Path, *names: str) -> Path:
     """Return a file of a data set, gzip'ed or not; `recorded` notes which one."""
     path = _find(root, *names)
     record = _RECORD.get()
@@ -45,7 +45,7 @@ def existing(root: Path, *names: str) -> Path:
 
 @contextmanager
 def recorded(root: Path) -> Iterator[dict[str, str]]:
-    """Note every file that `existing` returns: name below `root`, without .gz -> sha256.
+    """Note every file that `require_file` returns: name below `root`, without .gz -> sha256.
 
     A file that has changed by the end is an error: nobody knows what was read.
     """
@@ -72,9 +72,9 @@ def present_sha256(root: Path, name: str) -> str | None:
 
 def _find(root: Path, *names: str) -> Path:
     path = root.joinpath(*names)
-    for found in (path, path.with_name(f"{path.name}.gz")):
-        if found.is_file():
-            return found
+    for candidate in (path, path.with_name(f"{path.name}.gz")):
+        if candidate.is_file():
+            return candidate
     raise CorpusError(
         f"there is no {path} (or .gz); give the folder of the data sets with --data-root"
     )
@@ -82,14 +82,14 @@ def _find(root: Path, *names: str) -> Path:
 
 def cola(root: Path, name: str) -> list[Text]:
     """A file of CoLA: source, label, mark, sentence."""
-    path = existing(root, "cola", f"{name}.tsv")
+    path = require_file(root, "cola", f"{name}.tsv")
     rows = fields_of(csv_rows(path, "\t", header=False), path, "1", "3")
     return [Text(f"{name}-{number}", row["3"], row["1"]) for number, row in rows]
 
 
 def labelled_jsonl(root: Path, folder: str, name: str) -> list[Text]:
     """A file of a set with id, label and text in each row (IMDB, arXiv papers, notes)."""
-    path = existing(root, folder, f"{name}.jsonl")
+    path = require_file(root, folder, f"{name}.jsonl")
     rows = fields_of(jsonl_rows(path), path, "id", "text", "label")
     return [Text(str(row["id"]), str(row["text"]), str(row["label"])) for _, row in rows]
 
@@ -101,20 +101,20 @@ def imdb(root: Path, name: str) -> list[Text]:
 
 def sst(root: Path, name: str) -> list[Text]:
     """A file of binary SST: label, sentence."""
-    path = existing(root, "sst", f"{name}_binary.tsv")
+    path = require_file(root, "sst", f"{name}_binary.tsv")
     rows = fields_of(csv_rows(path, "\t", header=False), path, "0", "1")
     return [Text(f"sst-{name}-{number}", row["1"], row["0"]) for number, row in rows]
 
 
 def sms(root: Path) -> list[Text]:
     """SMS Spam: label, message."""
-    path = existing(root, "sms_spam", "train.tsv")
+    path = require_file(root, "sms_spam", "train.tsv")
     rows = fields_of(csv_rows(path, "\t", header=False), path, "0", "1")
     return [Text(f"sms-{number}", row["1"], row["0"]) for number, row in rows]
 
 
-def without(texts: list[Text], others: list[Text]) -> list[Text]:
-    """The texts that do not stand among the others."""
+def exclude(texts: list[Text], others: list[Text]) -> list[Text]:
+    """The texts that are not among the others."""
     known = {one.text for one in others}
     return [one for one in texts if one.text not in known]
 

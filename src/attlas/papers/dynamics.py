@@ -1,7 +1,10 @@
-"""Understanding Attention for Text Classification (Sun and Lu 2020): Table 2 in full and Figures 2 to 5, published beside ours, and what the paper left to others.
+"""Understanding Attention for Text Classification (Sun and Lu 2020): Table 2, Figures 2 to 5.
 
-The test files of SST and IMDB and the second half of 20 Newsgroups are not to be had here, so splits differ: SST's dev file is scored on and a tenth of its train file chosen on; of IMDB's 25,000 training
-reviews those of at most 350 tokens (mean length 183, as in the paper) are cut in the paper's proportions; of 20 Newsgroups the posts of the "bydate" train part are, without quotes and signatures.
+The test files of SST and IMDB and the second half of 20 Newsgroups are not included, so splits
+differ: SST is scored on its dev file, with a tenth of its train file as dev; of IMDB's 25,000
+training reviews those of at most 350 tokens (mean length 183, as published), and the posts of the
+"bydate" train part of 20 Newsgroups, without quotes and signatures, are split in the published
+proportions.
 """
 
 from __future__ import annotations
@@ -27,8 +30,9 @@ from attlas.dynamics.scores import least_separation
 from attlas.dynamics.section import SECTIONS, tokens as token_charts
 from attlas.experiments.run import run
 from attlas.models import load
-from attlas.papers.data import check_chosen, data_folder, existing, fields_of, imdb, sst
-from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.papers.data import check_choice, data_folder, fields_of, imdb, require_file, sst
+from attlas.papers.markdown import header, row as table_row
+from attlas.papers.parts import Recipe, Reproduction, run_reproduction
 from attlas.studies.opened import Study
 from attlas.views.report import write_charts
 
@@ -47,9 +51,8 @@ TITLES = {
     "imdb": "IMDB",
     "news2": "20News II (motorcycles, medicine, guns)",
 }
-PUBLISHED: dict[
-    str, dict[float, tuple[float, float, float, float]]
-] = {  # test accuracy in %: DP, DP-L, DP-A, AD
+# test accuracy in %: DP, DP-L, DP-A, AD
+PUBLISHED: dict[str, dict[float, tuple[float, float, float, float]]] = {
     "sst": {
         0.001: (55.3, 79.8, 67.9, 62.8),
         1: (74.4, 81.2, 73.4, 73.4),
@@ -96,11 +99,11 @@ KINDS = {
 SEEDS = {"sst": 3, "news1": 3, "imdb": 1, "news2": 3}
 LONGEST = {"imdb": 350, "news": 2000}  # tokens
 SHORTEST = 5
-SHARES = {
+SHARES = {  # test of all, dev of the rest
     "imdb": (4363 / 25879, 4304 / 21516),
     "news1": (387 / 1933, 310 / 1546),
     "news2": (274 / 2814, 240 / 2540),
-}  # test of all, dev of the rest
+}
 TRAINED: dict[str, Any] = {
     "epochs": 40,
     "patience": 10,
@@ -113,6 +116,10 @@ LARGE: dict[str, Any] = {
 }
 
 
+LEAST = "of the class with the lowest separation"
+UNSAID = ("epochs", "patience", "vectors")  # options that progress lines do not show
+
+
 def reproduce(
     data_root: str | Path,
     out: str | Path = "runs/dynamics-paper",
@@ -123,9 +130,9 @@ def reproduce(
     fresh: bool = False,
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> Reproduced:
-    """Run the parts one by one; finished experiments are found again. `say` hears what is run."""
-    check_chosen("part", parts, PARTS)
+) -> Reproduction:
+    """Run the parts one by one; finished experiments are reused. `say` gets progress lines."""
+    check_choice("part", parts, PARTS)
     published = {
         name: {
             str(scale): dict(zip(MODELS.values(), row, strict=True)) for scale, row in table.items()
@@ -135,19 +142,19 @@ def reproduce(
     model = "attention classifiers from scratch"
     run = _Run(
         root=data_folder(data_root),
-        done=Reproduced(model, PARTS, published, Path(out).expanduser()),
+        reproduction=Reproduction(model, PARTS, published, Path(out).expanduser()),
         options={"workers": workers, "fresh": fresh, "progress": progress},
         say=say,
         seeds=seeds,
     )
-    return run_parts(run, [name for name in PARTS if name in parts])
+    return run_reproduction(run, [name for name in PARTS if name in parts])
 
 
 def texts_of(root: Path, name: str) -> tuple[list[Text], list[Text], list[Text]]:
-    """The texts of a data set to learn from, to choose the epoch by and to score on."""
+    """The train, dev and test texts of a data set."""
     if name == "sst":
-        learnt, kept = split([_spaced(one) for one in sst(root, "train")], 0.1)
-        return learnt, kept, [_spaced(one) for one in sst(root, "dev")]
+        train, dev = split([_spaced(one) for one in sst(root, "train")], 0.1)
+        return train, dev, [_spaced(one) for one in sst(root, "dev")]
     if name == "imdb":
         texts = [
             Text(one.id, one.text.replace("<br />", " "), one.label)
@@ -162,15 +169,14 @@ def texts_of(root: Path, name: str) -> tuple[list[Text], list[Text], list[Text]]
                 "news2": ("rec.motorcycles", "sci.med", "talk.politics.guns"),
             }[name],
         )
-    test, dev = SHARES[name]
-    rest, scored = split(texts, test)
-    learnt, kept = split(rest, dev)
-    return learnt, kept, scored
+    test_share, dev_share = SHARES[name]
+    rest, test = split(texts, test_share)
+    return *split(rest, dev_share), test
 
 
 def newsgroups(root: Path, groups: Sequence[str]) -> list[Text]:
-    """Posts of some groups without what they quote and how they are signed; the label is the group."""
-    path = existing(root, "newsgroups5", "train.jsonl")
+    """Posts of some groups, without quotes and signatures; the label is the group."""
+    path = require_file(root, "newsgroups5", "train.jsonl")
     out = []
     for _, row in fields_of(jsonl_rows(path), path, "id", "group", "body"):
         if row["group"] in groups:
@@ -181,7 +187,7 @@ def newsgroups(root: Path, groups: Sequence[str]) -> list[Text]:
 
 
 def own_words(body: str) -> str:
-    """A post without lines that quote others, that say who wrote, and without its signature.
+    """A post without quotes, attributions and signature.
 
     >>> own_words("A B writes:\\n> hello\\nI agree.\\n--\\nC D")
     'I agree.'
@@ -196,7 +202,7 @@ def own_words(body: str) -> str:
 
 
 def _spaced(text: Text) -> Text:
-    """A text whose tokens are set apart by blanks, with them as words."""
+    """A text that is already tokenised, with its tokens as words."""
     return Text(text.id, label=text.label, words=tuple(text.text.split()))
 
 
@@ -214,7 +220,7 @@ class _Run(Recipe):
         return {"seeds": seeds, "model": load() if part == "frozen" else None}
 
     def _run(self, name: str, texts: tuple[Any, Any, Any], **how: Any) -> Study:
-        """Run one grid; a finished one is found again."""
+        """Run one grid; a finished one is reused."""
         train, dev, test = _named(name, texts)
         how["by_encoder"] = _plain(how.get("by_encoder", {}))
         grid = Dynamics(train=train, dev=dev, test=test, **how)
@@ -237,21 +243,21 @@ class _Run(Recipe):
         self._table("news2")
 
     def _table(self, name: str) -> None:
-        """A quarter of Table 2, with the separation of each cell, and the figures that show this data set."""
+        """A quarter of Table 2, with the separation of each cell, and figures of this data set."""
         seeds = self.seeds or SEEDS[name]
         pairs = ["+".join(model) for model in MODELS]
         how = LARGE if name == "imdb" else TRAINED
         grid = self._run(
             name, texts_of(self.root, name), models=pairs, scales=SCALES, seeds=seeds, **how
         )
-        done = with_published(grid, published_of(name))
-        done.report(done.folder / "report.html")
-        self.add_pictures(*write_charts(done, SECTIONS, self.picture_folder(name), "png"))
-        self.part.results[name] = done.result
-        self.part.lines += table_lines(name, done)
+        study = with_published(grid, published_of(name))
+        study.report(study.folder / "report.html")
+        self.add_pictures(*write_charts(study, SECTIONS, self.picture_folder(name), "png"))
+        self.part.results[name] = study.result
+        self.part.lines += table_lines(name, study)
         if name == "sst":
             self._as_in_the_notebook(seeds)
-        tokens = done.table("dynamics_tokens")
+        tokens = study.table("dynamics_tokens")
         for attention, encoder, scale in _figures(name):
             cell = tokens[
                 (tokens["attention"] == attention)
@@ -264,39 +270,45 @@ class _Run(Recipe):
                 self.draw(token_charts.weights(cell), f"{title}-weights")
 
     def _as_in_the_notebook(self, seeds: int) -> None:
-        """The authors' notebook: all of train to learn from, the epoch chosen on dev, and its accuracy there."""
-        learnt, kept = ([_spaced(one) for one in sst(self.root, name)] for name in ("train", "dev"))
-        reached = [
+        """As in the authors' notebook: trained on all of train, epoch and accuracy on dev."""
+        train, dev = ([_spaced(one) for one in sst(self.root, name)] for name in ("train", "dev"))
+        accuracies = [
             float(
                 AttentionClassifier(
                     scale=10.0, epochs=40, seed=seed, progress=self.options["progress"]
                 )
-                .fit(learnt, dev=kept)
+                .fit(train, dev=dev)
                 .history_["dev_accuracy"]
                 .max()
             )
             for seed in range(seeds)
         ]
-        self.part.results["notebook"] = reached
+        self.part.results["notebook"] = accuracies
         self.part.lines += [
-            f"As in the authors' notebook (DP, scale 10, all of the train file, the epoch chosen on the dev file), accuracy on dev: {', '.join(f'{100 * one:.1f}' for one in reached)} with {seeds} seeds; theirs is 80.05, and 81.8 on the test file. What is above is scored on dev, with a tenth fewer texts to learn from.",
+            "As in the authors' notebook (DP, scale 10, all of the train file, the epoch chosen on "
+            "the dev file), accuracy on dev: "
+            f"{', '.join(f'{100 * one:.1f}' for one in accuracies)} with {seeds} seeds; published: "
+            "80.05, and 81.8 on the test file. The table above is scored on dev, with a tenth "
+            "fewer training texts.",
             "",
         ]
 
     def flow(self) -> None:
-        """The terms on SST: that they are what automatic differentiation finds, and which moves what."""
-        learnt, kept, _ = texts_of(self.root, "sst")
+        """The terms of the gradient flow on SST, checked by automatic differentiation."""
+        train, dev, _ = texts_of(self.root, "sst")
         out = ["### What moves the scores: SST, scaled dot-product", ""]
         for scale in (1.0, 10.0, 100.0):
             classifier = AttentionClassifier(
                 scale=scale, epochs=20, record=1, progress=self.options["progress"]
-            ).fit(learnt, dev=kept)
-            bags, _ = classifier.learnt()
+            ).fit(train, dev=dev)
+            ragged, _ = classifier.training_texts()
             worst = classifier.check_flow()
             table = classifier.flow_
             first = table[table["epoch"].isin([0, 1, 5, 20])]
             out += [
-                f"scale {scale:g}: sums of terms and automatic differentiation differ by at most {worst:.1e} of the largest rate, over {len(bags.words):,} words and {len(bags):,} texts. Means over the words of each kind, times 10,000:",
+                f"scale {scale:g}: sums of terms and automatic differentiation differ by at most "
+                f"{worst:.1e} of the largest rate, over {len(ragged.words):,} words and "
+                f"{len(ragged):,} texts. Means over the words of each kind, times 10,000:",
                 "",
                 *_flow_lines(first),
                 "",
@@ -312,8 +324,7 @@ class _Run(Recipe):
         out = [
             "### A penalty on |V.W|: SST, scaled dot-product, scale 100",
             "",
-            "| penalty | accuracy | size of V.W | size of the gap | separation | of the class marked least |",
-            "|---|---|---|---|---|---|",
+            *header("penalty", "accuracy", "size of V.W", "size of the gap", "separation", LEAST),
         ]
         for penalty in (0.0, 0.0001, 0.001, 0.01, 0.1):
             rows = self._rows(
@@ -324,32 +335,35 @@ class _Run(Recipe):
                 epochs=40,
                 patience=10,
             )
-            out.append(
-                f"| {penalty:g} | {_percent(rows)} | {rows['vw'].abs().mean():.2f} | {rows['gap'].abs().mean():.2f} | {_spread(rows, 'separation')} | {_spread(rows, 'separation_least')} |"
-            )
+            sizes = (f"{rows[name].abs().mean():.2f}" for name in ("vw", "gap"))
+            spreads = (_spread(rows, name) for name in ("separation", "separation_least"))
+            out.append(table_row(f"{penalty:g}", _percent(rows), *sizes, *spreads))
         self.part.lines += [
             *out,
             "",
-            f"Means over {self._seeds} seeds, with the lowest and the highest; of V.W and gap the sizes, since their signs are chance.",
+            f"Means over {self._seeds} seeds, with the lowest and the highest; V.W and gap are "
+            "absolute values, as their signs are random.",
             "",
         ]
 
     def frozen(self) -> None:
-        """The paper's future work: vectors and a model that are given, and stay as they are."""
+        """Future work of Sun and Lu (2020): frozen word vectors and a frozen model."""
         given: dict[str, dict[str, Any]] = {
-            "learnt from scratch": {},
+            "trained from scratch": {},
             "GloVe's, frozen": {
                 "encoders": ("vectors",),
-                "vectors": existing(self.root, "glove50", "glove.6B.50d.top20k.txt"),
+                "vectors": require_file(self.root, "glove50", "glove.6B.50d.top20k.txt"),
             },
             "the embedded model's input embeddings, frozen": {"encoders": ("vectors",)},
             "the embedded model's hidden states, frozen": {"encoders": ("model",)},
         }
         out = [
-            "### Vectors that are given: SST, scaled dot-product, scale 10",
+            "### Frozen vectors: SST, scaled dot-product, scale 10",
             "",
-            "| vectors | accuracy | separation | before training | of the class marked least | by scores where words stand | polarity: positive against negative words |",
-            "|---|---|---|---|---|---|---|",
+            *header(
+                *("vectors", "accuracy", "separation", "before training", LEAST),
+                *("by scores in context", "polarity: positive against negative words"),
+            ),
         ]
         for number, (title, how) in enumerate(given.items()):
             rows = self._rows(
@@ -363,9 +377,14 @@ class _Run(Recipe):
             local = (
                 _spread(rows, "separation_local") if rows["separation_local"].notna().any() else "-"
             )
-            out.append(
-                f"| {title} | {_percent(rows)} | {_spread(rows, 'separation')} | {rows['separation_untrained'].mean():.2f} | {_spread(rows, 'separation_least')} | {local} | {rows['polarity_auc'].mean():.2f} |"
+            cells = (
+                _spread(rows, "separation"),
+                f"{rows['separation_untrained'].mean():.2f}",
+                _spread(rows, "separation_least"),
+                local,
+                f"{rows['polarity_auc'].mean():.2f}",
             )
+            out.append(table_row(title, _percent(rows), *cells))
         self.part.lines += [
             *out,
             "",
@@ -374,9 +393,9 @@ class _Run(Recipe):
         ]
 
     def synthetic(self) -> None:
-        """The paper's made-up corpora: as they are, with noise, with classes of unequal size, with three classes."""
+        """Synthetic corpora: as published, with noise, unbalanced, and with three classes."""
         corpora: dict[str, dict[str, Any]] = {
-            "as in the paper": {},
+            "as published": {},
             "a tenth of the texts have the other class's words": {"noise": 0.1},
             "classes 1 : 2": {"ratio": (1, 2)},
             "classes 1 : 5": {"ratio": (1, 5)},
@@ -387,32 +406,41 @@ class _Run(Recipe):
         out = [
             "### Synthetic corpora, scaled dot-product",
             "",
-            "| corpus | scale | accuracy | separation | of the class marked least | by frequency alone | V.W | gap |",
-            "|---|---|---|---|---|---|---|---|",
+            *header(
+                *("corpus", "scale", "accuracy", "separation", LEAST),
+                *("by frequency alone", "V.W", "gap"),
+            ),
         ]
         for number, (title, how) in enumerate(corpora.items()):
-            learnt, scored = split(synthetic(**how), 0.2)
-            learnt, kept = split(learnt, 0.1)
+            rest, test = split(synthetic(**how), 0.2)
+            train, dev = split(rest, 0.1)
             table = self._rows(
                 f"synthetic-{number}",
-                (learnt, kept, scored),
+                (train, dev, test),
                 scales=(1.0, 10.0, 100.0),
                 epochs=10,
                 rule="balanced",
             )
             for scale, rows in table.groupby("scale"):
-                out.append(
-                    f"| {title} | {scale:g} | {_percent(rows)} | {_spread(rows, 'separation')} | {_spread(rows, 'separation_least')} | {rows['separation_count'].mean():.2f} | {_spread(rows, 'vw', '+')} | {_spread(rows, 'gap', '+')} |"
+                cells = (
+                    _spread(rows, "separation"),
+                    _spread(rows, "separation_least"),
+                    f"{rows['separation_count'].mean():.2f}",
+                    _spread(rows, "vw", "+"),
+                    _spread(rows, "gap", "+"),
                 )
+                out.append(table_row(title, f"{scale:g}", _percent(rows), *cells))
         self.part.lines += [
             *out,
             "",
-            f"12,000 texts each, a fifth scored on; Adagrad, up to ten epochs (the paper: SGD, 500 epochs, 4 starts); means over {self._seeds} seeds, with the lowest and the highest. Kinds of words by the rule `balanced`.",
+            "12,000 texts each, a fifth of them for testing; Adagrad, up to ten epochs (Sun and Lu "
+            f"2020: SGD, 500 epochs, 4 starts); means over {self._seeds} seeds, with the lowest "
+            "and the highest. Kinds of words by the rule `balanced`.",
             "",
         ]
 
     def differences(self) -> None:
-        """How far all cells of Table 2 that were measured are from the published ones."""
+        """How far the reproduced cells of Table 2 are from the published ones."""
         apart: list[float] = []
         for name, part in self.use(*SETS).items():
             apart += differences_of(name, pd.DataFrame(part.results[name]["cells"]))
@@ -421,7 +449,7 @@ class _Run(Recipe):
             self.part.lines += [
                 "### All data sets",
                 "",
-                f"Mean absolute difference from published for scales of 10 and more: {np.mean(apart):.2f} points over {len(apart)} cells (largest {max(apart):.1f}).",
+                f"{_difference(apart)}.",
                 "",
             ]
 
@@ -430,19 +458,19 @@ class _Run(Recipe):
         return self.seeds or SEEDS["sst"]
 
     def _rows(self, name: str, texts: tuple[Any, Any, Any], **how: Any) -> pd.DataFrame:
-        """A small grid: a row for each classifier."""
-        self.say(
-            f"{name}: {', '.join(f'{option} {value}' for option, value in how.items() if option not in ('epochs', 'patience', 'vectors'))}"
-        )
-        done = self._run(name, texts, seeds=self._seeds, **how)
-        self.part.results[name] = done.result
-        return done.table("dynamics")
+        """The rows of a small grid, one per classifier."""
+        shown = {key: value for key, value in how.items() if key not in UNSAID}
+        self.say(f"{name}: {', '.join(f'{key} {value}' for key, value in shown.items())}")
+        study = self._run(name, texts, seeds=self._seeds, **how)
+        self.part.results[name] = study.result
+        return study.table("dynamics")
 
 
 def _named(name: str, texts: tuple[Any, Any, Any]) -> tuple[Corpus, Corpus, Corpus]:
-    """Texts to learn from, to choose by and to score on, as corpora that have a name."""
-    one, two, three = (Corpus(TITLES.get(name, name), lambda part=part: part) for part in texts)  # type: ignore[misc]
-    return one, two, three
+    """Train, dev and test texts as corpora with a name."""
+    title = TITLES.get(name, name)
+    train, dev, test = texts
+    return Corpus(title, lambda: train), Corpus(title, lambda: dev), Corpus(title, lambda: test)
 
 
 def _plain(by_encoder: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -471,7 +499,7 @@ class Compared(Study):
 
 
 def with_published(study: Study, published: Mapping[tuple[str, str, float], float]) -> Compared:
-    """The same grid, in whose tables, result and report published accuracies stand."""
+    """The same grid, with published accuracies in tables, result and report."""
     out = Compared(study.folder, study.manifest, published=published)
     cells = [
         {**cell, "published": published.get((cell["attention"], cell["encoder"], cell["scale"]))}
@@ -485,26 +513,32 @@ def _trained(name: str) -> str:
     """How long classifiers were trained."""
     how = LARGE if name == "imdb" else TRAINED
     own = how["by_encoder"]["lstm"]
-    return f"Up to {how['epochs']} epochs, stopped after {how.get('patience')} that are no better on dev (LSTM: {own['epochs']} and {own.get('patience')}); L2 of {AttentionClassifier().l2:g} on the matrices of encoders and of additive attention."
+    return (
+        f"Up to {how['epochs']} epochs, stopped after {how.get('patience')} without improvement on "
+        f"dev (LSTM: {own['epochs']} and {own.get('patience')}); L2 penalty of "
+        f"{AttentionClassifier().l2:g} on the matrices of encoders and of additive attention."
+    )
 
 
 def _figures(name: str) -> list[tuple[str, str, float]]:
-    """The cells that the paper's Figures 2 to 5 show."""
+    """The cells in Figures 2 to 5 of Sun and Lu (2020)."""
     shown = [("dot", "none", 10.0)]
     return [*shown, ("dot", "none", 100.0), ("additive", "none", 10.0)] if name == "sst" else shown
 
 
 def table_lines(name: str, study: Study) -> list[str]:
-    """What a data set is, its quarter of Table 2, and how well attention tells words apart in each cell."""
-    told, rows, summary = (
-        study.manifest["dynamics"],
-        study.table("dynamics"),
-        study.table("dynamics_summary"),
-    )
-    texts, seeds = told["texts"], int(rows["seed"].nunique())
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(told["kinds"].items()))
+    """A data set in numbers, its quarter of Table 2, and the separation of each cell."""
+    result, rows = study.manifest["dynamics"], study.table("dynamics")
+    summary = study.table("dynamics_summary")
+    seeds = int(rows["seed"].nunique())
+    sizes = ", ".join(f"{result['texts'][part]:,} {part}" for part in ("train", "dev", "test"))
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(result["kinds"].items()))
     over = f"Means of {seeds} seeds with their standard deviations" if seeds > 1 else "One seed"
-    about = f"{texts['train']:,} texts to learn from, {texts['dev']:,} to choose the epoch by, {texts['test']:,} to score on; {told['vocabulary']:,} words known, {100 * told['unknown']['test']:.1f} % of the tokens scored on are not. {over}; published in brackets. Kinds of words: {kinds} (published: {KINDS[name]}). {_trained(name)}"
+    about = (
+        f"{sizes} texts; {result['vocabulary']:,} known words, "
+        f"{100 * result['unknown']['test']:.1f}% of the test tokens are unknown. {over}; published "
+        f"in brackets. Kinds of words: {kinds} (published: {KINDS[name]}). {_trained(name)}"
+    )
     return [
         f"### {TITLES[name]}",
         "",
@@ -537,27 +571,34 @@ def differences_of(name: str, summary: pd.DataFrame) -> list[float]:
 
 
 def accuracy_lines(name: str, summary: pd.DataFrame) -> list[str]:
-    """A quarter of Table 2, ours with published in brackets, and how far they differ where the scale is at least 10."""
+    """A quarter of Table 2, ours with published in brackets, and how far they differ."""
     table = summary.set_index(["attention", "encoder", "scale"])
-    out = [f"| scale | {' | '.join(MODELS.values())} |", "|---|" + "---|" * len(MODELS)]
+    out = header("scale", *MODELS.values())
     for scale, row in PUBLISHED[name].items():
         cells = []
         for (attention, encoder), known in zip(MODELS, row, strict=True):
             ours = table.loc[(attention, encoder, scale)]
             spread = "" if pd.isna(ours["accuracy_sd"]) else f" ± {100 * ours['accuracy_sd']:.1f}"
             cells.append(f"{100 * ours['accuracy']:.1f}{spread} ({known:.1f})")
-        out.append(f"| {scale:g} | {' | '.join(cells)} |")
+        out.append(table_row(f"{scale:g}", *cells))
     apart = differences_of(name, summary)
     return [
         *out,
         "",
-        f"Mean absolute difference from published for scales of 10 and more: {np.mean(apart):.2f} points over {len(apart)} cells (largest {max(apart):.1f}); the commonest class alone: {100 * float(summary['majority'].iloc[0]):.1f}.",
+        f"{_difference(apart)}; majority class: {100 * float(summary['majority'].iloc[0]):.1f}.",
     ]
 
 
+def _difference(points: Sequence[float]) -> str:
+    return (
+        "Mean absolute difference from published for scales of 10 and more: "
+        f"{np.mean(points):.2f} points over {len(points)} cells (largest {max(points):.1f})"
+    )
+
+
 def separation_lines(rows: pd.DataFrame, tokens: pd.DataFrame) -> list[str]:
-    """How well attention tells polarity words from neutral ones, beside its controls, and how far classes lie apart."""
-    out = [f"| scale | {' | '.join(MODELS.values())} |", "|---|" + "---|" * len(MODELS)]
+    """How well attention separates polarity words from neutral ones, with controls, and the gap."""
+    out = header("scale", *MODELS.values())
     for scale in dict.fromkeys(rows["scale"]):
         cells = []
         for attention, encoder in MODELS:
@@ -569,31 +610,35 @@ def separation_lines(rows: pd.DataFrame, tokens: pd.DataFrame) -> list[str]:
                 ]
                 for part in (rows, tokens)
             )
-            cells.append(
-                f"{_spread(own, 'separation')}; {least_separation(words):.2f}; {own['gap'].abs().mean():.1f}"
-            )
-        out.append(f"| {scale:g} | {' | '.join(cells)} |")
+            least, distance = least_separation(words), own["gap"].abs().mean()
+            cells.append(f"{_spread(own, 'separation')}; {least:.2f}; {distance:.1f}")
+        out.append(table_row(f"{scale:g}", *cells))
+    plain = (rows["attention"] == "dot") & (rows["encoder"] == "none") & (rows["scale"] == 10)
+    frequent = rows[plain]["separation_frequent"].mean()
     ends = ", with the lowest and the highest of the seeds" if rows["seed"].nunique() > 1 else ""
     return [
         *out,
         "",
-        f"In each cell: separation, the area under the ROC curve of attention scores, polarity against neutral words, .5 is chance{ends}; the same of the class whose words are marked least (first seed); the size of the gap between classes, in standard deviations. Controls: before training {rows['separation_untrained'].mean():.2f}, by frequency alone {rows['separation_count'].iloc[0]:.2f}. From neutral words of more than five occurrences only, DP at scale 10 has {rows[(rows['attention'] == 'dot') & (rows['encoder'] == 'none') & (rows['scale'] == 10)]['separation_frequent'].mean():.2f}.",
+        "In each cell: separation (AUC of attention scores, polarity against neutral words; chance "
+        f"0.5){ends}; {LEAST} (first seed); the absolute gap between classes, in standard "
+        f"deviations. Controls: before training {rows['separation_untrained'].mean():.2f}, by "
+        f"frequency alone {rows['separation_count'].iloc[0]:.2f}. With neutral words of more than "
+        f"five occurrences only, DP at scale 10 has {frequent:.2f}.",
     ]
 
 
 def _flow_lines(table: pd.DataFrame) -> list[str]:
     terms = list(dict.fromkeys(zip(table["side"], table["term"], strict=True)))
     named = [
-        f"{'ds' if side == 'polarity' else 'da'} {'in all' if term == 'sum' else term}"
+        f"{'ds' if side == 'polarity' else 'da'} {'in total' if term == 'sum' else term}"
         for side, term in terms
     ]
-    out = [f"| epoch | words | {' | '.join(named)} |", "|---|---|" + "---|" * len(named)]
+    out = header("epoch", "words", *named)
     wide = table.set_index(["epoch", "kind", "side", "term"])["mean"]
     for epoch in dict.fromkeys(table["epoch"]):
         for kind in dict.fromkeys(table["kind"]):
-            out.append(
-                f"| {epoch} | {kind} | {' | '.join(f'{1e4 * wide.loc[(epoch, kind, side, term)]:.2f}' for side, term in terms)} |"
-            )
+            means = (wide.loc[(epoch, kind, side, term)] for side, term in terms)
+            out.append(table_row(epoch, kind, *(f"{1e4 * mean:.2f}" for mean in means)))
     return out
 
 

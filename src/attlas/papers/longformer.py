@@ -1,6 +1,7 @@
-"""Visualizations for interpreting Longformer predictions (Hou 2022): accuracy, its Figures 4 to 8 for one text and the corpus, and Tables 1 to 4 (longformer_tables.py).
+"""Visualizations for interpreting Longformer predictions (Hou 2022): Figures 4 to 8, Tables 1 to 4.
 
-The paper's cs.AI / cs.PL papers are not to be had; cs.AI against cs.CL stand in, and the embedded model, lengthened, for Longformer. The notes are the paper's own.
+The cs.AI and cs.PL papers of Hou (2022) are not publicly available: cs.AI and cs.CL replace them,
+and the embedded model, lengthened, replaces Longformer. The notes are the published ones.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ from attlas.measures.totals import Totals
 from attlas.models import Model, load
 from attlas.models.predict import head_inputs, logits_of
 from attlas.papers import longformer_tables
-from attlas.papers.data import check_chosen, data_folder, labelled_jsonl, sst
-from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.papers.data import check_choice, data_folder, labelled_jsonl, sst
+from attlas.papers.markdown import header
+from attlas.papers.parts import Recipe, Reproduction, run_reproduction
 from attlas.stats.correlations import spearman
 from attlas.stats.intervals import wilson
 from attlas.stats.scores import majority_share, mcc_and_accuracy
@@ -66,10 +68,11 @@ def _lines(name: str, found: dict[str, Any]) -> list[str]:
     for by in ("type", "position") if "lists" in found else ():
         out += [
             "",
-            f"Most on lists by {by}, one text ({found['example']}), all layers and heads; chance in brackets:",
+            f"Most often on lists by {by}, one text ({found['example']}), all layers and heads; "
+            "expected by chance in brackets:",
             "",
+            *header("", "attended to", "attending"),
         ]
-        out += ["| | attended to | attending |", "|---|---|---|"]
         pairs = zip(
             found["lists"][f"attended {by}"], found["lists"][f"attending {by}"], strict=False
         )
@@ -89,12 +92,12 @@ def reproduce(
     fresh: bool = False,
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> Reproduced:
+) -> Reproduction:
     """Lengthen, fine-tune, read attention and draw, task by task.
 
-    Finished experiments are found again. `say` hears what is run.
+    Finished experiments are reused. `say` gets progress lines.
     """
-    check_chosen("task", tasks, tuple(TASKS))
+    check_choice("task", tasks, tuple(TASKS))
     root = data_folder(data_root)
     for name in tasks:
         _texts(root, name)  # a missing file is reported before an hour of work
@@ -104,13 +107,13 @@ def reproduce(
     published = {"accuracy": PUBLISHED_ACCURACY}
     recipe = _Run(
         root=root,
-        done=Reproduced(named, tuple(TASKS), published, Path(out).expanduser()),
+        reproduction=Reproduction(named, tuple(TASKS), published, Path(out).expanduser()),
         model=model,
         model_parts=loaded.identity(),
         options={"workers": workers, "fresh": fresh, "progress": progress},
         say=say,
     )
-    return run_parts(recipe, [name for name in TASKS if name in tasks], announce=False)
+    return run_reproduction(recipe, [name for name in TASKS if name in tasks], announce=False)
 
 
 NEW_HEAD = ("LABEL_0", "LABEL_1")
@@ -151,7 +154,7 @@ class _Run(Recipe):
         self._explained(name, classifier, ordered, importance_of(_importance(corpus)), found)
 
     def sst(self) -> None:
-        """Accuracy and tables of a classifier of short texts, for which nothing is lengthened."""
+        """Accuracy and tables of a classifier of short texts, which is not lengthened."""
         self.say(TASKS["sst"])
         train, test = _texts(self.root, "sst")
         place = self.inside("sst-model")
@@ -162,7 +165,8 @@ class _Run(Recipe):
         low, high = wilson(ours, len(test))
         majority = majority_share(wanted)
         said = {
-            "accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} sentences; always one label {majority:.3f}"
+            "accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} sentences; "
+            f"majority class {majority:.3f}"
         }
         shuffled = [test[at] for at in np.random.default_rng(SEED).permutation(len(test))]
         self._explained("sst", classifier, shuffled, None, {"said": said})
@@ -175,11 +179,13 @@ class _Run(Recipe):
         importance: Any,
         found: dict[str, Any],
     ) -> None:
-        """Tables 1 to 4 and Figures 9 to 11 of a task, then everything that is found in it."""
+        """Tables 1 to 4 and Figures 9 to 11 of a task, and its lines."""
         place = self.inside(f"{name}-explained")
-        done = longformer_tables.explained(classifier, texts, name, place, importance, self.options)
-        self.add_pictures(*longformer_tables.pictures(done, self.picture_folder(name)))
-        self.part.results[name] = {**found, "agreement": longformer_tables.tables(done, name)}
+        study = longformer_tables.explained(
+            classifier, texts, name, place, importance, self.options
+        )
+        self.add_pictures(*longformer_tables.pictures(study, self.picture_folder(name)))
+        self.part.results[name] = {**found, "agreement": longformer_tables.tables(study, name)}
         self.part.lines += _lines(name, self.part.results[name])
 
     def _figures(
@@ -243,37 +249,42 @@ def _papers(
     )
     low, high = wilson(ours, len(test))
     return classifier, {
-        "accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} papers ({MAX_LENGTH:,} tokens read of each); published {PUBLISHED_ACCURACY:.3f} on 1,070 papers of cs.AI and cs.PL by Longformer-base",
-        "controls": f"a bag of words (TF-IDF, logistic regression, whole papers) {words:.3f}; always one label {majority_share(wanted):.3f}",
+        "accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} papers (the first "
+        f"{MAX_LENGTH:,} tokens of each); published {PUBLISHED_ACCURACY:.3f} on 1,070 papers of "
+        "cs.AI and cs.PL by Longformer-base",
+        "controls": f"a bag of words (TF-IDF, logistic regression, whole papers) {words:.3f}; "
+        f"majority class {majority_share(wanted):.3f}",
     }
 
 
 def _notes(
     train: list[Text], test: list[Text], long: Path, place: Path, options: dict[str, Any]
 ) -> tuple[Model, dict[str, str]]:
-    """Twelve notes are too few to fine-tune on: only the last layer is fitted, and each note is scored by a layer fitted on the others."""
+    """Fit the last layer alone on twelve notes; each is scored by a layer fitted on the others."""
     tuning = Finetune(
         texts=train, dev=train, model=long, head_only=True, max_length=LENGTH, seed=SEED
     )
     classifier = _tuned(tuning, place, options)
     known = [str(text.label) for text in test]
     inputs = head_inputs(classifier, test)
-    said = cross_val_predict(
+    predictions = cross_val_predict(
         make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
         inputs,
         known,
         cv=LeaveOneOut(),
     )
-    right = int(np.sum(said == np.array(known)))
+    right = int(np.sum(predictions == np.array(known)))
     most = max(known.count(label) for label in set(known))
     return classifier, {
-        "accuracy": f"{right} of {len(known)} notes, each by a last layer fitted on the other {len(known) - 1} (the model itself is as it was)",
-        "controls": f"always one label {most} of {len(known)}; heads are ranked by the loss on the very notes that the last layer was fitted on",
+        "accuracy": f"{right} of {len(known)} notes, each by a last layer fitted on the other "
+        f"{len(known) - 1} (the rest of the model is not trained)",
+        "controls": f"majority class {most} of {len(known)}; heads are ranked by the loss on the "
+        "notes that the last layer was fitted on",
     }
 
 
 def _example(classifier: Model, texts: list[Text]) -> Text:
-    """The first text of label 1 that the classifier gets right, as the paper looks at a positive one; else the first."""
+    """The first text of label 1 that is classified correctly, as in Hou (2022); else the first."""
     positive = [text for text in texts if str(text.label) == "1"][:8]
     logits = logits_of(classifier, positive)
     names = {str(label): number for label, number in classifier.network.config.label2id.items()}
@@ -287,14 +298,14 @@ def _example(classifier: Model, texts: list[Text]) -> Text:
 
 def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
     """Figures 4 to 7."""
-    grids, even = corpus.table("heatmap_texts"), corpus.table("heatmap_uniform")
+    grids, uniform = corpus.table("heatmap_texts"), corpus.table("heatmap_uniform")
     types, positions = (lists[lists["by"] == by] for by in ("type", "position"))
     attending = types[types["direction"] == "attending"]
     often = attending["string"].iloc[0] if len(attending) else ""
     instances = positions[(positions["direction"] == "attending") & (positions["string"] == often)]
     out: dict[str, Any] = {
-        "figure4a-heads-example": profiles.head_pictures(grids[grids["text"] == example], even),
-        "figure4b-heads-corpus": profiles.head_pictures(corpus.table("heatmap"), even),
+        "figure4a-heads-example": profiles.head_pictures(grids[grids["text"] == example], uniform),
+        "figure4b-heads-corpus": profiles.head_pictures(corpus.table("heatmap"), uniform),
         "figure4c-heads-corpus-scaled": profiles.head_pictures(
             corpus.table("heatmap"), None, _importance(corpus)
         ),
@@ -308,12 +319,13 @@ def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
             corpus.table("position_bias"), "position", position_period(corpus)
         ),
     }
-    for by, rows in (("type", types), ("position", positions)):
+    for by, column, rows in (("type", "string", types), ("position", "token", positions)):
         first = rows[rows["rank"] < 10]
-        chosen = set(
-            first[first["direction"] == "attended"]["string" if by == "type" else "token"]
-        ) & set(first[first["direction"] == "attending"]["string" if by == "type" else "token"])
-        both = first.assign(both=first["string" if by == "type" else "token"].isin(chosen))
+        attended, attending = (
+            set(first[first["direction"] == direction][column])
+            for direction in ("attended", "attending")
+        )
+        both = first.assign(both=first[column].isin(attended & attending))
         if both["both"].any():
             out[f"figure7-both-by-{by}"] = token_charts.on_both_lists(both, by)
     return out
@@ -324,7 +336,7 @@ def _all_layers(types: pd.DataFrame) -> pd.DataFrame:
 
 
 def _overlays(corpus: Study, example: Text, place: Path) -> list[Path]:
-    """Figure 8: the example tinted by the last layer, by all layers, and by all with heads weighed by importance."""
+    """Figure 8: the example shaded by the last layer, all layers, and heads by importance."""
     ((group, row),) = corpus.first(1)
     tokens = corpus.tokens("totals", group, row["text"])
     names = [
@@ -335,12 +347,12 @@ def _overlays(corpus: Study, example: Text, place: Path) -> list[Path]:
         .to_numpy(dtype=np.float64)
         .T.reshape(corpus.n_layers, corpus.n_heads, -1)
     )
-    weighed = received_by(values, importance=importance_of(_importance(corpus)))[None, None]
-    even = tokens["uniform"].to_numpy()
+    weighted = received_by(values, importance=importance_of(_importance(corpus)))[None, None]
+    uniform = tokens["uniform"].to_numpy()
     shown = {
-        "figure8a-last-layer": overlay(row["content"], tokens, values[-1:], even),
+        "figure8a-last-layer": overlay(row["content"], tokens, values[-1:], uniform),
         "figure8b-all-layers": text_overlay(corpus, row, group),
-        "figure8c-all-layers-scaled": overlay(row["content"], tokens, weighed, even),
+        "figure8c-all-layers-scaled": overlay(row["content"], tokens, weighted, uniform),
     }
     out = []
     for name, one in shown.items():
@@ -364,17 +376,17 @@ def _heads(corpus: Study) -> dict[str, str]:
     alike = {
         name: spearman(table["taylor"], table[name]) for name in ("taylor_grad", "gate", "ablation")
     }
-    measured = (
-        "" if pd.isna(alike["ablation"]) else f", by measured ablation {alike['ablation']:.2f}"
-    )
+    measured = "" if pd.isna(alike["ablation"]) else f", measured ablation {alike['ablation']:.2f}"
     return {
-        "most important heads": f"{ours} by gradient times parameter, which scales the figures; {theirs} by the published accumulation",
-        "heads are ranked alike (Spearman)": f"by the published accumulation {alike['taylor_grad']:.2f}, by gradient times gate {alike['gate']:.2f}{measured}",
+        "most important heads": f"{ours} by gradient times parameter, which scales the figures; "
+        f"{theirs} by the published accumulation",
+        "agreement of rankings of heads (Spearman)": "published accumulation "
+        f"{alike['taylor_grad']:.2f}, gradient times gate {alike['gate']:.2f}{measured}",
     }
 
 
 def _importance(corpus: Study) -> pd.DataFrame:
-    """The table with importance by gradient times parameter of each text, not by the published accumulation."""
+    """The table with importance by gradient times parameter of each text."""
     table = corpus.table("importance")
     return table.assign(importance=from_0_to_1(table["taylor"].to_numpy()))
 

@@ -1,4 +1,7 @@
-"""Tables 1 to 4 and Figures 9 to 11 of Hou 2022: does attention agree with attribution? Published beside ours by its procedure, ours by a sound one, and chance for each."""
+"""Does attention agree with attribution? Tables 1 to 4 and Figures 9 to 11 of Hou (2022).
+
+Published values, ours by the published and by the corrected procedure, and chance for each.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from attlas.explain.kinds import ANY
 from attlas.explain.section.texts import study_overlay
 from attlas.explain.tokens import by_position, by_type
 from attlas.models import Model
+from attlas.papers.markdown import header, row as table_row
 from attlas.studies import Study
 from attlas.views import charts
 from attlas.views.charts import Estimates
@@ -39,7 +43,7 @@ OTHERS = (
     "occlusion",
 )
 MASKS = {"keywords": "masked", "all": "unmasked"}
-# cosine, tau, rbo, jaccard; of the notes the paper's tables are known by their ranges alone
+# cosine, tau, rbo, jaccard; for the notes only ranges are published
 PUBLISHED: dict[str, dict[tuple[str, str], tuple[str, str, str, str]]] = {
     "arxiv_long": {
         ("attention_last_scaled", "keywords"): (".411", ".742", ".778", ".197"),
@@ -60,7 +64,8 @@ PUBLISHED: dict[str, dict[tuple[str, str], tuple[str, str, str, str]]] = {
     },
 }
 EXPLAINED = {"arxiv_long": 24, "mock_notes": 12, "sst": 200}  # texts, the first ones
-TARGET = "1"  # as in the paper; with two classes the other one's scores are the same with their signs turned. Faithfulness is of what the model says.
+# as in Hou (2022); the scores of the other class are their negatives
+TARGET = "1"
 
 
 def explained(
@@ -71,7 +76,7 @@ def explained(
     importance: Any,
     options: dict[str, Any],
 ) -> Study:
-    """Explain the first texts of a task; the short ones by more methods, and tested for faithfulness."""
+    """Explain the first texts of a task; short ones by more methods, and with faithfulness."""
     short = name == "sst"
     methods = (METHOD, *ROWS, *(OTHERS if short else ()))
     experiment = Explain(
@@ -82,16 +87,16 @@ def explained(
         target=None if short else TARGET,
         faithfulness=("remove", "mask") if short else (),
     )
-    done = run(experiment, place, **options)
-    done.report(place / "report.html")
-    return done
+    study = run(experiment, place, **options)
+    study.report(place / "report.html")
+    return study
 
 
-def tables(done: Study, name: str) -> dict[str, Any]:
-    """Tables 1 to 4 of a task: for each kind of attention and mask the four numbers, published and ours; and what it took."""
-    table = done.table("agreement").set_index(["left", "keep", "convention", "metric"])
-    told = done.table("explanations")
-    told = told[told["method"] == METHOD]
+def tables(study: Study, name: str) -> dict[str, Any]:
+    """Tables 1 to 4 of a task, one row per kind of attention, mask and metric; and the costs."""
+    table = study.table("agreement").set_index(["left", "keep", "convention", "metric"])
+    explanations = study.table("explanations")
+    explanations = explanations[explanations["method"] == METHOD]
     rows = []
     for method, (layers, heads) in ROWS.items():
         for keep, masked in MASKS.items():
@@ -104,89 +109,109 @@ def tables(done: Study, name: str) -> dict[str, Any]:
                     "published": theirs[column] if theirs else None,
                 }
                 for convention in ("published", "sound"):
-                    found = table.loc[(method, keep, convention, metric)]
+                    estimate = table.loc[(method, keep, convention, metric)]
                     row |= {
-                        f"{convention}_{what}": float(found[what])
+                        f"{convention}_{what}": float(estimate[what])
                         for what in ("value", "chance", "low", "high")
                     }
                 rows.append(row)
     return {
         "rows": rows,
-        "texts": len(told),
+        "texts": len(explanations),
         "p": float(table["p"].min()),
         "evaluations": {
-            "median": float(told["evaluations"].median()),
-            "max": int(told["evaluations"].max()),
+            "median": float(explanations["evaluations"].median()),
+            "max": int(explanations["evaluations"].max()),
         },
-        "gap": {"median": float(told["gap"].median()), "max": float(told["gap"].max())},
-        "kept": _kept(done),
-        "faithfulness": _beside(done, "faithfulness"),
+        "gap": {
+            "median": float(explanations["gap"].median()),
+            "max": float(explanations["gap"].max()),
+        },
+        "kept": _kept(study),
+        "faithfulness": _overall(study, "faithfulness"),
     }
 
 
-def _kept(done: Study) -> float:
+def _kept(study: Study) -> float:
     """The mean share of tokens that the mask keeps."""
-    counts = done.table("agreement_texts", ["text", "keep", "kept"]).drop_duplicates(
+    counts = study.table("agreement_texts", ["text", "keep", "kept"]).drop_duplicates(
         ["text", "keep"]
     )
     wide = counts.pivot(index="text", columns="keep", values="kept")
     return float((wide["keywords"] / wide["all"]).mean())
 
 
-def _beside(done: Study, name: str) -> list[dict[str, Any]]:
-    if not done.has(name):
+def _overall(study: Study, name: str) -> list[dict[str, Any]]:
+    if not study.has(name):
         return []
-    table = done.table(name)
+    table = study.table(name)
     return table[table["bin"] == 0].drop(columns="bin").to_dict("records")
 
 
 def lines(found: dict[str, Any]) -> list[str]:
     """The tables as they are printed."""
+    evaluations, gap = found["evaluations"], found["gap"]
     out = [
-        f"Attention against integrated gradients, {found['texts']} texts (median {found['evaluations']['median']:.0f} gradients a text, at most {found['evaluations']['max']}; gap median {found['gap']['median']:.2%}, at most {found['gap']['max']:.2%}); "
-        f"masked keeps {found['kept']:.0%} of tokens; rank-biased overlap has p {number(found['p'])} in the sound way, 1 in the published one; intervals are of 95 % over texts:",
+        f"Attention against integrated gradients, {found['texts']} texts (gradients each: median "
+        f"{evaluations['median']:.0f}, at most {evaluations['max']}; gap: median "
+        f"{gap['median']:.2%}, at most {gap['max']:.2%}); the mask keeps {found['kept']:.0%} of "
+        f"tokens; rank-biased overlap has p = {number(found['p'])} in the corrected version, 1 in "
+        "the published one; 95% intervals over texts:",
         "",
-        "| attention | tokens | | published | ours, published way | its chance | ours, sound way | its chance |",
-        "|---|---|---|---|---|---|---|---|",
+        *header(
+            *("attention", "tokens", "", "published"),
+            *("ours, as published", "its chance", "ours, corrected", "its chance"),
+        ),
     ]
     for row in found["rows"]:
-        ours = [
-            f"{number(row[f'{way}_value'])} [{number(row[f'{way}_low'])}, {number(row[f'{way}_high'])}] | {number(row[f'{way}_chance'])}"
-            for way in ("published", "sound")
-        ]
-        out.append(
-            f"| {row['attention']} | {row['tokens']} | {row['metric']} | {row['published'] or '-'} | {' | '.join(ours)} |"
+        which = (row["attention"], row["tokens"], row["metric"], row["published"] or "-")
+        ours = (
+            cell for way in ("published", "sound") for cell in _estimate(row, f"{way}_", "chance")
         )
-    if found["faithfulness"]:
-        out += [
-            "",
-            "What the answer loses (ERASER, mean over 1, 5, 10, 20, 50 % of tokens):",
-            "",
-            "| tokens are | method | comprehensiveness | random | sufficiency | random |",
-            "|---|---|---|---|---|---|",
-        ]
-        table = pd.DataFrame(found["faithfulness"])
-        for (how, method), rows in table.groupby(["how", "method"], sort=False):
-            by = rows.set_index("measured")
-            cells = [
-                f"{number(by.loc[name, 'value'])} [{number(by.loc[name, 'low'])}, {number(by.loc[name, 'high'])}] | {number(by.loc[name, 'random'])}"
-                for name in ("comprehensiveness", "sufficiency")
-            ]
-            out.append(
-                f"| {'removed' if how == 'remove' else 'masked'} | {str(method).replace('_', ' ')} | {' | '.join(cells)} |"
-            )
-    return [*out, ""]
+        out.append(table_row(*which, *ours))
+    return [*out, *_faithfulness_lines(found["faithfulness"]), ""]
 
 
-def pictures(done: Study, place: Path) -> list[Path]:
-    """Tables 1 to 4 as a chart, the first text tinted for and against (Figure 9), its tokens by position and type (Figures 10 and 11), and the corpus' (Figures 16 and 17)."""
-    table = done.table("agreement")
+def _faithfulness_lines(records: list[dict[str, Any]]) -> list[str]:
+    if not records:
+        return []
+    out = [
+        "",
+        "Drop of the predicted probability (ERASER, mean over 1, 5, 10, 20, 50% of tokens):",
+        "",
+        *header(
+            *("tokens are", "method", "comprehensiveness", "random", "sufficiency", "random"),
+        ),
+    ]
+    for (how, method), rows in pd.DataFrame(records).groupby(["how", "method"], sort=False):
+        by = rows.set_index("measured")
+        cells = (
+            cell
+            for name in ("comprehensiveness", "sufficiency")
+            for cell in _estimate(by.loc[name], "", "random")
+        )
+        removed = "removed" if how == "remove" else "masked"
+        out.append(table_row(removed, str(method).replace("_", " "), *cells))
+    return out
+
+
+def _estimate(row: Any, prefix: str, control: str) -> tuple[str, str]:
+    """A value with its interval, and its control."""
+    value, low, high, chance = (
+        number(row[f"{prefix}{name}"]) for name in ("value", "low", "high", control)
+    )
+    return f"{value} [{low}, {high}]", chance
+
+
+def pictures(study: Study, place: Path) -> list[Path]:
+    """Tables 1 to 4 as a chart, and Figures 9 to 11, 16 and 17."""
+    table = study.table("agreement")
     table = table[table["keep"] == "keywords"]
-    ((_, row),) = done.first(1)
-    tokens = done.table("attributions", text=row["text"])
-    types = done.table("attribution_types")
+    ((_, row),) = study.first(1)
+    tokens = study.table("attributions", text=row["text"])
+    types = study.table("attribution_types")
     every = types[(types["method"] == METHOD) & (types["predicted"] == ANY)]
-    drawn: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "tables-agreement": charts.beside_control(
             table, Estimates("left", "metric", "chance", series="convention")
         ),
@@ -196,12 +221,12 @@ def pictures(done: Study, place: Path) -> list[Path]:
         ),
         "figure16-17-corpus": charts.ends(every, "mean", 20, "mean over texts"),
     }
-    if done.has("faithfulness"):
-        rows = done.table("faithfulness")
+    if study.has("faithfulness"):
+        rows = study.table("faithfulness")
         rows = rows[(rows["bin"] == 0) & (rows["how"] == "remove")]
-        drawn["faithfulness"] = charts.beside_control(
+        figures["faithfulness"] = charts.beside_control(
             rows, Estimates("method", "measured", "random", width=330)
         )
-    out = [charts.export(chart, place / f"{name}.png") for name, chart in drawn.items()]
-    line, shown = study_overlay(done, row)
+    out = [charts.export(chart, place / f"{name}.png") for name, chart in figures.items()]
+    line, shown = study_overlay(study, row)
     return [*out, *write_picture(text_svg(shown, line), place / "figure9-attribution", "png")]

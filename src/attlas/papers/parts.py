@@ -1,10 +1,10 @@
-"""Recipes in parts: each is measured by itself, and parts of earlier runs stay if nothing changed.
+"""Reproductions in parts: parts of earlier runs are kept if their inputs are the same.
 
     DIR/NAME.json, NAME.md, pictures    rendered from the parts, after each of them
     DIR/parts/                          the experiments behind them, each in a result folder
 
-A part is known by what it was made from: model, options, code, the data files it read and the other
-parts it used. One that no longer matches is left out.
+A part is identified by model, options, code, the data files it read and the other parts it used.
+One that no longer matches is excluded.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from attlas.views import charts
 
 
 @dataclass
-class Part:
-    """One part of a reproduction: what was measured, how it is shown, and what it was made from."""
+class PaperTable:
+    """One part of a reproduction: its results, how they are shown, and its inputs."""
 
     results: dict[str, Any] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)  # of the Markdown
@@ -43,16 +43,16 @@ class Part:
 
 
 @dataclass
-class Reproduced:
-    """What was measured, part by part in the order of `order`, and what the paper reports."""
+class Reproduction:
+    """The parts of a reproduction, and the published values."""
 
     model: str
     order: Sequence[str]
     published: Mapping[str, Any]
     folder: Path = Path()
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, PaperTable] = field(default_factory=dict)
 
-    def ordered(self) -> dict[str, Part]:
+    def ordered(self) -> dict[str, PaperTable]:
         """The parts in the order of the recipe."""
         return {name: self.parts[name] for name in self.order if name in self.parts}
 
@@ -80,20 +80,20 @@ class Reproduced:
 
 @dataclass(kw_only=True)
 class Recipe:
-    """A reproduction under way; it has a method for each part, which fills `part`."""
+    """A running reproduction, with one method per part, which fills `part`."""
 
     name: ClassVar[str]
     root: Path  # of the data sets
-    done: Reproduced
+    reproduction: Reproduction
     model_parts: Mapping[str, str] = field(default_factory=dict)  # of the model's fingerprint
     options: dict[str, Any] = field(default_factory=dict)  # workers, fresh, progress
     say: Callable[[str], None] = lambda line: None
-    part: Part = field(default_factory=Part)
+    part: PaperTable = field(default_factory=PaperTable)
     stage: Path = Path()  # where pictures are drawn until the part is published
 
     @property
     def folder(self) -> Path:
-        return self.done.folder
+        return self.reproduction.folder
 
     def inside(self, name: str) -> Path:
         """The folder of an experiment that is run inside the recipe."""
@@ -103,10 +103,11 @@ class Recipe:
         """What a part depends on besides model, data and code: seeds, conventions, ..."""
         return None
 
-    def use(self, *names: str) -> dict[str, Part]:
+    def use(self, *names: str) -> dict[str, PaperTable]:
         """Those of some other parts that exist; the present part is outdated when they change."""
-        self.part.uses |= {name: self.done.known_by(name) for name in names}
-        return {name: self.done.parts[name] for name in names if name in self.done.parts}
+        self.part.uses |= {name: self.reproduction.known_by(name) for name in names}
+        parts = self.reproduction.parts
+        return {name: parts[name] for name in names if name in parts}
 
     def picture_path(self, name: str) -> Path:
         """Where to draw a picture that shall have this name in the folder of the recipe."""
@@ -125,61 +126,69 @@ class Recipe:
         self.add_pictures(charts.export(chart, self.picture_path(f"{name}.png")))
 
 
-def run_parts(recipe: Recipe, chosen: Sequence[str], announce: bool = True) -> Reproduced:
+def run_options(
+    workers: int | None = None, fresh: bool = False, progress: bool | None = None
+) -> dict[str, Any]:
+    """How the experiments inside a recipe are run."""
+    return {"workers": workers, "fresh": fresh, "progress": progress}
+
+
+def run_reproduction(recipe: Recipe, chosen: Sequence[str], announce: bool = True) -> Reproduction:
     """Run the chosen parts one by one and publish NAME.json, NAME.md and pictures after each.
 
-    Parts of earlier runs stay if they would be the same today. `say` hears which part is run and
-    which is left out.
+    Parts of earlier runs stay if their inputs are the same. `say` gets a line for each part that is
+    run or excluded.
     """
-    done = recipe.done
-    place = Folder(done.folder, f"reproduce {recipe.name}", grows=True)
+    reproduction = recipe.reproduction
+    place = Folder(reproduction.folder, f"reproduce {recipe.name}", grows=True)
     identity = {**_model(recipe), SOURCE: source_digest()}
     details = {"model": recipe.model_parts} if recipe.model_parts else None
-    about = {"model": {"name": done.model}, "versions": versions()}
+    about = {"model": {"name": reproduction.model}, "versions": versions()}
     with place.claim(identity, recipe.options.get("fresh", False), details, **about):
         left_out = _restore(recipe, read_manifest(place.path) or {})
         for name in chosen:
             if announce:
                 recipe.say(f"part {name}")
             with place.staging() as stage:
-                recipe.part, recipe.stage = Part(), stage
+                recipe.part, recipe.stage = PaperTable(), stage
                 with recorded(recipe.root) as files:
                     getattr(recipe, name)()
                 recipe.part.made_from, recipe.part.data = _made_from(recipe, name), files
-                done.parts[name] = recipe.part
-                left_out |= _drop_outdated(done)
+                reproduction.parts[name] = recipe.part
+                left_out |= _drop_outdated(reproduction)
                 _publish(recipe, place)
         for name, reason in left_out.items():
             if name not in chosen:
                 recipe.say(f"part {name} of an earlier run is excluded: {reason}; run it again")
-    return done
+    return reproduction
 
 
 def _publish(recipe: Recipe, place: Folder) -> None:
-    """Write everything that the parts say; pictures of parts of earlier runs stay as they are."""
-    done, stage = recipe.done, recipe.stage
-    write_json(stage / f"{recipe.name}.json", done.to_dict())
-    write_bytes(stage / f"{recipe.name}.md", done.markdown().encode())
-    others = [part for part in done.parts.values() if part is not recipe.part]
+    """Write the results of all parts; pictures of parts of earlier runs stay."""
+    reproduction, stage = recipe.reproduction, recipe.stage
+    write_json(stage / f"{recipe.name}.json", reproduction.to_dict())
+    write_bytes(stage / f"{recipe.name}.md", reproduction.markdown().encode())
+    others = [part for part in reproduction.parts.values() if part is not recipe.part]
     kept = [name for part in others for name in part.pictures]
-    place.publish(stage, {"parts": {name: done.known_by(name) for name in done.parts}}, kept=kept)
+    known = {name: reproduction.known_by(name) for name in reproduction.parts}
+    place.publish(stage, {"parts": known}, kept=kept)
 
 
 def _restore(recipe: Recipe, manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Take over the parts of earlier runs; for each that no longer matches, say why."""
+    """Restore the parts of earlier runs; returns why others are excluded."""
     content = read_json(recipe.folder / f"{recipe.name}.json") or {}
     records, known = content.get("parts", {}), manifest.get("parts", {})
     left_out: dict[str, str] = {}
     sha256_of = cache(lambda name: present_sha256(recipe.root, name))
-    for name in recipe.done.order:
+    for name in recipe.reproduction.order:
         if name not in known:
             continue
         reason = next(_reasons(recipe, name, records.get(name), manifest, sha256_of), None)
         if reason is None:
-            recipe.done.parts[name] = Part(**records[name])
+            recipe.reproduction.parts[name] = PaperTable(**records[name])
         else:
             left_out[name] = reason
-    return left_out | _drop_outdated(recipe.done)
+    return left_out | _drop_outdated(recipe.reproduction)
 
 
 def _reasons(
@@ -189,7 +198,7 @@ def _reasons(
     manifest: Mapping[str, Any],
     sha256_of: Callable[[str], str | None],
 ) -> Iterator[str]:
-    """Why a part of an earlier run cannot be taken over."""
+    """Reasons to exclude a part of an earlier run."""
     if record is None or fingerprint(record) != manifest["parts"][name]:
         yield "it was not finished, or has changed since"
         return
@@ -207,20 +216,20 @@ def _reasons(
             yield f"its picture {picture} is damaged"
 
 
-def _drop_outdated(done: Reproduced) -> dict[str, str]:
+def _drop_outdated(reproduction: Reproduction) -> dict[str, str]:
     """Drop parts that used other parts which are different now, and what used those in turn."""
     dropped: dict[str, str] = {}
     while True:
         outdated = {
             name: other
-            for name, part in done.parts.items()
+            for name, part in reproduction.parts.items()
             for other, used in part.uses.items()
-            if done.known_by(other) != used
+            if reproduction.known_by(other) != used
         }
         if not outdated:
             return dropped
         for name, other in outdated.items():
-            del done.parts[name]
+            del reproduction.parts[name]
             dropped[name] = f"it used part {other}, which is different now"
 
 

@@ -1,8 +1,9 @@
-"""Attention Understands Semantic Relations (Chizhikova, Murzakhmetov, Serikov, Shavrina and Burtsev 2022): the poster's tables and figures, published beside ours,
-random weights and every other control beside both.
+"""Attention Understands Semantic Relations (Chizhikova et al. 2022): tables and figures.
 
-The paper's own train file is not to be had: its validation file is learnt from (3,494 sentences instead of about 9,500) and a part of its test file scored on (1,900 of 4,750).
-The embedded model stands in for bert-base-cased. FewRel, SemEval-2010 Task 8 and Re-DocRED are new evidence.
+The published train file is not publicly available: the validation file is the training data (3,494
+sentences instead of about 9,500), and a part of the test file is the test data (1,900 of 4,750).
+The embedded model replaces bert-base-cased. FewRel, SemEval-2010 Task 8 and Re-DocRED are
+additional data sets. Random weights and other controls come with every number.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import pandas as pd
 from attlas.corpora.splits import split
 from attlas.experiments.run import run
 from attlas.models import Model, load
-from attlas.papers.data import check_chosen, data_folder, existing
-from attlas.papers.parts import Recipe, Reproduced, run_parts
+from attlas.papers.data import check_choice, data_folder, require_file
+from attlas.papers.markdown import header, row as table_row
+from attlas.papers.parts import Recipe, Reproduction, run_reproduction
 from attlas.relations.candidates import related_texts, relations_in
 from attlas.relations.experiment import FitRelations, ScoreRelations
 from attlas.relations.extractor import RelationExtractor
@@ -43,6 +45,7 @@ PUBLISHED: dict[str, Any] = {
         "DocRED, REBEL": (0.594, 0.437, 0.503),
     },
 }
+POSTER = "means over relations, relation not compared"
 READERS = {
     "attention": "attention, six directions",
     "random_model": "the same of random weights",
@@ -65,19 +68,19 @@ def reproduce(
     fresh: bool = False,
     progress: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> Reproduced:
-    """Run the parts one by one; finished experiments are found again. `say` hears what is run."""
-    check_chosen("part", parts, PARTS)
+) -> Reproduction:
+    """Run the parts one by one; finished experiments are reused. `say` gets progress lines."""
+    check_choice("part", parts, PARTS)
     root, loaded = data_folder(data_root), load(model)
     recipe = _Run(
         root=root,
-        done=Reproduced(loaded.name, PARTS, PUBLISHED, Path(out).expanduser()),
+        reproduction=Reproduction(loaded.name, PARTS, PUBLISHED, Path(out).expanduser()),
         model=loaded,
         model_parts=loaded.identity(),
         options={"workers": workers, "fresh": fresh, "progress": progress},
         say=say,
     )
-    return run_parts(recipe, [name for name in PARTS if name in parts])
+    return run_reproduction(recipe, [name for name in PARTS if name in parts])
 
 
 @dataclass(kw_only=True)
@@ -90,7 +93,7 @@ class _Run(Recipe):
     def both(
         self, name: str, train: Any, test: Any, names: Path | None = None, **how: Any
     ) -> tuple[Study, Study]:
-        """Fit on one, tuned on a fifth of it, and score on the other."""
+        """Fit on `train`, with a fifth of it as dev, and score on `test`."""
         place, scoring = self.inside(name), self.inside(f"{name}-scored")
         fit = FitRelations(train=train, model=self.model, names=names, seed=SEED, **how)
         fitted = run(fit, place, say=self.say, **self.options)
@@ -104,16 +107,16 @@ class _Run(Recipe):
         return fitted, scored
 
     def trex_files(self) -> tuple[Path, Path, Path]:
-        """Texts to learn from, texts to score on, and what relations are called."""
+        """Train and test files, and the names of relations."""
         root = self.root
         return (
-            existing(root, "trex95", "train.jsonl"),
-            existing(root, "trex95", "dev.jsonl"),
-            existing(root, "trex95", "relations.jsonl"),
+            require_file(root, "trex95", "train.jsonl"),
+            require_file(root, "trex95", "dev.jsonl"),
+            require_file(root, "trex95", "relations.jsonl"),
         )
 
     def trex(self) -> None:
-        """The poster's tables and figures on its own data, with what it left out."""
+        """The tables and figures of the poster on its own data, with controls."""
         train, dev, names = self.trex_files()
         fitted, scored = self.both("trex", train, dev, names, interpret=True)
         self.part.lines += [
@@ -131,11 +134,11 @@ class _Run(Recipe):
         ]
 
     def published(self) -> None:
-        """The same the paper's way: unscaled sums, an unconverged solver, single words as negatives; its random control the same way, the others tuned."""
+        """As published: unscaled sums, an unconverged solver, single words as negatives."""
         train, dev, names = self.trex_files()
         _, scored = self.both("trex-published", train, dev, names, convention="published")
         self.part.lines += [
-            "### The same, the paper's way",
+            "### The same, as published",
             "",
             *_score_lines(scored, published=True),
             "",
@@ -144,56 +147,62 @@ class _Run(Recipe):
         ]
 
     def redocred(self) -> None:
-        """The extractor of T-REx on documents, sentence by sentence (the poster's second data set, in its revised form)."""
-        texts = related_texts(existing(self.root, "redocred", "dev_revised.jsonl"))
+        """The extractor of T-REx on the documents of Re-DocRED, sentence by sentence."""
+        texts = related_texts(require_file(self.root, "redocred", "dev_revised.jsonl"))
         if not self.use("trex"):
             raise AttlasError(
-                "part redocred uses the extractor of part trex; run that first (--parts trex,redocred)"
+                "part redocred uses the extractor of part trex; run both (--parts trex,redocred)"
             )
         train, _, names = self.trex_files()
         place, how = self.inside("trex"), {**self.options, "fresh": False}
         fit = FitRelations(train=train, model=self.model, names=names, interpret=True, seed=SEED)
-        run(fit, place, **how)  # finds it again, and refuses another one or a damaged one
+        run(fit, place, **how)  # reuses it, and refuses another or a damaged one
         fitted = RelationExtractor.load(place, self.model, workers=self.options["workers"])
         known = set(fitted.classes_.tolist())
-        found = []
+        predictions = []
         with progress_bar("extracting triples", wanted=self.options["progress"]) as report:
             for _, triples in fitted.predict_iter(texts):
-                found.append(triples)
-                report(len(found), len(texts))
+                predictions.append(triples)
+                report(len(predictions), len(texts))
         gold, strings = [relations_in(text) for text in texts], [text.text for text in texts]
         rows = {
-            name: fact_scores(strings, found, gold, known, lenient)
+            name: fact_scores(strings, predictions, gold, known, lenient)
             for name, lenient in (("exact spans", False), ("published match", True))
         }
         self.part.results["redocred"] = rows
         out = [
             "### Documents: the extractor of T-REx on Re-DocRED",
             "",
-            "| | precision | recall | F1 | predicted | facts | of them within a sentence |",
-            "|---|---|---|---|---|---|---|",
+            *header("", "precision", "recall", "F1", "predicted", "facts", "within a sentence"),
         ]
         out += [
-            f"| ours, {name} | {_three(row)} | {row['predicted']:,} | {row['gold']:,} | {row['within']:,} |"
+            table_row(
+                f"ours, {name}",
+                *_three(row),
+                *(f"{row[count]:,}" for count in ("predicted", "gold", "within")),
+            )
             for name, row in rows.items()
         ]
         out += [
-            f"| poster, {name} (means over relations, relation not compared) | {' | '.join(f'{value:.3f}' for value in PUBLISHED['extraction'][name])} | | | |"
+            table_row(f"published, {name} ({POSTER})", *_published_extraction(name), "", "", "")
             for name in ("DocRED", "DocRED, REBEL")
         ]
         out += [
             "",
-            f"Only relations that the extractor knows are counted, on both sides; {len(texts)} documents, ours over all facts and with the relation compared. Sentences are read one by one, so that facts across sentences are missed. The poster's DocRED was not yet revised: there many facts are not annotated.",
+            "Only relations that the extractor knows are counted, among predictions and facts; "
+            f"{len(texts)} documents, ours over all facts and with the relation compared. "
+            "Sentences are read one by one, so facts across sentences are missed. The published "
+            "numbers are on DocRED before its revision, where many facts are not annotated.",
             "",
         ]
         self.part.lines += out
 
     def fewrel(self) -> None:
-        """Pairs of phrases, 64 relations, a fifth of the rows to score on."""
+        """Pairs of phrases, 64 relations, a fifth of the rows for testing."""
         self._pairs(
             "fewrel",
-            existing(self.root, "fewrel", "train_relations_subset.jsonl"),
-            existing(self.root, "fewrel", "pid2name.json"),
+            require_file(self.root, "fewrel", "train_relations_subset.jsonl"),
+            require_file(self.root, "fewrel", "pid2name.json"),
             "FewRel, 64 relations, lower-cased",
         )
 
@@ -201,12 +210,13 @@ class _Run(Recipe):
         """Pairs of nominals, 9 relations with directions and Other."""
         self._pairs(
             "semeval",
-            existing(self.root, "semeval2010_task8", "train.jsonl"),
+            require_file(self.root, "semeval2010_task8", "train.jsonl"),
             None,
             "SemEval-2010 Task 8, 19 classes",
         )
         self.part.lines += [
-            "F1 is the mean over 19 classes, `Other` among them, which counts as related here; the task's official score takes nine relations and leaves `Other` out.",
+            "F1 is the mean over 19 classes, including `Other`, which counts as related here; the "
+            "official score of the task is over nine relations, without `Other`.",
             "",
         ]
 
@@ -223,30 +233,31 @@ class _Run(Recipe):
             "",
             *(line.replace("six directions", "both directions") for line in _score_lines(scored)),
             "",
-            "Relation words are not annotated here: the bag holds the words between head and tail, and which comes first. A random fifth of the rows was scored on.",
+            "Relation words are not annotated here: the bag of words has the words between head "
+            "and tail, and which comes first. A random fifth of the rows is the test set.",
             "",
         ]
 
 
-def _three(row: dict[str, Any]) -> str:
-    return " | ".join(f"{row[name]:.3f}" for name in ("precision", "recall", "f1"))
+def _three(row: dict[str, Any], prefix: str = "") -> list[str]:
+    return [f"{row[f'{prefix}{name}']:.3f}" for name in ("precision", "recall", "f1")]
+
+
+def _published_extraction(name: str) -> list[str]:
+    return [f"{value:.3f}" for value in PUBLISHED["extraction"][name]]
 
 
 def _score_lines(scored: Study, published: bool = False) -> list[str]:
-    """Binary accuracy and F1 of every way of reading, with intervals; the poster's beside."""
+    """Binary accuracy and F1 of every kind of features, with intervals, and published ones."""
     table = scored.table("relations")
-    out = [
-        "| read from | related or not [95 %] | precision | recall | F1 [95 %] | attention is ahead by (F1) |"
-        + (" poster: accuracy, F1 |" if published else ""),
-        "|---|---|---|---|---|---|" + ("---|" if published else ""),
-    ]
+    out = header(
+        *("features", "related or not [95% CI]", "precision", "recall", "F1 [95% CI]"),
+        "attention is ahead by (F1)",
+        *(["published: accuracy, F1"] if published else []),
+    )
     for row in table.to_dict("records"):
         name = row["reader"]
-        ahead = (
-            ""
-            if name == "attention"
-            else f"{row['f1_ahead']:+.3f} [{row['f1_ahead_low']:+.3f}, {row['f1_ahead_high']:+.3f}]"
-        )
+        ahead = "" if name == "attention" else _difference(row, "f1_ahead")
         cells = [
             READERS[name],
             _with(row, "binary_accuracy"),
@@ -258,7 +269,7 @@ def _score_lines(scored: Study, published: bool = False) -> list[str]:
         if published:
             known = PUBLISHED["binary_accuracy"].get(name)
             cells.append("-" if known is None else f"{known:.3f}, {PUBLISHED['f1'][name]:.3f}")
-        out.append(f"| {' | '.join(cells)} |")
+        out.append(table_row(*cells))
     result = scored.result
     best = result["best_control"]
     lost = (
@@ -267,9 +278,19 @@ def _score_lines(scored: Study, published: bool = False) -> list[str]:
     adds = result["controls"][best]
     out += [
         "",
-        f"What attention adds over the best control ({READERS[best]}): F1 {_signed(adds['f1_ahead'])} [{_signed(adds['f1_ahead_low'])}, {_signed(adds['f1_ahead_high'])}]. {result['triples']['test']:,} triples of {result['texts']['test']:,} texts; triples lost: {lost}; texts also learnt from: {result['texts']['in_both']}. What attention adds to the best control: attention and relation words together are ahead of it by F1 {_signed(adds['both_f1_ahead'])} [{_signed(adds['both_f1_ahead_low'])}, {_signed(adds['both_f1_ahead_high'])}], and in related or not by {_signed(adds['both_binary_accuracy_ahead'])} [{_signed(adds['both_binary_accuracy_ahead_low'])}, {_signed(adds['both_binary_accuracy_ahead_high'])}].",
+        f"Attention minus the best control ({READERS[best]}): F1 {_difference(adds, 'f1_ahead')}. "
+        "Attention and relation words together minus the best control: F1 "
+        f"{_difference(adds, 'both_f1_ahead')}, related or not "
+        f"{_difference(adds, 'both_binary_accuracy_ahead')}. "
+        f"{result['triples']['test']:,} triples of {result['texts']['test']:,} texts; triples "
+        f"excluded: {lost}; texts also in the training data: {result['texts']['in_both']}.",
     ]
     return out
+
+
+def _difference(row: dict[str, Any], name: str) -> str:
+    value, low, high = (_signed(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    return f"{value} [{low}, {high}]"
 
 
 def _with(row: dict[str, Any], name: str) -> str:
@@ -283,13 +304,18 @@ def _unseen_lines(scored: Study) -> list[str]:
     first = table.iloc[0]
     out = [
         "",
-        f"Relation phrases that were held out of training ({int(first['cases'])} triples, {int(first['phrases'])} phrases, {int(first['relations'])} relations):",
+        f"Held-out relation phrases ({int(first['cases'])} triples, {int(first['phrases'])} "
+        f"phrases, {int(first['relations'])} relations):",
         "",
-        "| read from | F1 [95 %] | attention is ahead by | accuracy |",
-        "|---|---|---|---|",
+        *header("features", "F1 [95% CI]", "attention is ahead by", "accuracy"),
     ]
     return out + [
-        f"| {READERS[row['reader']]} | {_with(row, 'f1')} | {row['f1_ahead']:+.3f} [{row['f1_ahead_low']:+.3f}, {row['f1_ahead_high']:+.3f}] | {row['accuracy']:.3f} |"
+        table_row(
+            READERS[row["reader"]],
+            _with(row, "f1"),
+            _difference(row, "f1_ahead"),
+            f"{row['accuracy']:.3f}",
+        )
         for row in table.to_dict("records")
     ]
 
@@ -298,106 +324,122 @@ def _extraction_lines(scored: Study) -> list[str]:
     """Triples from plain text."""
     titles = {
         "exact": "exact spans, relation compared",
-        "published": "the paper's match, relation compared",
-        "published_any_relation": "the paper's match, relation left open (as the poster counts)",
+        "published": "the published match, relation compared",
+        "published_any_relation": "the published match, relation not compared (as on the poster)",
     }
     out = [
         "Triples from plain text:",
         "",
-        "| match | precision | recall | F1 | macro precision | macro recall | macro F1 | predicted | triples |",
-        "|---|---|---|---|---|---|---|---|---|",
+        *header(
+            *("match", "precision", "recall", "F1", "macro precision", "macro recall", "macro F1"),
+            *("predicted", "triples"),
+        ),
     ]
     for row in scored.table("relations_extraction").to_dict("records"):
-        macro = " | ".join(f"{row[f'macro_{name}']:.3f}" for name in ("precision", "recall", "f1"))
-        out.append(
-            f"| {titles[row['match']]} | {_three(row)} | {macro} | {int(row['predicted']):,} | {int(row['gold']):,} |"
-        )
+        scores = [*_three(row), *_three(row, "macro_")]
+        counts = (f"{int(row[name]):,}" for name in ("predicted", "gold"))
+        out.append(table_row(titles[row["match"]], *scores, *counts))
     for name in ("T-REx", "T-REx, REBEL"):
-        out.append(
-            f"| poster, {name} | | | | {' | '.join(f'{value:.3f}' for value in PUBLISHED['extraction'][name])} | | |"
-        )
+        known = _published_extraction(name)
+        out.append(table_row(f"published, {name}", "", "", "", *known, "", ""))
     return out
 
 
 def _interpretation_lines(fitted: Study) -> list[str]:
-    """Directions, layers, heads, merged classes, in numbers (on the texts that penalties were tuned on)."""
-    study = fitted
-    out = [
-        "These are on the fifth of the train file that penalties were tuned on, so a little above the test.",
+    """Directions, layers, heads and merged classes, on the texts that penalties were tuned on."""
+    return [
+        "These are on the fifth of the train file that penalties were tuned on, so slightly above "
+        "the test scores.",
         "",
+        *_direction_lines(fitted),
+        *_layer_lines(fitted),
+        "F1 by number of heads (chosen by a group penalty; at random):",
+        "",
+        *_path_lines(fitted.table("relations_path"), "heads", "chosen"),
+        "F1 by number of classes (merged by the tree of coefficients; at random into groups of the "
+        "same sizes):",
+        "",
+        *_path_lines(fitted.table("relations_merged"), "classes", "by the tree"),
+        *_similarity_lines(fitted),
+    ]
+
+
+def _direction_lines(fitted: Study) -> list[str]:
+    columns = {
+        "weight_related": ("weight, related", ".4f"),
+        "weight_named": ("weight, named", ".3f"),
+        "binary_accuracy_alone": ("accuracy alone", ".3f"),
+        "f1_alone": ("F1 alone", ".3f"),
+        "f1_alone_random": ("F1 alone, random weights", ".3f"),
+        "f1_without": ("F1 without it", ".3f"),
+    }
+    out = [
         "Directions (x-y: x attends to y; h head, t tail, r relation words):",
         "",
-        "| direction | weight, related | weight, named | accuracy alone | F1 alone | F1 alone, random weights | F1 without it |",
-        "|---|---|---|---|---|---|---|",
+        *header("direction", *(title for title, _ in columns.values())),
     ]
-    for row in study.table("relations_directions").to_dict("records"):
-        out.append(
-            f"| {row['direction']} | {row['weight_related']:.4f} | {row['weight_named']:.3f} | {row['binary_accuracy_alone']:.3f} | {row['f1_alone']:.3f} | {row['f1_alone_random']:.3f} | {row['f1_without']:.3f} |"
-        )
-    layers = study.table("relations_layers").groupby(["layer", "reader"])["f1"].mean().unstack()
-    depth = study.table("relations_depth").set_index("layer")
-    out += [
+    for row in fitted.table("relations_directions").to_dict("records"):
+        cells = (format(row[name], digits) for name, (_, digits) in columns.items())
+        out.append(table_row(row["direction"], *cells))
+    return [*out, ""]
+
+
+def _layer_lines(fitted: Study) -> list[str]:
+    readers = {
+        "attention": "attention",
+        "random_model": "attention, random weights",
+        "hidden_states": "hidden states",
+        "hidden_states_few": "hidden states, as many features",
+    }
+    layers = fitted.table("relations_layers").groupby(["layer", "reader"])["f1"].mean().unstack()
+    depth = fitted.table("relations_depth").set_index("layer")
+    out = [
+        "Macro F1 of the features of one layer, and the weight of the layer among all:",
         "",
-        "Macro F1 of one layer's readers, and the weight of the layer in the readers of all:",
-        "",
-        "| layer | weight, related | weight, named | attention | random weights' attention | hidden states | hidden states, as many features |",
-        "|---|---|---|---|---|---|---|",
+        *header("layer", "weight, related", "weight, named", *readers.values()),
     ]
-    out += [
-        f"| {layer} | {depth.loc[layer, 'weight_related']:.4f} | {depth.loc[layer, 'weight_named']:.3f} | {' | '.join(f'{row[name]:.3f}' for name in ('attention', 'random_model', 'hidden_states', 'hidden_states_few'))} |"
-        for layer, row in layers.iterrows()
-    ]
-    out += [
-        "",
-        "F1 by number of heads (chosen by a penalty on whole heads; drawn at random):",
-        "",
-        "| heads | chosen | at random |",
-        "|---|---|---|",
-    ]
-    out += [
-        f"| {int(row['heads'])} | {row['f1']:.3f} | {row['f1_random']:.3f} |"
-        for row in study.table("relations_path").to_dict("records")
-    ]
-    out += [
-        "",
-        "F1 by number of classes (merged as the tree of coefficients says; at random into groups of the same sizes):",
-        "",
-        "| classes | by the tree | at random |",
-        "|---|---|---|",
-    ]
-    out += [
-        f"| {int(row['classes'])} | {row['f1']:.3f} | {row['f1_random']:.3f} |"
-        for row in study.table("relations_merged").to_dict("records")
-    ]
-    alike = study.table("relations_likeness").to_dict("records")
-    out += [
-        "",
-        "Do relations with like coefficients have like words? Spearman's correlation of distances: "
-        + "; ".join(
-            f"{READERS[row['reader']]} {row['correlation']:.2f} (p {row['p']:.3f})" for row in alike
-        )
-        + ".",
-    ]
-    heads: pd.DataFrame = study.table("relation_heads")
+    for layer, row in layers.iterrows():
+        related, named = (depth.loc[layer, f"weight_{name}"] for name in ("related", "named"))
+        scores = (f"{row[name]:.3f}" for name in readers)
+        out.append(table_row(layer, f"{related:.4f}", f"{named:.3f}", *scores))
+    return [*out, ""]
+
+
+def _path_lines(table: pd.DataFrame, of: str, title: str) -> list[str]:
+    rows = table.to_dict("records")
+    cells = ((int(row[of]), f"{row['f1']:.3f}", f"{row['f1_random']:.3f}") for row in rows)
+    return [*header(of, title, "at random"), *(table_row(*each) for each in cells), ""]
+
+
+def _similarity_lines(fitted: Study) -> list[str]:
+    rows = fitted.table("relations_likeness").to_dict("records")
+    correlations = (
+        f"{READERS[row['reader']]} {row['correlation']:.2f} (p = {row['p']:.3f})" for row in rows
+    )
+    heads: pd.DataFrame = fitted.table("relation_heads")
     top = heads[heads["rank"] == 0]
-    out += [
-        f"The strongest head of a relation has {100 * top['share'].mean():.1f} % of its weight on average, {100 * top['share'].max():.1f} % at most ({100 * top['share_uniform'].iloc[0]:.1f} % if all weighed the same)."
+    shares = top["share"].mean(), top["share"].max(), top["share_uniform"].iloc[0]
+    mean, most, uniform = (f"{100 * share:.1f}%" for share in shares)
+    return [
+        "Do relations with similar coefficients have similar words? Spearman's correlation of "
+        f"distances: {'; '.join(correlations)}.",
+        f"The strongest head of a relation has {mean} of its weight on average, {most} at most "
+        f"({uniform} if all heads had the same weight).",
     ]
-    return out
 
 
 def _best_lines(scored: Study) -> list[str]:
-    """The relations that are read best and worst."""
+    """The relations with the highest and the lowest F1."""
     table = scored.table("relations_each").sort_values("f1", ascending=False)
-    return [f"Read best: {_said(table.head(8))}. Read worst: {_said(table.tail(8))}."]
+    return [f"Highest F1: {_listed(table.head(8))}. Lowest F1: {_listed(table.tail(8))}."]
 
 
-def _said(rows: pd.DataFrame) -> str:
+def _listed(rows: pd.DataFrame) -> str:
     return ", ".join(
         f"{row['relation']} {row['name']} {row['f1']:.2f}" for row in rows.to_dict("records")
     )
 
 
 def _signed(value: float | None) -> str:
-    """A difference with its sign; a dash where there is none."""
+    """A difference with its sign; a dash if it is missing."""
     return "-" if value is None else f"{value:+.3f}"
