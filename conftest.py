@@ -18,7 +18,9 @@ THREADS = int(
 
 @pytest.fixture(scope="session", autouse=True)
 def _threads() -> Iterator[None]:
-    """Two test processes share two cores, and tiny matrices gain nothing from threads: one, unless asked otherwise."""
+    """Two test processes share two cores, and tiny matrices gain nothing from threads: one, unless
+    asked otherwise.
+    """
     torch.set_num_threads(THREADS)
     gc.collect()
     gc.freeze()  # what was imported stays: not looked through again and again

@@ -1,4 +1,6 @@
-"""Make the pictures of the docs: python docs/make_pictures.py runs/tour runs/bert/parts/syntax-ud_ewt runs/betti/parts/cola-topology-published (needs Chromium for some)."""
+"""Make the pictures of the docs: python docs/make_pictures.py runs/tour runs/bert/parts/syntax-
+ud_ewt runs/betti/parts/cola-topology-published (needs Chromium for some).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def charts_of(study: Study) -> None:
 
 
 def long_pictures(browser: Any) -> None:
-    """The pictures of the page on long documents: all embedded reviews as one text of 4,096 tokens."""
+    """The pictures of the page on long documents: all embedded reviews as one text."""
     text = Text("reviews", "\n\n".join(review.text for review in attlas.read("embedded:reviews")))
     model = attlas.load("embedded:long")
     seen = attlas.attention(model, text)
@@ -64,7 +66,9 @@ def lines_picture(study: Study) -> None:
 
 
 def explained_pictures(browser: Any, study: Study) -> None:
-    """The pictures of the page on explanations, from a study such as attlas explain --data embedded:reviews --model runs/longformer/parts/sst-model."""
+    """The pictures of the page on explanations, from a study such as attlas explain --data
+    embedded:reviews --model runs/longformer/parts/sst-model.
+    """
     page = browser.new_page(viewport={"width": 1000, "height": 800})
     page.goto(study.report(study.folder / "report.html").resolve().as_uri())
     page.wait_for_selector("svg.marks")

@@ -49,7 +49,9 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stirred(model: attlas.Model, seed: int = 1) -> attlas.Model:
-    """The same model with biases and norms that are not 0 and 1, so that none can be forgotten unseen."""
+    """The same model with biases and norms that are not 0 and 1, so that none can be forgotten
+    unseen.
+    """
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.network.parameters():
@@ -58,12 +60,16 @@ def stirred(model: attlas.Model, seed: int = 1) -> attlas.Model:
     return model
 
 
-# A process of attlas costs seconds of imports before it does anything. This one has them behind it and forks: whatever is
-# asked for runs in a process of its own, with its own folder, environment, output and exit code, and can be killed.
+# A process of attlas costs seconds of imports before it does anything. This one has them behind it
+# and forks: whatever is
+# asked for runs in a process of its own, with its own folder, environment, output and exit code,
+# and can be killed.
 FORKS = """
 import gc, json, os, runpy, signal, sys, tempfile, traceback
-import attlas.cli.entry, attlas.explain, attlas.finetune.work, attlas.experiments.workspace, attlas.studies
-import attlas.testing, attlas.topology.work, attlas.models.look, attlas.views.report, attlas.views.terminal
+import attlas.cli.entry, attlas.explain, attlas.finetune.work, attlas.experiments.workspace,
+attlas.studies
+import attlas.testing, attlas.topology.work, attlas.models.look, attlas.views.report,
+attlas.views.terminal
 import pydantic, torch
 from threadpoolctl import threadpool_limits
 
@@ -85,7 +91,7 @@ while line := sys.stdin.readline():
     print(pid, flush=True)
 else:
     os._exit(0)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job would ignore
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 for number, name in enumerate((os.devnull, order["out"], order["error"])):
     os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
 sys.stdin = open(0)
@@ -178,7 +184,9 @@ def _forks() -> Iterator[Callable[[object], str]]:
 def attlas_start(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, _forks: Callable[[object], str]
 ) -> Iterator[Start]:
-    """Start the command line, or code, in a process of its own, whose imports are done; what still runs at the end is killed."""
+    """Start the command line, or code, in a process of its own, whose imports are done; what still
+    runs at the end is killed.
+    """
     every: list[Started] = []
 
     def start(*arguments: str | Path, code: str | None = None, **environment: str) -> Started:

@@ -1,4 +1,6 @@
-"""The contract of result folders: laws that hold whatever writes the folder, stopped at every step and damaged file by file."""
+"""The contract of result folders: laws that hold whatever writes the folder, stopped at every step
+and damaged file by file.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @contextmanager
 def stopping(monkeypatch: pytest.MonkeyPatch, at: int, dead: bool = True) -> Iterator[list[str]]:
-    """Stop at the change of the disk with this number (from 0); gives the list of the changes so far.
+    """Stop at the change of the disk with this number (from 0); gives the list of the changes so
+    far.
 
-    With `dead` no later change happens either, as when a process was killed: what should be cleaned up stays.
+    With `dead` no later change happens either, as when a process was killed: what should be cleaned
+    up stays.
     """
     steps: list[str] = []
     real = {"move": files.move, "remove": files.remove}
@@ -71,7 +75,9 @@ def stopping(monkeypatch: pytest.MonkeyPatch, at: int, dead: bool = True) -> Ite
 def check_resumes(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int = 1
 ) -> int:
-    """Stopped at every change of the disk and run again: the bytes of an undisturbed run, and nothing left over."""
+    """Stopped at every change of the disk and run again: the bytes of an undisturbed run, and
+    nothing left over.
+    """
     whole = tmp_path / "whole"
     with stopping(monkeypatch, 10**9) as steps:
         write(whole, False)
@@ -90,7 +96,9 @@ def check_resumes(
 def check_damage(
     write: Write, tmp_path: Path, kinds: tuple[str, ...] = ("cut", "empty", "changed", "removed")
 ) -> None:
-    """Each file of a finished folder, damaged in turn: refused in one line that names it, or made again; never used."""
+    """Each file of a finished folder, damaged in turn: refused in one line that names it, or made
+    again; never used.
+    """
     whole = tmp_path / "damaged"
     write(whole, False)
     expected = results(whole)
@@ -135,7 +143,9 @@ def damage(path: Path, kind: str) -> None:
 def check_fresh(
     write: Write, other: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int = 1
 ) -> None:
-    """`fresh` stopped at every step, then run again with other inputs: no file or row of the first result appears, and a user's files stay."""
+    """`fresh` stopped at every step, then run again with other inputs: no file or row of the first
+    result appears, and a user's files stay.
+    """
     there, wanted = tmp_path / "before", tmp_path / "wanted"
     write(there, False)
     other(wanted, False)

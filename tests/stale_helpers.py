@@ -1,4 +1,6 @@
-"""Helpers of test_stale.py and test_damage.py: what is right after inputs or files have changed, and how to interrupt a run."""
+"""Helpers of test_stale.py and test_damage.py: what is right after inputs or files have changed,
+and how to interrupt a run.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,9 @@ def same(left: Any, right: Any) -> bool:
 
 
 def refused(call: Callable[[], Any]) -> Any:
-    """The result of a call, or None if it was refused with a reason; an error with another message is not a refusal."""
+    """The result of a call, or None if it was refused with a reason; an error with another message
+    is not a refusal.
+    """
     try:
         return call()
     except AttlasError as error:
@@ -116,7 +120,9 @@ def refused(call: Callable[[], Any]) -> Any:
 
 
 def refused_or(true: Any, call: Callable[[], Any], *, old: Any = None) -> None:
-    """Assert that a call is refused or computes the true result; `old` is the stale result, which must differ."""
+    """Assert that a call is refused or computes the true result; `old` is the stale result, which
+    must differ.
+    """
     premise(old is None or not same(true, old), "the true result is the same as the old one")
     result = refused(call)
     assert result is None or same(true, result), (
@@ -132,7 +138,9 @@ def _short(value: Any) -> str:
 def interrupted(
     monkeypatch: pytest.MonkeyPatch, at: Callable[[], bool], *names: str
 ) -> Iterator[None]:
-    """Stop (as Ctrl-C does) before the first call of one of these functions of `os` for which `at` holds."""
+    """Stop (as Ctrl-C does) before the first call of one of these functions of `os` for which `at`
+    holds.
+    """
 
     def stopping(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
@@ -155,7 +163,9 @@ CHANGING = ("unlink", "remove", "rmdir", *MOVING)
 def stops(
     monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any], every: int = 3
 ) -> Iterator[int]:
-    """Stop a call at one of `every` changes of the disk, each time in `out`, a copy of the folder `made`."""
+    """Stop a call at one of `every` changes of the disk, each time in `out`, a copy of the folder
+    `made`.
+    """
     for number in count(0, every):
         shutil.rmtree("out", ignore_errors=True)
         shutil.copytree("made", "out")
@@ -186,7 +196,9 @@ def counting_loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def reads(model: Any, longer: int = 10) -> list[int]:
-    """The lengths of texts that the network reads from now on, without the short ones that test a model."""
+    """The lengths of texts that the network reads from now on, without the short ones that test a
+    model.
+    """
     seen: list[int] = []
 
     def note(module: Any, arguments: Any, options: Mapping[str, Any]) -> None:

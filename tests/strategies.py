@@ -1,4 +1,6 @@
-"""Hypothesis strategies for texts, batches and layers of attention; sizes are drawn, cells come from a drawn seed, so that examples are cheap."""
+"""Hypothesis strategies for texts, batches and layers of attention; sizes are drawn, cells come
+from a drawn seed, so that examples are cheap.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
 class Layer(NamedTuple):
-    """A layer and what it was made of: weights [text, head, query, key] and visible [text, query, key] as arrays."""
+    """A layer and what it was made of: weights [text, head, query, key] and visible [text, query,
+    key] as arrays.
+    """
 
     layer: Any
     weights: np.ndarray
@@ -40,7 +44,9 @@ class Graphs(NamedTuple):
 
 
 def texts(max_size: int = 30) -> st.SearchStrategy[str]:
-    """Texts of several scripts, of whole words and of loose characters, and of any characters at all."""
+    """Texts of several scripts, of whole words and of loose characters, and of any characters at
+    all.
+    """
     letters = st.sampled_from(sorted({character for script in SCRIPTS for character in script}))
     words = st.lists(
         st.sampled_from([word for script in SCRIPTS for word in script.split()]), max_size=6
@@ -53,7 +59,9 @@ def texts(max_size: int = 30) -> st.SearchStrategy[str]:
 
 
 def make_batch(rng: np.random.Generator, n_texts: int, n: int, marks: bool = True) -> Batch:
-    """Texts of n tokens: words, further pieces of words, lone blanks, "." and "," and (with `marks`) [CLS] and [SEP] anywhere; some with given words."""
+    """Texts of n tokens: words, further pieces of words, lone blanks, "." and "," and (with
+    `marks`) [CLS] and [SEP] anywhere; some with given words.
+    """
     kinds = ["word", "piece", "blank", ".", ",", *(["[CLS]", "[SEP]"] if marks else [])]
     made = [
         _text_of(str(number), rng.choice(kinds, n).tolist(), bool(rng.integers(2)))
@@ -100,7 +108,9 @@ def _text_of(
 
 
 def stochastic(rng: np.random.Generator, n_heads: int, visible: np.ndarray) -> np.ndarray:
-    """Rows that sum to one over the visible keys, with zeros and ties: [text, query, key] -> [text, head, query, key], float32."""
+    """Rows that sum to one over the visible keys, with zeros and ties: [text, query, key] -> [text,
+    head, query, key], float32.
+    """
     shape = (len(visible), n_heads, *visible.shape[1:])
     cells = (
         rng.integers(0, 4, shape)
@@ -128,7 +138,9 @@ def matrices(draw: st.DrawFn, causal: bool = False, max_tokens: int = 9) -> np.n
 
 @st.composite
 def dense_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
-    """Dense layers in which all is visible, or what is before, or any keys (at least the query itself) for all texts or for each."""
+    """Dense layers in which all is visible, or what is before, or any keys (at least the query
+    itself) for all texts or for each.
+    """
     n_texts, n_heads, n, rng = (
         draw(st.integers(1, 3)),
         draw(st.integers(1, 3)),
@@ -153,7 +165,9 @@ def dense_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
 
 @st.composite
 def banded_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
-    """Bands of any reach, also past the text's ends, with none to three global tokens anywhere; kept apart cell by cell from a square matrix."""
+    """Bands of any reach, also past the text's ends, with none to three global tokens anywhere;
+    kept apart cell by cell from a square matrix.
+    """
     n_texts, n_heads, n, reach, rng = (
         draw(st.integers(1, 3)),
         draw(st.integers(1, 3)),
@@ -195,8 +209,11 @@ def banded_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
 
 @st.composite
 def graphs(draw: st.DrawFn, min_tokens: int = 0, max_tokens: int = 8) -> Graphs:
-    """Attention of one head, of heads or of layers and heads, in single or double precision, spread, on a grid of fortieths (where the usual thresholds
-    lie) or mostly zero; some thresholds are exactly one of the weights, others the usual ones or anything."""
+    """Attention of one head, of heads or of layers and heads, in single or double precision.
+
+    Spread, on a grid of fortieths (where the usual thresholds lie) or mostly zero; some thresholds
+    are exactly one of the weights, others the usual ones or anything.
+    """
     n, lead, rng = (
         draw(st.integers(min_tokens, max_tokens)),
         draw(st.sampled_from([(), (1,), (3,), (2, 2)])),

@@ -1,4 +1,6 @@
-"""Names that have moved lead to their new place for one release, with a warning that says where that is."""
+"""Names that have moved lead to their new place for one release, with a warning that says where
+that is.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from attlas.studies.opened import Pages, Study
 
@@ -18,22 +18,28 @@ if TYPE_CHECKING:
     from attlas.models.look import TextAttention
 
 
+class StudyKeywords(TypedDict, total=False):
+    """How a study is run; the defaults are those of `attlas.studies.run.StudyOptions`."""
+
+    engine: str  # "local"
+    workers: int | None  # the number of cores
+    long: str  # "truncate" or "error"
+    bad: str  # "quarantine" or "error"
+    fresh: bool
+    keep_states: bool
+    seed: int
+    progress: bool | None
+
+
 def study(
     model: Any = None,
     texts: Any = "embedded:all",
     measures: str | Measure[Any] | Iterable[str | Measure[Any]] = "all",
     out: str | Path | None = None,
     *,
-    engine: str = "local",
-    workers: int | None = None,
     text: str | None = None,
     label: str | None = None,
-    long: str = "truncate",
-    bad: str = "quarantine",
-    fresh: bool = False,
-    keep_states: bool = False,
-    seed: int = 0,
-    progress: bool | None = None,
+    **options: Unpack[StudyKeywords],
 ) -> Study:
     """Run measures over a corpus and write their tables to `out`; interrupted, it resumes.
 
@@ -41,26 +47,15 @@ def study(
     or measures. A text longer than the model is truncated and counted, or refused with
     `long="error"`; a row that is not a text goes to quarantine, or ends the study with
     `bad="error"`. `fresh` clears what an earlier study wrote to the folder, and nothing else.
-    Without `out` the study lives in a temporary folder as long as the result does.
+    Further keywords are `engine`, `workers`, `keep_states`, `seed` and `progress`. Without `out`
+    the study lives in a temporary folder as long as the result does.
     """
     from attlas.catalogue import measures_of
     from attlas.corpora import read
     from attlas.studies.run import study as run_study
 
-    return run_study(
-        model,
-        read(texts, text=text, label=label),
-        measures_of(measures),
-        out,
-        engine=engine,
-        workers=workers,
-        long=long,
-        bad=bad,
-        fresh=fresh,
-        keep_states=keep_states,
-        seed=seed,
-        progress=progress,
-    )
+    corpus = read(texts, text=text, label=label)
+    return run_study(model, corpus, measures_of(measures), out, **options)
 
 
 def attention(model: Any, text: str | Text, importance: Any = None) -> TextAttention:

@@ -1,4 +1,6 @@
-"""The command line as a user meets it: real processes, honest exit codes, one clear line for a mistake."""
+"""The command line as a user meets it: real processes, honest exit codes, one clear line for a
+mistake.
+"""
 
 from __future__ import annotations
 
@@ -341,7 +343,9 @@ class Said(NamedTuple):
 def inside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Said]:
-    """Run the command line in this process, where everything is imported already; in the same folder as `attlas_command`."""
+    """Run the command line in this process, where everything is imported already; in the same
+    folder as `attlas_command`.
+    """
     for name in ("TRANSFORMERS_VERBOSITY", "HF_HUB_DISABLE_PROGRESS_BARS"):
         monkeypatch.setenv(name, "error" if "VERBOSITY" in name else "1")
     monkeypatch.chdir(tmp_path)
@@ -518,7 +522,9 @@ def test_finetune_the_head_alone(
 
 
 def write_data(root: Path) -> None:
-    """CoLA, IMDB and SMS spam as small as can be; some files packed, some texts in more than one part."""
+    """CoLA, IMDB and SMS spam as small as can be; some files packed, some texts in more than one
+    part.
+    """
 
     def packed(path: Path, content: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -855,7 +861,9 @@ def test_a_long_model_is_made_and_looks_at_a_long_text(
 
 @pytest.mark.slow
 def test_explain(inside: Callable[..., Said], tmp_path: Path, small_classifier: Path) -> None:
-    """From a file to the numbers that machines read: one text is empty, one has no keyword, one a rationale."""
+    """From a file to the numbers that machines read: one text is empty, one has no keyword, one a
+    rationale.
+    """
     rows = [
         {"id": "one", "text": "a good film , it was good", "label": "1", "rationale": [[2, 11]]},
         {"id": "empty", "text": "  ", "label": "0"},
@@ -1335,6 +1343,7 @@ def test_a_wrong_call_in_a_process_of_its_own(attlas_anew: Run, tmp_path: Path) 
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         done.stderr
-        == "attlas: no row can be used: nolabel.csv, row 1 (line 2): it has no label in 'label'; name another column with label=... (--label), or remove the row\n"
+        == "attlas: no row can be used: nolabel.csv, row 1 (line 2): it has no label in 'label'; "
+        "name another column with label=... (--label), or remove the row\n"
     )
     assert sorted(path for path in tmp_path.rglob("*")) == before

@@ -149,7 +149,7 @@ def blanked(model: Model, ids: Tensor, number: int = PAD) -> Tensor:
     return torch.where(stays, ids, number)
 
 
-def beside(model: Model, ids: Tensor) -> dict[str, Tensor]:
+def other_inputs(model: Model, ids: Tensor) -> dict[str, Tensor]:
     """Inputs that keep positions when ids are padding, and the first token global."""
     kind, out = model.network.config.model_type, {}
     if kind in ("roberta", "longformer"):
@@ -182,7 +182,7 @@ def embedded(model: Model, ids: Tensor) -> Tensor:
     )
     try:
         with torch.no_grad():
-            network(input_ids=ids, **beside(model, ids))
+            network(input_ids=ids, **other_inputs(model, ids))
     finally:
         handle.remove()
     return seen[0]
@@ -193,11 +193,11 @@ class Tail(nn.Module):
 
     def __init__(self, model: Model, ids: Tensor, answer: Answer, *places: nn.Module) -> None:
         super().__init__()
-        self.network, self.ids, self.answer, self.beside = (
+        self.network, self.ids, self.answer, self.other_inputs = (
             plain(model),
             ids,
             answer,
-            beside(model, ids),
+            other_inputs(model, ids),
         )
         self.places = places or (embedding(self.network),)
 
@@ -208,7 +208,7 @@ class Tail(nn.Module):
             for place, one in zip(self.places, given, strict=True)
         ]
         try:
-            more = {name: one.expand(rows, -1) for name, one in self.beside.items()}
+            more = {name: one.expand(rows, -1) for name, one in self.other_inputs.items()}
             return self.answer(self.network(input_ids=self.ids.expand(rows, -1), **more).logits)
         finally:
             for handle in handles:
@@ -227,7 +227,7 @@ def integrated_by_captum(
 ) -> np.ndarray:
     """captum's integrated gradients from [CLS] pad ... [SEP], summed over dimensions: [token]."""
     ids = ids_of(model, text)
-    more, network = beside(model, ids), network or plain(model)
+    more, network = other_inputs(model, ids), network or plain(model)
 
     def forward(ids: Tensor, *given: Tensor) -> Tensor:
         return answer(network(input_ids=ids, **dict(zip(more, given, strict=True))).logits)
@@ -548,7 +548,9 @@ def test_the_gap_is_what_it_says(family: str, tolerance: float) -> None:
         ids = ids_of(model, text)
         words = plain(model).get_input_embeddings()
         with torch.no_grad():
-            value = float(probability(1)(plain(model)(input_ids=ids, **beside(model, ids)).logits))
+            value = float(
+                probability(1)(plain(model)(input_ids=ids, **other_inputs(model, ids)).logits)
+            )
             start = float(
                 Tail(model, ids, probability(1), words)(words.weight[blanked(model, ids)])
             )
@@ -867,7 +869,7 @@ def weights_by_hand(model: Model, text: str, answer: Answer) -> tuple[np.ndarray
     ids = ids_of(model, text)
     if model.banded:
         network, kept = squared(model)
-        output = network(input_ids=ids, **beside(model, ids))
+        output = network(input_ids=ids, **other_inputs(model, ids))
     else:
         network = copy.deepcopy(model.network)
         network.set_attn_implementation("eager")
@@ -1028,7 +1030,7 @@ def answers_slowly(model: Model, ids: list[int], place: int | None, number: int)
     """The probability of a class, or of a token at a place, of one text of these ids."""
     given = torch.tensor([ids])
     with torch.no_grad():
-        output = plain(model)(input_ids=given, **beside(model, given))
+        output = plain(model)(input_ids=given, **other_inputs(model, given))
     return float((probability(number) if place is None else token(place, number))(output.logits))
 
 
@@ -1224,7 +1226,7 @@ def traces(model: Model) -> dict[str, Any]:
     ]
     with torch.no_grad():
         ids = ids_of(model)
-        logits = network(input_ids=ids, **beside(model, ids)).logits
+        logits = network(input_ids=ids, **other_inputs(model, ids)).logits
     return {
         "hooks": plain,
         "own": [

@@ -213,7 +213,8 @@ BAD_POSTS = [
     ({"post_tokens": [], "rationales": []}, "the text is empty"),
     (
         {"label": None, "annotators": [{"label": label} for label in "abc"]},
-        "no label has the majority of its annotators (they gave a, b, c); remove the row, or label it",
+        "no label has the majority of its annotators (they gave a, b, c); "
+        "remove the row, or label it",
     ),
     (
         {"label": None, "annotators": [{"label": label} for label in "ab"]},

@@ -318,7 +318,7 @@ def test_studies_of_different_texts_are_not_joined() -> None:
     model = tiny("bert")
     one = attlas.study(model, ["the cat sat", "a dog"], "entropy", "one", **QUIET)
     other = attlas.study(model, ["it was a very good film", "not bad"], "totals", "other", **QUIET)
-    both = refused(lambda: one.beside(other))
+    both = refused(lambda: one.combined_with(other))
     if both is not None:
         texts = dict(both.table("texts")[["text", "content"]].itertuples(index=False))
         tokens = both.table("totals")

@@ -34,7 +34,7 @@ from attlas.measures.head_map import behaviours, head_map, neighbours, square, w
 from attlas.measures.importance import Importance
 from attlas.measures.special_gradient import COLUMNS, SpecialGradient, special_gradient
 from attlas.models.differentiate import differentiate, pseudo_loss
-from attlas.stats.clustered import Shares, shares_of
+from attlas.stats.clustered import ClusteredProportions, proportions_of
 from attlas.stats.intervals import Z, wilson
 from attlas.support.errors import MeasureError, ModelError
 from attlas.syntax import kernels as probe_kernels
@@ -1114,7 +1114,7 @@ def test_cases_are_summed_as_in_plain_loops_in_one_go_or_in_pieces(seed):
     kinds, of, answers, baselines = cases(seed)
     whole = Tally(width(3, 2))
     add_cases(whole, kinds, of, answers, baselines)
-    read = shares_of(sums_frame(whole, "relation"), "relation", 3, 2)
+    read = proportions_of(sums_frame(whole, "relation"), "relation", 3, 2)
     assert set(read) == set(kinds)
     for kind, shares in read.items():
         expected = sums_slowly(kinds, of, answers, baselines, kind)
@@ -1140,7 +1140,7 @@ def test_cases_are_summed_as_in_plain_loops_in_one_go_or_in_pieces(seed):
                     ]
                     for text in {int(of[case]) for case in mine}
                 ]
-                alone = Shares.of(*np.array(counts).T)
+                alone = ClusteredProportions.of(*np.array(counts).T)
                 assert alone.interval(0) == pytest.approx(shares.interval(answer))
                 assert alone.baseline_interval(0) == pytest.approx(
                     shares.baseline_interval(baseline)
@@ -1195,7 +1195,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(kind):
     h, b, n, (share, other) = corpora(kind)
     held, held_other, held_gap, naive, widths = [], [], [], [], []
     for right, others, cases in zip(h, b, n, strict=True):
-        shares = Shares.of(right, others, cases)
+        shares = ClusteredProportions.of(right, others, cases)
         low, high = shares.interval(0)
         assert 0 <= low <= right.sum() / cases.sum() <= high <= 1
         held.append(low <= share <= high)
@@ -1220,8 +1220,10 @@ def test_the_interval_of_pairs_is_narrower_than_that_of_strangers():
     """Answer and baseline are right on the same texts: what they share says nothing about their
     difference."""
     h, b, n, _ = corpora("clustered", count=1)
-    together = Shares.of(h[0], b[0], n[0])
-    apart = Shares.of(h[0], np.random.default_rng(0).permutation(b[0] / n[0]) * n[0], n[0])
+    together = ClusteredProportions.of(h[0], b[0], n[0])
+    apart = ClusteredProportions.of(
+        h[0], np.random.default_rng(0).permutation(b[0] / n[0]) * n[0], n[0]
+    )
     assert np.ptp(together.difference(0, 0)[1:]) < 0.75 * np.ptp(apart.difference(0, 0)[1:])
 
 
@@ -1229,7 +1231,7 @@ def test_all_right_and_all_wrong_stay_within_0_and_1():
     outside = []
     for count in range(1, 400):
         n = np.array([count])
-        shares = Shares.of(n, n * 0, n)
+        shares = ClusteredProportions.of(n, n * 0, n)
         assert shares.difference(0, 0) == (1, -1, 1), "one text says nothing of others"
         (low, high), (low_other, high_other) = shares.interval(0), shares.baseline_interval(0)
         assert low < 1 == pytest.approx(high)
@@ -1243,7 +1245,7 @@ def test_all_right_and_all_wrong_stay_within_0_and_1():
 
 def test_one_text_and_one_case_have_intervals():
     for n, h, b in (([1], [1], [0]), ([9], [4], [9]), ([3, 0, 2], [1, 0, 2], [0, 0, 0])):
-        shares = Shares.of(np.array(h), np.array(b), np.array(n))
+        shares = ClusteredProportions.of(np.array(h), np.array(b), np.array(n))
         assert shares.texts == sum(one > 0 for one in n)  # texts without a case are none
         assert shares.cases == sum(n)
         for low, high in (shares.interval(0), shares.baseline_interval(0)):
@@ -1474,7 +1476,7 @@ def test_words_that_were_cut_off_are_unseen(family, convention):
         expected,
         ArcCounts(convention=convention).offsets,
     )
-    sums = shares_of(
+    sums = proportions_of(
         run(ArcCounts(convention=convention), batches, model)["arcs_sums"],
         "relation",
         24,
@@ -1490,7 +1492,7 @@ def test_arcs_of_a_study_are_those_of_a_fold(tmp_path):
         {name: done.table(name) for name in ("arcs", "arcs_offsets", "arcs_sums", "arcs_counts")},
         run(measure, joined(model, texts), model),
     )
-    shares = shares_of(done.table("arcs_sums"), "relation", 24, len(OFFSETS))
+    shares = proportions_of(done.table("arcs_sums"), "relation", 24, len(OFFSETS))
     table = done.table("arcs")
     for relation, own in shares.items():
         np.testing.assert_allclose(

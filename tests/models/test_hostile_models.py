@@ -426,6 +426,12 @@ def test_a_tokenizer_that_names_files_elsewhere_is_refused(
     refusal(claiming(folder, "tokenizer_config.json", **fields))
 
 
+@pytest.mark.parametrize("longest", ["512", [512], True, {}])
+def test_a_maximum_length_that_is_not_a_number_is_refused(folder: Path, longest: Any) -> None:
+    claimed = claiming(folder, "tokenizer_config.json", model_max_length=longest)
+    assert "it must be a number of tokens" in refusal(claimed)
+
+
 @pytest.mark.parametrize(
     "name", ["tokenizer_file", "vocab_file", "merges_file", "special_tokens_map_file"]
 )

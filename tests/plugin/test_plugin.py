@@ -225,13 +225,15 @@ BROKEN = {
     ),
     "has a verb of ours": (
         SUBJECT.format(
-            'name="strange", package="attlas.syntax", experiments={"Syntax": "experiment"}, verb="probe syntax"'
+            'name="strange", package="attlas.syntax", experiments={"Syntax": "experiment"}, '
+            'verb="probe syntax"'
         ),
         "'probe syntax' already exists",
     ),
     "has a verb of the command line's own": (
         SUBJECT.format(
-            'name="strange", package="attlas.syntax", experiments={"Syntax": "experiment"}, verb="report"'
+            'name="strange", package="attlas.syntax", experiments={"Syntax": "experiment"}, '
+            'verb="report"'
         ),
         "'report' already exists",
     ),
@@ -326,7 +328,8 @@ def test_as_a_folder_of_attlas_it_needs_three_lines(tmp_path: Path) -> None:
     code = (
         "import attlas, sys; from attlas.testing import tiny;"
         "assert attlas.__file__.startswith(sys.argv[1]);"
-        "done = attlas.run(attlas.Repetition(train=['a b a', 'b a b', 'a a'] * 3, model=tiny('bert')), progress=False);"
+        "experiment = attlas.Repetition(train=['a b a', 'b a b', 'a a'] * 3, model=tiny('bert'));"
+        "done = attlas.run(experiment, progress=False);"
         "assert len(done.result['heads']) == 3; assert 'repetition' in attlas.MEASURES"
     )
     subprocess.run(
@@ -339,7 +342,10 @@ def test_as_a_folder_of_attlas_it_needs_three_lines(tmp_path: Path) -> None:
         env=environment,
     )
     assert "--top" in helped.stdout, helped.stderr
-    linter = "from importlinter.cli import lint_imports; sys = __import__('sys'); sys.exit(lint_imports())"
+    linter = (
+        "from importlinter.cli import lint_imports; sys = __import__('sys'); "
+        "sys.exit(lint_imports())"
+    )
     linted = subprocess.run(
         [sys.executable, "-c", linter],
         capture_output=True,

@@ -103,7 +103,7 @@ def test_an_old_study_reports(name: str, old: Path, tmp_path: Path) -> None:
 
 def test_a_report_of_an_old_tour_shows_its_parts(old: Path, tmp_path: Path) -> None:
     tour = attlas.Study.open(old / "tour")
-    together = tour.beside(*(attlas.Study.open(old / "tour" / name) for name in TOUR))
+    together = tour.combined_with(*(attlas.Study.open(old / "tour" / name) for name in TOUR))
     text = together.report(tmp_path / "page.html").read_text()
     for name in ("surface", *TOUR):
         assert f'<section id="{name}"' in text

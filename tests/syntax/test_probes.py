@@ -1103,7 +1103,7 @@ def test_studies_of_one_model_stand_beside_one_another(
     study = attlas.study(
         rigged(), ["a cat sat", "the dog"], ["surface", "entropy"], tmp_path / "study"
     )
-    both = study.beside(done["syntax"], done["coreference"])
+    both = study.combined_with(done["syntax"], done["coreference"])
     assert both.tables == [*study.tables, *done["syntax"].tables, *done["coreference"].tables]
     for name, owner in (
         ("surface", study),
@@ -1113,7 +1113,7 @@ def test_studies_of_one_model_stand_beside_one_another(
         assert both.has(name)
         pd.testing.assert_frame_equal(both.table(name), owner.table(name))
     assert both.table("syntax", ["relation"]).columns.tolist() == ["relation"]
-    assert both.beside(done["tree"]).has("tree")
+    assert both.combined_with(done["tree"]).has("tree")
     assert not study.has("syntax")  # as it was
     with pytest.raises(StudyError, match="no table 'tree'; its tables are texts, surface"):
         both.table("tree")
@@ -1122,7 +1122,7 @@ def test_studies_of_one_model_stand_beside_one_another(
         StudyError,
         match=r"stranger is of another model .* than .*study .*; a report is of one model",
     ):
-        study.beside(done["syntax"], stranger)
+        study.combined_with(done["syntax"], stranger)
 
 
 def test_studies_may_stand_beside_one_another_in_any_order(
@@ -1131,7 +1131,9 @@ def test_studies_may_stand_beside_one_another_in_any_order(
     study = attlas.study(
         rigged(), ["a cat sat", "the dog"], ["surface", "totals"], tmp_path / "study"
     )
-    for number, together in enumerate((study.beside(done["syntax"]), done["syntax"].beside(study))):
+    for number, together in enumerate(
+        (study.combined_with(done["syntax"]), done["syntax"].combined_with(study))
+    ):
         page = together.report(tmp_path / f"{number}.html").read_text()
         assert re.findall(r'<section id="(\w+)"', page) == ["syntax", "surface", "totals"]
         assert "the dog" in re.sub(r"<[^>]*>", "", page)
@@ -1167,7 +1169,7 @@ def test_topology_may_stand_beside_a_study(tmp_path: Path) -> None:
     second = write_result(places["topology"], about("topology", topology=told), frames, {})
     first = write_result(places["first"], about("first"), {"own": heads}, {})
     assert findings(second)
-    assert findings(first.beside(second)) == findings(second)
+    assert findings(first.combined_with(second)) == findings(second)
 
 
 # the command line
@@ -1664,7 +1666,7 @@ def test_reports_of_studies_with_little_in_them(tmp_path: Path, browser: Any) ->
         ["surface", "entropy", "head_distance", "special_gradient"],
         tmp_path / "study",
     )
-    together = study.beside(syntax, tree, coreference)
+    together = study.combined_with(syntax, tree, coreference)
     told = findings(together)
     assert any(
         line.startswith("For 0 of 1 relations, one head is significantly better than the")
@@ -1693,7 +1695,7 @@ def test_heads_on_the_map_are_named_by_what_they_find(
         ["surface", "entropy", "head_distance"],
         tmp_path / "study",
     )
-    together = study.beside(*done.values())
+    together = study.combined_with(*done.values())
     map_figure = SECTIONS["head_distance"].figures(together)[0]
     spec = json.dumps(map_figure.chart.to_dict()) if map_figure.chart is not None else ""
     assert '"behaviour": "obj"' in spec

@@ -269,7 +269,7 @@ def report(
     with status("writing the report"):
         from attlas.studies.opened import Study
 
-        opened = Study.open(folders[0]).beside_parts().beside(*map(Study.open, folders[1:]))
+        opened = Study.open(folders[0]).with_parts().combined_with(*map(Study.open, folders[1:]))
         from attlas.catalogue import sections
         from attlas.views.report import write_charts
 

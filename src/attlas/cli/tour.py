@@ -94,10 +94,10 @@ class Tour:
             print(f"{number}/{len(steps)}  {step.title}", file=sys.stderr, flush=True)
             with status(step.title) as line:
                 step.run(getattr(line, "update", print))
-        return Study.open(self.out).beside_parts()
+        return Study.open(self.out).with_parts()
 
     def steps(self) -> Iterator[Step]:
-        """A study, one of long texts, then the parts of subjects; those that need others come last."""
+        """A study, long texts, then the parts of subjects; those that need others come last."""
         from attlas.catalogue import subjects
 
         yield Step("Heads and tokens: what does each head attend to?", self._study)

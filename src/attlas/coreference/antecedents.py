@@ -27,7 +27,7 @@ from attlas.coreference.baselines import (
     scored,
 )
 from attlas.stats.choose import best
-from attlas.stats.clustered import Shares, shares_of
+from attlas.stats.clustered import ClusteredProportions, proportions_of
 from attlas.support.errors import CorpusError
 
 ALL = "all"
@@ -188,7 +188,7 @@ class AntecedentCounts(Measure[AntecedentState]):
         answers = len(DIRECTIONS) * layers * heads
         rows, controls = [], []
         for kind in (kind for kind in ALL_KINDS if kind in state.right.rows):
-            shares = Shares(state.right.rows[kind], answers, len(BASELINES))
+            shares = ClusteredProportions(state.right.rows[kind], answers, len(BASELINES))
             size = (shares.cases, shares.texts)
             for answer, accuracy in enumerate(shares.answers):
                 direction, layer, head = np.unravel_index(answer, (len(DIRECTIONS), layers, heads))
@@ -251,12 +251,12 @@ def score_heads(chosen: Chosen, sums: pd.DataFrame, shape: tuple[int, int]) -> p
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _shares(sums: pd.DataFrame, shape: tuple[int, int]) -> dict[str, Shares]:
-    return shares_of(sums, "kind", len(DIRECTIONS) * shape[0] * shape[1], len(BASELINES))
+def _shares(sums: pd.DataFrame, shape: tuple[int, int]) -> dict[str, ClusteredProportions]:
+    return proportions_of(sums, "kind", len(DIRECTIONS) * shape[0] * shape[1], len(BASELINES))
 
 
 def _head(
-    who: str, kind: str, shares: Shares, answer: int, shape: tuple[int, int]
+    who: str, kind: str, shares: ClusteredProportions, answer: int, shape: tuple[int, int]
 ) -> dict[str, Any]:
     direction, layer, head = (
         int(part) for part in np.unravel_index(answer, (len(DIRECTIONS), *shape))
@@ -280,7 +280,7 @@ def _head(
     }
 
 
-def _baseline(who: str, number: int, kind: str, shares: Shares) -> dict[str, Any]:
+def _baseline(who: str, number: int, kind: str, shares: ClusteredProportions) -> dict[str, Any]:
     low, high = shares.baseline_interval(number)
     return {
         "who": who,

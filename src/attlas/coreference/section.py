@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from attlas.views.charts import Estimates, beside_control
+from attlas.views.charts import Estimates, with_controls
 from attlas.views.findings import excluded
 from attlas.views.numbers import decimal, estimate, finding, head_name
 from attlas.views.section import Figure, Tables, head_figure, prose
@@ -48,7 +48,7 @@ def coreference(frame: pd.DataFrame) -> alt.HConcatChart:
     kinds = frame["kind"].map(KINDS).fillna(frame["kind"])
     values = {"value": frame["accuracy"], "rules": frame["kind"].map(rules)}
     labels = {"who": "method"}
-    return beside_control(
+    return with_controls(
         frame.assign(**values, who=names, kind=kinds),
         Estimates("who", "kind", "rules", width=180, labels=labels),
     )

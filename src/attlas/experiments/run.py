@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from attlas.corpora.corpus import Labelled
 from attlas.corpora.sources import check_source, files_of
@@ -66,7 +66,19 @@ class How:
         check_fields(self, StudyError)
 
 
-def run(experiment: Experiment, out: str | Path | None = None, **how: Any) -> Study:
+class RunKeywords(TypedDict, total=False):
+    """The fields of `How`, as keywords of `run`."""
+
+    workers: int | None
+    engine: str
+    fresh: bool
+    cache: str | Path | None
+    keep_states: bool
+    progress: bool | None
+    say: Callable[[str], None] | None
+
+
+def run(experiment: Experiment, out: str | Path | None = None, **how: Unpack[RunKeywords]) -> Study:
     """Run an experiment, or open its finished folder; `result` has its numbers, `table` its tables.
 
     An interrupted run resumes. The fields of `How` are keywords: `workers`, `engine`, `fresh`

@@ -139,17 +139,8 @@ def agreement(
     texts = _texts(a, b, keep)
     for number, text in enumerate(texts):
         _check_text(*text, convention, f"text {number}: " if len(texts) > 1 else "")
-    compared = [
-        compare(
-            *text,
-            convention=convention,
-            p=p,
-            top=top,
-            permutations=permutations,
-            seed=(seed, number),
-        )
-        for number, text in enumerate(texts)
-    ]
+    how: Any = {"convention": convention, "p": p, "top": top, "permutations": permutations}
+    compared = [compare(*text, **how, seed=(seed, number)) for number, text in enumerate(texts)]
     values, chances = (np.array(part) for part in zip(*compared, strict=True))  # text metric
     cosine, tau, overlap, jaccard = map(estimate, values.T, chances.T)
     return Agreement(

@@ -180,6 +180,12 @@ def _check_tokenizer_config(folder: Path) -> None:
             raise ModelError(
                 f"{folder} is not loaded: its tokenizer_class {name!r} is not a tokenizer"
             )
+    longest = config.get("model_max_length")
+    if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int | float)):
+        raise ModelError(
+            f"{folder} is not loaded: {TOKENIZER_CONFIG} has model_max_length = {longest!r}; it "
+            "must be a number of tokens"
+        )
     if config.get("init_inputs"):
         raise ModelError(
             f"{folder} is not loaded: {TOKENIZER_CONFIG} has init_inputs; save the tokenizer again"

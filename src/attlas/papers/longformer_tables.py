@@ -212,7 +212,7 @@ def pictures(study: Study, place: Path) -> list[Path]:
     types = study.table("attribution_types")
     every = types[(types["method"] == METHOD) & (types["predicted"] == ANY)]
     figures: dict[str, Any] = {
-        "tables-agreement": charts.beside_control(
+        "tables-agreement": charts.with_controls(
             table, Estimates("left", "metric", "chance", series="convention")
         ),
         "figure10-11-one-text": alt.hconcat(
@@ -224,7 +224,7 @@ def pictures(study: Study, place: Path) -> list[Path]:
     if study.has("faithfulness"):
         rows = study.table("faithfulness")
         rows = rows[(rows["bin"] == 0) & (rows["how"] == "remove")]
-        figures["faithfulness"] = charts.beside_control(
+        figures["faithfulness"] = charts.with_controls(
             rows, Estimates("method", "measured", "random", width=330)
         )
     out = [charts.export(chart, place / f"{name}.png") for name, chart in figures.items()]

@@ -17,17 +17,19 @@ from attlas.stats.intervals import student, wilson
 from attlas.support.arrays import Array, Floats
 
 
-def shares_of(frame: pd.DataFrame, kind: str, answers: int, baselines: int) -> dict[str, Shares]:
+def proportions_of(
+    frame: pd.DataFrame, kind: str, answers: int, baselines: int
+) -> dict[str, ClusteredProportions]:
     """The shares of each kind of case, from a table of sums with one row per kind."""
     sums: Floats = frame.drop(columns=kind).to_numpy(dtype=np.float64)
     return {
-        str(name): Shares(row, answers, baselines)
+        str(name): ClusteredProportions(row, answers, baselines)
         for name, row in zip(frame[kind], sums, strict=True)
     }
 
 
 @dataclass(frozen=True)
-class Shares:
+class ClusteredProportions:
     """The shares of one kind of case that are right, with 95% intervals, from sums over texts."""
 
     sums: Floats  # texts, n, nn; h, hh, hn per answer; b, bb, bn per baseline; hb per pair
@@ -35,7 +37,7 @@ class Shares:
     n_baselines: int
 
     @classmethod
-    def of(cls, right: Array, others: Array, cases: Array) -> Shares:
+    def of(cls, right: Array, others: Array, cases: Array) -> ClusteredProportions:
         """One answer and one baseline, from how many cases of each text they got right: [text]."""
         counts = np.stack([right, others, cases]).astype(np.float64)
         h, b, n = counts[:, counts[2] > 0]

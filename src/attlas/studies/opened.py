@@ -69,7 +69,7 @@ class Study:
             )
         return cls(folder, manifest)
 
-    def beside(self, *others: Study) -> Study:
+    def combined_with(self, *others: Study) -> Study:
         """This study with the tables of others of the same model, for one report of all."""
         for other in others:
             weights = other._weights  # None for one without a model, or that trains its own
@@ -101,7 +101,7 @@ class Study:
                 opened.append(Study.open(folder))
         return opened
 
-    def beside_parts(self) -> Study:
+    def with_parts(self) -> Study:
         """This study with its parts; one of another model or other texts adds only new tables."""
         together = self
         for part in self.parts:
@@ -109,7 +109,7 @@ class Study:
                 together = Study(self.folder, self.manifest, (*together.others, part))
                 continue
             with suppress(StudyError):
-                together = together.beside(part)
+                together = together.combined_with(part)
         together._kept = (self, *together.others)
         return together
 

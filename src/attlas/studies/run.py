@@ -321,6 +321,7 @@ def _refuse_long(model: Model, corpus: Corpus) -> None:
             if encoded.truncated_by:
                 where = encoded.text.annotations.get(WHERE, f"text {encoded.text.id}")
                 raise StudyError(
-                    f"{where}: it has {len(encoded) + encoded.truncated_by} tokens, but the model takes "
-                    f"{model.max_length}; shorten it, or pass long='truncate' (--long truncate)"
+                    f"{where}: it has {len(encoded) + encoded.truncated_by} tokens, but the model "
+                    f"takes {model.max_length}; shorten it, or pass long='truncate' "
+                    "(--long truncate)"
                 )

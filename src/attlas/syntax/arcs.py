@@ -19,7 +19,7 @@ from attlas.core.cases import add_cases, sums_frame, width
 from attlas.core.measure import Measure, Outputs, Shape
 from attlas.core.states import State, Tally
 from attlas.stats.choose import best, first_best
-from attlas.stats.clustered import Shares, shares_of
+from attlas.stats.clustered import ClusteredProportions, proportions_of
 from attlas.support.errors import CorpusError
 from attlas.support.options import check_convention
 from attlas.syntax import kernels
@@ -195,7 +195,7 @@ class ArcCounts(Measure[ArcState]):
     def result(self, state: ArcState) -> dict[str, pd.DataFrame]:
         layers, heads = state.shape
         sums = sums_frame(state.sums, "relation")
-        read = shares_of(sums, "relation", len(DIRECTIONS) * layers * heads, len(self.offsets))
+        read = proportions_of(sums, "relation", len(DIRECTIONS) * layers * heads, len(self.offsets))
         counted = state.counted.table()[1].sum(0) if state.counted.rows else np.zeros(len(COUNTED))
         return {
             "arcs": _heads(read, layers, heads),
@@ -204,7 +204,7 @@ class ArcCounts(Measure[ArcState]):
             "arcs_counts": pd.DataFrame([dict(zip(COUNTED, map(int, counted), strict=True))]),
         }
 
-    def _offsets(self, read: dict[str, Shares]) -> pd.DataFrame:
+    def _offsets(self, read: dict[str, ClusteredProportions]) -> pd.DataFrame:
         rows = [
             {"relation": name, "offset": offset, "accuracy": accuracy, "n": shares.cases}
             for name, shares in read.items()
@@ -213,7 +213,7 @@ class ArcCounts(Measure[ArcState]):
         return pd.DataFrame(rows, columns=["relation", "offset", "accuracy", "n"])
 
 
-def _heads(read: dict[str, Shares], layers: int, heads: int) -> pd.DataFrame:
+def _heads(read: dict[str, ClusteredProportions], layers: int, heads: int) -> pd.DataFrame:
     """The accuracy of every head for every relation, in both directions."""
     direction, layer, head = np.indices((len(DIRECTIONS), layers, heads)).reshape(3, -1)
     parts = [
@@ -295,12 +295,16 @@ def score_heads(
     return pd.concat([table[first], rest], ignore_index=True)
 
 
-def _shares(sums: pd.DataFrame, shape: tuple[int, int], measure: ArcCounts) -> dict[str, Shares]:
+def _shares(
+    sums: pd.DataFrame, shape: tuple[int, int], measure: ArcCounts
+) -> dict[str, ClusteredProportions]:
     answers = len(DIRECTIONS) * shape[0] * shape[1]
-    return shares_of(sums, "relation", answers, len(measure.offsets))
+    return proportions_of(sums, "relation", answers, len(measure.offsets))
 
 
-def _scored(chosen: dict[str, Any], shares: Shares | None, min_cases: int) -> dict[str, Any] | None:
+def _scored(
+    chosen: dict[str, Any], shares: ClusteredProportions | None, min_cases: int
+) -> dict[str, Any] | None:
     """A chosen head and offset on the cases of its relation; None if there are too few."""
     if shares is None or shares.cases < min_cases:
         return None

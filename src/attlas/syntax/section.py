@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from attlas.views.charts import Estimates, beside_control
+from attlas.views.charts import Estimates, with_controls
 from attlas.views.findings import excluded
 from attlas.views.lines import Lines
 from attlas.views.numbers import decimal, estimate, finding, head_name, head_names
@@ -49,7 +49,7 @@ def relations(frame: pd.DataFrame) -> alt.HConcatChart:
     also = "random_accuracy" if "random_accuracy" in data else None
     labels = {"row": "relation", "baseline": "best offset", "random_accuracy": "random weights"}
     what = Estimates("row", "panel", "baseline", also=also, width=420, labels=labels)
-    return beside_control(data, what)
+    return with_controls(data, what)
 
 
 def study_lines(study: Tables) -> tuple[Lines, ...]:

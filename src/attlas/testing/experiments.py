@@ -80,7 +80,7 @@ def check_how_it_is_run_does_not_count(case: Case) -> None:
     """Law 5: workers, progress and cache change no identity."""
     with tempfile.TemporaryDirectory() as folder:
         done = _quietly(case.make(), Path(folder) / "out", workers=1)
-        other = {"workers": 2, "progress": False, "cache": Path(folder) / "cache"}
+        other: Any = {"workers": 2, "progress": False, "cache": Path(folder) / "cache"}
         again = run(case.make(), Path(folder) / "out", **other)
         assert again.manifest == done.manifest
 

@@ -354,7 +354,7 @@ from attlas.views.terminal import print_tables
 module = importlib.import_module(sys.argv[1])
 sections = getattr(module, "SECTIONS", None) or {"one": module.SECTION}
 study = Study.open(sys.argv[2])
-study = study.beside(*map(Study.open, sys.argv[3:]))
+study = study.combined_with(*map(Study.open, sys.argv[3:]))
 render(study, sections)
 with contextlib.redirect_stdout(io.StringIO()):
     print_tables(study, sections)

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from attlas.views.charts import Estimates, beside_control
+from attlas.views.charts import Estimates, with_controls
 from attlas.views.findings import excluded
 from attlas.views.numbers import decimal, estimate, finding
 from attlas.views.section import Figure, Tables, prose
@@ -56,7 +56,7 @@ def probes(frame: pd.DataFrame) -> alt.HConcatChart:
     data = pd.concat(parts, ignore_index=True)
     names = data["probe"].map(PROBES).fillna(data["probe"])
     data = data.assign(next_word=base, panel="unlabelled attachment score", probe=names)
-    return beside_control(
+    return with_controls(
         data, Estimates("probe", "panel", "next_word", series="decoding", width=420)
     )
 

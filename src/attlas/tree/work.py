@@ -19,7 +19,7 @@ from attlas.experiments.records import records
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.models.vectors import GloveVectors, ModelVectors, Vectors
-from attlas.stats.clustered import Shares
+from attlas.stats.clustered import ClusteredProportions
 from attlas.studies.folder import QUARANTINE
 from attlas.studies.store import write_quarantine
 from attlas.support.errors import CorpusError
@@ -202,10 +202,12 @@ def score_table(scores: Mapping[str, TreeScores]) -> pd.DataFrame:
     """
     rows = []
     for probe, one in scores.items():
-        shares = Shares.of(one.hits, scores["right_branching"].hits, one.counts)
+        shares = ClusteredProportions.of(one.hits, scores["right_branching"].hits, one.counts)
         low, high = shares.interval(0)
         difference, difference_low, difference_high = shares.difference(0, 0)
-        tree_low, tree_high = Shares.of(one.tree_hits, one.hits, one.counts).interval(0)
+        tree_low, tree_high = ClusteredProportions.of(one.tree_hits, one.hits, one.counts).interval(
+            0
+        )
         rows.append(
             {
                 "probe": probe,

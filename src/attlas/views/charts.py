@@ -336,7 +336,7 @@ def in_order(data: pd.DataFrame, name: str) -> tuple[pd.DataFrame, alt.EncodingS
 
 @dataclass(frozen=True)
 class Estimates:
-    """The columns that `beside_control` draws: rows, panels, colours and the control.
+    """The columns that `with_controls` draws: rows, panels, colours and the control.
 
     `also` is a second control, drawn hollow. A reader may choose among the values of the first of
     `choose`; its second is shown at first. `labels` are what columns are called.
@@ -356,7 +356,7 @@ class Estimates:
         return self.labels.get(column, column.replace("_", " "))
 
 
-def beside_control(frame: pd.DataFrame, what: Estimates) -> alt.HConcatChart:
+def with_controls(frame: pd.DataFrame, what: Estimates) -> alt.HConcatChart:
     """Dots with 95% intervals and their control in grey: one line per row, panels side by side."""
     data = frame.round(4)
     rows_named = data[what.row].astype(str).str.replace("_", " ")

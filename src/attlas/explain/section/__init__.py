@@ -124,7 +124,7 @@ def _agreement(study: Tables) -> list[Figure]:
     return [
         TEXT["agreement"].figure(
             "metrics",
-            charts.beside_control(_named(table, convention=CONVENTIONS), estimates),
+            charts.with_controls(_named(table, convention=CONVENTIONS), estimates),
             method=named(str(table["right"].iloc[0])),
             p=decimal(p),
             top=f"{float(table['top'].iloc[0]):.0%}",
@@ -149,7 +149,7 @@ def _faithfulness(study: Tables) -> list[Figure]:
         rows = table[(table["how"] == how) & (table["bin"] == 0)]
         name = "tokens-removed" if how == "remove" else "tokens-masked"
         estimates = Estimates("method", "measured", "random", width=330, labels=LABELS)
-        chart = charts.beside_control(rows, estimates)
+        chart = charts.with_controls(rows, estimates)
         out.append(TEXT["faithfulness"].figure(name, chart, shares=shares))
     return out
 
@@ -159,7 +159,7 @@ def _plausibility(study: Tables) -> list[Figure]:
     if table.empty:
         return []
     estimates = Estimates("method", "metric", "random", width=250, labels=LABELS)
-    chart = charts.beside_control(_named(table), estimates)
+    chart = charts.with_controls(_named(table), estimates)
     return [TEXT["plausibility"].figure("rationales", chart)]
 
 

@@ -97,10 +97,11 @@ def text_overlay(study: Tables, row: dict[str, Any], group: int, importance: Any
     detailed = pd.DataFrame()
     if study.has("totals_heads"):
         detailed = study.table("totals_heads", text=row["text"])
-    if len(detailed):
+    by_head = 0 < len(detailed) == len(rows)
+    if by_head:
         names = [f"L{layer}.H{head}" for layer in range(layers) for head in range(heads)]
         values = detailed[names].to_numpy().T.reshape(layers, heads, -1)
-    weights = importance if len(detailed) else None
+    weights = importance if by_head else None
     uniform = np.nan_to_num(rows["uniform"].to_numpy())
     return overlay(row["content"], rows, np.nan_to_num(values), uniform, weights)
 

@@ -52,7 +52,7 @@ def text_html(one: TripleText) -> str:
     picture = graph_svg(one) if one.triples else ""
     return (
         f'<div class="phrases"><p dir="auto">{"".join(parts)}</p></div><p class="says id"></p>'
-        f'<div class="beside"><div>{table}</div><div class="graph">{picture}</div></div>'
+        f'<div class="side"><div>{table}</div><div class="graph">{picture}</div></div>'
     )
 
 

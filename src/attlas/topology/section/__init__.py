@@ -97,7 +97,7 @@ def _invariants(name: str, first: str) -> Callable[[Tables], list[Figure]]:
 
 def _barcode(study: Tables) -> list[Figure]:
     frame = study.table("barcode_heads")
-    if frame["texts"].isna().all():
+    if frame[["texts", "h1_texts"]].isna().all().any():
         return []
     with_h1, texts = int(frame["h1_texts"].max()), int(frame["texts"].max())
     holes = f"H1 features are of the {with_h1:,} of {texts:,} texts that are short enough for them."
@@ -122,7 +122,7 @@ def _betti_findings(study: Tables) -> list[str]:
 
 def _barcode_findings(study: Tables) -> list[str]:
     table = study.table("barcode_heads")
-    if table["texts"].isna().all():
+    if table[["texts", "h1_texts"]].isna().all().any():
         return []
     with_h1, texts = int(table["h1_texts"].max()), int(table["texts"].max())
     if not with_h1:
