@@ -94,7 +94,7 @@ def overlay(
     by_word = words.summed(values)  # layer head word
     even = words.summed(np.atleast_2d(uniform))
     tints = levels(by_word.mean((0, 1))[None], marks)[0]
-    packed, scales = pack(by_word.reshape(-1, count))
+    packed, scales = pack(by_word.reshape(values.shape[0] * values.shape[1], count))
     packed_even, even_scales = pack(even)
     data: dict[str, Any] = {
         "shape": [*values.shape[:2], count],
