@@ -408,7 +408,7 @@ def test_iterating_stops_at_the_first_bad_row_with_its_place(tmp_path):
 def test_words_are_kept_and_must_be_the_text():
     assert Text("a", words=["The", "cat"]).text == "The cat"
     assert Text("a", words=["The", "cat"]).words == ("The", "cat")
-    with pytest.raises(CorpusError, match="has both text and words"):
+    with pytest.raises(CorpusError, match="has a text that differs from its words"):
         Text("a", "The dog", words=("The", "cat"))
     assert rows_of([Text("a", words=("The", " "))]) == [
         ("list, text 'a'", "one of its words is empty")

@@ -783,7 +783,8 @@ def test_the_terminal_says_the_numbers(
     assert [line for line in lines if line.startswith("- ")] == [
         f"- {line}" for line in findings(study)
     ]
-    assert lines[-1] == f"report    {tmp_path / 'report.html'}"
+    assert lines[-2] == f"report    {tmp_path / 'report.html'}"
+    assert lines[-1].startswith(f"next      attlas report {tmp_path} ")
     monkeypatch.setattr(type(study), "result", {"cells": 2})
     print_experiment(study, report=False, as_json=True)
     assert json.loads(capsys.readouterr().out)["cells"] == 2

@@ -2328,7 +2328,9 @@ def test_fit_score_and_extract_print_json(command, home, tmp_path):
         assert {"head", "relation_words", "tail", "relation", "probability"} <= {*one}
         assert 0 <= one["probability"] <= 1
     done = command("extract", "Ann hired Ben, and Ben taught Tom.", "--extractor", "out")
-    assert len(done.out.splitlines()) == len(found)
+    *triples, last = done.out.splitlines()
+    assert len(triples) == len(found)
+    assert last.split()[:4] == ["next", "attlas", "relations", "score"]
     (tmp_path / "texts.jsonl").write_text(
         '{"text": "Ann hired Ben."}\n{"text": ""}\n{"text": "Ida taught Ole."}\n'
     )

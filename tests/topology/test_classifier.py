@@ -1455,7 +1455,7 @@ def test_an_experiment_without_dev_and_without_a_head(tmp_path: Path) -> None:
         found.result["controls"]["frozen_model"]["mcc"] == found.result["mcc"]
     )  # it is the frozen one
     page = found.report(tmp_path / "report.html").read_text()
-    assert "What the shape of attention tells" in page
+    assert "Topological classifier" in page
     assert "the model itself" not in page
 
 

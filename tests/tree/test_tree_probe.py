@@ -948,7 +948,7 @@ def test_parameters_that_cannot_be_are_refused(parameters: dict[str, Any], match
         (["a cat"], "the list of texts is of str"),
         ([Text("a", "a cat")], "text 'a' has no words"),
         ([Text("a", words=("a", "cat"))], "text 'a' has no dependency tree"),
-        ([text(0, ["a", "cat"], [1])], "has 2 words, but its tree 1 heads"),
+        ([text(0, ["a", "cat"], [1])], "has 2 words, but its tree has 1 heads"),
         ([text(0, ["a", "cat"], [1, 2])], "the head of word 1 is 2"),
         ([text(0, ["a", "cat"], [0, ROOT])], "the head of word 0 is 0"),
         ([text(0, ["."], [ROOT])], "no text has a word to train on"),

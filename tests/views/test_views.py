@@ -237,7 +237,7 @@ def test_words_do_not_end_the_script_of_a_chart(kind: str, tmp_path: Path) -> No
     assert "\u2028" not in content
     if kind == "json":
         (rows,) = json.loads(content)["datasets"].values()
-        assert rows == [{"word": word, "n": 1}]
+        assert rows == [{"word": word.replace("\u2028", " "), "n": 1}]
 
 
 def test_a_report_needs_no_labels_and_no_particular_measure(tmp_path: Path) -> None:

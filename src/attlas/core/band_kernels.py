@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attlas.support.jit import numba
+from attlas.stats.jit import numba
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]

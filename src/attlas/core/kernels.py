@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from attlas.support.jit import numba
+from attlas.stats.jit import numba
 
 _LN2 = np.float32(np.log(2.0))
 _SQRT_HALF_BITS = np.int32(np.float32(np.sqrt(0.5)).view(np.int32))

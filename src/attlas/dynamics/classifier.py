@@ -37,7 +37,7 @@ from attlas.support.errors import AttlasError, CorpusError, MeasureError
 from attlas.support.machine import one_thread
 from attlas.support.options import check_fields, option, same_option
 from attlas.support.progress import progress_bar
-from attlas.support.saving import UNREADABLE, Saved, check_shapes, first_line
+from attlas.support.saving import Saved, check_shapes
 
 Floats = npt.NDArray[Any]
 SAVED = Saved(
@@ -448,12 +448,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         One whose frozen model has changed since is refused.
         """
         path = Path(folder).expanduser()
-        try:
+        with SAVED.readable(path, "give a folder that AttentionClassifier.save wrote", AttlasError):
             out = cls._read(*SAVED.read(path))
-        except UNREADABLE as error:
-            raise AttlasError(
-                f"{path} is not an attention classifier: {first_line(error)}"
-            ) from error
         if out.encoder == "model" and out.source_ is not None:
             out._frozen()
         return out

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attlas.dynamics.ragged import Numbers
-from attlas.support.jit import numba
+from attlas.stats.jit import numba
 
 Floats = npt.NDArray[np.float32]
 

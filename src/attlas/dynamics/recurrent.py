@@ -10,7 +10,7 @@ import math
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401  np.dot calls it: loaded here to limit its threads
 
-from attlas.support.jit import numba
+from attlas.stats.jit import numba
 
 # tanh x = x P(x²) / Q(x²) in single precision, fitted by least squares of the relative error on
 # [0, 8.2]: off by at most 4e-7, and vectorisable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from attlas.stats.jit import numba
 from attlas.stats.rankings import cosine, jaccard, ranks_of, surplus
 from attlas.support.arrays import Floats, Ints
-from attlas.support.jit import numba
 
 _RUN = 16  # numpy's quicksort leaves runs of at most 17 to insertion sort
 

@@ -17,8 +17,8 @@ from attlas.core.batch import Batch
 from attlas.core.masks import Keep
 from attlas.core.measure import Measure, Outputs, Shape, check_bytes
 from attlas.core.states import Rows, State, Tally
+from attlas.stats.jit import numba
 from attlas.support.errors import MeasureError
-from attlas.support.jit import numba
 from attlas.support.options import option
 
 Ints = npt.NDArray[np.int64]

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from attlas.stats.jit import numba
 from attlas.support.arrays import Ints
-from attlas.support.jit import numba
 
 SHUFFLES = 100  # of the scores of a text, for the mean of a metric by chance
 TESTS = 1000  # of a table, for a p-value

@@ -39,7 +39,8 @@ def wilson(share: float, n: float, z: float = Z) -> tuple[float, float]:
     """
     middle = share + z * z / (2 * n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, (middle - half) / (1 + z * z / n)), min(1.0, (middle + half) / (1 + z * z / n))
+    low, high = (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
+    return min(share, max(0.0, low)), max(share, min(1.0, high))  # rounding excludes no share
 
 
 def mean_interval(values: Any) -> tuple[float, float, float]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from attlas.stats.jit import numba
 from attlas.support.arrays import Array, Floats, Ints
 from attlas.support.errors import MeasureError
-from attlas.support.jit import numba
 
 TIES = ("w", "a", "b")
 _W, _A, _B = range(3)  # numbers of TIES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from attlas.support.jit import numba
+from attlas.stats.jit import numba
 
 
 @numba.njit(nogil=True, cache=True)

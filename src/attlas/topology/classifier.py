@@ -22,11 +22,9 @@ from attlas.stats.scores import accuracy, confusion, mcc
 from attlas.support.errors import AttlasError, MeasureError, ModelError
 from attlas.support.machine import one_thread
 from attlas.support.saving import (
-    UNREADABLE,
     Saved,
     check_shapes,
     differing_parts,
-    first_line,
     fitted_identity,
 )
 from attlas.topology.features import TopologyFeatures
@@ -275,14 +273,12 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `fitted_on_` has the name and the fingerprints of that model, None if not recorded.
         """
         folder = Path(folder).expanduser()
-        try:
+        with FORMAT.readable(
+            folder, "give a folder that TopologyClassifier.save wrote", AttlasError
+        ):
             out = cls.from_record(*FORMAT.read(folder))
             known = None if out.fitted_on_ is None else dict(out.fitted_on_)
             parts = [] if model is None or known is None else _changed(known, model)
-        except UNREADABLE as error:
-            raise AttlasError(
-                f"{folder} holds no topology classifier: {first_line(error)}"
-            ) from error
         if known is not None and parts:
             raise ModelError(
                 f"the classifier in {folder} was fitted on features of another model than the one "

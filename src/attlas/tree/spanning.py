@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attlas.stats.jit import numba
 from attlas.support.errors import MeasureError
-from attlas.support.jit import numba
 
 Array = npt.NDArray[Any]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attlas.support.jit import numba
+from attlas.stats.jit import numba
 
 Array = npt.NDArray[Any]
 BLOCK = 32

@@ -11,7 +11,7 @@ import pytest
 SHOW = """
 import os.path
 exists = os.path.exists
-from attlas.support.jit import numba
+from attlas.stats.jit import numba
 assert os.path.exists is exists
 assert numba.njit(lambda: 3)() == 3  # compiled, or not if it is disabled
 print(numba.config.DISABLE_JIT, numba.config.CACHE_DIR)
