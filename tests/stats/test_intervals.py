@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score, matthews_corrcoef
 
 from attlas.relations.answers import Answers, intervals
 from attlas.stats.bootstrap import DRAWS, bootstrap, difference, ends, score
-from attlas.stats.clustered import Shares
+from attlas.stats.clustered import ClusteredProportions
 from attlas.stats.intervals import Z, interval_over_seeds, mean_interval, student, wilson
 from attlas.stats.scores import accuracy, confusion, macro_f1, mcc
 
@@ -43,7 +43,9 @@ def test_the_same_counts_have_the_same_interval_everywhere(count: tuple[int, int
     guesses = np.where(np.arange(n) < right, labels, 1 - labels)
     expected = wilson(right / n, n)
     texts, none = np.ones(n, int), np.zeros(n, int)
-    assert Shares.of(labels == guesses, none, texts).interval(0) == pytest.approx(expected)
+    assert ClusteredProportions.of(labels == guesses, none, texts).interval(0) == pytest.approx(
+        expected
+    )
     found = score(labels, guesses)
     assert (found.accuracy_low, found.accuracy_high) == pytest.approx(expected)
     low, high = expected
