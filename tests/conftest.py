@@ -66,10 +66,9 @@ def stirred(model: attlas.Model, seed: int = 1) -> attlas.Model:
 # and can be killed.
 FORKS = """
 import gc, json, os, runpy, signal, sys, tempfile, traceback
-import attlas.cli.entry, attlas.explain, attlas.finetune.work, attlas.experiments.workspace,
-attlas.studies
-import attlas.testing, attlas.topology.work, attlas.models.look, attlas.views.report,
-attlas.views.terminal
+import attlas.cli.entry, attlas.explain, attlas.finetune.work, attlas.experiments.workspace
+import attlas.studies, attlas.testing, attlas.topology.work, attlas.models.look
+import attlas.views.report, attlas.views.terminal
 import pydantic, torch
 from threadpoolctl import threadpool_limits
 

@@ -203,7 +203,7 @@ def check_other_data(data_root: Path, tmp_path: Path, model: Model) -> None:
         "fewrel",
         "semeval",
     }
-    with pytest.raises(AttlasError, match="uses the extractor of part trex; run that first"):
+    with pytest.raises(AttlasError, match="uses the extractor of part trex; run both"):
         reproduce(other, tmp_path / "out", parts=("redocred",), **options)
     with pytest.raises(AttlasError, match="trex-scored was made with another test set"):
         reproduce(other, tmp_path / "out", parts=("trex",), **options)

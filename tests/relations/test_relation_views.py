@@ -686,7 +686,7 @@ def test_the_page_of_a_document(extractor: RelationExtractor, tmp_path: Path, br
         "Tom",
     ]
     assert page.locator(".phrases svg path").count() == 6
-    assert "<u>is boss of</u>" in page.locator(".beside").inner_text()
+    assert "<u>is boss of</u>" in page.locator(".side").inner_text()
     assert page.locator("svg.triples .node").count() == 4
     assert page.locator("svg.triples .edge").count() == 2
     assert "in the data" not in page.locator("body").inner_text()

@@ -209,7 +209,8 @@ def head_grid(
     )
     marks = [cells.mark_rect(stroke="#c5cad1", strokeWidth=0.4).encode(color=tint)]
     if cell >= TEXT_CELL:
-        ink = alt.Color("ink:Q", scale=tint["scale"], legend=None)
+        # the same legend and title: those of layers that share a scale are merged
+        ink = alt.Color("ink:Q", **{name: tint[name] for name in ("scale", "legend", "title")})
         marks.append(cells.mark_text(fontSize=9.5).encode(text="text:N", color=ink))
     grid = alt.layer(*marks).properties(width=cell * heads, height=cell * layers)
     strip = _by_layer(base, tooltip, control, cell, layers)
