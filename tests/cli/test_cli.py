@@ -448,8 +448,9 @@ def test_finetune_then_topology(
     told = inside(*command)  # the same again: what was done, in words
     assert (told.code, told.error) == (0, "")
     first = [line.split()[0] for line in told.out.splitlines() if line]
-    assert first == ["epoch", "1", "2", "-", "tables", "report", "model"]
-    assert f"MCC {numbers.number(content['scores']['mcc'])}; majority class .50" in told.out
+    assert first == ["epoch", "1", "2", "-", "model", "report", "next"]
+    mcc = numbers.decimal(content["scores"]["mcc"])
+    assert f"MCC {mcc}, majority class 0.50 (n = 16)." in told.out
     assert len((tmp_path / "tuned/held_out.jsonl").read_text().splitlines()) == 8
 
     command = [
@@ -491,8 +492,8 @@ def test_finetune_then_topology(
     told = inside(*command)
     assert (told.code, told.error) == (0, "")
     assert "control: random weights" in told.out
-    assert f"{content['mcc']:.3f}" in told.out
-    assert "- The shape of attention alone reaches MCC" in told.out
+    assert numbers.number(content["mcc"], 3) in told.out
+    assert "- Topological features alone (all heads): MCC" in told.out
     assert "nan" not in told.out
     refused = inside(*command, "--seed", "5")
     assert refused.code == 2
