@@ -77,7 +77,7 @@ def explained_pictures(browser: Any, study: Study) -> None:
 
 
 def dynamics_picture(study: Study) -> None:
-    """Separation by scale beside its controls."""
+    """Separation by scale, with its controls."""
     export(
         separation(study.table("dynamics_summary"), study.table("dynamics")),
         FOLDER / "dynamics_separation.png",

@@ -118,7 +118,7 @@ def _plug_ins(own: list[Subject]) -> Iterator[Subject]:
             taken = {subject.name} & names | set(subject.verbs) & verbs
             if taken:
                 raise AttlasError(f"{min(taken)!r} already exists")
-        except Exception as error:  # whatever is wrong with it, Attlas goes on without it
+        except Exception as error:  # whatever is wrong with it, Attlas continues without it
             _left_out(f"the plug-in {entry.name} ({entry.value})", error)
             continue
         names.add(subject.name)

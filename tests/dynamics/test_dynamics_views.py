@@ -620,13 +620,13 @@ def test_what_is_found_comes_with_its_control(tmp_path: Path) -> None:
         "Attention scores separate polarity from neutral tokens, AUC: 0.93 [0.90, 0.95] at best "
         "(dot, scale 10; before training 0.50, frequency alone 0.71) and 0.55 [0.49, 0.60] at "
         "worst (dot, scale 100; before training 0.50, frequency alone 0.71).",
-        "Of 2 classifiers, the 95% CI of the separation is not above chance (0.50) for 1 (dot, "
-        "scale 100), not above frequency alone (0.71) for 1 (dot, scale 100); against neutral "
-        "tokens as frequent as polarity tokens must be, it is not above chance for 1 (dot, scale "
+        "Classifiers (of 2) whose 95% CI of the separation is not above chance (0.50): 1 (dot, "
+        "scale 100); not above frequency alone (0.71): 1 (dot, scale 100); not above chance "
+        "against neutral tokens that meet the minimum frequency of polarity tokens: 1 (dot, scale "
         "100).",
         "At the largest scale, 100, positive tokens have lower attention scores than negative "
         "ones, by 1.20 pooled standard deviations (dot), at scale 10 higher by 0.10; with plain "
-        "dot attention, the gap has the sign of V·W in 1 of 2.",
+        "dot attention, the gap has the sign of V·W in 1 of 2 classifiers.",
         "Polarity scores separate positive from negative tokens with AUC from 0.97 (dot, scale "
         "100) to 0.99 (dot, scale 10); chance is 0.50.",
     ]
@@ -652,7 +652,7 @@ def test_one_classifier_is_told_plainly(tmp_path: Path) -> None:
         "Attention scores separate polarity from neutral tokens, AUC: 0.93 [0.90, 0.95] (before "
         "training 0.50, frequency alone 0.71).",
         "The 95% CI of the separation is above chance (0.50), above frequency alone (0.71), and "
-        "against neutral tokens as frequent as polarity tokens must be above chance.",
+        "above chance against neutral tokens that meet the minimum frequency of polarity tokens.",
         "At scale 10, positive tokens have higher attention scores than negative ones, by 0.10 "
         "pooled standard deviations (dot).",
     ]
@@ -665,13 +665,13 @@ def test_classifiers_that_fail_at_one_scale_are_named_together() -> None:
         separation_low=np.where(low, 0.4, 0.8), separation_count=np.where(low, 0.6, 0.7)
     )
     assert where_it_breaks(rows) == (
-        "Of 8 classifiers, the 95% CI of the separation is not above chance (0.50) for 4 (all at "
-        "scale 0.001), not above frequency alone (0.60 to 0.70) for 4 (all at scale 0.001)."
+        "Classifiers (of 8) whose 95% CI of the separation is not above chance (0.50): 4 (all at "
+        "scale 0.001); not above frequency alone (0.60 to 0.70): 4 (all at scale 0.001)."
     )
-    assert "for none, not above" in where_it_breaks(rows.assign(separation_low=0.9))
-    assert "(0.50) for all, not above" in where_it_breaks(rows.assign(separation_low=0.4))
+    assert "(0.50): none; not above" in where_it_breaks(rows.assign(separation_low=0.9))
+    assert "(0.50): all; not above" in where_it_breaks(rows.assign(separation_low=0.4))
     most = rows.assign(separation_low=[0.4] * 6 + [0.9] * 2)
-    assert "for 6 (all but additive, scale 0.001; additive, scale 10), not" in where_it_breaks(most)
+    assert ": 6 (all but additive, scale 0.001; additive, scale 10); not" in where_it_breaks(most)
 
 
 def test_seeds_are_told_by_their_range(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ class ExtractCommand:
 
     extractor: Path = option(MISSING, "Folder that `attlas relations fit` wrote.")
     text: str | None = option(None, "The text; or give --data.", flags=("TEXT",))
-    data: str | None = option(None, "File of texts: one line of JSON per text, as it is read.")
+    data: str | None = option(None, "File of texts; prints one line of JSON for each text.")
     column: str | None = option(None, "Column of the text.", flags=("--text",))
-    model: str | None = option(None, "Where its model is now (default: where it was fitted from).")
+    model: str | None = option(None, "Its model, if moved (default: where it was at the fit).")
     html: Path | None = option(None, "Also write a page with phrases and the graph of triples.")
     force: bool = option(False, "Overwrite files that already exist.")
     workers: int | None = option(

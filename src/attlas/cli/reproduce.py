@@ -59,7 +59,7 @@ def betti(
         str,
         typer.Option(
             "--convention",
-            help="published: fit the classifier on the texts of fine-tuning; "
+            help="published: fit the classifier on the fine-tuning texts; "
             "corrected: on texts that were held out.",
         ),
     ] = "published,corrected",

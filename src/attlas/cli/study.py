@@ -58,7 +58,7 @@ class StudyCommand:
 
     data: str = given(
         "File (.csv, .tsv, .jsonl, .parquet or .txt, also .gz), folder of .txt files, hub:NAME, "
-        "or embedded:all."
+        "or embedded:NAME (all, messages, ...)."
     )
     model: str | None = given(MODEL_HELP, None)
     measures: str = option(
@@ -157,7 +157,7 @@ class LookCommand:
         None, "One head, from 0 (default: the mean of all).", at_least=0, at_most=9_999
     )
     importance: Path | None = option(
-        None, "Study with the measure importance: heads are weighted by it."
+        None, "Folder of a study with the measure importance, to weight heads by."
     )
     html: Path | None = option(
         None, "Also write an interactive page; .svg, .png or .pdf for a picture."
@@ -250,7 +250,7 @@ def _check_outputs(html: Path | None, heads: Path | None, force: bool) -> None:
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Result folder; several of one model share a page."),
+        typer.Argument(metavar="DIR...", help="Result folders of one model; they share a page."),
     ],
     out: Annotated[
         Path | None,

@@ -9,8 +9,8 @@ from attlas.cli.app import app
 from attlas.cli.verbs import add_verb
 
 HELP = {
-    "probe": "What syntax and coreference the heads of a model hold.",
-    "relations": "What semantic relations attention holds, and triples read from it.",
+    "probe": "What the heads of a model encode about syntax and coreference.",
+    "relations": "Which semantic relations attention encodes, and triples extracted from it.",
 }
 
 

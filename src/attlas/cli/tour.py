@@ -1,4 +1,4 @@
-"""attlas tour: all five papers in small, on embedded models and corpora, in one report."""
+"""attlas tour: all five papers in miniature, on embedded models and corpora, in one report."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tour(
     port: Annotated[int, whole("--port", PORT)] = 8765,
     as_json: Json = False,
 ) -> None:
-    """All five papers in small, on the embedded model and corpora: one report, in a minute or two.
+    """All five papers in miniature, on the embedded model and corpora: one report in two minutes.
 
     Interrupted tours resume when the command is repeated.
     """
@@ -100,7 +100,7 @@ class Tour:
         """A study, long texts, then the parts of subjects; those that need others come last."""
         from attlas.catalogue import subjects
 
-        yield Step("Heads and tokens: what does each head attend to?", self._study)
+        yield Step("Heads and tokens: What does each head attend to?", self._study)
         yield Step("Long texts: 4,096 tokens instead of 512", self._study_long)
         parts = [(one, name) for one in subjects() for name in one.tour]
         for subject, name in sorted(parts, key=lambda part: _needs_part(*part)):
@@ -175,7 +175,7 @@ def tour_texts(name: str) -> Corpus:
     every = list(read(LABELLED, label="label"))
     train = every[TEST_TEXTS:] if name == "tour:rest" else every[TEST_TEXTS:][:TRAIN_TEXTS]
     texts = every[:TEST_TEXTS] if name == "tour:test" else train
-    return Corpus(f"{LABELLED} ({len(texts)} of them)", lambda: texts)
+    return Corpus(f"{LABELLED} ({len(texts)} texts)", lambda: texts)
 
 
 def _long_texts(texts: Corpus) -> list[Text]:

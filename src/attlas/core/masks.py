@@ -17,7 +17,7 @@ from attlas.support.errors import MeasureError
 KINDS = ("all", "ordinary", "words", "keywords")
 _JOINED = frozenset(
     ("Mn", "Mc", "Me", "Cf")
-)  # marks and invisible characters: as good as the word they are in
+)  # marks and invisible characters: treated as part of their word
 
 
 @dataclass(frozen=True)

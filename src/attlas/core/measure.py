@@ -33,7 +33,7 @@ class Shape(Protocol):
     def n_heads(self) -> int: ...
 
 
-BACKWARD = frozenset({"loss", "weight_gradients", "head_gradients"})  # met by a backward pass
+BACKWARD = frozenset({"loss", "weight_gradients", "head_gradients"})  # computed by a backward pass
 NEEDS = BACKWARD | {"network"}
 
 
@@ -46,7 +46,7 @@ class Gradients(Protocol):
 
     @property
     def gates(self) -> Tensor:
-        """d loss / d gate of each head: [text, layer, head]. Gates are 1: gradient times gate."""
+        """d loss / d gate of each head, for a gate of 1 on its output: [text, layer, head]."""
 
     @property
     def taylor(self) -> Tensor | None:
@@ -109,8 +109,8 @@ class BatchReport:
 class Measure(ABC, Generic[S]):
     """One question. Subclass it as a frozen dataclass of plain parameters.
 
-    `merge(a, b)` must equal the state of the texts of `a` followed by those of `b`, and `start` is
-    its neutral element: `attlas.testing.check_measure` proves it.
+    `merge(a, b)` must equal the state of the texts of `a` followed by those of `b`, and the state
+    that `start` returns must be its neutral element: `attlas.testing.check_measure` tests both.
     """
 
     name: ClassVar[str]
@@ -134,7 +134,7 @@ class Measure(ABC, Generic[S]):
         """An empty state for a model of this shape."""
 
     def update(self, state: S, layer: Attention) -> None:
-        """Take in one layer of one batch. Layers come in order; not called for `network`."""
+        """Take in one layer of one batch, in order; not called for measures that need `network`."""
 
     def finish_batch(self, state: S, batch: Batch, outputs: Outputs) -> BatchReport | None:
         """Take in what follows from all layers of a batch, after the last one, and its outputs."""

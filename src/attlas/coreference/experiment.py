@@ -39,7 +39,7 @@ class Coreference(Experiment):
     )
     tokens: int | None = option(
         128,
-        "Split documents between sentences into windows of this many tokens (0: the model's own).",
+        "Split documents at sentence ends into windows of this many tokens (0: the model's limit).",
         at_least=0,
         at_most=1_000_000,
     )

@@ -1,4 +1,4 @@
-"""How does attention come to be interpretable, in small classifiers trained from scratch?"""
+"""How does attention become interpretable, in small classifiers trained from scratch?"""
 
 import lazy_loader
 

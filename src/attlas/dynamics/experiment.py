@@ -53,7 +53,7 @@ SETTINGS = (  # the options of a classifier that `by_encoder` may set
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Dynamics(Experiment):
-    """How does attention come to be interpretable?
+    """How does attention become interpretable?
 
     Trains attention classifiers from scratch over a grid of scales, encoders and kinds of
     attention, in parallel: accuracy, polarity and attention score of each word, what moves them,
@@ -103,7 +103,7 @@ class Dynamics(Experiment):
         choices=MODELS,
     )
     seeds: int = option(
-        1, "Number of classifiers of each kind, from --seed on.", at_least=1, at_most=1_000
+        1, "Number of seeds for each classifier, from --seed upward.", at_least=1, at_most=1_000
     )
     seed: int = seed_option()
     tokenize: str = option(
@@ -117,7 +117,7 @@ class Dynamics(Experiment):
     )
     epochs: int = option(40, "Number of epochs.", at_least=1, at_most=100_000)
     patience: int | None = option(
-        10, "Stop after this many epochs that are not better on dev.", at_least=1, at_most=100_000
+        10, "Stop after this many epochs without improvement on dev.", at_least=1, at_most=100_000
     )
     dim: int = option(100, "Size of word vectors.", at_least=1, at_most=10_000)
     dropout: float = option(0.5, "Dropout rate.", at_least=0, below=1)
@@ -125,7 +125,7 @@ class Dynamics(Experiment):
         0.01, "L2 penalty on encoders and on additive attention.", at_least=0, below=math.inf
     )
     vw_penalty: float = option(
-        0.0, "Penalty on |V.W|, which keeps classes together.", at_least=0, below=math.inf
+        0.0, "Penalty on |V.W|, which keeps the classes' scores close.", at_least=0, below=math.inf
     )
     optimizer: str = option("adagrad", "Optimizer.", choices=tuple(OPTIMIZERS))
     learning_rate: float | None = option(
@@ -140,7 +140,7 @@ class Dynamics(Experiment):
     )
     record: int | None = option(
         None,
-        "Record scores and flow every N epochs (default: about ten times).",
+        "Record scores and gradient terms every N epochs (default: about ten times).",
         at_least=1,
         at_most=100_000,
     )

@@ -1,4 +1,4 @@
-"""Workspace: all that an experiment may use beyond its fields; its results are cached."""
+"""Workspace: loads models, runs passes and jobs for an experiment, and caches what they give."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Workspace:
         self._passes = folder.states.folder if cache is None else cache
         self._cache = Cache(self._passes)
         self._models: dict[str, Model] = {}
-        self._known: dict[int, tuple[Any, Any]] = {}  # by id: the thing, and what it is known by
+        self._known: dict[int, tuple[Any, Any]] = {}  # by id: the thing, and its identity
         self._weights: dict[int, str] = {}  # by id of the network
         self._surveys: dict[int, Survey] = {}  # by id of the corpus
         self.excluded: Excluded = []
@@ -74,10 +74,10 @@ class Workspace:
         return self._models[key]
 
     def identity(self, thing: Any) -> Any:
-        """What a thing is known by: the parts of a model, the fingerprint of anything else.
+        """What identifies a thing: the parts of a model, the fingerprint of anything else.
 
-        Computed once per object, which must stay as it is. A model with random weights is known by
-        its origin and seed.
+        Computed once per object, which must not change. A model with random weights is identified
+        by its origin and seed.
         """
         known = self._known.get(id(thing))
         if known is None or known[0] is not thing:
@@ -123,8 +123,8 @@ class Workspace:
     ) -> Study:
         """One pass of texts through a model: resumed by shard, cached when complete.
 
-        Of a corpus, rows that are not texts are quarantined; its rows must be those of its
-        identity.
+        Rows of a corpus that are not texts are quarantined; a corpus must not have changed since
+        its identity was computed.
         """
         inputs = Hashed(model, self.identity(model), texts, self.survey(texts))
         chosen = {measure.name: measure for measure in measures}
@@ -158,8 +158,8 @@ class Workspace:
     def cached(self, function: Callable[..., Any], *inputs: Any) -> Any:
         """`function(*inputs)`, computed once for these inputs; it gets nothing else.
 
-        The function is one of a module; it returns a DataFrame, a mapping of DataFrames
-        or of arrays, or JSON.
+        The function is defined at the top level of a module; it returns a DataFrame, a mapping of
+        DataFrames or of arrays, or JSON.
         """
         key = self.key("cached", function, *inputs)
         value = self._cache.find(key)
@@ -177,10 +177,10 @@ class Workspace:
     ) -> list[Any]:
         """`function(job, *common)` for each job, in threads; each result is kept at once.
 
-        What all jobs read is `common`; each of it is hashed once. With `processes` jobs and
-        `common` are plain values, and the function gets one argument more: the folder of the cache,
-        in which it finds what `files` made by the key that its job names; `name` names a job whose
-        process ended. A killed run loses the jobs under way.
+        `common` is what all jobs share; each of its values is hashed once. With `processes`, jobs
+        and `common` must be plain values, and the function gets one more argument: the folder of
+        the cache, where a job finds what `files` wrote under the key it was given. `name` names a
+        job in the error if its process ends. A killed run loses the jobs that are running.
         """
         each = list(jobs)
         keys = [self.key("cached", function, job, *common) for job in each]
@@ -311,7 +311,7 @@ def _in_threads(
 ) -> Iterator[tuple[int, Any]]:
     """Each job's number and result, as they finish; the first failure ends all.
 
-    One worker is the thread that asks, so that an interrupt ends its job at once.
+    A single worker runs in the calling thread, so that an interrupt ends its job at once.
     """
     if workers == 1:
         with one_thread():

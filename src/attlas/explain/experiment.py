@@ -69,7 +69,7 @@ class Explain(Experiment):
         "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
     )
     importance: Any = given(
-        "Study with the measure importance, for scaled attention (default: measure it first).",
+        "Study with the measure importance, for scaled attention (default: run it first).",
         None,
         of=FILE,
         opened_by="work:read_importance",
@@ -81,10 +81,10 @@ class Explain(Experiment):
         flags=("--method", "--methods"),
     )
     target: str | int | None = option(
-        None, "Class, label for the text's own, or a token (default: what the model predicts)."
+        None, "Class or token to explain; label: the text's label (default: the prediction)."
     )
     of: str = option(
-        "probability", "Which number of the target is explained.", choices=("probability", "logit")
+        "probability", "Which output for the target to explain.", choices=("probability", "logit")
     )
     position: int | None = option(
         None,
@@ -99,7 +99,7 @@ class Explain(Experiment):
     )
     at: str = option(
         "embeddings",
-        "Where gradients are taken: what enters the first layer, or word vectors.",
+        "What gradients are with respect to: the first layer's input, or word vectors.",
         choices=("embeddings", "words"),
     )
     tolerance: float = option(
@@ -107,7 +107,7 @@ class Explain(Experiment):
     )
     max_evaluations: int = option(
         500,
-        "Most gradients per text; texts that do not converge are counted.",
+        "Maximum gradients per text; texts that do not converge are counted.",
         at_least=9,
         at_most=100_000,
     )
@@ -116,13 +116,16 @@ class Explain(Experiment):
         f"Tokens that are compared: {', '.join(KEEPS)}; keywords:de for German.",
     )
     p: float = option(
-        0.9, "Persistence of rank-biased overlap: lower weights the top more.", above=0, below=1
+        0.9,
+        "Parameter of rank-biased overlap: the lower, the more the top counts.",
+        above=0,
+        below=1,
     )
     top: float = option(
-        0.05, "Share of tokens in the top that the Jaccard index compares.", above=0, at_most=1
+        0.05, "Share of top tokens that the Jaccard index compares.", above=0, at_most=1
     )
     permutations: int = option(
-        100, "Permutations of a text's scores for chance.", at_least=1, at_most=100_000
+        100, "Permutations per text that estimate chance.", at_least=1, at_most=100_000
     )
     faithfulness: tuple[str, ...] = option(
         ("remove",),
@@ -136,7 +139,7 @@ class Explain(Experiment):
         below=1,
     )
     draws: int = option(
-        5, "Random orders of tokens: the control of faithfulness.", at_least=1, at_most=1_000
+        5, "Random orders of tokens: the faithfulness control.", at_least=1, at_most=1_000
     )
     share: float | None = option(
         None,
@@ -154,7 +157,7 @@ class Explain(Experiment):
     )
     max_length: int | None = max_length_opening()
     global_tokens: str | None = opening(
-        None, "Tokens of a Longformer that see all: first, special, none, or positions such as 0,5."
+        None, "Global tokens of a Longformer: first, special, none, or indices such as 0,5."
     )
     allow_pickle: bool = opening(
         False, "Also read pickled weights, which can run code: only if you trust them."

@@ -39,7 +39,7 @@ class Finetune(Experiment):
     After every epoch the model is scored on dev by Matthews' correlation. The best epoch is kept,
     and training ends after `patience` epochs without a better one. Interrupted, it resumes from the
     last epoch. Batch size, epochs and patience that are not given follow from the number of
-    training texts (`schedule`).
+    training texts.
     """
 
     name: ClassVar[str] = "finetune"
@@ -57,7 +57,7 @@ class Finetune(Experiment):
     )
     epochs: int | None = option(
         None,
-        f"Maximum number of epochs (default: {EPOCHS}, or more for {MIN_STEPS} optimiser steps).",
+        f"Maximum number of epochs (default: {EPOCHS}, more if under {MIN_STEPS} optimiser steps).",
         at_least=1,
         at_most=10_000,
     )
@@ -90,7 +90,7 @@ class Finetune(Experiment):
     max_length: int | None = max_length_opening()
     global_tokens: str | None = opening(
         None,
-        "Global tokens of a Longformer: first, special, none, or positions such as 0,5.",
+        "Global tokens of a Longformer: first, special, none, or indices such as 0,5.",
     )
     allow_pickle: bool = opening(
         False, "Also read pickled weights, which can run code: only if you trust them."

@@ -1,4 +1,4 @@
-"""Which semantic relations does attention hold between phrases?"""
+"""Which semantic relations does attention encode between phrases?"""
 
 import lazy_loader
 

@@ -53,13 +53,15 @@ class FitRelations(Experiment):
         "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
     )
     names: str | Path | None = given(
-        "File with the names of relations (relation, title).",
+        "File with readable names of relations (columns relation and title).",
         None,
         of=FILE,
         opened_by="work:read_names",
     )
     convention: str = option(
-        "sound", "How cases are read and fitted: published is the paper's way.", choices=CONVENTIONS
+        "sound",
+        "How features are made and fitted; published: as in the paper.",
+        choices=CONVENTIONS,
     )
     directions: tuple[str, ...] | None = option(
         None, "Directions of attention to read (default: all).", choices=DIRECTIONS
@@ -93,7 +95,7 @@ class ScoreRelations(Experiment):
     )
     test: TextsLike = given("Texts with triples that the extractor has not seen.")
     model: ModelLike | None = given(
-        "Where its model is now (default: where it was fitted from).", None, of=MODEL_OR_NONE
+        "Its model, if moved (default: where it was at the fit).", None, of=MODEL_OR_NONE
     )
 
     allow_pickle: bool = opening(

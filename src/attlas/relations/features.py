@@ -1,4 +1,4 @@
-"""Kinds of features: attention, and everything else that could show which relation a case has."""
+"""Kinds of features for relations: attention, and controls that might predict them as well."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORD_GRID = (0.1, 1.0, 10.0, 100.0)  # penalties tried for words, which are not 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The cases of texts as a model and as random weights read them, and the words around them."""
+    """The cases of texts: their attention in a model and with random weights, and their words."""
 
     setup: Setup
     sample: Sample
@@ -36,7 +36,7 @@ class Part:
 
     @cached_property
     def features(self) -> dict[str, Labelled]:
-        """The features of every kind, with what readers should answer."""
+        """The features of every kind, with the labels that readers (classifiers) are fitted to."""
         return {
             name: Labelled.of(self.sample, FEATURE_KINDS[name](self))
             for name in feature_kinds(self.setup.relation_words)
@@ -69,7 +69,7 @@ FEATURE_KINDS: Mapping[str, Callable[[Part], Floats]] = {  # [case, feature]
 
 
 def feature_kinds(relation_words: bool) -> tuple[str, ...]:
-    """The kinds that are read; pairs without relation words are head and tail already."""
+    """The kinds to compute; without relation words, attention is between head and tail anyway."""
     return tuple(name for name in FEATURE_KINDS if relation_words or name != HEAD_TAIL)
 
 
@@ -83,7 +83,7 @@ def read_part(
     *,
     states: bool = False,
 ) -> Part:
-    """Draw cases from texts and read them with a model and with its random weights."""
+    """Draw cases from texts; compute their attention in a model and with random weights."""
     cases = cases_of(texts, setup, count)
     spans = spans_by_text(texts, cases)
     sample, random = (
@@ -104,7 +104,7 @@ def read_part(
 
 
 def jobs_of(train: Part, dev: Part) -> dict[str, tuple[ReaderJob, ReaderJob]]:
-    """The readers of every kind; as published, only those that the paper has are fitted its way."""
+    """Fit jobs for each kind; if `published`, the kinds of the paper are fitted as it does."""
     theirs = (ATTENTION, RANDOM, HEAD_TAIL) if train.setup.published else ()
     return {
         name: pair_of_jobs(

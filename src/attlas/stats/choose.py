@@ -1,6 +1,6 @@
-"""Which head is best? One rule among equals, so that every table names the same head.
+"""Which head is best? One rule for ties, so that every table names the same head.
 
-The highest score wins; among equals the lower layer, then the lower head, then the first direction.
+The highest score wins; in a tie the lower layer, then the lower head, then the first direction.
 Where penalties are tried from strong to weak, the stronger one wins (`first_best`).
 """
 

@@ -66,7 +66,7 @@ class Topology(Experiment):
     label: str | None = opening("label", "Column of the label.", of="texts")
     max_length: int | None = max_length_opening()
     global_tokens: str | None = opening(
-        None, "Tokens of a Longformer that see all: first, special, none, or indices such as 0,5."
+        None, "Global tokens of a Longformer: first, special, none, or indices such as 0,5."
     )
     allow_pickle: bool = opening(
         False, "Also read pickled weights, which can run code: only if you trust them."

@@ -1,4 +1,4 @@
-"""How much of a sentence's dependency tree does attention hold?"""
+"""How much of a sentence's dependency tree does attention encode?"""
 
 import lazy_loader
 

@@ -22,9 +22,9 @@ from attlas.support.options import (
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Tree(Experiment):
-    """How much of a sentence's dependency tree does attention hold?
+    """How much of a sentence's dependency tree does attention encode?
 
-    Probes that name each word's head from attention, and from attention and words, are fitted on
+    Probes that predict each word's head from attention, or from attention and words, are fitted on
     one treebank and scored on another, next to word order, words and distances without attention,
     and the same model with random weights (Clark et al. 2019).
     """
@@ -45,7 +45,7 @@ class Tree(Experiment):
     )
     convention: str = option(
         "sound",
-        "As published, each candidate has the word vector of its right neighbor.",
+        "With published, each candidate has the word vector of its right neighbour.",
         choices=CONVENTIONS,
     )
     seed: int = seed_option()

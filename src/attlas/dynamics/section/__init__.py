@@ -51,7 +51,9 @@ def _separation(study: Tables, bars: str) -> Figure:
     rows, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
     frequent = ""
     if summary["separation_frequent"].notna().any():
-        frequent = " On the right, only neutral tokens as frequent as polarity tokens must be."
+        frequent = (
+            " On the right, only neutral tokens that meet the minimum frequency of polarity tokens."
+        )
     return TEXT["dynamics"].figure(
         "separation-by-scale",
         by_scale.separation(summary, rows),

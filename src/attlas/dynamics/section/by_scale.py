@@ -27,7 +27,7 @@ COLUMNS = (
     Column("separation_untrained", "before training", format="three"),
     Column("separation_count", "frequency alone", format="three"),
     Column("separation_frequent", "against frequent", format="three"),
-    Column("separation_least", "class marked least", format="three"),
+    Column("separation_least", "least separated class", format="three"),
     Column("separation_local", "in context", format="three"),
     Column("gap", "gap", "SD", format="three"),
 )

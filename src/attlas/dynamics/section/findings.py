@@ -132,18 +132,18 @@ def where_it_breaks(rows: pd.DataFrame) -> str:
         known["separation_low"] <= alone,
         frequent["separation_frequent_low"] <= 0.5,
     ]
-    same = "against neutral tokens as frequent as polarity tokens must be"
+    same = "against neutral tokens that meet the minimum frequency of polarity tokens"
     if len(known) == 1:
         chance, by_count, often = ("not above" if one.any() else "above" for one in low)
-        also = f", and {same} {often} chance" if len(frequent) else ""
+        also = f", and {often} chance {same}" if len(frequent) else ""
         return f"The 95% CI of the separation is {chance} chance (0.50), {by_count} {count}{also}."
     also = ""
     if len(frequent):
         fewer = f" of {len(frequent):,}" if len(frequent) < len(known) else ""
-        also = f"; {same}, it is not above chance for {_some_of(frequent, low[2])}{fewer}"
+        also = f"; not above chance {same}: {_some_of(frequent, low[2])}{fewer}"
     return (
-        f"Of {len(known):,} classifiers, the 95% CI of the separation is not above chance (0.50) "
-        f"for {_some_of(known, low[0])}, not above {count} for {_some_of(known, low[1])}{also}."
+        f"Classifiers (of {len(known):,}) whose 95% CI of the separation is not above chance "
+        f"(0.50): {_some_of(known, low[0])}; not above {count}: {_some_of(known, low[1])}{also}."
     )
 
 
@@ -208,7 +208,8 @@ def _as_vw(rows: pd.DataFrame) -> str:
     if len(plain) < 2:
         return ""
     same = int((np.sign(plain["gap"]) == np.sign(plain["vw"])).sum())
-    return f"; with plain dot attention, the gap has the sign of V·W in {same} of {len(plain):,}"
+    count = f"{same} of {len(plain):,} classifiers"
+    return f"; with plain dot attention, the gap has the sign of V·W in {count}"
 
 
 def classifier_facts(study: Tables, usual: list[Fact]) -> list[Fact]:

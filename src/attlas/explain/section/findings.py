@@ -47,7 +47,7 @@ def agreement_findings(study: Tables) -> list[str]:
             estimate(sound["value"], sound["low"], sound["high"]),
             f"chance {decimal(sound['chance'])}",
             f"as published (masked tokens count as 0) {decimal(published['value'])}",
-            f"of which chance gives {decimal(published['chance'])}",
+            f"where chance gives {decimal(published['chance'])}",
             n=sound["texts"],
         )
     ]

@@ -34,7 +34,7 @@ def surface_findings(study: Tables) -> list[str]:
         )
         most = named or f"highest {head_name(best)} {decimal(best[column])}"
         claim = f"Heads with more than half of their attention on {target}"
-        control = f"uniform {decimal(best[f'{column}_uniform'])}"
+        control = f"uniform attention {decimal(best[f'{column}_uniform'])}"
         out.append(finding(claim, f"{len(strong)} of {heads} ({most})", control))
     return out
 
@@ -64,8 +64,9 @@ def topk_findings(study: Tables) -> list[str]:
         return f"{int(row['count']):,} lists; {row['chance']:,.0f} expected by chance"
 
     return [
-        f"“{attended['string']}” is most often among the most attended tokens ({lists(attended)}); "
-        f"“{attending['string']}” is most often among those that attend ({lists(attending)})."
+        f"The token on the most lists of most attended tokens is “{attended['string']}” "
+        f"({lists(attended)}), on the most lists of most attending tokens "
+        f"“{attending['string']}” ({lists(attending)})."
     ]
 
 
@@ -87,9 +88,9 @@ def position_bias_findings(study: Tables) -> list[str]:
         return []
     multiples, others = (_over_uniform(part) for part in (table[at], table[~at]))
     return [
-        f"Ordinary tokens at multiples of {period} receive {decimal(multiples)} times the "
-        f"attention of uniform attention, all others {decimal(others)} times; the former share "
-        "the first token's position embedding."
+        f"Ordinary tokens at positions that are multiples of {period} receive "
+        f"{decimal(multiples)} times as much attention as under uniform attention, all others "
+        f"{decimal(others)} times; the former share the first token's position embedding."
     ]
 
 
@@ -128,8 +129,8 @@ def special_gradient_findings(study: Tables) -> list[str]:
                 for layer, value in ratio.iloc[some_layers].items()
             )
             out.append(
-                f"Relative to an ordinary token, attention to {name} affects the loss by a factor "
-                f"of {by_layer} (1 = no difference)."
+                f"Sensitivity of the loss to attention to {name}, relative to attention to an "
+                f"ordinary token: {by_layer} (1 = no difference)."
             )
     return out
 
@@ -154,7 +155,7 @@ def head_distance_findings(study: Tables) -> list[str]:
         other = head_name({"layer": near["other_layer"], "head": near["other_head"]})
         out.append(
             f"The most similar heads are {head_name(near)} and {other} (Jensen-Shannon divergence "
-            f"{decimal(near['mean'])} nats; from uniform attention "
+            f"{decimal(near['mean'])} nats; that of the first from uniform attention "
             f"{decimal(near['mean_uniform'])})."
         )
     return out

@@ -38,7 +38,7 @@ def _named(table: pd.DataFrame, about: Mapping[str, Any]) -> str:
     controls = [_ahead(table.loc[best], best)] if best in table.index else []
     if "random_model" in table.index and best != "random_model":
         controls.append(_ahead(table.loc["random_model"], best))
-    dev = " (on dev, which tuned it: score other texts for a number to report)"
+    dev = " (on dev, where it was tuned: score other texts for a number to report)"
     claim = f"Relations from attention{dev if 'thresholds' in about else ''}"
     return finding(claim, f"macro F1 {interval(own, 'f1')}", *controls, n=own["cases"])
 
@@ -65,9 +65,9 @@ def _together(table: pd.DataFrame, about: Mapping[str, Any]) -> list[str]:
     row = table.loc[best]
     return [
         finding(
-            "Attention and relation words together, above the best control",
-            f"F1 by {interval(row, 'both_f1_ahead')}",
-            f"accuracy of related or not by {interval(row, 'both_binary_accuracy_ahead')}",
+            "What attention and relation words together add to the best control",
+            f"F1 {interval(row, 'both_f1_ahead')}",
+            f"accuracy of related or not {interval(row, 'both_binary_accuracy_ahead')}",
         )
     ]
 
@@ -80,7 +80,7 @@ def _related(table: pd.DataFrame) -> list[str]:
     own, name = table.loc[ATTENTION], str(rival["reader"])
     control = f"best control ({READERS.get(name, name)}) {interval(rival, 'binary_accuracy')}"
     effect = f"accuracy {interval(own, 'binary_accuracy')}"
-    return [finding("Related phrases from attention", effect, control, n=own["cases"])]
+    return [finding("Whether phrases are related, from attention", effect, control, n=own["cases"])]
 
 
 def _unseen(rows: pd.DataFrame) -> list[str]:

@@ -127,8 +127,8 @@ def _barcode_findings(study: Tables) -> list[str]:
     with_h1, texts = int(table["h1_texts"].max()), int(table["texts"].max())
     if not with_h1:
         return [
-            "H1 features were skipped because they are slow. To compute them: --measures barcode "
-            "(needs gudhi; short texts only)."
+            "H1 features (holes) were skipped because they are slow. To compute them: "
+            "--measures barcode (needs gudhi; short texts only)."
         ]
     if with_h1 < texts:
         return [
@@ -155,7 +155,7 @@ def _topology_findings(study: Tables) -> list[str]:
         gap = about["difference_from_model"]
         difference = estimate(gap["mcc"], gap["low"], gap["high"])
         own = interval(table.loc["model"], "mcc")
-        out.append(finding("The model itself", f"MCC {own}", f"difference {difference}"))
+        out.append(finding("The model itself", f"MCC {own}", f"topology minus model {difference}"))
     return [*out, *_warnings(about), *_best_head(study.table("topology_heads"), about)]
 
 
