@@ -71,6 +71,7 @@ class Study:
 
     def combined_with(self, *others: Study) -> Study:
         """This study with the tables of others of the same model, for one report of all."""
+        out = self
         for other in others:
             weights = other._weights  # None for one without a model, or that trains its own
             if weights is not None and weights != self._weights:
@@ -81,14 +82,15 @@ class Study:
                     f"{other.folder} is of another model ({theirs}) than {self.folder} ({own}); "
                     "a report is of one model"
                 )
-            both = self._reads_texts and other._reads_texts
-            if both and other._corpus != self._corpus:  # ids are row numbers, so they would clash
-                theirs, own = (one.manifest["corpus"]["name"] for one in (other, self))
+            if not other._same_texts(out):  # ids are row numbers, so they would clash
+                known = out.holding("texts")
+                theirs, own = (one.manifest["corpus"]["name"] for one in (other, known))
                 raise StudyError(
-                    f"{other.folder} is of other texts ({theirs}) than {self.folder} ({own}); "
+                    f"{other.folder} is of other texts ({theirs}) than {known.folder} ({own}); "
                     "make a report of each"
                 )
-        out = Study(self.folder, self.manifest, (*self.others, *others))
+            out = Study(self.folder, self.manifest, (*out.others, other))
+        out = Study(self.folder, self.manifest, out.others)
         out._kept = (self, *others)  # a temporary folder lives as long as its study
         return out
 
@@ -119,8 +121,13 @@ class Study:
         own = [name for name in tables if name != "texts" and tables[name]["rows"]]
         if set(own) & set(other.tables):
             return False
-        same_texts = not other._reads_texts or self._corpus == other._corpus
-        return same_texts or not any("text" in self._columns(name) for name in own)
+        known = other.has("texts") and other.holding("texts")._corpus != self._corpus
+        return not known or not any("text" in self._columns(name) for name in own)
+
+    def _same_texts(self, other: Study) -> bool:
+        """Whether rows per text of both, if both have them, are of the same corpus."""
+        both = self._reads_texts and other.has("texts")
+        return not both or self._corpus == other.holding("texts")._corpus
 
     def _columns(self, name: str) -> list[str]:
         import pyarrow.parquet as pq
@@ -221,6 +228,8 @@ class Study:
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
+        if self.holding(name) is not self.holding("texts"):  # another pass, with other shards
+            return self.table(name, text=text)
         with pq.ParquetFile(self._file(name)) as file:
             rows = file.read_row_group(group)
         frame: pd.DataFrame = rows.filter(pc.equal(rows["text"], text)).to_pandas()

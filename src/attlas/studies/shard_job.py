@@ -82,15 +82,18 @@ class ShardJob:
             for measure in readers:
                 measure.update(states[measure.name], layer)
 
+        shared = union_of_needs(readers)
+
         def run(group: Sequence[Encoded]) -> None:
             """One pass for those that read it; then the others run the model themselves."""
-            encoder = model.full_encoder if needs & BACKWARD else model.encoder
+            encoder = model.full_encoder if shared & BACKWARD else model.encoder
             if readers:
                 batch = encoder.batch(group, model.device)
-                self._finish_batch(readers, states, batch, outputs_of(model, batch, needs, take))
+                self._finish_batch(readers, states, batch, outputs_of(model, batch, shared, take))
             for measure in runners:
                 batch = model.full_encoder.batch(group, model.device)
-                self._finish_batch([measure], states, batch, Outputs(model=model))
+                outputs = outputs_of(model, batch, measure.needs)
+                self._finish_batch([measure], states, batch, outputs)
 
         if needs:
             yield run
