@@ -859,7 +859,7 @@ def test_a_long_model_is_made_and_looks_at_a_long_text(
     ]
     done = inside(*command)
     assert done.code == 0, done.error
-    assert "Ordinary tokens at multiples of 520 receive" in done.out
+    assert "Ordinary tokens at positions that are multiples of 520 receive" in done.out
     assert (tmp_path / "runs/long/report.html").is_file()
 
 
