@@ -118,7 +118,8 @@ def print_next(command: str) -> None:
 def print_study(study: Study, page: Path | None, as_json: bool, next_command: str = "") -> None:
     """Print what a study found, its folder and its report, and what was excluded."""
     from attlas.catalogue import sections
-    from attlas.views.findings import facts, findings
+    from attlas.views.findings import facts, findings, warnings
+    from attlas.views.terminal import print_findings
 
     if as_json:
         print_json(
@@ -129,16 +130,15 @@ def print_study(study: Study, page: Path | None, as_json: bool, next_command: st
                 "tables": study.manifest["tables"],
                 "seconds": study.manifest["seconds"],
                 "model": study.manifest["model"],
-                "findings": findings(study, sections()),
+                "warnings": warnings(study, sections()),
+                "findings": [one.record() for one in findings(study, sections())],
             }
         )
         return
     for name, value in facts(study, sections()):
         print(f"{name:9} {value}")
     print()
-    for line in findings(study, sections()):
-        print(f"- {line}")
-    print()
+    print_findings(study, sections())
     _print_end(study, page, next_command)
 
 
@@ -152,13 +152,10 @@ def print_experiment(study: Study, report: bool, as_json: bool) -> None:
         return
     if study.tables:
         from attlas.catalogue import sections
-        from attlas.views.findings import findings
-        from attlas.views.terminal import print_tables
+        from attlas.views.terminal import print_findings, print_tables
 
         print_tables(study, sections())
-        for line in findings(study, sections()):
-            print(f"- {line}")
-        print()
+        print_findings(study, sections())
     _print_end(study, page, NEXT.get(study.manifest["kind"], ""))
 
 

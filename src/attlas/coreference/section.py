@@ -6,8 +6,9 @@ import altair as alt
 import pandas as pd
 
 from attlas.views.charts import Estimates, with_controls
-from attlas.views.findings import excluded
-from attlas.views.numbers import decimal, estimate, finding, head_name
+from attlas.views.claims import Claim, whole
+from attlas.views.findings import probe_notes, probe_warnings
+from attlas.views.numbers import decimal, head_name
 from attlas.views.section import Figure, Tables, head_figure, prose
 from attlas.views.tables import Column, TextTable, text_table
 
@@ -63,23 +64,41 @@ def _figures(study: Tables) -> list[Figure]:
     return [scores, *heads]
 
 
-def _findings(study: Tables) -> list[str]:
-    table = study.table("coreference")
-    every = table[table["kind"] == "all"].set_index("who")
-    left = excluded(study.holding("coreference").manifest)
-    if "head" not in every.index or not every["accuracy"].notna().any():
-        return left
-    head = every.loc["head"]
-    controls = [
-        f"{name} {decimal(every.loc[who, 'accuracy'])}"
-        for who, name in BASELINES.items()
-        if who in every.index
-    ]
-    effect = estimate(head["accuracy"], head["low"], head["high"])
-    return [
-        finding(f"{head_name(head)} finds the antecedent", effect, *controls, n=head["n"]),
-        *left,
-    ]
+def _claims(study: Tables) -> list[Claim]:
+    """The chosen head against the strongest baseline, over all mentions and by kind."""
+    table, out = study.table("coreference"), []
+    for kind, label in KINDS.items():
+        rows = table[table["kind"] == kind].set_index("who")
+        who = "head" if kind == "all" else "head_by_kind"
+        rivals = rows[rows.index.isin(list(BASELINES))]["accuracy"].dropna()
+        if who not in rows.index or pd.isna(rows.loc[who, "accuracy"]) or rivals.empty:
+            continue
+        head, rival = rows.loc[who], str(rivals.idxmax())
+        others = tuple(
+            f"{BASELINES[name]} {decimal(value)}" for name, value in rivals.items() if name != rival
+        )
+        out.append(
+            Claim.against(
+                f"{head_name(head)} finds the antecedents of {label}",
+                head,
+                rows.loc[rival],
+                BASELINES[rival],
+                ("accuracy", "low", "high"),
+                texts=whole(head["texts"]),
+                n=head["n"],
+                also=others,
+                group=kind,
+            )
+        )
+    return out
+
+
+def _warnings(study: Tables) -> list[str]:
+    return probe_warnings(study.holding("coreference").manifest)
+
+
+def _notes(study: Tables) -> list[str]:
+    return probe_notes(study.holding("coreference").manifest)
 
 
 def _lines(study: Tables) -> list[TextTable]:
@@ -90,7 +109,10 @@ SECTIONS = {
     "coreference": TEXT.section(
         needs=("coreference", "coreference_heads"),
         figures=_figures,
-        findings=_findings,
+        claims=_claims,
+        smallest_effect=0.05,
+        warnings=_warnings,
+        notes=_notes,
         terminal=_lines,
     )
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from attlas.views.numbers import decimal, estimate, finding
+from attlas.views.claims import Claim
+from attlas.views.findings import at_majority, few_to_score
+from attlas.views.numbers import decimal
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.tables import Column, TextTable, declared, text_table
 
@@ -25,30 +27,50 @@ def _figures(study: Tables) -> list[Figure]:
     return [TEXT.figure("scores", table=_table(study))]
 
 
-def _findings(study: Tables) -> list[str]:
+def _claims(study: Tables) -> list[Claim]:
+    """Accuracy on dev against the majority class."""
     about = study.holding("finetune").manifest.get("finetune")
     if about is None:
         return []
-    scores, majority = about["scores"], about["majority"]
-    low, high = about["accuracy_interval"]
-    beyond = low > majority
-    claim = "predicts labels" if beyond else "is not significantly better than the majority class"
+    scores, majority, (low, high) = about["scores"], about["majority"], about["accuracy_interval"]
     return [
-        finding(
-            f"The fine-tuned model {claim}",
-            f"accuracy on dev {estimate(scores['accuracy'], low, high)}",
-            f"MCC {decimal(scores['mcc'])}",
-            f"majority class {decimal(majority)}",
-            n=about["counts"]["dev"],
+        Claim(
+            "The fine-tuned model predicts labels",
+            scores["accuracy"],
+            low,
+            high,
+            majority,
+            "majority class",
+            low - majority,
+            high - majority,
+            about["counts"]["dev"],
+            what="accuracy on dev",
+            also=(f"MCC {decimal(scores['mcc'])}",),
         )
     ]
+
+
+def _warnings(study: Tables) -> list[str]:
+    """Too few texts to choose on, and a model that is no better than the majority class."""
+    about = study.holding("finetune").manifest.get("finetune")
+    if about is None:
+        return []
+    count, (low, _) = about["counts"]["dev"], about["accuracy_interval"]
+    out = few_to_score(count, "Fine-tuning", "choose and score on")
+    if not low > about["majority"]:
+        right = round(about["scores"]["accuracy"] * count)
+        most = round(about["majority"] * count)
+        out.append(at_majority("The fine-tuned model", right, count, most))
+    return out
 
 
 SECTIONS = {
     "finetune": TEXT.section(
         needs=("finetune",),
         figures=_figures,
-        findings=_findings,
+        claims=_claims,
+        smallest_effect=0.05,
+        warnings=_warnings,
         terminal=lambda study: [_table(study)],
         names_heads=False,
     )

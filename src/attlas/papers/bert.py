@@ -260,8 +260,8 @@ class _Run(Recipe):
         for name, chart in figures.items():
             self.draw(chart, name)
         self.part.results["figures"] = {
-            "findings": findings(done, MEASURED),
-            "random": findings(control, MEASURED),
+            "findings": [one.sentence for one in findings(done, MEASURED)],
+            "random": [one.sentence for one in findings(control, MEASURED)],
         }
         self.part.lines += [
             f"### Figures 2 to 4 and 6: {len(segments):,} segments of EWT, "
@@ -422,7 +422,7 @@ def _figure_lines(done: Study, control: Study, places: pd.DataFrame) -> list[str
             out.append(table_row(layer, *cells))
         out.append("")
     kinds = places["behaviour"].value_counts()
-    out += [f"- {line}" for line in findings(done, MEASURED)]
+    out += [f"- {one.sentence}" for one in findings(done, MEASURED)]
     out += [
         f"- Behaviours of heads: {', '.join(f'{name} {count}' for name, count in kinds.items())}; "
         f"stress of the map in two dimensions: {number(float(places['stress'].iloc[0]))}"

@@ -31,7 +31,7 @@ from attlas.measures.heatmap import Heatmap
 from attlas.measures.importance import Importance, from_0_to_1
 from attlas.measures.position_bias import PositionBias
 from attlas.measures.section import profiles, text_overlay, tokens as token_charts
-from attlas.measures.section.findings import position_bias_findings, position_period
+from attlas.measures.section.findings import position_bias_notes, position_period
 from attlas.measures.topk import TopK
 from attlas.measures.totals import Totals
 from attlas.models import Model, load
@@ -361,7 +361,7 @@ def _overlays(corpus: Study, example: Text, place: Path) -> list[Path]:
 
 
 def _bias(corpus: Study) -> dict[str, str]:
-    found = position_bias_findings(corpus)
+    found = position_bias_notes(corpus)
     return {"position bias": found[0]} if found else {}
 
 

@@ -10,16 +10,48 @@ import numpy as np
 import pandas as pd
 
 from attlas.views.charts import Estimates, with_controls
-from attlas.views.findings import excluded
+from attlas.views.claims import Claim
+from attlas.views.findings import probe_notes, probe_warnings
 from attlas.views.lines import Lines
-from attlas.views.numbers import decimal, estimate, finding, head_name, head_names
+from attlas.views.numbers import decimal, head_name, head_names
 from attlas.views.parts import LinedSentences
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.tables import Column, TextTable, text_table
 
-NAMED = 3  # relations that a sentence names
 TEXT = prose(__file__)["syntax"]
 ALL = {"all": "all relations"}
+RELATIONS = {  # of Universal Dependencies
+    "acl": "clauses that modify nouns",
+    "advcl": "adverbial clauses",
+    "advmod": "adverbs",
+    "amod": "adjectives",
+    "appos": "appositions",
+    "aux": "auxiliaries",
+    "aux:pass": "passive auxiliaries",
+    "case": "prepositions",
+    "cc": "conjunctions",
+    "ccomp": "clausal complements",
+    "compound": "compounds",
+    "compound:prt": "verb particles",
+    "conj": "conjuncts",
+    "cop": "copulas",
+    "csubj": "clausal subjects",
+    "det": "determiners",
+    "expl": "expletives",
+    "fixed": "fixed expressions",
+    "flat": "flat names",
+    "iobj": "indirect objects",
+    "mark": "subordinating conjunctions",
+    "nmod": "nominal modifiers",
+    "nmod:poss": "possessives",
+    "nsubj": "subjects",
+    "nsubj:pass": "passive subjects",
+    "nummod": "numbers",
+    "obj": "direct objects",
+    "obl": "oblique nominals",
+    "parataxis": "parataxis",
+    "xcomp": "open clausal complements",
+}
 DIRECTIONS = {"dependent->head": "dependent to head", "head->dependent": "head to dependent"}
 COLUMNS = (
     Column("relation", "relation", format="words", words=ALL),
@@ -88,44 +120,53 @@ def _table(frame: pd.DataFrame) -> TextTable:
     return text_table(frame.assign(name=head_names(frame)), COLUMNS)
 
 
-def _findings(study: Tables) -> list[str]:
-    table = study.table("syntax")
-    one = table[table["relation"] != "all"]
-    above = one[one["difference_low"] > 0].sort_values("difference", ascending=False)
-    below, every = one[one["difference_high"] < 0], table[table["relation"] == "all"]
-    out = []
-    if one["difference_low"].notna().any():
-        out.append(
-            f"For {len(above)} of {len(one)} relations, one head is significantly better than the "
-            f"best fixed offset (95% CI of the difference excludes zero){_named(above)}."
+def _claims(study: Tables) -> list[Claim]:
+    """Every chosen head against the best fixed offset of its relation."""
+    return [
+        Claim.of_row(
+            f"{head_name(row)} finds {_called(row['relation'])}",
+            row,
+            "accuracy",
+            "baseline",
+            f"best fixed offset ({int(row['offset']):+d})",
+            n=row["n"],
+            also=_random(row),
+            group=str(row["relation"]),
         )
-    if len(below):
-        out.append(
-            "The best fixed offset is significantly better than the chosen head for "
-            f"{', '.join(below['relation'])}."
-        )
-    if every["accuracy"].notna().any():
-        row = every.iloc[0]
-        offset = f"best fixed offset ({int(row['offset']):+d}) {decimal(row['baseline'])}"
-        claim = f"The best single head over all relations is {head_name(row)}"
-        effect = estimate(row["accuracy"], row["low"], row["high"])
-        out.append(finding(claim, effect, offset, n=row["n"]))
-    return out + excluded(study.holding("syntax").manifest)
-
-
-def _named(above: pd.DataFrame) -> str:
-    """The relations furthest above their offset."""
-    named = [
-        f"{head_name(row)} for {row['relation']} {decimal(row['accuracy'])} (offset "
-        f"{decimal(row['baseline'])}{_random(row)})"
-        for row in above.head(NAMED).to_dict("records")
+        for row in study.table("syntax").to_dict("records")
+        if not pd.isna(row["accuracy"])
     ]
-    return f": {', '.join(named)}" if named else ""
 
 
-def _random(row: Mapping[Any, Any]) -> str:
+def _called(relation: str) -> str:
+    """A relation in words, with its code.
+
+    >>> _called("obj"), _called("dep:other"), _called("all")
+    ('direct objects (obj)', 'dep:other', 'the syntactic heads of all words')
+    """
+    if relation == "all":
+        return "the syntactic heads of all words"
+    return f"{RELATIONS[relation]} ({relation})" if relation in RELATIONS else relation
+
+
+def _random(row: Mapping[Any, Any]) -> tuple[str, ...]:
     value = row.get("random_accuracy", float("nan"))
-    return "" if pd.isna(value) else f", random weights {decimal(value)}"
+    return () if pd.isna(value) else (f"random weights {decimal(value)}",)
+
+
+def _warnings(study: Tables) -> list[str]:
+    return probe_warnings(study.holding("syntax").manifest)
+
+
+def _notes(study: Tables) -> list[str]:
+    """Relations for which an offset does better, and what was not scored."""
+    table = study.table("syntax")
+    below = table[(table["relation"] != "all") & (table["difference_high"] < 0)]
+    out = probe_notes(study.holding("syntax").manifest)
+    if len(below):
+        names = ", ".join(below["relation"])
+        out.append(f"A fixed offset does better than the chosen head for {names}.")
+    return out
 
 
 def _lines(study: Tables) -> list[TextTable]:
@@ -135,6 +176,12 @@ def _lines(study: Tables) -> list[TextTable]:
 
 SECTIONS = {
     "syntax": TEXT.section(
-        needs=("syntax", "syntax_heads"), figures=_figures, findings=_findings, terminal=_lines
+        needs=("syntax", "syntax_heads"),
+        figures=_figures,
+        claims=_claims,
+        smallest_effect=0.05,
+        warnings=_warnings,
+        notes=_notes,
+        terminal=_lines,
     )
 }

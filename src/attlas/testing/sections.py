@@ -18,9 +18,12 @@ from xml.etree import ElementTree
 
 import pandas as pd
 
+from attlas.stats.verdicts import ENOUGH
 from attlas.studies.opened import Study
 from attlas.testing.controls import check_control
 from attlas.views.charts import CONTROLS
+from attlas.views.claims import MOST
+from attlas.views.findings import beyond_chance, section_findings
 from attlas.views.report import render
 from attlas.views.section import Section
 from attlas.views.terminal import print_tables
@@ -135,6 +138,7 @@ def section_checks(section: Section, study: Study) -> Iterator[tuple[str, Callab
         check_it_says_what_it_is,
         check_it_draws_its_tables,
         check_every_control_is_there,
+        check_findings_go_beyond_their_controls,
         check_empty_tables,
         check_tables_without_a_number,
         check_each_table_without_a_row,
@@ -183,6 +187,24 @@ def check_every_control_is_there(section: Section, study: Study) -> None:
         ]
         for score, control in pairs:
             check_control(frame, score, control)
+
+
+def check_findings_go_beyond_their_controls(section: Section, study: Study) -> None:
+    """No finding equals its control; a signal has a corrected interval that excludes zero."""
+    claims = section.claims(study)
+    assert not claims or section.smallest_effect > 0, "no smallest effect of interest is declared"
+    found = section_findings(study, "one", section)
+    assert len(beyond_chance(found)) <= MOST
+    for one in found:
+        judged, least = one.judged, section.smallest_effect
+        assert judged.comparisons == sum(claim.comparison.known for claim in claims)
+        if one.verdict != "nothing beyond chance":
+            assert judged.comparison.difference != 0, one.sentence
+            assert judged.comparison.wanted, one.sentence
+        if one.verdict == "signal":
+            assert judged.low > 0 or judged.high < 0, one.sentence
+            assert abs(judged.comparison.difference) >= least, one.sentence
+            assert one.claim.texts >= ENOUGH, one.sentence
 
 
 def check_empty_tables(section: Section, study: Study) -> None:
@@ -326,10 +348,13 @@ def _draw_alone(section: Section, tables: Frames) -> None:
             json.dumps(part.data, allow_nan=False)
             for picture in part.pictures():
                 ElementTree.fromstring(picture)
-    for line in section.findings(tables):
+    found = section_findings(tables, "one", section)
+    words = [*section.warnings(tables), *section.notes(tables)]
+    for line in [*words, *(one.sentence for one in beyond_chance(found))]:
         assert line.strip() == line, line
         assert "\n" not in line, line
         assert not re.search(r"\bnan\b", line), line
+    json.dumps([one.record() for one in found], allow_nan=False)
     for table in section.terminal(tables):
         assert all(len(row) == len(table.titles) for row in table.rows), table.titles
 

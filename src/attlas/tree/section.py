@@ -8,8 +8,9 @@ import altair as alt
 import pandas as pd
 
 from attlas.views.charts import Estimates, with_controls
-from attlas.views.findings import excluded
-from attlas.views.numbers import decimal, estimate, finding
+from attlas.views.claims import Claim, whole
+from attlas.views.findings import probe_notes, probe_warnings
+from attlas.views.numbers import decimal
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.tables import Column, TextTable, text_table
 
@@ -68,34 +69,44 @@ def _figures(study: Tables) -> list[Figure]:
     return [TEXT.figure("probes", probes(table), table=text_table(table, COLUMNS))]
 
 
-def _findings(study: Tables) -> list[str]:
+def _claims(study: Tables) -> list[Claim]:
+    """Attention alone against the next word, attention and words against words and distances."""
     table = study.table("tree").set_index("probe")
-    manifest = study.holding("tree").manifest
-    if not set(PROBES) <= set(table.index) or not table["uas"].notna().any():
-        return excluded(manifest)
-
-    def uas(name: str) -> str:
-        row = table.loc[name]
-        return estimate(row["uas"], row["low"], row["high"])
-
-    n = table.loc["attention", "words"]
+    if not set(PROBES) <= set(table.index):
+        return []
+    alone, both = table.loc["attention"], table.loc["attention_words"]
+    counts = {"n": alone["words"], "texts": whole(alone["texts"]), "what": "UAS"}
+    rivals = ("right_branching", "previous_word", "random_attention")
+    rival = table.loc[list(rivals), "uas"].idxmax()
     return [
-        finding(
-            "Attention-only probe, UAS",
-            uas("attention"),
-            f"next word as head {decimal(table.loc['right_branching', 'uas'])}",
-            f"random weights {decimal(table.loc['random_attention', 'uas'])}",
-            n=n,
+        Claim.against(
+            "Attention predicts dependency trees",
+            alone,
+            table.loc[rival],
+            f"strongest control ({PROBES[rival]})",
+            ("uas", "low", "high"),
+            **counts,
         ),
-        finding(
-            "Probe of attention and words, UAS",
-            uas("attention_words"),
-            f"words and distances without attention {uas('distance_words')}",
-            f"random weights with words {uas('random_attention_words')}",
-            n=n,
+        Claim.against(
+            "Attention adds to words and distances",
+            both,
+            table.loc["distance_words"],
+            "words and distances without attention",
+            ("uas", "low", "high"),
+            also=(
+                f"random weights with words {decimal(table.loc['random_attention_words', 'uas'])}",
+            ),
+            **counts,
         ),
-        *excluded(manifest),
     ]
+
+
+def _warnings(study: Tables) -> list[str]:
+    return probe_warnings(study.holding("tree").manifest)
+
+
+def _notes(study: Tables) -> list[str]:
+    return probe_notes(study.holding("tree").manifest)
 
 
 def _lines(study: Tables) -> list[TextTable]:
@@ -103,5 +114,13 @@ def _lines(study: Tables) -> list[TextTable]:
 
 
 SECTIONS = {
-    "tree": TEXT.section(needs=("tree",), figures=_figures, findings=_findings, terminal=_lines)
+    "tree": TEXT.section(
+        needs=("tree",),
+        figures=_figures,
+        claims=_claims,
+        smallest_effect=0.02,
+        warnings=_warnings,
+        notes=_notes,
+        terminal=_lines,
+    )
 }

@@ -1,34 +1,69 @@
-"""What stands out in tables and what was read for them: sentences and facts of all their sections.
+"""What stands out in tables and what was read for them: findings, warnings and facts of sections.
 
 The terminal, the report and notebooks use the same ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from attlas.stats.verdicts import ENOUGH
+from attlas.views.claims import MOST, Finding, best_findings, section_verdict
 from attlas.views.section import Fact, Section, Tables, shown
 
 
-def findings(study: Tables, sections: Mapping[str, Section]) -> list[str]:
-    """The findings of all sections, those of the last section first."""
-    return [line for _, lines in findings_by_origin(study, sections) for line in lines]
+def section_findings(study: Tables, name: str, section: Section) -> list[Finding]:
+    """The best claim of each group of a section, the strongest first; also those without signal."""
+    where = origin(source(study, section).manifest)
+    found = best_findings(section.claims(study), section.smallest_effect)
+    return [replace(one, section=name, origin=where) for one in found]
 
 
-def findings_by_origin(
-    study: Tables, sections: Mapping[str, Section]
-) -> list[tuple[str, list[str]]]:
-    """The findings of sections, grouped by their origin: a model and a corpus."""
-    able = sorted(shown(study, sections), key=lambda item: -item[1].order)
-    out: list[tuple[str, list[str]]] = []
-    for _, section in able:
-        if lines := section.findings(study):
-            where = origin(source(study, section).manifest)
-            if not out or out[-1][0] != where:
-                out.append((where, []))
-            out[-1][1].extend(lines)
-    return out
+def findings(study: Tables, sections: Mapping[str, Section]) -> list[Finding]:
+    """The findings of all sections, at most three of each, the strongest first."""
+    every = (section_findings(study, *item) for item in shown(study, sections))
+    return sorted((one for some in every for one in beyond_chance(some)), key=lambda one: one.rank)
+
+
+def beyond_chance(found: Sequence[Finding]) -> list[Finding]:
+    """The findings of a section that a report lists."""
+    return [one for one in found if one.verdict != "nothing beyond chance"][:MOST]
+
+
+def opening(found: Iterable[Finding], most: int = 5) -> list[Finding]:
+    """The findings that open a report: the best of each section."""
+    by_section: dict[str, Finding] = {}
+    for one in found:
+        by_section.setdefault(one.section, one)
+    return list(by_section.values())[:most]
+
+
+def nothing_found(study: Tables, sections: Mapping[str, Section]) -> list[str]:
+    """The titles of the sections whose comparisons all come to nothing."""
+    return [
+        section.title
+        for name, section in shown(study, sections)
+        if section_verdict(section_findings(study, name, section)) == "nothing beyond chance"
+    ]
+
+
+def warnings(study: Tables, sections: Mapping[str, Section]) -> list[str]:
+    """Why results cannot be trusted, each reason once."""
+    every = (line for _, one in shown(study, sections) for line in one.warnings(study))
+    return list(dict.fromkeys([*few_texts(study.manifest), *every]))
+
+
+def few_texts(manifest: Mapping[str, Any]) -> list[str]:
+    """A warning if a study has too few texts for its means."""
+    texts = manifest["counts"].get("analysed")
+    if texts is None or texts >= ENOUGH:
+        return []
+    return [
+        f"Only {texts:,} {'text was' if texts == 1 else 'texts were'} analysed: with fewer than "
+        f"{ENOUGH}, differences between heads are weak evidence at best."
+    ]
 
 
 def source(study: Tables, section: Section) -> Tables:
@@ -52,23 +87,59 @@ def origins(study: Tables, sections: Mapping[str, Section]) -> list[str]:
 def overlap(count: int, subject: str, where: str = "selection set") -> list[str]:
     """A warning if test texts also occur in the data of a fit.
 
-    >>> overlap(12, "syntax")
-    ['Warning (syntax): 12 test texts also appear in the selection set, so scores are optimistic.']
+    >>> overlap(12, "Syntax")
+    ['Syntax: 12 test texts also appear in the selection set, so scores are optimistic.']
     """
     if not count:
         return []
     texts = f"{count:,} test {'text also appears' if count == 1 else 'texts also appear'}"
-    return [f"Warning ({subject}): {texts} in the {where}, so scores are optimistic."]
+    return [f"{subject}: {texts} in the {where}, so scores are optimistic."]
 
 
-def excluded(manifest: Mapping[str, Any]) -> list[str]:
-    """What a probe could not use, and texts that are on both sides."""
+def few_to_score(texts: float, subject: str, purpose: str = "score on") -> list[str]:
+    """A warning if there are too few texts to choose or to score on.
+
+    >>> few_to_score(4, "Syntax", "choose heads on")
+    ['Syntax: only 4 texts to choose heads on (at least 30 are needed for a signal).']
+    """
+    if texts is None or texts != texts or texts >= ENOUGH:
+        return []
+    many = "1 text" if texts == 1 else f"{int(texts):,} texts"
+    return [f"{subject}: only {many} to {purpose} (at least {ENOUGH} are needed for a signal)."]
+
+
+def at_majority(model: str, right: int, texts: int, majority: int) -> str:
+    """A warning that a model is no better than always its most frequent class.
+
+    >>> at_majority("Your model", 5, 16, 8)[:58]
+    'Your model is right on 5 of 16 texts (majority class: 8): '
+    """
+    return (
+        f"{model} is right on {right:,} of {texts:,} texts (majority class: {majority:,}): "
+        "explanations of its predictions carry no weight."
+    )
+
+
+def probe_warnings(manifest: Mapping[str, Any]) -> list[str]:
+    """Why the scores of a probe cannot be trusted: few texts, or texts on both sides."""
     probe = manifest.get("probe")
     if probe is None:
         return []
-    lost = [f"{count:,} {reason}" for reason, count in probe["lost"].items() if count]
-    out = overlap(probe["texts"]["in_both"], probe["kind"])
-    return [*out, f"Not scored ({probe['kind']}): {', '.join(lost)}."] if lost else out
+    name, texts = probe["kind"].capitalize(), probe["texts"]
+    return [
+        *few_to_score(texts["train"], name, "choose on"),
+        *few_to_score(texts["test"], name),
+        *overlap(texts["in_both"], name),
+    ]
+
+
+def probe_notes(manifest: Mapping[str, Any]) -> list[str]:
+    """What a probe could not use."""
+    probe = manifest.get("probe")
+    lost = (
+        [f"{count:,} {reason}" for reason, count in probe["lost"].items() if count] if probe else []
+    )
+    return [f"Not scored: {', '.join(lost)}."] if lost else []
 
 
 def facts(study: Tables, sections: Mapping[str, Section]) -> list[Fact]:

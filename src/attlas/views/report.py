@@ -17,13 +17,18 @@ from attlas.support.fingerprint import versions
 from attlas.support.options import checked
 from attlas.support.outputs import CHARTS, FORMAT, PICTURES, check_output
 from attlas.views import charts
+from attlas.views.claims import section_verdict
+from attlas.views.dots import dot_svg
 from attlas.views.findings import (
+    beyond_chance,
     facts,
     findings,
-    findings_by_origin,
+    opening,
     origin,
     origins,
+    section_findings,
     source,
+    warnings,
 )
 from attlas.views.page import inline_json, templates
 from attlas.views.parts import Drawing
@@ -46,10 +51,7 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
     data: dict[Drawing, list[Any]] = {}
     parts = [
         {
-            "name": name,
-            "title": section.title,
-            "question": section.question,
-            "about": section.about,
+            **_section_words(study, name, section),
             "of": origin(source(study, section).manifest) if len(together) > 1 else "",
             "figures": [_numbered(figure, specs, data) for figure in section.figures(study)],
         }
@@ -69,10 +71,10 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
     return page.render(
         title=report_title(together),
         facts=facts(study, sections),
-        findings=[
-            (of if len(together) > 1 else "", lines)
-            for of, lines in findings_by_origin(study, sections)
-        ],
+        warnings=warnings(study, sections),
+        findings=opening(findings(study, sections)),
+        dots=dot_svg,
+        several=len(together) > 1,
         parts=parts,
         specs=inline_json(specs),
         drawings=drawings,
@@ -82,6 +84,24 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
         version=versions()["attlas"],
         manifest=study.manifest,
     )
+
+
+def _section_words(study: Tables, name: str, section: Section) -> dict[str, Any]:
+    """The words of a section: title, verdict, findings and notes."""
+    found = section_findings(study, name, section)
+    verdict = section_verdict(found)
+    return {
+        "name": name,
+        "title": section.title,
+        "question": section.question,
+        "about": section.about,
+        "verdict": verdict,
+        "folded": verdict == "nothing beyond chance",
+        "comparisons": found[0].judged.comparisons if found else 0,
+        "findings": beyond_chance(found),
+        "nothing": found[0] if verdict == "nothing beyond chance" else None,
+        "notes": section.notes(study),
+    }
 
 
 def _numbered(
@@ -157,5 +177,9 @@ def study_html(study: Tables, sections: Mapping[str, Section]) -> str:
         f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(value)}</td></tr>"
         for name, value in facts(study, sections)
     )
-    lines = "".join(f"<li>{escape(line)}</li>" for line in findings(study, sections))
+    said = [
+        *(f"Warning: {line}" for line in warnings(study, sections)),
+        *(f"{one.sentence} ({one.verdict})" for one in findings(study, sections)),
+    ]
+    lines = "".join(f"<li>{escape(line)}</li>" for line in said)
     return f"<table>{rows}</table><ul>{lines}</ul>"

@@ -1,4 +1,4 @@
-"""A section of the report: what it answers, its figures, its findings, its lines in the terminal.
+"""A section of the report: what it answers, its figures, its claims, its lines in the terminal.
 
 A section draws tables by their names and computes nothing. Subjects have theirs in `section.py`;
 the report, the terminal and the catalogue know sections only by this class.
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 
+    from attlas.views.claims import Claim
     from attlas.views.parts import Part
     from attlas.views.tables import Column, TextTable
 
@@ -121,8 +122,10 @@ def _as_usual(study: Tables, usual: list[Fact]) -> list[Fact]:
 class Section:
     """A noun of the field as title, the question it answers, and what to be careful about.
 
-    `needs` are the tables without which it is not shown. `facts` may change what the report says
-    of the run itself.
+    `needs` are the tables without which it is not shown. `claims` are all comparisons that it
+    makes, which are judged together; differences below `smallest_effect` are of no interest.
+    `warnings` say why results cannot be trusted, `notes` what else a reader should know. `facts`
+    may change what the report says of the run itself.
     """
 
     title: str
@@ -130,10 +133,13 @@ class Section:
     needs: tuple[str, ...]
     about: str
     figures: Callable[[Tables], list[Figure]]
-    findings: Callable[[Tables], list[str]] = _nothing
+    claims: Callable[[Tables], list[Claim]] = _nothing
+    smallest_effect: float = 0.0
+    warnings: Callable[[Tables], list[str]] = _nothing
+    notes: Callable[[Tables], list[str]] = _nothing
     terminal: Callable[[Tables], list[TextTable]] = _nothing
     facts: Callable[[Tables, list[Fact]], list[Fact]] = _as_usual
-    order: int = 0  # on the page; equal ones as in the catalogue. Findings are in the other order
+    order: int = 0  # on the page; equal ones as in the catalogue
     names_heads: bool = True  # such as L2H7, which the page explains
 
 

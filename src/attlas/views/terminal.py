@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text as Styled
 
 from attlas.core.importance import received_by
+from attlas.views.findings import findings, nothing_found, warnings
 from attlas.views.numbers import number
 from attlas.views.overlay import LEVELS, levels
 from attlas.views.section import Section, Tables, shown
@@ -36,6 +37,20 @@ def print_tables(study: Tables, sections: Mapping[str, Section]) -> None:
     for _, section in shown(study, sections):
         for table in section.terminal(study):
             print_table(table)
+
+
+def print_findings(study: Tables, sections: Mapping[str, Section]) -> None:
+    """Print warnings, then findings with their verdicts, then the notes of sections."""
+    for line in warnings(study, sections):
+        print(f"! {line}")
+    for one in findings(study, sections):
+        print(f"{'+' if one.verdict == 'signal' else '~'} {one.sentence} ({one.verdict})")
+    if nothing := nothing_found(study, sections):
+        print(f"- Nothing beyond chance: {', '.join(nothing)}.")
+    for _, section in shown(study, sections):
+        for line in section.notes(study):
+            print(f"- {line}")
+    print()
 
 
 def print_table(table: TextTable) -> None:

@@ -8,7 +8,9 @@ from attlas.dynamics.section import by_scale, tokens, training
 from attlas.dynamics.section.cells import chosen_cells
 from attlas.dynamics.section.findings import (
     classifier_facts,
-    dynamics_findings,
+    dynamics_claims,
+    dynamics_notes,
+    dynamics_warnings,
     trained,
     where_it_breaks,
 )
@@ -120,7 +122,10 @@ SECTIONS = {
         "dynamics",
         needs=("dynamics", "dynamics_summary"),
         figures=_dynamics,
-        findings=dynamics_findings,
+        claims=dynamics_claims,
+        smallest_effect=0.05,
+        warnings=dynamics_warnings,
+        notes=dynamics_notes,
         terminal=_lines,
         facts=classifier_facts,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,8 +11,9 @@ import pandas as pd
 
 from attlas.dynamics.section.cells import cell_title, model_title, scale_title
 from attlas.dynamics.summary import CELL, nearest_scale, with_intervals
-from attlas.views.findings import excluded_rows, overlap
-from attlas.views.numbers import decimal, estimate, finding
+from attlas.views.claims import Claim, whole
+from attlas.views.findings import excluded_rows, few_to_score, overlap
+from attlas.views.numbers import decimal
 from attlas.views.section import Fact, Tables, largest, smallest
 
 UNEQUAL = 1.5  # times as many texts as the smallest class
@@ -23,13 +25,70 @@ def trained(study: Tables, name: str) -> pd.DataFrame:
     return study.table(name).dropna(subset=["scale"])
 
 
-def dynamics_findings(study: Tables) -> list[str]:
-    """What the best classifier reaches, and what scale and V·W do to the two polarities."""
-    rows, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
+def dynamics_claims(study: Tables) -> list[Claim]:
+    """Every classifier against the majority class; its separation against frequency and chance."""
+    rows = trained(study, "dynamics").to_dict("records")
+    return [*filter(None, map(_accuracy_claim, rows)), *filter(None, map(_separation_claim, rows))]
+
+
+def _accuracy_claim(row: Mapping[Any, Any]) -> Claim | None:
+    if pd.isna(row["accuracy"]):
+        return None
+    low, high = row["accuracy_low"], row["accuracy_high"]
+    published = row.get("published", math.nan)
+    return Claim(
+        f"The classifier ({cell_title(row)}) predicts labels",
+        row["accuracy"],
+        low,
+        high,
+        row["majority"],
+        "majority class",
+        low - row["majority"],
+        high - row["majority"],
+        whole(row["texts"]),
+        what="accuracy",
+        also=() if pd.isna(published) else (f"published {decimal(published)}",),
+        group="accuracy",
+        members="classifiers",
+    )
+
+
+def _separation_claim(row: Mapping[Any, Any]) -> Claim | None:
+    if pd.isna(row["separation"]):
+        return None
+    low, high, alone = row["separation_low"], row["separation_high"], row["separation_count"]
+    rival = max(0.5, 0.0 if pd.isna(alone) else alone)
+    return Claim(
+        f"Attention scores separate polarity from neutral tokens ({cell_title(row)})",
+        row["separation"],
+        low,
+        high,
+        rival,
+        "frequency alone" if alone == rival else "chance",
+        low - rival,
+        high - rival,
+        whole(row["tokens_polarity"]) + whole(row["tokens_neutral"]),
+        what="AUC",
+        also=(f"before training {decimal(row['separation_untrained'])}",),
+        group="separation",
+        members="classifiers",
+    )
+
+
+def dynamics_warnings(study: Tables) -> list[str]:
+    """Texts on both sides, too few of them, and classes of unequal size."""
     about = study.holding("dynamics").manifest["dynamics"]
-    out = [*_best_classifier(rows, summary), *_warnings(about)]
+    texts = about.get("texts", {})
+    few = few_to_score(texts.get("test", math.nan), "Dynamics")
+    return [*few, *_warnings(about)]
+
+
+def dynamics_notes(study: Tables) -> list[str]:
+    """Where separation breaks down, and what scale and V·W do to the two polarities."""
+    rows, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
+    about, out = study.holding("dynamics").manifest["dynamics"], []
     if summary["separation"].notna().any():
-        out += [_separation(rows, summary), where_it_breaks(rows)]
+        out.append(where_it_breaks(rows))
     elif len(summary):
         out.append(
             "Separation cannot be computed: under this rule there are no neutral (or no polarity) "
@@ -57,7 +116,7 @@ def _polarity(rows: pd.DataFrame) -> list[str]:
 def _warnings(about: Mapping[str, Any]) -> list[str]:
     """Texts on both sides, and classes of unequal size under a rule that does not weight them."""
     labels = list(about.get("labels", {}).values())
-    out = overlap(about.get("texts", {}).get("in_both", 0), "dynamics", "training data")
+    out = overlap(about.get("texts", {}).get("in_both", 0), "Dynamics", "training data")
     balanced = about.get("options", {}).get("rule") == "balanced"
     if labels and max(labels) > UNEQUAL * min(labels) and not balanced:
         out.append(
@@ -66,55 +125,6 @@ def _warnings(about: Mapping[str, Any]) -> list[str]:
             "classes the same weight."
         )
     return out
-
-
-def _best_classifier(rows: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
-    """The classifier that is best on dev, with the majority class and the published number."""
-    by, best_by = "dev_accuracy", "The best classifier on dev"
-    if rows[by].isna().all():
-        by, best_by = "accuracy", "The best classifier"
-    mean = rows.groupby(list(CELL), as_index=False)[by].mean().rename(columns={by: "by"})
-    every = with_intervals(summary, rows, "accuracy").merge(mean, on=list(CELL))
-    best = largest(every, "by")
-    if best is None:
-        return []
-    name = "The classifier" if len(every) == 1 else best_by
-    published = best.get("published")
-    controls = [f"majority class {decimal(best['majority'])}"]
-    if not pd.isna(published):
-        controls.append(f"published {decimal(published)}")
-    claim = f"{name} ({cell_title(best)})"
-    effect = f"accuracy {_reached(best, 'accuracy')}"
-    return [finding(claim, effect, *controls, n=rows["texts"].max())]
-
-
-def _reached(row: pd.Series[float], what: str) -> str:
-    """A number with its interval, or with its range over seeds."""
-    if row["seeds"] > 1:
-        ends = f"{decimal(row['low'])} to {decimal(row['high'])}"
-        return f"{decimal(row[what])} (mean of {int(row['seeds'])} seeds, {ends})"
-    return estimate(row[what], row["low"], row["high"])
-
-
-def _separation(rows: pd.DataFrame, summary: pd.DataFrame) -> str:
-    """Where attention scores separate polarity tokens from neutral ones best and worst."""
-    every = with_intervals(summary, rows, "separation").dropna(subset=["separation"])
-
-    def at(row: pd.Series[float], where: str = "", *name: str) -> str:
-        controls = (
-            f"before training {decimal(row['separation_untrained'])}, frequency alone "
-            f"{decimal(row['separation_count'])}"
-        )
-        return f"{_reached(row, 'separation')}{where} ({'; '.join([*name, controls])})"
-
-    best, worst = (
-        every.loc[row] for row in (every["separation"].idxmax(), every["separation"].idxmin())
-    )
-    claim = "Attention scores separate polarity from neutral tokens, AUC"
-    if len(every) == 1:
-        return finding(claim, at(best))
-    high, low = at(best, " at best", cell_title(best)), at(worst, " at worst", cell_title(worst))
-    return finding(claim, f"{high} and {low}")
 
 
 def where_it_breaks(rows: pd.DataFrame) -> str:

@@ -9,12 +9,13 @@ import pandas as pd
 
 from attlas.explain.kinds import ANY
 from attlas.explain.section.findings import (
-    agreement_findings,
+    agreement_claims,
     explained_facts,
-    explanation_findings,
-    faithfulness_findings,
+    explanation_notes,
+    explanation_warnings,
+    faithfulness_claims,
     named,
-    plausibility_findings,
+    plausibility_claims,
 )
 from attlas.explain.section.texts import is_signed, methods_of, study_overlay
 from attlas.explain.tokens import by_position, by_type
@@ -168,23 +169,30 @@ SECTIONS = {
     "explanations": TEXT["explanations"].section(
         needs=("explanations", "attributions", "texts"),
         figures=_explanations,
-        findings=explanation_findings,
+        warnings=explanation_warnings,
+        notes=explanation_notes,
         facts=explained_facts,
         order=_ORDER,
     ),
     "agreement": TEXT["agreement"].section(
-        needs=("agreement",), figures=_agreement, findings=agreement_findings, order=_ORDER
+        needs=("agreement",),
+        figures=_agreement,
+        claims=agreement_claims,
+        smallest_effect=0.1,
+        order=_ORDER,
     ),
     "faithfulness": TEXT["faithfulness"].section(
         needs=("faithfulness",),
         figures=_faithfulness,
-        findings=faithfulness_findings,
+        claims=faithfulness_claims,
+        smallest_effect=0.02,
         order=_ORDER,
     ),
     "plausibility": TEXT["plausibility"].section(
         needs=("plausibility",),
         figures=_plausibility,
-        findings=plausibility_findings,
+        claims=plausibility_claims,
+        smallest_effect=0.05,
         order=_ORDER,
     ),
     "attribution_types": TEXT["attribution_types"].section(

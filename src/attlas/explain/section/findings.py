@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from attlas.views.numbers import decimal, estimate, finding
-from attlas.views.section import Fact, Tables, largest, smallest
+import pandas as pd
+
+from attlas.views.claims import Claim
+from attlas.views.findings import at_majority
+from attlas.views.numbers import decimal
+from attlas.views.section import Fact, Tables
 
 
 def named(method: str) -> str:
@@ -11,7 +15,7 @@ def named(method: str) -> str:
     return method.replace("_", " ")
 
 
-def explanation_findings(study: Tables) -> list[str]:
+def explanation_notes(study: Tables) -> list[str]:
     """How many evaluations integrated gradients needed, and their completeness gap."""
     columns = ["method", "gap", "evaluations", "converged"]
     table = study.table("explanations", columns)
@@ -27,59 +31,89 @@ def explanation_findings(study: Tables) -> list[str]:
     ]
 
 
-def agreement_findings(study: Tables) -> list[str]:
-    """The corrected number and the published one, each with chance, under the strictest mask."""
+def explanation_warnings(study: Tables) -> list[str]:
+    """A warning if the model that is explained is no better than the majority class."""
+    table = study.table("explanations", ["text", "label", "predicted"]).drop_duplicates("text")
+    known = table.dropna(subset=["label", "predicted"])
+    known = known[known["label"].astype(str) != ""]
+    if known.empty or not set(known["label"]) & set(known["predicted"]):
+        return []
+    right = int((known["label"] == known["predicted"]).sum())
+    most = int(known["label"].value_counts().iloc[0])
+    return [] if right > most else [at_majority("The model", right, len(known), most)]
+
+
+def agreement_claims(study: Tables) -> list[Claim]:
+    """Kendall's tau of every kind of attention with the attribution, under the strictest mask."""
     table = study.table("agreement")
-    if table.empty:
+    rows = table[(table["metric"] == "tau") & (table["convention"] == "sound")]
+    if rows.empty:
         return []
-    keywords = (table["keep"] == "keywords").any()
-    keep = "keywords" if keywords else str(table["keep"].iloc[-1])
-    every = (table["left"] == "attention_all").any()
-    left = "attention_all" if every else str(table["left"].iloc[0])
-    rows = table[(table["keep"] == keep) & (table["left"] == left)]
-    tau = rows[rows["metric"] == "tau"].set_index("convention")
-    if not {"sound", "published"} <= set(tau.index) or tau["value"].isna().all():
-        return []
-    sound, published = tau.loc["sound"], tau.loc["published"]
+    keep = "keywords" if (rows["keep"] == "keywords").any() else str(rows["keep"].iloc[-1])
+    published = table[(table["metric"] == "tau") & (table["convention"] == "published")]
+    published = published[published["keep"] == keep].set_index("left")
     return [
-        finding(
-            f"{named(left).capitalize()} and {named(sound['right'])} on {keep}, Kendall's tau",
-            estimate(sound["value"], sound["low"], sound["high"]),
-            f"chance {decimal(sound['chance'])}",
-            f"as published (masked tokens count as 0) {decimal(published['value'])}",
-            f"where chance gives {decimal(published['chance'])}",
-            n=sound["texts"],
+        Claim.of_row(
+            f"{named(row['left']).capitalize()} agrees with {named(row['right'])} on {keep}",
+            row,
+            "value",
+            "chance",
+            "chance",
+            what="Kendall's tau",
+            also=_as_published(published, row["left"]),
+            group=str(row["left"]),
+            members="methods",
+            bounds=(-1.0, 1.0),
         )
+        for row in rows[rows["keep"] == keep].to_dict("records")
     ]
 
 
-def faithfulness_findings(study: Tables) -> list[str]:
-    """Which method finds the tokens that the prediction depends on most, and which least."""
+def _as_published(published: pd.DataFrame, left: str) -> tuple[str, ...]:
+    """The published number, in which masked tokens count as 0, with its own chance."""
+    if left not in published.index or pd.isna(published.loc[left, "value"]):
+        return ()
+    row = published.loc[left]
+    value, chance = decimal(row["value"]), decimal(row["chance"])
+    return (f"as published (masked tokens count as 0) {value}, where chance gives {chance}",)
+
+
+def faithfulness_claims(study: Tables) -> list[Claim]:
+    """How much removing the top tokens of every method changes the prediction."""
     table = study.table("faithfulness")
     rows = table[(table["bin"] == 0) & (table["measured"] == "comprehensiveness")]
     rows = rows[rows["how"] == table["how"].iloc[0]] if len(table) else rows
-    best, least = largest(rows, "value"), smallest(rows, "value")
-    if best is None or least is None:
-        return []
-    effect = estimate(best["value"], best["low"], best["high"])
-    control = f"random order {decimal(best['random'])}"
-    if len(rows) == 1:
-        claim = f"Removing the top tokens by {named(best['method'])} changes the prediction"
-        return [finding(claim, effect, control, n=best["texts"])]
-    other = f"least for {named(least['method'])} {decimal(least['value'])}"
-    claim = f"Removing the top tokens by {named(best['method'])} changes the prediction most"
-    return [finding(claim, effect, other, control, n=best["texts"])]
+    return [
+        Claim.of_row(
+            f"Removing the top tokens by {named(row['method'])} changes the prediction",
+            row,
+            "value",
+            "random",
+            "random order",
+            members="methods",
+            bounds=(-1.0, 1.0),
+        )
+        for row in rows.to_dict("records")
+        if row["method"] != "random"
+    ]
 
 
-def plausibility_findings(study: Tables) -> list[str]:
-    """Which method agrees best with what people marked."""
+def plausibility_claims(study: Tables) -> list[Claim]:
+    """How well every method agrees with what people marked."""
     rows = study.table("plausibility")
-    best = largest(rows[rows["metric"] == "auprc"], "value")
-    if best is None:
-        return []
-    claim = f"{named(best['method']).capitalize()} agrees best with the human rationales"
-    effect = f"AUPRC {decimal(best['value'])}"
-    return [finding(claim, effect, f"random order {decimal(best['random'])}", n=best["texts"])]
+    return [
+        Claim.of_row(
+            f"{named(row['method']).capitalize()} agrees with the human rationales",
+            row,
+            "value",
+            "random",
+            "random order",
+            what="AUPRC",
+            members="methods",
+        )
+        for row in rows[rows["metric"] == "auprc"].to_dict("records")
+        if row["method"] != "random"
+    ]
 
 
 def explained_facts(study: Tables, usual: list[Fact]) -> list[Fact]:

@@ -18,14 +18,16 @@ from attlas.measures.section.columns import (
     SURFACE,
 )
 from attlas.measures.section.findings import (
-    entropy_findings,
-    head_distance_findings,
-    importance_findings,
-    position_bias_findings,
+    entropy_claims,
+    head_distance_notes,
+    importance_claims,
+    importance_notes,
+    position_bias_notes,
+    position_bias_warnings,
     position_period,
-    special_gradient_findings,
-    surface_findings,
-    topk_findings,
+    special_gradient_notes,
+    surface_claims,
+    topk_notes,
 )
 from attlas.views import charts
 from attlas.views.numbers import decimal
@@ -194,35 +196,40 @@ def _head_distance(study: Tables) -> list[Figure]:
 _PROBED, _GENERAL = 2, 5  # on the page: after what probes find; general measures after all others
 
 
-def _section(name: str, figures: Figures, findings: Findings | None = None, **more: Any) -> Section:
+def _section(name: str, figures: Figures, **more: Any) -> Section:
     options = {"needs": (name,), "order": _GENERAL, **more}
-    if findings is not None:
-        options["findings"] = findings
     return TEXT[name].section(figures=figures, **options)
 
 
 SECTIONS = {
-    "surface": _section("surface", _surface, surface_findings),
-    "entropy": _section("entropy", _entropy, entropy_findings),
+    "surface": _section("surface", _surface, claims=surface_claims, smallest_effect=0.02),
+    "entropy": _section("entropy", _entropy, claims=entropy_claims, smallest_effect=0.1),
     "positions": _section("positions", _positions),
     "totals": _section("totals", _totals, needs=("totals", "texts")),
     "heatmap": _section("heatmap", _heatmap, needs=("heatmap", "heatmap_uniform")),
-    "topk": _section("topk", _topk, topk_findings, needs=("topk_types",)),
+    "topk": _section("topk", _topk, notes=topk_notes, needs=("topk_types",)),
     "position_bias": _section(
         "position_bias",
         _position_bias,
-        position_bias_findings,
+        warnings=position_bias_warnings,
+        notes=position_bias_notes,
         needs=("position_bias", "position_bias_heads"),
     ),
-    "importance": _section("importance", _importance, importance_findings),
+    "importance": _section(
+        "importance",
+        _importance,
+        claims=importance_claims,
+        smallest_effect=0.01,
+        notes=importance_notes,
+    ),
     "head_distance": _section(
         "head_distance",
         _head_distance,
-        head_distance_findings,
+        notes=head_distance_notes,
         needs=("head_distance", "head_map"),
         order=_PROBED - 1,
     ),
     "special_gradient": _section(
-        "special_gradient", _special_gradient, special_gradient_findings, order=_PROBED
+        "special_gradient", _special_gradient, notes=special_gradient_notes, order=_PROBED
     ),
 }

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
 
+from attlas.measures.section.columns import ENTROPY, SURFACE
 from attlas.stats.correlations import spearman
-from attlas.views.numbers import decimal, finding, head_name, some
+from attlas.views.claims import Claim, head_claims
+from attlas.views.numbers import decimal, head_name
 from attlas.views.section import Tables, largest, smallest
+from attlas.views.tables import Column
 
 TARGETS = {
     "previous": "the previous token",
@@ -18,41 +22,41 @@ TARGETS = {
     "sep": "[SEP]",
     "punctuation": "full stops and commas",
 }
-HALF = 0.5
 
 
-def surface_findings(study: Tables) -> list[str]:
-    """For each simple target, which heads give it over half of their attention."""
-    table, heads, out = study.table("surface"), study.n_layers * study.n_heads, []
-    for column, target in TARGETS.items():
-        best = largest(table, column)
-        if best is None:
-            continue
-        strong = table[table[column] > HALF].sort_values(column, ascending=False)
-        named = some(
-            f"{head_name(row)} {decimal(row[column])}" for row in strong.to_dict("records")
-        )
-        most = named or f"highest {head_name(best)} {decimal(best[column])}"
-        claim = f"Heads with more than half of their attention on {target}"
-        control = f"uniform attention {decimal(best[f'{column}_uniform'])}"
-        out.append(finding(claim, f"{len(strong)} of {heads} ({most})", control))
-    return out
+REPEATS = 1.5  # times as much attention at multiples of the period as elsewhere: a warning
 
 
-def entropy_findings(study: Tables) -> list[str]:
-    """The most focused head and the broadest."""
-    table = study.table("entropy")
-    low, high = smallest(table, "entropy"), largest(table, "entropy")
-    if low is None or high is None:
-        return []
+def _texts(study: Tables, table: str) -> int:
+    return int(study.holding(table).manifest["counts"].get("analysed", 0))
+
+
+def surface_claims(study: Tables) -> list[Claim]:
+    """Every head against uniform attention, for every simple target."""
+    table, texts = study.table("surface"), _texts(study, "surface")
+    columns = {column.name: column for column in SURFACE}
     return [
-        f"The most focused head is {head_name(low)} (entropy {decimal(low['entropy'])} nats), the "
-        f"broadest {head_name(high)} ({decimal(high['entropy'])}); uniform attention has "
-        f"{decimal(low['entropy_uniform'])}."
+        claim
+        for name, target in TARGETS.items()
+        for claim in head_claims(table, columns[name], f"attends to {target}", texts)
     ]
 
 
-def topk_findings(study: Tables) -> list[str]:
+def entropy_claims(study: Tables) -> list[Claim]:
+    """Every head against uniform attention: over all rows, and in the row of [CLS]."""
+    table, texts = study.table("entropy"), _texts(study, "entropy")
+    return [
+        claim
+        for column, words in zip(
+            ENTROPY, ("attends to few tokens", "attends to few tokens from [CLS]"), strict=True
+        )
+        for claim in head_claims(
+            table, column, words, texts, what="entropy", bounds=(0.0, math.inf)
+        )
+    ]
+
+
+def topk_notes(study: Tables) -> list[str]:
     """The tokens on most lists, and how many lists chance would give."""
     types = study.table("topk_types")
     first = types[(types["layers"] == "all") & (types["rank"] == 0)].set_index("direction")
@@ -77,21 +81,39 @@ def position_period(study: Tables) -> int | None:
     return int(study.table("position_bias_period")["residue"].max()) + 1
 
 
-def position_bias_findings(study: Tables) -> list[str]:
+def position_bias_notes(study: Tables) -> list[str]:
     """What tokens at multiples of the period receive, where texts are long enough."""
+    if (ratio := period_ratio(study)) is None:
+        return []
+    return [
+        f"Ordinary tokens at positions that are multiples of {position_period(study)} receive "
+        f"{decimal(ratio[0])} times as much attention as under uniform attention, all others "
+        f"{decimal(ratio[1])} times; the former share the first token's position embedding."
+    ]
+
+
+def position_bias_warnings(study: Tables) -> list[str]:
+    """A warning if tokens receive attention because their position embedding repeats."""
+    ratio = period_ratio(study)
+    if ratio is None or not ratio[0] > REPEATS * ratio[1]:
+        return []
+    return [
+        f"Position embeddings repeat every {position_period(study):,} tokens, and tokens at "
+        f"multiples receive {decimal(ratio[0] / ratio[1])} times as much attention as others: "
+        "their attention is due to their position, not to their meaning."
+    ]
+
+
+def period_ratio(study: Tables) -> tuple[float, float] | None:
+    """What tokens at multiples of the period, and others, receive relative to uniform attention."""
     period = position_period(study)
     if period is None:
-        return []
+        return None
     table, whole = study.table("position_bias_period"), study.table("position_bias")
     at = table["residue"] == 0
     if not whole["position"].max() >= period or not at.any() or not table["all"].notna().any():
-        return []
-    multiples, others = (_over_uniform(part) for part in (table[at], table[~at]))
-    return [
-        f"Ordinary tokens at positions that are multiples of {period} receive "
-        f"{decimal(multiples)} times as much attention as under uniform attention, all others "
-        f"{decimal(others)} times; the former share the first token's position embedding."
-    ]
+        return None
+    return _over_uniform(table[at]), _over_uniform(table[~at])
 
 
 def _over_uniform(rows: pd.DataFrame) -> float:
@@ -101,7 +123,25 @@ def _over_uniform(rows: pd.DataFrame) -> float:
     return received / uniform if uniform else float("nan")
 
 
-def importance_findings(study: Tables) -> list[str]:
+def importance_claims(study: Tables) -> list[Claim]:
+    """What removing each head does to the loss, against the median head."""
+    table, texts = study.table("importance"), _texts(study, "importance")
+    if "ablation" not in table or table["ablation"].isna().all():
+        return []
+    column = Column("ablation", "ablation", kind="above", control="median")
+    table = table.assign(median=table["ablation"].median())
+    return head_claims(
+        table,
+        column,
+        "matters for the loss",
+        texts,
+        "median head",
+        what="growth of the loss without it",
+        bounds=(-math.inf, math.inf),
+    )
+
+
+def importance_notes(study: Tables) -> list[str]:
     """The most important head, and whether other estimates rank heads alike."""
     table = study.table("importance")
     best = largest(table, "importance")
@@ -112,11 +152,11 @@ def importance_findings(study: Tables) -> list[str]:
     ranked = ", ".join(
         f"{decimal(value)} with {names[name]}" for name, value in by.items() if not pd.isna(value)
     )
-    also = f" Rank correlation of importance (Spearman): {ranked}." if ranked else ""
-    return [f"The most important head is {head_name(best)}.{also}"]
+    also = f" Rank correlation with other estimates (Spearman): {ranked}." if ranked else ""
+    return [f"The most important head by Taylor importance is {head_name(best)}.{also}"]
 
 
-def special_gradient_findings(study: Tables) -> list[str]:
+def special_gradient_notes(study: Tables) -> list[str]:
     """How the gradient for special tokens compares with that for others, by layer."""
     table = study.table("special_gradient").groupby("layer")[["cls", "sep", "other"]].mean()
     out = []
@@ -135,7 +175,7 @@ def special_gradient_findings(study: Tables) -> list[str]:
     return out
 
 
-def head_distance_findings(study: Tables) -> list[str]:
+def head_distance_notes(study: Tables) -> list[str]:
     """Whether heads of one layer are alike, and which two are most alike."""
     table, out = study.table("head_distance"), []
     same = table["layer"] == table["other_layer"]

@@ -6,7 +6,11 @@ from typing import Any
 
 from attlas.relations.section import charts, tables
 from attlas.relations.section.dendrogram import dendrogram
-from attlas.relations.section.findings import first_finding, relation_findings
+from attlas.relations.section.findings import (
+    relation_claims,
+    relation_notes,
+    relation_warnings,
+)
 from attlas.relations.section.texts import texts_of
 from attlas.relations.section.triples import TripleTexts
 from attlas.views.section import Figure, Tables, prose
@@ -23,7 +27,7 @@ def _relations(study: Tables) -> list[Figure]:
     cases, texts = f"{int(first['cases']):,}", f"{int(first['texts']):,}"
     scores = tables.scores_table(table)
     out = [
-        words.figure("what-attention-adds", charts.readers(table), finding=first_finding(study)),
+        words.figure("what-attention-adds", charts.readers(table)),
         words.figure("classifiers", table=scores, cases=cases, texts=texts),
     ]
     if study.has("relations_unseen"):
@@ -105,7 +109,10 @@ SECTIONS = {
     "relations": TEXT["relations"].section(
         needs=("relations", "relations_each"),
         figures=_relations,
-        findings=relation_findings,
+        claims=relation_claims,
+        smallest_effect=0.02,
+        warnings=relation_warnings,
+        notes=relation_notes,
         terminal=_lines,
     ),
     "relation_texts": TEXT["relation_texts"].section(

@@ -2,102 +2,94 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from attlas.relations.section.names import ATTENTION, BOTH, READERS
+from attlas.views.claims import Claim, whole
 from attlas.views.findings import overlap
-from attlas.views.numbers import decimal, estimate, finding, interval
+from attlas.views.numbers import decimal, finding
 from attlas.views.section import Tables, largest
 
 
-def relation_findings(study: Tables) -> list[str]:
-    """What attention adds to every control, on unseen phrases, and from plain text."""
-    about = study.holding("relations").manifest["relations"]
+def relation_claims(study: Tables) -> list[Claim]:
+    """What attention reaches and adds, against the best control; also on unseen phrases."""
     table = study.table("relations").set_index("reader", drop=False)
-    if ATTENTION not in table.index or table["f1"].isna().all():
-        return _lost(about)
-    out = [_named(table, about), *_together(table, about), *_related(table)]
+    best = str(study.holding("relations").manifest["relations"]["best_control"])
+    if ATTENTION not in table.index or table["f1"].isna().all() or best not in table.index:
+        return []
+    words = "Attention predicts which relation two phrases have"
+    out = [_claim(words, table, ATTENTION, best, "f1", "f1_ahead")]
+    if BOTH in table.index and "both_f1_ahead" in table:
+        words = "Attention adds to relation words"
+        out.append(_claim(words, table, BOTH, best, "f1", "both_f1_ahead"))
+    rival = largest(table[~table.index.isin([ATTENTION, BOTH])], "binary_accuracy")
+    if rival is not None:
+        words, name = "Attention tells whether two phrases are related", str(rival["reader"])
+        what = "binary_accuracy"
+        out.append(_claim(words, table, ATTENTION, name, what, "binary_accuracy_ahead"))
     if study.has("relations_unseen"):
         out += _unseen(study.table("relations_unseen").set_index("reader", drop=False))
-    if study.has("relations_extraction"):
-        out += _extracted(study.table("relations_extraction").set_index("match"))
-    return out + _lost(about)
+    return out
 
 
-def first_finding(study: Tables) -> str:
-    """What attention adds, in one sentence; nothing if it is not known."""
-    return next(iter(relation_findings(study)), "")
+WHAT = {"f1": "macro F1", "binary_accuracy": "accuracy"}
 
 
-def _named(table: pd.DataFrame, about: Mapping[str, Any]) -> str:
-    """How well attention predicts which relation it is, compared with controls."""
-    own, best = table.loc[ATTENTION], str(about["best_control"])
-    controls = [_ahead(table.loc[best], best)] if best in table.index else []
-    if "random_model" in table.index and best != "random_model":
-        controls.append(_ahead(table.loc["random_model"], best))
-    dev = " (on dev, where it was tuned: score other texts for a number to report)"
-    claim = f"Relations from attention{dev if 'thresholds' in about else ''}"
-    return finding(claim, f"macro F1 {interval(own, 'f1')}", *controls, n=own["cases"])
-
-
-def _ahead(row: pd.Series[Any], best: str) -> str:
-    """How far attention is above a control, or below it."""
-    name, by = str(row["reader"]), row["f1_ahead"]
-    ends = [row["f1_ahead_low"], row["f1_ahead_high"]]
-    if by < 0:
-        ends = [-end for end in reversed(ends)]
-    significant = row["f1_ahead_low"] > 0 or row["f1_ahead_high"] < 0
-    control = f"{'the best control, ' if name == best else ''}{READERS.get(name, name)}"
-    return (
-        f"{estimate(abs(by), *ends)} {'above' if by >= 0 else 'below'} {control} "
-        f"({decimal(row['f1'])}{'' if significant else '; not significant'})"
+def _claim(words: str, table: pd.DataFrame, own: str, rival: str, what: str, ahead: str) -> Claim:
+    """One row against another, whose distance the rival's row has."""
+    row, other = table.loc[own], table.loc[rival]
+    random = table.loc["random_model", what] if "random_model" in table.index else math.nan
+    also = (
+        () if rival == "random_model" or pd.isna(random) else (f"random weights {decimal(random)}",)
+    )
+    return Claim(
+        words,
+        float(row[what]),
+        float(row[f"{what}_low"]),
+        float(row[f"{what}_high"]),
+        float(other[what]),
+        f"best control ({READERS.get(rival, rival)})",
+        float(other[f"{ahead}_low"]),
+        float(other[f"{ahead}_high"]),
+        whole(row["texts"]),
+        n=row["cases"],
+        what=WHAT[what],
+        also=also,
     )
 
 
-def _together(table: pd.DataFrame, about: Mapping[str, Any]) -> list[str]:
-    """What attention adds to the relation words."""
-    best = str(about["best_control"])
-    if BOTH not in table.index or "both_f1_ahead" not in table or best not in table.index:
-        return []
-    row = table.loc[best]
-    return [
-        finding(
-            "What attention and relation words together add to the best control",
-            f"F1 {interval(row, 'both_f1_ahead')}",
-            f"accuracy of related or not {interval(row, 'both_binary_accuracy_ahead')}",
-        )
-    ]
-
-
-def _related(table: pd.DataFrame) -> list[str]:
-    """Whether phrases are related: attention, and the best control."""
-    rival = largest(table[~table.index.isin([ATTENTION, BOTH])], "binary_accuracy")
-    if rival is None:
-        return []
-    own, name = table.loc[ATTENTION], str(rival["reader"])
-    control = f"best control ({READERS.get(name, name)}) {interval(rival, 'binary_accuracy')}"
-    effect = f"accuracy {interval(own, 'binary_accuracy')}"
-    return [finding("Whether phrases are related, from attention", effect, control, n=own["cases"])]
-
-
-def _unseen(rows: pd.DataFrame) -> list[str]:
+def _unseen(rows: pd.DataFrame) -> list[Claim]:
     """The same on relation phrases that are not in the training data."""
-    if ATTENTION not in rows.index:
-        return []
-    controls = [
-        f"{READERS.get(name, name)} {decimal(row['f1'])}"
-        for name, row in rows.iterrows()
-        if name != ATTENTION
-    ]
     best = largest(rows.drop(index=[ATTENTION, BOTH], errors="ignore"), "f1")
-    if best is not None:
-        controls.append(f"above the best control by {interval(best, 'f1_ahead')}")
-    effect = f"F1 {interval(rows.loc[ATTENTION], 'f1')}"
-    claim = "Attention on unseen relation phrases"
-    return [finding(claim, effect, *controls, n=rows["cases"].iloc[0])]
+    if ATTENTION not in rows.index or best is None or pd.isna(rows.loc[ATTENTION, "f1"]):
+        return []
+    words = "Attention predicts relations of unseen phrases"
+    return [_claim(words, rows, ATTENTION, str(best["reader"]), "f1", "f1_ahead")]
+
+
+def relation_warnings(study: Tables) -> list[str]:
+    """Scores on the texts that the extractor was tuned on, and texts on both sides."""
+    about = study.holding("relations").manifest["relations"]
+    out = []
+    if "thresholds" in about:
+        out.append(
+            "Relations: scores are on dev, where the extractor was tuned; score other texts for a "
+            "number to report."
+        )
+    return out + overlap(about["texts"].get("in_both", 0), "Relations", "training data")
+
+
+def relation_notes(study: Tables) -> list[str]:
+    """Triples of plain text, what could not be used, and relations without training data."""
+    about = study.holding("relations").manifest["relations"]
+    out: list[str] = []
+    if study.has("relations_extraction"):
+        out += _extracted(study.table("relations_extraction").set_index("match"))
+    return out + _lost(about)
 
 
 def _extracted(by: pd.DataFrame) -> list[str]:
@@ -117,12 +109,11 @@ def _extracted(by: pd.DataFrame) -> list[str]:
 
 
 def _lost(about: Mapping[str, Any]) -> list[str]:
-    """What could not be used, texts on both sides, and relations without training data."""
+    """What could not be used, and relations without training data."""
     out, part = [], "test" if "test" in about["lost"] else "dev"
     lost = [f"{count:,} {reason}" for reason, count in about["lost"].get(part, {}).items() if count]
     if lost:
-        out.append(f"Triples not scored (relations): {', '.join(lost)}.")
-    out += overlap(about["texts"].get("in_both", 0), "relations", "training data")
+        out.append(f"Triples not scored: {', '.join(lost)}.")
     if never := about.get("relations_never_learnt"):
         out.append(f"Relations without training data, which cannot be predicted: {len(never):,}.")
     return out

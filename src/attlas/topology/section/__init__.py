@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,9 +14,10 @@ from attlas.topology.section.charts import (
     classifier_scores,
     head_maps,
 )
-from attlas.views.findings import overlap
+from attlas.views.claims import Claim, head_claims, whole
+from attlas.views.findings import few_to_score, overlap
 from attlas.views.numbers import decimal, estimate, finding, head_name, interval
-from attlas.views.section import Figure, Section, Tables, head_figure, largest, prose, smallest
+from attlas.views.section import Figure, Section, Tables, head_figure, largest, prose
 from attlas.views.tables import Column, TextTable, text_table
 
 TEXT = prose(__file__)
@@ -32,7 +34,7 @@ SCORES = (
 )
 INVARIANTS = {
     "betti": (
-        Column("b0@", "connected components", kind="plain"),
+        Column("b0@", "connected components", kind="below"),
         Column("b1@", "independent cycles", kind="plain"),
     ),
     "digraph": (
@@ -106,21 +108,47 @@ def _barcode(study: Tables) -> list[Figure]:
     return head_figure(words, frame, INVARIANTS["barcode"], first="h0_sum")
 
 
-def _betti_findings(study: Tables) -> list[str]:
+def _betti_claims(study: Tables) -> list[Claim]:
+    """Every head against uniform attention: fewer connected components at one threshold."""
     table = study.table("betti_heads")
-    column = "b0@0.1" if "b0@0.1" in table else str(table.columns[2])
-    low, high = smallest(table, column), largest(table, column)
-    if low is None or high is None:
+    names = [str(name) for name in table.columns if str(name).startswith("b0@")]
+    shown = [name for name in names if not name.endswith(("_uniform", "_error"))]
+    if not shown:
         return []
+    name = "b0@0.1" if "b0@0.1" in shown else shown[0]
+    words = f"joins tokens at threshold {name.partition('@')[2]}"
+    return head_claims(
+        table,
+        Column(name, "connected components", kind="below", control=f"{name}_uniform"),
+        words,
+        _texts(study, "betti_heads"),
+        what="connected components per text",
+        bounds=(1.0, math.inf),
+    )
+
+
+def _template_claims(study: Tables) -> list[Claim]:
+    """Every head against uniform attention: closer to a pattern."""
+    table, texts = study.table("templates_heads"), _texts(study, "templates_heads")
     return [
-        f"At threshold {column.partition('@')[2]} the attention graph of {head_name(low)} has the "
-        f"fewest connected components ({decimal(low[column])} per text on average), that of "
-        f"{head_name(high)} the most ({decimal(high[column])}); uniform attention has "
-        f"{decimal(low[f'{column}_uniform'])}."
+        claim
+        for column in INVARIANTS["templates"]
+        for claim in head_claims(
+            table,
+            column,
+            f"is close to a fixed pattern ({column.label.removeprefix('distance to ')})",
+            texts,
+            what="distance",
+            bounds=(0.0, math.inf),
+        )
     ]
 
 
-def _barcode_findings(study: Tables) -> list[str]:
+def _texts(study: Tables, table: str) -> int:
+    return int(study.holding(table).manifest["counts"].get("analysed", 0))
+
+
+def _barcode_notes(study: Tables) -> list[str]:
     table = study.table("barcode_heads")
     if table[["texts", "h1_texts"]].isna().all().any():
         return []
@@ -138,36 +166,55 @@ def _barcode_findings(study: Tables) -> list[str]:
     return []
 
 
-def _topology_findings(study: Tables) -> list[str]:
+def _topology_claims(study: Tables) -> list[Claim]:
+    """All heads together against the strongest control."""
     table = study.table("topology").set_index("classifier")
-    if "all" not in table.index or not table["mcc"].notna().any():
+    rivals = table[table.index.isin(list(CONTROLS))]["mcc"].dropna()
+    if "all" not in table.index or pd.isna(table.loc["all", "mcc"]) or rivals.empty:
         return []
-    about = study.holding("topology").manifest["topology"]
-    controls = [
-        f"{name} {interval(table.loc[key], 'mcc')}"
-        for key, name in CONTROLS.items()
-        if key in table.index
+    every, rival = table.loc["all"], str(rivals.idxmax())
+    others = tuple(
+        f"{CONTROLS[name]} {decimal(value)}" for name, value in rivals.items() if name != rival
+    )
+    return [
+        Claim.against(
+            "The topology of attention predicts labels",
+            every,
+            table.loc[rival],
+            CONTROLS[rival],
+            ("mcc", "mcc_low", "mcc_high"),
+            texts=whole(every["n"]),
+            what="MCC",
+            also=others,
+            bounds=(-1.0, 1.0),
+        )
     ]
-    every = table.loc["all"]
-    claim = "Topological features alone (all heads)"
-    out = [finding(claim, f"MCC {interval(every, 'mcc')}", *controls, n=every["n"])]
-    if "model" in table.index:
+
+
+def _topology_warnings(study: Tables) -> list[str]:
+    """Too few texts, and test texts in the training data."""
+    about = study.holding("topology").manifest["topology"]
+    purposes = {"train": "fit on", "dev": "choose on", "test": "score on"}
+    few = (few_to_score(about["texts"][part], "Topology", to) for part, to in purposes.items())
+    lines = [line for some in few for line in some]
+    return [*lines, *overlap(about["test_texts_in_train"], "Topology", "training data")]
+
+
+def _topology_notes(study: Tables) -> list[str]:
+    """The model itself, the best single head, and what was truncated or left out."""
+    table = study.table("topology").set_index("classifier")
+    about, out = study.holding("topology").manifest["topology"], []
+    if "model" in table.index and not pd.isna(table.loc["model", "mcc"]):
         gap = about["difference_from_model"]
         difference = estimate(gap["mcc"], gap["low"], gap["high"])
         own = interval(table.loc["model"], "mcc")
         out.append(finding("The model itself", f"MCC {own}", f"topology minus model {difference}"))
-    return [*out, *_warnings(about), *_best_head(study.table("topology_heads"), about)]
-
-
-def _warnings(about: Mapping[str, Any]) -> list[str]:
-    """What makes the scores less than they seem."""
-    out = overlap(about["test_texts_in_train"], "topology", "training data")
     truncated = [f"{count:,} in {part}" for part, count in about["truncated"].items() if count]
     if truncated:
         out.append(f"Texts truncated to the model's maximum length: {', '.join(truncated)}.")
     if lost := about["features"]["left_out"]:
         out.append(f"{lost:,} features were excluded because they are missing for some texts.")
-    return out
+    return [*out, *_best_head(study.table("topology_heads"), about)]
 
 
 def _best_head(heads: pd.DataFrame, about: Mapping[str, Any]) -> list[str]:
@@ -198,12 +245,22 @@ SECTIONS = {
         "topology",
         _topology,
         needs=("topology", "topology_heads", "topology_grid"),
-        findings=_topology_findings,
+        claims=_topology_claims,
+        smallest_effect=0.05,
+        warnings=_topology_warnings,
+        notes=_topology_notes,
         terminal=_topology_lines,
         order=_CLASSIFIER,
     ),
-    "betti": _section("betti", _invariants("betti", "b0@0.1"), findings=_betti_findings),
+    "betti": _section(
+        "betti", _invariants("betti", "b0@0.1"), claims=_betti_claims, smallest_effect=0.5
+    ),
     "digraph": _section("digraph", _invariants("digraph", "edges@0.1")),
-    "barcode": _section("barcode", _barcode, findings=_barcode_findings),
-    "templates": _section("templates", _invariants("templates", "previous")),
+    "barcode": _section("barcode", _barcode, notes=_barcode_notes),
+    "templates": _section(
+        "templates",
+        _invariants("templates", "previous"),
+        claims=_template_claims,
+        smallest_effect=0.05,
+    ),
 }
