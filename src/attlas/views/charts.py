@@ -142,11 +142,21 @@ def _shaded(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[pd.DataFram
         rows = data[data["column"] == column.name]
         shades = _Shades.of(column, rows)
         shade = shades(rows["value"]).clip(-1 if column.kind == "signed" else 0, 1)
+        shade = shade.where(~_wrong_side(column, rows), 0.0)
         ink = (shade.abs() <= DARK).astype(int)
         cells = [_cell_text(value) for value in rows["value"]]
         parts.append(rows.assign(shade=shade, ink=ink, label=column.title, text=cells))
         ends[column.name] = [round(shades.start, 4), round(shades.end, 4)]
     return pd.concat(parts, ignore_index=True), ends
+
+
+def _wrong_side(column: Column, rows: pd.DataFrame) -> pd.Series[bool]:
+    """Cells at or on the wrong side of their own control: they have the colour of the ground."""
+    if column.kind == "above":
+        return rows["value"] <= rows["uniform"]
+    if column.kind == "below":
+        return rows["value"] >= rows["uniform"]
+    return pd.Series(False, index=rows.index)
 
 
 def _cell_text(value: float) -> str:
@@ -165,7 +175,9 @@ def _tint(kinds: set[str], ends: dict[str, Any], control: str) -> alt.Color:
     signed = "signed" in kinds
     at = f"({json.dumps(ends)})[shown]"
     label = f"format({at}[0] + datum.value * ({at}[1] - {at}[0]), '.3~r')"
-    title = f"no tint: {control}" if kinds & {"above", "below"} else None
+    title = f"no tint: {control}" if kinds & {"above", "below"} and control else "no control"
+    if signed:
+        title = "no tint: zero"
     return alt.Color(
         "shade:Q",
         title=title,

@@ -58,7 +58,7 @@ def warnings(study: Tables, sections: Mapping[str, Section]) -> list[str]:
 def few_texts(manifest: Mapping[str, Any]) -> list[str]:
     """A warning if a study has too few texts for its means."""
     texts = manifest["counts"].get("analysed")
-    if texts is None or texts >= ENOUGH:
+    if texts is None or texts >= ENOUGH or manifest.get("kind", "study") != "study":
         return []
     return [
         f"Only {texts:,} {'text was' if texts == 1 else 'texts were'} analysed: with fewer than "

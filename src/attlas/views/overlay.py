@@ -46,15 +46,35 @@ def levels(values: Floats, special: npt.NDArray[np.bool_]) -> npt.NDArray[np.int
     pale. So would a long text scaled by a single word: one word in a hundred may exceed the darkest
     tint, and so may special tokens.
     """
+    return _scaled(values, _largest(values, special))
+
+
+def levels_above_uniform(
+    values: Floats, uniform: Floats, special: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """Tints 0 to 9 by how many times a word receives what uniform attention would give this word.
+
+    The scale is logarithmic. A word at or below its own uniform attention has no tint; the darkest
+    is the largest ratio of a word that is not special, but at least 2, so that trifles stay pale.
+    """
+    known = uniform > 0
+    ratio = np.divide(values, uniform, out=np.ones(np.shape(values)), where=known)
+    sizes = np.log2(np.maximum(ratio, 1.0))
+    return _scaled(sizes, np.maximum(_largest(sizes, special), 1.0))
+
+
+def _largest(values: Floats, special: npt.NDArray[np.bool_]) -> Floats:
+    """The largest value of a word that is not special, but for one word in a hundred."""
     ordinary = np.sort(values[:, ~special], axis=1)[:, ::-1]
-    top = (
-        ordinary[:, ordinary.shape[1] // 100, None]
-        if ordinary.shape[1]
-        else np.ones((len(values), 1))
-    )
-    return np.clip(
-        np.floor(values / np.where(top > 0, top, 1) * (LEVELS - 1) + 0.5), 0, LEVELS - 1
-    ).astype(np.int64)
+    if not ordinary.shape[1]:
+        return np.ones((len(values), 1))
+    top: Floats = ordinary[:, ordinary.shape[1] // 100, None]
+    return top
+
+
+def _scaled(values: Floats, top: Floats) -> npt.NDArray[np.int64]:
+    shares = values / np.where(top > 0, top, 1)
+    return np.clip(np.floor(shares * (LEVELS - 1) + 0.5), 0, LEVELS - 1).astype(np.int64)
 
 
 def pack(values: Floats) -> tuple[str, list[float]]:
@@ -93,7 +113,8 @@ def overlay(
     count, marks = words.count, words.special
     by_word = words.summed(values)  # layer head word
     even = words.summed(np.atleast_2d(uniform))
-    tints = levels(by_word.mean((0, 1))[None], marks)[0]
+    received = by_word.mean((0, 1))[None]
+    tints = levels_above_uniform(received, even.mean(0)[None], marks)[0]
     packed, scales = pack(by_word.reshape(values.shape[0] * values.shape[1], count))
     packed_even, even_scales = pack(even)
     data: dict[str, Any] = {

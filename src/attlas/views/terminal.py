@@ -12,7 +12,7 @@ from rich.text import Text as Styled
 from attlas.core.importance import received_by
 from attlas.views.findings import findings, nothing_found, warnings
 from attlas.views.numbers import number
-from attlas.views.overlay import LEVELS, levels
+from attlas.views.overlay import LEVELS, levels_above_uniform
 from attlas.views.section import Section, Tables, shown
 from attlas.views.tables import TextTable
 from attlas.views.text_page import TextNumbers
@@ -80,7 +80,8 @@ def print_look(
 ) -> None:
     """The text with tokens shaded by attention received, and the tokens that receive most."""
     received = received_by(seen.by_head, layer, head, seen.importance if scaled else None)
-    tints = levels(received[None], seen.special)[0]
+    uniform = seen.uniform.mean(0) if layer is None else seen.uniform[layer]
+    tints = levels_above_uniform(received[None], uniform[None], seen.special)[0]
     line = Styled()
     for string, tint in list(zip(seen.tokens, tints.tolist(), strict=True))[:SHOWN]:
         line.append(string, style=_TINTS[round(tint / (LEVELS - 1) * (len(_TINTS) - 1))])
@@ -96,8 +97,10 @@ def print_look(
     layers = "mean over layers" if layer is None else f"layer {layer}"
     heads = "mean over heads" if head is None else f"head {head}"
     weighted = ", heads weighted by importance" if scaled else ""
-    console.print(f"\nAttention received ({layers}, {heads}{weighted}) vs. uniform attention")
-    uniform = seen.uniform.mean(0) if layer is None else seen.uniform[layer]
+    console.print(
+        f"\nAttention received ({layers}, {heads}{weighted}) and uniform attention; "
+        "tokens at or below it have no tint"
+    )
     rows = tuple(
         (
             str(token),

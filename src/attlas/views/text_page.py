@@ -78,8 +78,20 @@ def text_page(one: TextNumbers) -> str:
         "scale": scale,
         "weights": base64.b64encode(packed).decode(),
         "uniform": rounded(one.uniform.mean(0)),
+        "visible": visible_keys(one.weights),
     }
     return templates().get_template("look.html").render(data=inline_json(data), **common)
+
+
+def visible_keys(weights: Floats) -> list[list[int]]:
+    """The first and the last key that each query of [layer, head, query, key] sees anywhere.
+
+    >>> visible_keys(np.tril(np.ones((1, 1, 2, 2))))
+    [[0, 0], [0, 1]]
+    """
+    seen = (weights > 0).any(axis=(0, 1))
+    last = seen.shape[1] - 1 - seen[:, ::-1].argmax(1)
+    return np.stack([seen.argmax(1), last], 1).tolist()
 
 
 def text_frame(one: TextNumbers) -> str:

@@ -7,6 +7,26 @@ function unpack(text, from, count, scale) {
   for (let index = 0; index < count; index++) out[index] = (code[text.charCodeAt(from + index)] / 63) ** 2 * scale;
   return out;
 }
+// Tints 0 to 9 by value / uniform of each word, on a log scale: none at or below 1, the darkest at least 2.
+function tintsAboveUniform(value, uniform, special) {
+  const sizes = Array.from(value, (one, index) => uniform[index] > 0 ? Math.log2(Math.max(1, one / uniform[index])) : 0);
+  const ordinary = sizes.filter((_, index) => !special(index)).sort((a, b) => b - a);
+  const top = Math.max(1, ordinary.length ? ordinary[Math.floor(ordinary.length / 100)] : 1);
+  return { tints: sizes.map((size) => Math.max(0, Math.min(9, Math.floor(size / top * 9 + .5)))), most: 2 ** top };
+}
+// What the tints of a text mean, in numbers.
+function uniformKey(most) {
+  const key = document.createElement("span");
+  key.className = "key";
+  const shades = [0, 3, 6, 9].map((tint) => {
+    const one = document.createElement("b");
+    one.className = "t" + tint;
+    one.textContent = tint ? "×" + (most ** (tint / 9)).toFixed(1) : "×1 or less";
+    return one;
+  });
+  key.append("attention relative to uniform attention for this word: ", ...shades.flatMap((one) => [one, " "]));
+  return key;
+}
 function onWord(place, number, choose) {
   place.addEventListener("click", (event) => {
     const index = number.get(event.target);
@@ -34,9 +54,10 @@ function tintWords(place, data) {
   };
   const layer = choose("layer", [["all", "mean of all"], ...(data.importance ? [["scaled", "all, heads weighted by importance"]] : []), ...Array.from({ length: layers }, (_, index) => [index, index])]);
   const head = data.averaged ? null : choose("head", [["all", "mean of all"], ...Array.from({ length: heads }, (_, index) => [index, index])]);
+  const key = document.createElement("div");
   const says = document.createElement("div");
   says.className = "says id";
-  place.before(controls);
+  place.before(controls, key);
   place.after(says);
   let value = new Float32Array(count);
   function show() {
@@ -51,11 +72,10 @@ function tintWords(place, data) {
       for (let word = 0; word < count; word++) value[word] += weight * rows[row][word];
     }
     for (let word = 0; word < count; word++) value[word] /= total || 1;
-    const ordinary = value.filter((_, word) => !special.has(word)).sort().reverse();
-    const top = ordinary.length ? ordinary[Math.floor(ordinary.length / 100)] : 1;
+    const { tints, most } = tintsAboveUniform(value, uniform, (index) => special.has(index));
+    key.replaceChildren(uniformKey(most));
     words.forEach((word, index) => {
-      const tint = Math.max(0, Math.min(9, Math.floor(value[index] / (top || 1) * 9 + .5)));
-      word.className = "t" + tint + (special.has(index) ? " mark" : "") + (chosen === index ? " chosen" : "");
+      word.className = "t" + tints[index] + (special.has(index) ? " mark" : "") + (chosen === index ? " chosen" : "");
     });
   }
   let chosen = -1;
@@ -131,7 +151,7 @@ function tintScores(place, data) {
       word.className = (signed ? (value[index] < 0 ? "n" : "p") : "t") + tint + (special.has(index) ? " mark" : "") + (chosen === index ? " chosen" : "");
       word.title = words[index].textContent + ": " + short(value[index]);
     });
-    key.innerHTML = signed ? '<b class="p6">supports</b> <b class="n6">opposes</b> the prediction' : '<b class="t6">more attention</b>';
+    key.innerHTML = signed ? '<b class="p6">supports</b> <b class="n6">opposes</b> the prediction' : '<b class="t6">more attention</b> (plain scale: no control)';
   }
   function tell() {
     says.replaceChildren();
