@@ -7,7 +7,7 @@ import pandas as pd
 
 from attlas.views.charts import Estimates, with_controls
 from attlas.views.claims import Claim, whole
-from attlas.views.findings import probe_notes, probe_warnings
+from attlas.views.findings import probe_notes, probe_texts, probe_warnings
 from attlas.views.numbers import decimal, head_name
 from attlas.views.section import Figure, Tables, head_figure, prose
 from attlas.views.tables import Column, TextTable, text_table
@@ -93,6 +93,10 @@ def _claims(study: Tables) -> list[Claim]:
     return out
 
 
+def _texts_used(study: Tables) -> dict[str, float]:
+    return probe_texts(study.holding("coreference").manifest)
+
+
 def _warnings(study: Tables) -> list[str]:
     return probe_warnings(study.holding("coreference").manifest)
 
@@ -111,6 +115,7 @@ SECTIONS = {
         figures=_figures,
         claims=_claims,
         smallest_effect=0.05,
+        texts_used=_texts_used,
         warnings=_warnings,
         notes=_notes,
         terminal=_lines,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attlas.views.claims import Claim
-from attlas.views.findings import at_majority, few_to_score
+from attlas.views.findings import at_majority
 from attlas.views.numbers import decimal
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.tables import Column, TextTable, declared, text_table
@@ -50,18 +50,21 @@ def _claims(study: Tables) -> list[Claim]:
     ]
 
 
-def _warnings(study: Tables) -> list[str]:
-    """Too few texts to choose on, and a model that is no better than the majority class."""
+def _texts_used(study: Tables) -> dict[str, float]:
     about = study.holding("finetune").manifest.get("finetune")
-    if about is None:
+    return {} if about is None else {"choose and score on": about["counts"]["dev"]}
+
+
+def _warnings(study: Tables) -> list[str]:
+    """A warning if the model is no better than the majority class."""
+    about = study.holding("finetune").manifest.get("finetune")
+    if about is None or about["accuracy_interval"][0] > about["majority"]:
         return []
-    count, (low, _) = about["counts"]["dev"], about["accuracy_interval"]
-    out = few_to_score(count, "Fine-tuning", "choose and score on")
-    if not low > about["majority"]:
-        right = round(about["scores"]["accuracy"] * count)
-        most = round(about["majority"] * count)
-        out.append(at_majority("The fine-tuned model", right, count, most))
-    return out
+    count = about["counts"]["dev"]
+    right, most = (
+        round(share * count) for share in (about["scores"]["accuracy"], about["majority"])
+    )
+    return [] if right > most else [at_majority("The fine-tuned model", right, count, most)]
 
 
 SECTIONS = {
@@ -70,6 +73,7 @@ SECTIONS = {
         figures=_figures,
         claims=_claims,
         smallest_effect=0.05,
+        texts_used=_texts_used,
         warnings=_warnings,
         terminal=lambda study: [_table(study)],
         names_heads=False,

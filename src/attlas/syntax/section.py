@@ -11,7 +11,7 @@ import pandas as pd
 
 from attlas.views.charts import Estimates, with_controls
 from attlas.views.claims import Claim
-from attlas.views.findings import probe_notes, probe_warnings
+from attlas.views.findings import probe_notes, probe_texts, probe_warnings
 from attlas.views.lines import Lines
 from attlas.views.numbers import decimal, head_name, head_names
 from attlas.views.parts import LinedSentences
@@ -154,6 +154,10 @@ def _random(row: Mapping[Any, Any]) -> tuple[str, ...]:
     return () if pd.isna(value) else (f"random weights {decimal(value)}",)
 
 
+def _texts_used(study: Tables) -> dict[str, float]:
+    return probe_texts(study.holding("syntax").manifest)
+
+
 def _warnings(study: Tables) -> list[str]:
     return probe_warnings(study.holding("syntax").manifest)
 
@@ -180,6 +184,7 @@ SECTIONS = {
         figures=_figures,
         claims=_claims,
         smallest_effect=0.05,
+        texts_used=_texts_used,
         warnings=_warnings,
         notes=_notes,
         terminal=_lines,

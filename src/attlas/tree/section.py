@@ -9,7 +9,7 @@ import pandas as pd
 
 from attlas.views.charts import Estimates, with_controls
 from attlas.views.claims import Claim, whole
-from attlas.views.findings import probe_notes, probe_warnings
+from attlas.views.findings import probe_notes, probe_texts, probe_warnings
 from attlas.views.numbers import decimal
 from attlas.views.section import Figure, Tables, prose
 from attlas.views.tables import Column, TextTable, text_table
@@ -72,7 +72,7 @@ def _figures(study: Tables) -> list[Figure]:
 def _claims(study: Tables) -> list[Claim]:
     """Attention alone against the next word, attention and words against words and distances."""
     table = study.table("tree").set_index("probe")
-    if not set(PROBES) <= set(table.index):
+    if not set(PROBES) <= set(table.index) or table["uas"].isna().any():
         return []
     alone, both = table.loc["attention"], table.loc["attention_words"]
     counts = {"n": alone["words"], "texts": whole(alone["texts"]), "what": "UAS"}
@@ -101,6 +101,10 @@ def _claims(study: Tables) -> list[Claim]:
     ]
 
 
+def _texts_used(study: Tables) -> dict[str, float]:
+    return probe_texts(study.holding("tree").manifest)
+
+
 def _warnings(study: Tables) -> list[str]:
     return probe_warnings(study.holding("tree").manifest)
 
@@ -119,6 +123,7 @@ SECTIONS = {
         figures=_figures,
         claims=_claims,
         smallest_effect=0.02,
+        texts_used=_texts_used,
         warnings=_warnings,
         notes=_notes,
         terminal=_lines,

@@ -51,19 +51,31 @@ def nothing_found(study: Tables, sections: Mapping[str, Section]) -> list[str]:
 
 def warnings(study: Tables, sections: Mapping[str, Section]) -> list[str]:
     """Why results cannot be trusted, each reason once."""
-    every = (line for _, one in shown(study, sections) for line in one.warnings(study))
-    return list(dict.fromkeys([*few_texts(study.manifest), *every]))
+    able = [section for _, section in shown(study, sections)]
+    used = {one.title: one.texts_used(study) for one in able}
+    every = [line for one in able for line in one.warnings(study)]
+    return list(dict.fromkeys([*few_texts({"All heads": _analysed(study), **used}), *every]))
 
 
-def few_texts(manifest: Mapping[str, Any]) -> list[str]:
-    """A warning if a study has too few texts for its means."""
-    texts = manifest["counts"].get("analysed")
-    if texts is None or texts >= ENOUGH or manifest.get("kind", "study") != "study":
-        return []
-    return [
-        f"Only {texts:,} {'text was' if texts == 1 else 'texts were'} analysed: with fewer than "
-        f"{ENOUGH}, differences between heads are weak evidence at best."
-    ]
+def _analysed(study: Tables) -> Mapping[str, float]:
+    """How many texts the means over a study are made of."""
+    manifest = study.manifest
+    counts = manifest["counts"] if manifest.get("kind", "study") == "study" else {}
+    return {"compare": counts["analysed"]} if "analysed" in counts else {}
+
+
+def few_texts(used: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """A warning that names every part with fewer than 30 texts for a purpose.
+
+    >>> few_texts({"Syntax": {"choose on": 40, "score on": 12}, "Trees": {"score on": 99}})
+    ['Fewer than 30 texts, so that differences are weak evidence at best: Syntax (12 to score on).']
+    """
+    few = []
+    for title, purposes in used.items():
+        small = [f"{int(n):,} to {what}" for what, n in purposes.items() if n < ENOUGH]
+        few += [f"{title} ({', '.join(small)})"] if small else []
+    words = f"Fewer than {ENOUGH} texts, so that differences are weak evidence at best"
+    return [f"{words}: {', '.join(few)}."] if few else []
 
 
 def source(study: Tables, section: Section) -> Tables:
@@ -96,18 +108,6 @@ def overlap(count: int, subject: str, where: str = "selection set") -> list[str]
     return [f"{subject}: {texts} in the {where}, so scores are optimistic."]
 
 
-def few_to_score(texts: float, subject: str, purpose: str = "score on") -> list[str]:
-    """A warning if there are too few texts to choose or to score on.
-
-    >>> few_to_score(4, "Syntax", "choose heads on")
-    ['Syntax: only 4 texts to choose heads on (at least 30 are needed for a signal).']
-    """
-    if texts is None or texts != texts or texts >= ENOUGH:
-        return []
-    many = "1 text" if texts == 1 else f"{int(texts):,} texts"
-    return [f"{subject}: only {many} to {purpose} (at least {ENOUGH} are needed for a signal)."]
-
-
 def at_majority(model: str, right: int, texts: int, majority: int) -> str:
     """A warning that a model is no better than always its most frequent class.
 
@@ -120,17 +120,17 @@ def at_majority(model: str, right: int, texts: int, majority: int) -> str:
     )
 
 
+def probe_texts(manifest: Mapping[str, Any]) -> dict[str, float]:
+    """How many texts a probe had for each purpose."""
+    texts = (manifest.get("probe") or {}).get("texts", {})
+    purposes = {"train": "choose on", "test": "score on"}
+    return {what: texts[part] for part, what in purposes.items() if part in texts}
+
+
 def probe_warnings(manifest: Mapping[str, Any]) -> list[str]:
-    """Why the scores of a probe cannot be trusted: few texts, or texts on both sides."""
+    """A warning if texts of a probe are on both sides."""
     probe = manifest.get("probe")
-    if probe is None:
-        return []
-    name, texts = probe["kind"].capitalize(), probe["texts"]
-    return [
-        *few_to_score(texts["train"], name, "choose on"),
-        *few_to_score(texts["test"], name),
-        *overlap(texts["in_both"], name),
-    ]
+    return overlap(probe["texts"]["in_both"], probe["kind"].capitalize()) if probe else []
 
 
 def probe_notes(manifest: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from attlas.support.fingerprint import versions
 from attlas.support.options import checked
 from attlas.support.outputs import CHARTS, FORMAT, PICTURES, check_output
 from attlas.views import charts
-from attlas.views.claims import section_verdict
+from attlas.views.claims import Finding, section_verdict
 from attlas.views.dots import dot_svg
 from attlas.views.findings import (
     beyond_chance,
@@ -34,6 +34,8 @@ from attlas.views.page import inline_json, templates
 from attlas.views.parts import Drawing
 from attlas.views.picture import write_picture
 from attlas.views.section import Figure, Section, Tables, shown
+
+GRID = "heads"  # the name of a figure with a grid of all heads
 
 
 @cache
@@ -67,12 +69,13 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
         }
         for one in sorted(data, key=lambda drawing: drawing.name)
     ]
-    page = templates().get_template("report.html")
+    page, found = templates().get_template("report.html"), findings(study, sections)
     return page.render(
+        grid=opening_grid(found, parts),
         title=report_title(together),
         facts=facts(study, sections),
         warnings=warnings(study, sections),
-        findings=opening(findings(study, sections)),
+        findings=opening(found),
         dots=dot_svg,
         several=len(together) > 1,
         parts=parts,
@@ -84,6 +87,19 @@ def render(study: Tables, sections: Mapping[str, Section]) -> str:
         version=versions()["attlas"],
         manifest=study.manifest,
     )
+
+
+def opening_grid(
+    found: Sequence[Finding], parts: Sequence[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """The grid of heads of the section with the strongest finding that has one."""
+    grids = {
+        part["name"]: {**figure, "title": part["title"], "section": part["name"]}
+        for part in parts
+        for figure in part["figures"]
+        if figure["name"] == GRID
+    }
+    return next((grids[one.section] for one in found if one.section in grids), None)
 
 
 def _section_words(study: Tables, name: str, section: Section) -> dict[str, Any]:
@@ -119,8 +135,14 @@ def _numbered(
         known.append(part.data)
     html = Markup(figure.html)
     table = Markup(figure.table.html()) if figure.table else ""
-    caption = figure.caption
-    return {"caption": caption, "chart": chart, "html": html, "parts": parts, "table": table}
+    return {
+        "name": figure.name,
+        "caption": figure.caption,
+        "chart": chart,
+        "html": html,
+        "parts": parts,
+        "table": table,
+    }
 
 
 def report_title(origins: Sequence[str]) -> str:

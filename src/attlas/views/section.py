@@ -124,8 +124,9 @@ class Section:
 
     `needs` are the tables without which it is not shown. `claims` are all comparisons that it
     makes, which are judged together; differences below `smallest_effect` are of no interest.
-    `warnings` say why results cannot be trusted, `notes` what else a reader should know. `facts`
-    may change what the report says of the run itself.
+    `warnings` say why results cannot be trusted, `notes` what else a reader should know.
+    `texts_used` is how many texts there were for each purpose, "score on" for instance: too few are
+    a warning. `facts` may change what the report says of the run itself.
     """
 
     title: str
@@ -136,6 +137,7 @@ class Section:
     claims: Callable[[Tables], list[Claim]] = _nothing
     smallest_effect: float = 0.0
     warnings: Callable[[Tables], list[str]] = _nothing
+    texts_used: Callable[[Tables], Mapping[str, float]] = lambda study: {}
     notes: Callable[[Tables], list[str]] = _nothing
     terminal: Callable[[Tables], list[TextTable]] = _nothing
     facts: Callable[[Tables, list[Fact]], list[Fact]] = _as_usual

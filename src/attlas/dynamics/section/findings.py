@@ -12,7 +12,7 @@ import pandas as pd
 from attlas.dynamics.section.cells import cell_title, model_title, scale_title
 from attlas.dynamics.summary import CELL, nearest_scale, with_intervals
 from attlas.views.claims import Claim, whole
-from attlas.views.findings import excluded_rows, few_to_score, overlap
+from attlas.views.findings import excluded_rows, overlap
 from attlas.views.numbers import decimal
 from attlas.views.section import Fact, Tables, largest, smallest
 
@@ -75,12 +75,25 @@ def _separation_claim(row: Mapping[Any, Any]) -> Claim | None:
     )
 
 
+def dynamics_texts(study: Tables) -> dict[str, float]:
+    """How many texts classifiers were scored on."""
+    texts = study.holding("dynamics").manifest["dynamics"].get("texts", {})
+    return {"score on": texts["test"]} if "test" in texts else {}
+
+
 def dynamics_warnings(study: Tables) -> list[str]:
-    """Texts on both sides, too few of them, and classes of unequal size."""
+    """Texts on both sides, and classes of unequal size under a rule that does not weight them."""
     about = study.holding("dynamics").manifest["dynamics"]
-    texts = about.get("texts", {})
-    few = few_to_score(texts.get("test", math.nan), "Dynamics")
-    return [*few, *_warnings(about)]
+    labels = list(about.get("labels", {}).values())
+    out = overlap(about.get("texts", {}).get("in_both", 0), "Dynamics", "training data")
+    balanced = about.get("options", {}).get("rule") == "balanced"
+    if labels and max(labels) > UNEQUAL * min(labels) and not balanced:
+        out.append(
+            f"The largest class has {max(labels):,} training texts, the smallest {min(labels):,}, "
+            "so neutral words may be counted as words of the largest class; --rule balanced gives "
+            "classes the same weight."
+        )
+    return out
 
 
 def dynamics_notes(study: Tables) -> list[str]:
@@ -111,20 +124,6 @@ def _polarity(rows: pd.DataFrame) -> list[str]:
     return [
         f"Polarity scores separate positive from negative tokens with AUC {ends}; chance is 0.50."
     ]
-
-
-def _warnings(about: Mapping[str, Any]) -> list[str]:
-    """Texts on both sides, and classes of unequal size under a rule that does not weight them."""
-    labels = list(about.get("labels", {}).values())
-    out = overlap(about.get("texts", {}).get("in_both", 0), "Dynamics", "training data")
-    balanced = about.get("options", {}).get("rule") == "balanced"
-    if labels and max(labels) > UNEQUAL * min(labels) and not balanced:
-        out.append(
-            f"The largest class has {max(labels):,} training texts, the smallest {min(labels):,}, "
-            "so neutral words may be counted as words of the largest class; --rule balanced gives "
-            "classes the same weight."
-        )
-    return out
 
 
 def where_it_breaks(rows: pd.DataFrame) -> str:

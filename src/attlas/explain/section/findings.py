@@ -9,10 +9,29 @@ from attlas.views.findings import at_majority
 from attlas.views.numbers import decimal
 from attlas.views.section import Fact, Tables
 
+METHODS = {
+    "attention_last": "attention in the last layer",
+    "attention_last_scaled": "importance-weighted attention in the last layer",
+    "attention_all": "attention over all layers",
+    "attention_all_scaled": "importance-weighted attention over all layers",
+    "cls_row": "attention from [CLS]",
+    "rollout": "attention rollout",
+    "gradient_rollout": "gradient-weighted attention rollout",
+    "attention_x_gradient": "attention times gradient",
+}
+
 
 def named(method: str) -> str:
-    """A method as it is written."""
-    return method.replace("_", " ")
+    """A method as it is written.
+
+    >>> named("attention_last"), named("integrated_gradients")
+    ('attention in the last layer', 'integrated gradients')
+    """
+    return METHODS.get(method, method.replace("_", " "))
+
+
+def _sentence_case(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def explanation_notes(study: Tables) -> list[str]:
@@ -54,7 +73,7 @@ def agreement_claims(study: Tables) -> list[Claim]:
     published = published[published["keep"] == keep].set_index("left")
     return [
         Claim.of_row(
-            f"{named(row['left']).capitalize()} agrees with {named(row['right'])} on {keep}",
+            f"{_sentence_case(named(row['left']))} agrees with {named(row['right'])} on {keep}",
             row,
             "value",
             "chance",
@@ -103,7 +122,7 @@ def plausibility_claims(study: Tables) -> list[Claim]:
     rows = study.table("plausibility")
     return [
         Claim.of_row(
-            f"{named(row['method']).capitalize()} agrees with the human rationales",
+            f"{_sentence_case(named(row['method']))} agrees with the human rationales",
             row,
             "value",
             "random",

@@ -15,7 +15,7 @@ from attlas.topology.section.charts import (
     head_maps,
 )
 from attlas.views.claims import Claim, head_claims, whole
-from attlas.views.findings import few_to_score, overlap
+from attlas.views.findings import overlap
 from attlas.views.numbers import decimal, estimate, finding, head_name, interval
 from attlas.views.section import Figure, Section, Tables, head_figure, largest, prose
 from attlas.views.tables import Column, TextTable, text_table
@@ -191,13 +191,16 @@ def _topology_claims(study: Tables) -> list[Claim]:
     ]
 
 
-def _topology_warnings(study: Tables) -> list[str]:
-    """Too few texts, and test texts in the training data."""
-    about = study.holding("topology").manifest["topology"]
+def _topology_texts(study: Tables) -> dict[str, float]:
+    texts = study.holding("topology").manifest["topology"]["texts"]
     purposes = {"train": "fit on", "dev": "choose on", "test": "score on"}
-    few = (few_to_score(about["texts"][part], "Topology", to) for part, to in purposes.items())
-    lines = [line for some in few for line in some]
-    return [*lines, *overlap(about["test_texts_in_train"], "Topology", "training data")]
+    return {what: texts[part] for part, what in purposes.items()}
+
+
+def _topology_warnings(study: Tables) -> list[str]:
+    """A warning if test texts are in the training data."""
+    about = study.holding("topology").manifest["topology"]
+    return overlap(about["test_texts_in_train"], "Topology", "training data")
 
 
 def _topology_notes(study: Tables) -> list[str]:
@@ -247,6 +250,7 @@ SECTIONS = {
         needs=("topology", "topology_heads", "topology_grid"),
         claims=_topology_claims,
         smallest_effect=0.05,
+        texts_used=_topology_texts,
         warnings=_topology_warnings,
         notes=_topology_notes,
         terminal=_topology_lines,
