@@ -46,7 +46,7 @@ def verb_of(experiment: type[Experiment]) -> Callable[..., None]:
         how = {name: values.pop(name) for name in HOW}
         report, as_json = how.pop("report"), how.pop("as_json")
         made = experiment(**values)
-        study = run(made, made.out_folder if out is None else out, **how, say=log_step)
+        study = run(made, made.out_folder if out is None else out, **how, log=log_step)
         print_experiment(study, report, as_json)
 
     parameters = [*_of_fields(experiment), _out_of(experiment)]

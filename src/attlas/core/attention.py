@@ -2,8 +2,8 @@
 
 Axes are `text head query key` (a row is a query and sums to one). A query *sees* a key if the model
 lets it attend there; causal models, sliding windows and global tokens all say so through `visible`,
-`keys_seen` and `queries_seeing`. `uniform` is the control of every measure: each row spread evenly
-over the keys it sees.
+`n_visible_keys` and `n_visible_queries`. `uniform` is the control of every measure: each row spread
+evenly over the keys it sees.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Top: TypeAlias = tuple[Tensor, Tensor]
 REACH = 8  # of `by_offset`, by default
 
 
-class Sight(NamedTuple):
+class VisibleRanges(NamedTuple):
     """What the tokens of a text see: `first` to `stop` and all of `always`, except `hidden`."""
 
     first: npt.NDArray[np.int64]  # text token
@@ -42,10 +42,10 @@ class Sight(NamedTuple):
         None  # text token token; None where a token sees all of its range
     )
 
-    def of(self, text: int) -> Sight:
+    def of(self, text: int) -> VisibleRanges:
         """The same of one text, without the axis of texts."""
         hidden = None if self.hidden is None else self.hidden[text]
-        return Sight(self.first[text], self.stop[text], self.always[text], hidden)
+        return VisibleRanges(self.first[text], self.stop[text], self.always[text], hidden)
 
 
 def row_entropy(weights: Tensor) -> Tensor:
@@ -105,16 +105,16 @@ class Attention(Memo, ABC):
 
     @property
     @abstractmethod
-    def keys_seen(self) -> Tensor:
+    def n_visible_keys(self) -> Tensor:
         """How many keys each query can attend to: [text or 1, head or 1, query]."""
 
     @property
     @abstractmethod
-    def queries_seeing(self) -> Tensor:
+    def n_visible_queries(self) -> Tensor:
         """How many queries can attend to each key: [text or 1, head or 1, key]."""
 
     @abstractmethod
-    def sight(self, of_keys: bool = False) -> tuple[Sight, ...]:
+    def visible_ranges(self, of_keys: bool = False) -> tuple[VisibleRanges, ...]:
         """Which keys each query sees (`of_keys`: queries see each key), of all heads or each."""
 
     @property
@@ -131,7 +131,7 @@ class Attention(Memo, ABC):
         """Attention received: column sums, [text, head, key]."""
 
     @abstractmethod
-    def carried(self, amounts: Tensor) -> Tensor:
+    def propagate(self, amounts: Tensor) -> Tensor:
         """What keys receive if query q passes on amounts[q]: [text, query] -> [text, head, key].
 
         Amounts of one give `received`.
@@ -190,16 +190,16 @@ class Attention(Memo, ABC):
     def _by_offset(self, reach: int) -> Tensor: ...
 
     @abstractmethod
-    def top_keys(self, k: int, keep: Tensor | None = None) -> Top:
+    def top_keys(self, k: int, mask: Tensor | None = None) -> Top:
         """The k keys each query attends to most: weights and positions, [text, head, query, k].
 
-        Only keys that the query sees and, if given, that are in `keep` ([text, key], bool); lowest
+        Only keys that the query sees and, if given, that are in `mask` ([text, key], bool); lowest
         position first among equals; where there are fewer than k, weight 0 at position -1.
         """
 
     @abstractmethod
-    def top_queries(self, k: int, keep: Tensor | None = None) -> Top:
-        """The k queries that attend most to each key (`keep` of queries): [text, head, key, k]."""
+    def top_queries(self, k: int, mask: Tensor | None = None) -> Top:
+        """The k queries that attend most to each key (`mask` of queries): [text, head, key, k]."""
 
     def grid(self, size: int, span: int | None = None, text: int | None = None) -> Tensor:
         """Attention between `size` bins of tokens, of one text or summed: [head, size, size].
@@ -290,21 +290,21 @@ class DenseAttention(Attention):
         return int(self.weights.shape[-1])
 
     @cached_property
-    def keys_seen(self) -> Tensor:
+    def n_visible_keys(self) -> Tensor:
         return self._all_see() if self.visible is None else self.visible.sum(-1)
 
     @cached_property
-    def queries_seeing(self) -> Tensor:
+    def n_visible_queries(self) -> Tensor:
         return self._all_see() if self.visible is None else self.visible.sum(-2)
 
     def _all_see(self) -> Tensor:
         return torch.full((1, 1, self.n_tokens), self.n_tokens, device=self.weights.device)
 
-    def sight(self, of_keys: bool = False) -> tuple[Sight, ...]:
+    def visible_ranges(self, of_keys: bool = False) -> tuple[VisibleRanges, ...]:
         shape = (self.n_texts, self.n_tokens)
         if self.visible is None:
             return (
-                Sight(
+                VisibleRanges(
                     np.zeros(shape, dtype=np.int64),
                     np.full(shape, self.n_tokens),
                     np.zeros(shape, dtype=bool),
@@ -313,7 +313,8 @@ class DenseAttention(Attention):
         seen = self.visible.transpose(-1, -2) if of_keys else self.visible
         by_head = seen.cpu().numpy().swapaxes(0, 1)  # head text row token
         return self.uniform.once(
-            ("sight", of_keys), lambda: tuple(_sight(head, self.n_texts) for head in by_head)
+            ("visible_ranges", of_keys),
+            lambda: tuple(_visible_ranges(head, self.n_texts) for head in by_head),
         )
 
     @property
@@ -336,7 +337,7 @@ class DenseAttention(Attention):
     def received(self) -> Tensor:
         return self.weights.sum(-2)
 
-    def carried(self, amounts: Tensor) -> Tensor:
+    def propagate(self, amounts: Tensor) -> Tensor:
         return torch.matmul(amounts.to(self.weights)[:, None, None], self.weights).squeeze(-2)
 
     def row_entropy(self) -> Tensor:
@@ -374,18 +375,18 @@ class DenseAttention(Attention):
         out[..., -1] = self.weights.triu(reach + 1).sum((-1, -2))
         return out / n
 
-    def top_keys(self, k: int, keep: Tensor | None = None) -> Top:
-        return _top(self.weights, self._positions(self.visible, keep), k)
+    def top_keys(self, k: int, mask: Tensor | None = None) -> Top:
+        return _top(self.weights, self._positions(self.visible, mask), k)
 
-    def top_queries(self, k: int, keep: Tensor | None = None) -> Top:
+    def top_queries(self, k: int, mask: Tensor | None = None) -> Top:
         seeing = None if self.visible is None else self.visible.transpose(-1, -2)
-        return _top(self.weights.transpose(-1, -2), self._positions(seeing, keep), k)
+        return _top(self.weights.transpose(-1, -2), self._positions(seeing, mask), k)
 
-    def _positions(self, visible: Tensor | None, keep: Tensor | None) -> Tensor:
+    def _positions(self, visible: Tensor | None, mask: Tensor | None) -> Tensor:
         positions = torch.arange(self.n_tokens, device=self.weights.device).expand(1, 1, 1, -1)
         if visible is not None:
             positions = torch.where(visible, positions, -1)
-        return positions if keep is None else torch.where(keep[:, None, None], positions, -1)
+        return positions if mask is None else torch.where(mask[:, None, None], positions, -1)
 
     def _between_bins(self, edges: npt.NDArray[np.float64], text: int | None) -> Tensor:
         weights = (
@@ -447,7 +448,7 @@ class DenseAttention(Attention):
         return self
 
 
-def _sight(visible: npt.NDArray[np.bool_], n_texts: int) -> Sight:
+def _visible_ranges(visible: npt.NDArray[np.bool_], n_texts: int) -> VisibleRanges:
     """What the rows of [text or 1, row, token] see."""
     n = visible.shape[-1]
     always: npt.NDArray[np.bool_] = np.all(visible, axis=1)
@@ -455,7 +456,7 @@ def _sight(visible: npt.NDArray[np.bool_], n_texts: int) -> Sight:
     first = rest.argmax(-1)
     stop = np.where(rest.any(-1), n - rest[..., ::-1].argmax(-1), first)
     hidden = (np.arange(n) >= first[..., None]) & (np.arange(n) < stop[..., None]) & ~visible
-    return Sight(
+    return VisibleRanges(
         np.broadcast_to(first, (n_texts, n)).copy(),
         np.broadcast_to(stop, (n_texts, n)).copy(),
         np.broadcast_to(always, (n_texts, n)).copy(),

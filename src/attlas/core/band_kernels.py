@@ -1,7 +1,7 @@
 """Compiled loops over a band with global columns and rows, on the CPU; each cell is read once.
 
 Shapes: band [group, query, 2 reach + 1], columns [group, query, global], rows [group, global, key];
-a group is a head of a text, and `of` is its text. `places` [text, global] are the positions of the
+a group is a head of a text, and `of` is its text. `positions` [text, global] are those of the
 global tokens, which are not in the band.
 As in kernels.py nothing holds a lock or starts threads.
 """
@@ -21,7 +21,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def received(band: Floats, columns: Floats, rows: Floats, places: Ints, of: Ints) -> Floats:
+def received(band: Floats, columns: Floats, rows: Floats, positions: Ints, of: Ints) -> Floats:
     """Attention received: [group, key]. Rows of global queries are 0 in band and columns."""
     groups, n, width = band.shape
     reach = width // 2
@@ -38,7 +38,7 @@ def received(band: Floats, columns: Floats, rows: Floats, places: Ints, of: Ints
             mass = 0.0
             for query in range(n):
                 mass += columns[group, query, number]
-            total[places[of[group], number]] += mass
+            total[positions[of[group], number]] += mass
             for key in range(n):
                 total[key] += rows[group, number, key]
         for key in range(n):
@@ -64,12 +64,12 @@ def _offer(best: Any, where: Any, found: Any, value: Any, position: Any, k: Any)
 
 
 @numba.njit(nogil=True, cache=True)
-def _global_tokens(places: Any, n: Any) -> Any:
+def _global_tokens(positions: Any, n: Any) -> Any:
     """Which tokens are global, so that they are not in the band: [text, token]."""
-    out = np.zeros((len(places), n), dtype=np.bool_)
-    for text in range(len(places)):
-        for place in places[text]:
-            out[text, place] = True
+    out = np.zeros((len(positions), n), dtype=np.bool_)
+    for text in range(len(positions)):
+        for position in positions[text]:
+            out[text, position] = True
     return out
 
 
@@ -78,9 +78,9 @@ def top_keys(
     band: Floats,
     columns: Floats,
     rows: Floats,
-    places: Ints,
+    positions: Ints,
     seen: Bools,
-    keep: Bools,
+    mask: Bools,
     of: Ints,
     k: int,
 ) -> tuple[Floats, Ints]:
@@ -89,37 +89,37 @@ def top_keys(
     reach = width // 2
     best = np.zeros((groups, n, k), dtype=np.float32)
     where = np.full((groups, n, k), -1, dtype=np.int64)
-    hidden = _global_tokens(places, n)
+    hidden = _global_tokens(positions, n)
     for group in range(groups):
         text = of[group]
         for query in range(n):
             if hidden[text, query]:
                 continue
             found = 0
-            for number in range(places.shape[1]):
-                if keep[text, places[text, number]]:
+            for number in range(positions.shape[1]):
+                if mask[text, positions[text, number]]:
                     found = _offer(
                         best[group, query],
                         where[group, query],
                         found,
                         columns[group, query, number],
-                        places[text, number],
+                        positions[text, number],
                         k,
                     )
             least = best[group, query, k - 1] if found == k else np.float32(-np.inf)
             for key in range(max(0, query - reach), min(n, query + reach + 1)):
                 value = band[group, query, key - query + reach]
-                if value < least or hidden[text, key] or not keep[text, key]:
+                if value < least or hidden[text, key] or not mask[text, key]:
                     continue
                 if seen.shape[0] and not seen[text, query, key - query + reach]:
                     continue
                 found = _offer(best[group, query], where[group, query], found, value, key, k)
                 if found == k:
                     least = best[group, query, k - 1]
-        for number in range(places.shape[1]):
-            query, found = places[text, number], 0
+        for number in range(positions.shape[1]):
+            query, found = positions[text, number], 0
             for key in range(n):
-                if keep[text, key]:
+                if mask[text, key]:
                     found = _offer(
                         best[group, query],
                         where[group, query],
@@ -136,9 +136,9 @@ def top_queries(
     band: Floats,
     columns: Floats,
     rows: Floats,
-    places: Ints,
+    positions: Ints,
     seen: Bools,
-    keep: Bools,
+    mask: Bools,
     of: Ints,
     k: int,
 ) -> tuple[Floats, Ints]:
@@ -147,7 +147,7 @@ def top_queries(
     reach = width // 2
     best = np.zeros((groups, n, k), dtype=np.float32)
     where = np.full((groups, n, k), -1, dtype=np.int64)
-    hidden = _global_tokens(places, n)
+    hidden = _global_tokens(positions, n)
     found = np.zeros(n, dtype=np.int64)
     least = np.empty(n, dtype=np.float32)
     for group in range(groups):
@@ -155,7 +155,7 @@ def top_queries(
         found[:] = 0
         least[:] = -np.inf
         for query in range(n):
-            if hidden[text, query] or not keep[text, query]:
+            if hidden[text, query] or not mask[text, query]:
                 continue
             for key in range(max(0, query - reach), min(n, query + reach + 1)):
                 value = band[group, query, key - query + reach]
@@ -168,8 +168,8 @@ def top_queries(
                 )
                 if found[key] == k:
                     least[key] = best[group, key, k - 1]
-            for number in range(places.shape[1]):
-                key = places[text, number]
+            for number in range(positions.shape[1]):
+                key = positions[text, number]
                 found[key] = _offer(
                     best[group, key],
                     where[group, key],
@@ -178,9 +178,9 @@ def top_queries(
                     query,
                     k,
                 )
-        for number in range(places.shape[1]):
-            query = places[text, number]
-            if keep[text, query]:
+        for number in range(positions.shape[1]):
+            query = positions[text, number]
+            if mask[text, query]:
                 for key in range(n):
                     found[key] = _offer(
                         best[group, key],
@@ -225,7 +225,7 @@ def grid(
     band: Floats,
     columns: Floats,
     rows: Floats,
-    places: Ints,
+    positions: Ints,
     of: Ints,
     edges: npt.NDArray[np.float64],
     heads: int,
@@ -240,8 +240,8 @@ def grid(
     for group in range(groups):
         head, text = group % heads, of[group]
         is_global[:] = -1
-        for number in range(places.shape[1]):
-            is_global[places[text, number]] = number
+        for number in range(positions.shape[1]):
+            is_global[positions[text, number]] = number
         for query in range(n):
             line[:] = 0.0
             if is_global[query] >= 0:
@@ -255,13 +255,13 @@ def grid(
                     edges,
                     line,
                 )
-                for number in range(places.shape[1]):
-                    place = places[text, number]
+                for number in range(positions.shape[1]):
+                    position = positions[text, number]
                     _spread(
                         columns[group, query, number : number + 1],
-                        place,
-                        place + 1,
-                        -place,
+                        position,
+                        position + 1,
+                        -position,
                         edges,
                         line,
                     )

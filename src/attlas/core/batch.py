@@ -22,11 +22,11 @@ from attlas.support.memo import Memo
 class Batch(Memo):
     """Encoded texts that all have the same number of tokens.
 
-    `places` are the texts' indices in the corpus; `truncated_by` is the number of truncated tokens.
+    `indices` are those of the texts in the corpus; `truncated_by` counts truncated tokens.
     """
 
     texts: tuple[Text, ...]
-    places: tuple[int, ...]  # text
+    indices: tuple[int, ...]  # text
     ids: Tensor  # text token
     tokens: tuple[tuple[str, ...], ...]  # text token: the tokenizer's own strings
     offsets: npt.NDArray[np.int64]  # text token 2: characters from, to
@@ -106,7 +106,7 @@ class Batch(Memo):
         """Some of the texts as a batch of their own."""
         return Batch(
             self.texts[texts],
-            self.places[texts],
+            self.indices[texts],
             self.ids[texts],
             self.tokens[texts],
             self.offsets[texts],
@@ -126,7 +126,7 @@ class Batch(Memo):
         offsets = np.stack([self.offsets[text, first, 0], self.offsets[text, last, 1]], -1)
         return Batch(
             self.texts[text : text + 1],
-            self.places[text : text + 1],
+            self.indices[text : text + 1],
             self.ids[text : text + 1, pick],
             (words.strings,),
             offsets[None],

@@ -178,12 +178,12 @@ def top_cells(
     where = np.full((groups, rows, k), -1, dtype=np.int64)
     for group in range(groups):
         for row in range(rows):
-            place = positions[
+            keys = positions[
                 group if positions.shape[0] > 1 else 0, row if positions.shape[1] > 1 else 0
             ]
             found = 0
             for cell in range(cells):
-                position = place[cell]
+                position = keys[cell]
                 if position < 0:
                     continue
                 value = values[group, row, cell]
@@ -256,11 +256,11 @@ def add_histogram(
 @numba.njit(nogil=True, cache=True)
 def add_top(
     scores: npt.NDArray[np.float64],
-    places: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int64],
     offered: npt.NDArray[Any],
     at: npt.NDArray[np.int64],
 ) -> None:
-    """Offer scores [text, cell] to each cell's list, in place; lower place first among equals."""
+    """Offer scores [text, cell] to each cell's list, in place; lower index first among equals."""
     size = scores.shape[1]
     for text in range(offered.shape[0]):
         for cell in range(offered.shape[1]):
@@ -270,12 +270,12 @@ def add_top(
             slot = size
             while slot > 0 and (
                 score > scores[cell, slot - 1]
-                or (score == scores[cell, slot - 1] and at[text] < places[cell, slot - 1])
+                or (score == scores[cell, slot - 1] and at[text] < indices[cell, slot - 1])
             ):
                 slot -= 1
             for later in range(size - 1, slot, -1):
                 scores[cell, later] = scores[cell, later - 1]
-                places[cell, later] = places[cell, later - 1]
+                indices[cell, later] = indices[cell, later - 1]
             if slot < size:
                 scores[cell, slot] = score
-                places[cell, slot] = at[text]
+                indices[cell, slot] = at[text]

@@ -21,7 +21,7 @@ _JOINED = frozenset(
 
 
 @dataclass(frozen=True)
-class Keep:
+class TokenMask:
     """Which tokens take part; a token that does not is dropped, never counted as zero.
 
     `all` are all tokens, `ordinary` all but special ones, `words` those with a letter or digit,
@@ -30,7 +30,7 @@ class Keep:
 
     >>> from attlas.testing import stream, tiny
     >>> batch = stream(tiny("bert"), ["The dog didn't bark: a cat sat!"])[0][0].batch
-    >>> mask = Keep(words=("bark",)).mask(batch)[0]
+    >>> mask = TokenMask(words=("bark",)).mask(batch)[0]
     >>> [token for token, kept in zip(batch.tokens[0], mask) if kept]
     ['dog', 'cat', 'sat']
     """
@@ -51,15 +51,15 @@ class Keep:
             stopwords(language)
 
     @classmethod
-    def of(cls, keep: str | Keep) -> Keep:
+    def of(cls, mask: str | TokenMask) -> TokenMask:
         """Parse a kind, with languages after a colon if they are not English.
 
-        >>> Keep.of("words").kind, Keep.of("keywords:de+fr").languages
+        >>> TokenMask.of("words").kind, TokenMask.of("keywords:de+fr").languages
         ('words', ('de', 'fr'))
         """
-        if isinstance(keep, Keep):
-            return keep
-        kind, _, chosen = str(keep).partition(":")
+        if isinstance(mask, TokenMask):
+            return mask
+        kind, _, chosen = str(mask).partition(":")
         return cls(kind, tuple(chosen.split("+"))) if chosen else cls(kind)
 
     @property
@@ -70,7 +70,7 @@ class Keep:
     def mask(self, batch: Batch) -> torch.Tensor:
         """Which tokens take part: text token, bool, on the ids' device."""
         return batch.once(
-            ("keep", self), lambda: torch.from_numpy(self._mask(batch)).to(batch.ids.device)
+            ("mask", self), lambda: torch.from_numpy(self._mask(batch)).to(batch.ids.device)
         )
 
     def _mask(self, batch: Batch) -> npt.NDArray[np.bool_]:

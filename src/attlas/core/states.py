@@ -184,31 +184,33 @@ class TopList(Accumulator):
     """
 
     scores: Floats  # ..., rank
-    places: npt.NDArray[np.int64]  # ..., rank
+    indices: npt.NDArray[np.int64]  # ..., rank
 
     @classmethod
     def empty(cls, *shape: int, size: int) -> TopList:
         return cls(np.full((*shape, size), -np.inf), np.full((*shape, size), -1, dtype=np.int64))
 
-    def add(self, where: int, scores: Any, places: Any) -> None:
-        """Offer scores [text, ...] of places [text] at an index of the first axis, if finite."""
+    def add(self, where: int, scores: Any, indices: Any) -> None:
+        """Offer scores [text, ...] of texts [text] at an index of the first axis, if finite."""
         scores, size = as_float_array(scores), self.scores.shape[-1]
         kernels.add_top(
             self.scores[where].reshape(-1, size),
-            self.places[where].reshape(-1, size),
+            self.indices[where].reshape(-1, size),
             flat(scores),
-            np.asarray(places, dtype=np.int64),
+            np.asarray(indices, dtype=np.int64),
         )
 
     def merge(self, other: TopList) -> TopList:
         scores = np.concatenate([self.scores, other.scores], axis=-1)
-        places = np.concatenate([self.places, other.places], axis=-1)
-        places = np.where(np.isneginf(scores), -1, places)
-        order = np.lexsort([places, -scores], axis=-1)[..., : self.scores.shape[-1]]
-        return TopList(np.take_along_axis(scores, order, -1), np.take_along_axis(places, order, -1))
+        indices = np.concatenate([self.indices, other.indices], axis=-1)
+        indices = np.where(np.isneginf(scores), -1, indices)
+        order = np.lexsort([indices, -scores], axis=-1)[..., : self.scores.shape[-1]]
+        return TopList(
+            np.take_along_axis(scores, order, -1), np.take_along_axis(indices, order, -1)
+        )
 
     def arrays(self) -> dict[str, Array]:
-        return {"scores": self.scores, "places": self.places}
+        return {"scores": self.scores, "places": self.indices}
 
     def restored(self, arrays: Mapping[str, Array]) -> TopList:
         return TopList(arrays["scores"], arrays["places"])
@@ -267,9 +269,9 @@ class Rows(Accumulator):
     def empty(cls, names: tuple[str, ...] = ()) -> Rows:
         return cls([], names)
 
-    def add(self, places: Array, columns: Mapping[str, Array], wide: Array | None = None) -> None:
-        """Add rows: the place of the text of each row, the columns, and the matrix [row, name]."""
-        block = {"place": np.asarray(places, dtype=np.int64), **columns}
+    def add(self, indices: Array, columns: Mapping[str, Array], wide: Array | None = None) -> None:
+        """Add rows: the index of the text of each row, the columns, and the matrix [row, name]."""
+        block = {"place": np.asarray(indices, dtype=np.int64), **columns}
         self.blocks.append(block if wide is None else {**block, "wide": wide})
 
     def merge(self, other: Rows) -> Rows:

@@ -175,13 +175,13 @@ class AntecedentCounts(Measure[AntecedentState]):
             return
         kinds = [kind for mentions in found for kind in mentions.kinds]
         lengths = [0 if mentions is None else len(mentions) for mentions in texts]
-        places = np.repeat(np.array(batch.places, dtype=np.int64), lengths)
+        indices = np.repeat(np.array(batch.indices, dtype=np.int64), lengths)
         answers, baselines = (
             answers.reshape(len(answers), -1),
             np.concatenate([each.baselines for each in found]),
         )
-        add_cases(state.right, ["all"] * len(kinds), places, answers, baselines)
-        add_cases(state.right, kinds, places, answers, baselines)
+        add_cases(state.right, ["all"] * len(kinds), indices, answers, baselines)
+        add_cases(state.right, kinds, indices, answers, baselines)
 
     def result(self, state: AntecedentState) -> dict[str, pd.DataFrame]:
         layers, heads = state.n_layers, state.n_heads

@@ -147,12 +147,12 @@ def _states(
             hidden = output.hidden_states[-1].float().cpu().numpy()
             if not out:
                 out.append(np.zeros((int(starts[-1]), hidden.shape[-1]), dtype=np.float32))
-            for states, index, words in zip(hidden, batch.places, batch.words, strict=True):
+            for states, index, words in zip(hidden, batch.indices, batch.words, strict=True):
                 source = np.array(words.source)[words.of]
                 own = source >= 0
                 means = word_means(states[own], source[own], len(tokens[index]))
                 out[0][starts[index] : starts[index + 1]] = means
-            read.extend(batch.places)
+            read.extend(batch.indices)
             report(len(read), len(tokens))
 
         run_batches(model, _texts(tokens), keep, head=False, states=True)

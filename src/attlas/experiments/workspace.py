@@ -51,11 +51,11 @@ class Workspace:
         workers: int | None = None,
         engine: str = "local",
         progress: bool | None = None,
-        say: Line | None = None,
+        log: Line | None = None,
     ) -> None:
         self.folder, self.engine = folder, engine
         self.workers = checked("workers", workers, int | None, WORKERS, StudyError)
-        self._progress, self._say, self._user_cache = progress, say, cache
+        self._progress, self._log, self._user_cache = progress, log, cache
         self._passes = folder.states.folder if cache is None else cache
         self._cache = Cache(self._passes)
         self._models: dict[str, Model] = {}
@@ -267,7 +267,7 @@ class Workspace:
             engine=self.engine,
             cache=self._user_cache,
             progress=self._progress,
-            say=self._say,
+            log=self._log,
         )
 
     @contextmanager
@@ -279,8 +279,8 @@ class Workspace:
     def log(self, line: str) -> None:
         """Report a step: on the terminal, and with the time in the folder's `log.txt`."""
         self.folder.log(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}")
-        if self._say is not None:
-            self._say(line)
+        if self._log is not None:
+            self._log(line)
         elif self._progress or (self._progress is None and sys.stderr.isatty()):
             print(line, file=sys.stderr, flush=True)
 

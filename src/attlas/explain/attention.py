@@ -103,7 +103,7 @@ def _all_scaled(layers: Layers, answering: Tensor, importance: Floats | None) ->
 
 
 def _answering_row(layers: Layers, answering: Tensor, importance: Floats | None) -> Tensor:
-    return layers[-1].carried(answering).mean(1)
+    return layers[-1].propagate(answering).mean(1)
 
 
 def _rollout(layers: Layers, answering: Tensor, importance: Floats | None) -> Tensor:
@@ -113,7 +113,7 @@ def _rollout(layers: Layers, answering: Tensor, importance: Floats | None) -> Te
     """
     row = answering
     for layer in reversed(layers):
-        row = (row + layer.carried(row).mean(1)) / 2
+        row = (row + layer.propagate(row).mean(1)) / 2
     return row
 
 
@@ -132,7 +132,7 @@ def _gradient_rollout(layers: Layers, answering: Tensor, importance: Floats | No
     """
     row = torch.zeros_like(answering)  # without the start, in which small numbers would be lost
     for layer in reversed(layers):
-        row = row + layer.times(layer.gradient(), positive=True).carried(answering + row).mean(1)
+        row = row + layer.times(layer.gradient(), positive=True).propagate(answering + row).mean(1)
     return row
 
 

@@ -167,7 +167,7 @@ def _explain_texts(
         for group in encoder.groups(encoded):
             batch = encoder.batch(group, model.device)
             explained = explain_batch(model, batch, [method], settings, on_progress)
-            for number, index in enumerate(batch.places):
+            for number, index in enumerate(batch.indices):
                 explanations[index] = explanation_of(
                     model, explained, method, number, settings.tolerance
                 )

@@ -264,7 +264,7 @@ def faithfulness(
     encoded = encoder.encode([(index, one.text) for index, one in enumerate(explanations)])
     for group in encoder.groups(encoded):
         batch = encoder.batch(group, model.device)
-        for number, index in enumerate(batch.places):
+        for number, index in enumerate(batch.indices):
             alone = batch[number : number + 1]
             drops[index] = _drops_of(model, alone, explanations[index], perturbation)
     ordered = [drops[index] for index in range(len(explanations))]

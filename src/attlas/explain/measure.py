@@ -160,7 +160,7 @@ def _add_batch(
     except AttlasError as error:
         if batch.n_texts == 1:
             counts["unexplained"] = 1
-            return BatchReport([(batch.places[0], str(error))], counts)
+            return BatchReport([(batch.indices[0], str(error))], counts)
         report = BatchReport()
         for text in range(batch.n_texts):
             report.add(_add_batch(measure, state, model, batch[text : text + 1]))

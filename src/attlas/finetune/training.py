@@ -195,12 +195,12 @@ class _Checkpoints(TrainerCallback):
             return None, {}
         self.steps = {step} if best is None else {best, step}
         for one in sorted(self.steps):  # in the order of their making, which the Trainer relies on
-            _link_files(whole[one], self._place(one), self._listed(one))  # nothing else in there
+            _link_files(whole[one], self._folder_of(one), self._listed(one))  # nothing else there
         if best is not None:
-            state["best_model_checkpoint"] = str(self._place(best))
-        write_json(self._place(step) / TRAINER_STATE, state)
+            state["best_model_checkpoint"] = str(self._folder_of(best))
+        write_json(self._folder_of(step) / TRAINER_STATE, state)
         self._drop(set(whole) - self.steps)
-        return str(self._place(step)), state
+        return str(self._folder_of(step)), state
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Keep what the Trainer has just written, then drop what it has removed."""
@@ -225,7 +225,7 @@ class _Checkpoints(TrainerCallback):
     def _key(self, step: int) -> str:
         return fingerprint(("checkpoint", self.key, step))
 
-    def _place(self, step: int) -> Path:
+    def _folder_of(self, step: int) -> Path:
         return self.output / f"{CHECKPOINT}{step}"
 
     def _listed(self, step: int) -> list[str]:

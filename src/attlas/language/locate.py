@@ -36,13 +36,13 @@ def located(
     >>> located("Ann taught Anna.", "Ann", "Ben"), located("Ann taught Anna.", [0, 3], "Ann taught")
     ('not in the text', 'overlap')
     """
-    places = []
+    occurrences = []
     for part in (head, tail) if words is None else (head, tail, words):
-        found = _places(text, part)
+        found = _candidates(text, part)
         if isinstance(found, str):
             return found
-        places.append(found)
-    spans = _tightest(places)
+        occurrences.append(found)
+    spans = _tightest(occurrences)
     if spans is None:
         return OVERLAP
     return spans[0], spans[1], None if words is None else spans[2]
@@ -74,7 +74,7 @@ def closest(
     return min(pairs, key=distance, default=None)
 
 
-def _places(text: str, part: Part) -> list[Span] | str:
+def _candidates(text: str, part: Part) -> list[Span] | str:
     """Where a phrase stands in a text, in order, or why it is lost."""
     if isinstance(part, str):
         return (_occurrences(text, part) or ABSENT) if part.strip() else EMPTY
@@ -120,20 +120,22 @@ def _long_starts(text: str, phrase: str) -> Iterator[int]:
         matched += letter == phrase[matched]
         borders.append(matched)
     matched = 0
-    for place, letter in enumerate(text):
+    for position, letter in enumerate(text):
         while matched and (matched == len(phrase) or letter != phrase[matched]):
             matched = borders[matched - 1]
         matched += letter == phrase[matched]
         if matched == len(phrase):
-            yield place - matched + 1
+            yield position - matched + 1
 
 
-def _is_inside_word(text: str, place: int) -> bool:
-    """Whether a letter, digit or underscore stands on either side of a place."""
-    return 0 < place < len(text) and all(_LETTER.match(text[at]) for at in (place - 1, place))
+def _is_inside_word(text: str, position: int) -> bool:
+    """Whether a letter, digit or underscore stands on either side of a position."""
+    return 0 < position < len(text) and all(
+        _LETTER.match(text[at]) for at in (position - 1, position)
+    )
 
 
-def _tightest(places: Sequence[list[Span]]) -> tuple[Span, ...] | None:
+def _tightest(occurrences: Sequence[list[Span]]) -> tuple[Span, ...] | None:
     """One span of each list, without overlap and of the smallest extent; None if there are none.
 
     The spans of a list are in order and equally long.
@@ -144,9 +146,9 @@ def _tightest(places: Sequence[list[Span]]) -> tuple[Span, ...] | None:
         return max(stop for _, stop in spans) - start, start, spans
 
     found = (
-        tuple(spans[order.index(part)] for part in range(len(places)))
-        for order in permutations(range(len(places)))
-        for spans in _side_by_side(*(places[part] for part in order))
+        tuple(spans[order.index(part)] for part in range(len(occurrences)))
+        for order in permutations(range(len(occurrences)))
+        for spans in _side_by_side(*(occurrences[part] for part in order))
     )
     return min(found, key=rank, default=None)
 

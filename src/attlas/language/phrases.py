@@ -73,7 +73,7 @@ def _head(words: Sequence[Word | _Unit]) -> str:
     if not tags:
         return "X"
     core = tags[
-        : next((place for place, tag in enumerate(tags) if place and tag in ("ADP", "SCONJ")), None)
+        : next((index for index, tag in enumerate(tags) if index and tag in ("ADP", "SCONJ")), None)
     ]
     nouns = [tag for tag in core if tag in ("NOUN", "PROPN")]
     modified = core[-1] in ("NOUN", "PROPN") and words[0].string.endswith(
@@ -103,23 +103,23 @@ class _Unit:
 def _units(words: Sequence[Word]) -> list[_Unit]:
     """The words of a sentence, joined where they are written together."""
     units: list[_Unit] = []
-    opening, place = True, 0
-    while place < len(words):
-        stop = _joined(words, place)
-        units.append(_unit(words[place:stop], opening))
+    opening, index = True, 0
+    while index < len(words):
+        stop = _joined(words, index)
+        units.append(_unit(words[index:stop], opening))
         opening = opening and units[-1].tag in ("PUNCT", "SYM")
         if stop < len(words) and _genitive(words[stop - 1], words[stop]):
             units[-1] = replace(units[-1], owner=True)
             stop += 1
         elif _dotted(units[-1], words[stop : stop + 2]):
             stop += 1
-        place = stop
+        index = stop
     return units
 
 
-def _joined(words: Sequence[Word], place: int) -> int:
+def _joined(words: Sequence[Word], index: int) -> int:
     """Where the unit that starts at a word stops: past joints that touch both words."""
-    stop = place + 1
+    stop = index + 1
     while stop + 1 < len(words) and _joint(*words[stop - 1 : stop + 2]):
         stop += 2
     return stop
@@ -190,26 +190,26 @@ _NEVER_FIRST = frozenset(("PRON", "CCONJ", "SCONJ", "ADP", "AUX", "PART", "INTJ"
 def _names(units: Sequence[_Unit]) -> list[Span]:
     """Runs of capitalised units; a genitive ends one."""
     runs: list[Span] = []
-    place = 0
-    while place < len(units):
-        start = place
-        while place < len(units) and _in_name(units, start, place):
-            place += 1
-            if units[place - 1].owner:
+    index = 0
+    while index < len(units):
+        start = index
+        while index < len(units) and _in_name(units, start, index):
+            index += 1
+            if units[index - 1].owner:
                 break
-        if place == start:
-            place += 1
-        elif any(unit.tag != "DET" for unit in units[start:place]):
-            runs.append((start, place))
+        if index == start:
+            index += 1
+        elif any(unit.tag != "DET" for unit in units[start:index]):
+            runs.append((start, index))
     return runs
 
 
-def _in_name(units: Sequence[_Unit], start: int, place: int) -> bool:
+def _in_name(units: Sequence[_Unit], start: int, index: int) -> bool:
     """Whether a unit belongs to the name that starts at `start`; a month of a date does not."""
     return (
-        units[place].capital
-        and not _dated(units, place)
-        and (place > start or units[place].tag not in _NEVER_FIRST)
+        units[index].capital
+        and not _dated(units, index)
+        and (index > start or units[index].tag not in _NEVER_FIRST)
     )
 
 
@@ -237,9 +237,9 @@ def _name_parts(units: Sequence[_Unit]) -> Iterator[Span]:
             yield first, last
 
 
-def _number(units: Sequence[_Unit], place: int) -> int:
+def _number(units: Sequence[_Unit], index: int) -> int:
     """1 if a number stands here, else 0."""
-    return int(0 <= place < len(units) and units[place].tag == "NUM")
+    return int(0 <= index < len(units) and units[index].tag == "NUM")
 
 
 def _linked_names(units: Sequence[_Unit]) -> Iterator[Span]:
@@ -265,28 +265,28 @@ def _linked(units: Sequence[_Unit], left: Span, right: Span) -> bool:
 
 def _dates(units: Sequence[_Unit]) -> Iterator[Span]:
     """Dates with a month ("12 March 1963", "March 12, 1963", "March 1963") and bare numbers."""
-    for place, unit in enumerate(units):
-        of_month = _day(unit) and any(_dated(units, month) for month in (place - 1, place + 1))
+    for index, unit in enumerate(units):
+        of_month = _day(unit) and any(_dated(units, month) for month in (index - 1, index + 1))
         if unit.tag == "NUM" and not of_month:
-            yield place, place + 1
-        if not _dated(units, place):
+            yield index, index + 1
+        if not _dated(units, index):
             continue
-        start = place - 1 if place and _day(units[place - 1]) else place
-        stop = place + 1 + _number(units, place + 1)
-        stop += 2 if stop > place + 1 and _year_after_comma(units, stop) else 0
+        start = index - 1 if index and _day(units[index - 1]) else index
+        stop = index + 1 + _number(units, index + 1)
+        stop += 2 if stop > index + 1 and _year_after_comma(units, stop) else 0
         yield start, stop
-        if start < place and stop > place + 1:
-            yield place, stop
+        if start < index and stop > index + 1:
+            yield index, stop
 
 
-def _dated(units: Sequence[_Unit], place: int) -> bool:
+def _dated(units: Sequence[_Unit], index: int) -> bool:
     """Whether a month next to a number is here."""
     named = (
-        0 <= place < len(units)
-        and units[place].tag in ("PROPN", "NOUN")
-        and units[place].string.lower() in _MONTHS
+        0 <= index < len(units)
+        and units[index].tag in ("PROPN", "NOUN")
+        and units[index].string.lower() in _MONTHS
     )
-    return named and bool(_number(units, place - 1) or _number(units, place + 1))
+    return named and bool(_number(units, index - 1) or _number(units, index + 1))
 
 
 def _day(unit: _Unit) -> bool:
@@ -297,25 +297,25 @@ def _year(unit: _Unit) -> bool:
     return unit.tag == "NUM" and 3 <= len(unit.string) <= 4
 
 
-def _year_after_comma(units: Sequence[_Unit], place: int) -> bool:
+def _year_after_comma(units: Sequence[_Unit], index: int) -> bool:
     return (
-        _day(units[place - 1])
-        and place + 1 < len(units)
-        and units[place].string == ","
-        and _year(units[place + 1])
+        _day(units[index - 1])
+        and index + 1 < len(units)
+        and units[index].string == ","
+        and _year(units[index + 1])
     )
 
 
 def _pronouns(units: Sequence[_Unit]) -> Iterator[Span]:
     """Personal pronouns; not "it" before "is ... that", which names nothing."""
-    for place, unit in enumerate(units):
-        if unit.tag == "PRON" and unit.string.lower() in _PERSONAL and not _expletive(units, place):
-            yield place, place + 1
+    for index, unit in enumerate(units):
+        if unit.tag == "PRON" and unit.string.lower() in _PERSONAL and not _expletive(units, index):
+            yield index, index + 1
 
 
-def _expletive(units: Sequence[_Unit], place: int) -> bool:
-    after = units[place + 1 : place + 4]
-    if units[place].string.lower() != "it" or len(after) < 3:
+def _expletive(units: Sequence[_Unit], index: int) -> bool:
+    after = units[index + 1 : index + 4]
+    if units[index].string.lower() != "it" or len(after) < 3:
         return False
     return after[0].string in _COPULAS and (
         after[2].string == "that" or (after[1].string in _JUDGED and after[2].string == "to")
@@ -324,14 +324,14 @@ def _expletive(units: Sequence[_Unit], place: int) -> bool:
 
 def _chunks(units: Sequence[_Unit]) -> Iterator[Span]:
     """Noun chunks without article or possessive: modifiers and nouns; a genitive ends one."""
-    place = 0
-    while place < len(units):
-        start = place
-        while place < len(units) and _in_chunk(units, place):
-            place += 1
-            if units[place - 1].owner:
+    index = 0
+    while index < len(units):
+        start = index
+        while index < len(units) and _in_chunk(units, index):
+            index += 1
+            if units[index - 1].owner:
                 break
-        stop = max(place, start)
+        stop = max(index, start)
         while (
             stop > start
             and units[stop - 1].tag in ("ADJ", "VERB")
@@ -340,20 +340,20 @@ def _chunks(units: Sequence[_Unit]) -> Iterator[Span]:
             stop -= 1
         if stop > start and any(unit.tag != "NUM" for unit in units[start:stop]):
             yield start, stop
-        place = max(place, start + 1)
+        index = max(index, start + 1)
 
 
-def _in_chunk(units: Sequence[_Unit], place: int) -> bool:
-    unit = units[place]
-    if _dated(units, place):
+def _in_chunk(units: Sequence[_Unit], index: int) -> bool:
+    unit = units[index]
+    if _dated(units, index):
         return False
     if unit.tag in ("NOUN", "PROPN", "ADJ", "NUM") or (
         unit.capital and unit.tag not in _NEVER_FIRST and unit.tag != "DET"
     ):
         return True
-    if unit.tag != "VERB" or not 0 < place < len(units) - 1:
+    if unit.tag != "VERB" or not 0 < index < len(units) - 1:
         return False
-    before, after = units[place - 1], units[place + 1]
+    before, after = units[index - 1], units[index + 1]
     modifies = (
         before.tag in ("DET", "ADJ", "NUM") or before.owner or before.string.lower() in _POSSESSIVES
     )
@@ -381,7 +381,7 @@ def _chunk_parts(units: Sequence[_Unit]) -> Iterator[Span]:
             yield common, stop
             yield _nouns(units, common, stop), stop
             yield stop - 1, stop
-        name = next((place for place in range(start, stop) if units[place].capital), start)
+        name = next((index for index in range(start, stop) if units[index].capital), start)
         if start < name < common:
             yield name, stop
 
@@ -421,35 +421,35 @@ def _verbs(units: Sequence[_Unit]) -> Iterator[Span]:
     With a following preposition, with its auxiliaries, and with a bare noun and preposition ("took
     part in").
     """
-    for place, unit in enumerate(units):
+    for index, unit in enumerate(units):
         if unit.tag != "VERB" or unit.string.lower() in _COPULAS:
             continue
-        yield place, place + 1
-        stop = place + 1 + _preposition(units, place + 1)
-        yield place, stop
-        if stop > place + 1 and _preposition(units, stop):
-            yield place, stop + 1
-        start = place
+        yield index, index + 1
+        stop = index + 1 + _preposition(units, index + 1)
+        yield index, stop
+        if stop > index + 1 and _preposition(units, stop):
+            yield index, stop + 1
+        start = index
         while start and units[start - 1].tag in ("AUX", "ADV", "PART"):
             start -= 1
-        while start < place and units[start].tag != "AUX":
+        while start < index and units[start].tag != "AUX":
             start += 1
         yield start, stop
-        if place and units[place - 1].string.lower() == "first":
-            yield place - 1, place + 1
+        if index and units[index - 1].string.lower() == "first":
+            yield index - 1, index + 1
         if (
-            place + 2 < len(units)
-            and units[place + 1].tag == "NOUN"
-            and _preposition(units, place + 2)
+            index + 2 < len(units)
+            and units[index + 1].tag == "NOUN"
+            and _preposition(units, index + 2)
         ):
-            yield place, place + 2
-            yield place, place + 3
+            yield index, index + 2
+            yield index, index + 3
 
 
-def _preposition(units: Sequence[_Unit], place: int) -> int:
+def _preposition(units: Sequence[_Unit], index: int) -> int:
     """1 if a preposition or particle stands here, else 0."""
     return int(
-        place < len(units) and (units[place].tag == "ADP" or units[place].string in _PREPOSITIONS)
+        index < len(units) and (units[index].tag == "ADP" or units[index].string in _PREPOSITIONS)
     )
 
 
@@ -459,21 +459,21 @@ def _copulas(units: Sequence[_Unit]) -> Iterator[Span]:
     An article ("is a"), also with a noun and "of" ("is a type of"), a preposition, or an adjective
     and a preposition.
     """
-    for place, unit in enumerate(units[:-1]):
+    for index, unit in enumerate(units[:-1]):
         if unit.string.lower() not in _COPULAS:
             continue
-        if units[place + 1].tag == "ADJ" and _preposition(units, place + 2):
-            yield place, place + 3
-            yield place + 1, place + 3
-        if _preposition(units, place + 1) or units[place + 1].string in _ARTICLES:
-            yield place, place + 2
-        if units[place + 1].string not in _ARTICLES:
+        if units[index + 1].tag == "ADJ" and _preposition(units, index + 2):
+            yield index, index + 3
+            yield index + 1, index + 3
+        if _preposition(units, index + 1) or units[index + 1].string in _ARTICLES:
+            yield index, index + 2
+        if units[index + 1].string not in _ARTICLES:
             continue
-        noun = place + 2
+        noun = index + 2
         while noun < len(units) and units[noun].tag == "ADJ":
             noun += 1
         if noun + 1 < len(units) and units[noun].tag == "NOUN" and units[noun + 1].string == "of":
-            yield place, noun + 2
+            yield index, noun + 2
 
 
 _Rule = Callable[[Sequence[_Unit]], Iterator[Span]]
@@ -524,7 +524,7 @@ def _within(units: Sequence[_Unit], chunks: Sequence[Span]) -> Iterator[Span]:
     """Given chunks as units, without what may not start or end a nominal phrase."""
     for start, stop in chunks:
         inside = [
-            place for place, unit in enumerate(units) if start <= unit.start and unit.stop <= stop
+            index for index, unit in enumerate(units) if start <= unit.start and unit.stop <= stop
         ]
         while inside and (
             units[inside[0]].tag in ("DET", "PUNCT", "SYM", "PART")

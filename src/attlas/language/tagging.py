@@ -139,36 +139,36 @@ class _Sentence:
     tags: list[str]
     finite: bool = False  # whether this clause has its verb
 
-    def word(self, place: int) -> str:
-        return self.lowers[place] if 0 <= place < len(self.lowers) else ""
+    def word(self, index: int) -> str:
+        return self.lowers[index] if 0 <= index < len(self.lowers) else ""
 
-    def kind(self, place: int) -> str:
-        return self.kinds[place] if 0 <= place < len(self.kinds) else "PUNCT"
+    def kind(self, index: int) -> str:
+        return self.kinds[index] if 0 <= index < len(self.kinds) else "PUNCT"
 
-    def tag(self, place: int) -> str:
-        return self.tags[place] if place >= 0 else "PUNCT"
+    def tag(self, index: int) -> str:
+        return self.tags[index] if index >= 0 else "PUNCT"
 
-    def back(self, place: int) -> int:
-        """The nearest place before that is no adverb and no negation."""
-        place, farthest = place - 1, max(place - _REACH, 0)
-        while place >= farthest and (
-            self.tags[place] == "ADV" or self.lowers[place] in ("not", "n't")
+    def back(self, index: int) -> int:
+        """The nearest index before that is no adverb and no negation."""
+        index, farthest = index - 1, max(index - _REACH, 0)
+        while index >= farthest and (
+            self.tags[index] == "ADV" or self.lowers[index] in ("not", "n't")
         ):
-            place -= 1
-        return place
+            index -= 1
+        return index
 
-    def ahead(self, place: int) -> int:
-        """The nearest place after that is no adverb and no negation."""
-        place, farthest = place + 1, min(place + _REACH, len(self.kinds))
-        while place < farthest and (
-            self.kinds[place] == "ADV" or self.lowers[place] in ("not", "n't", "only")
+    def ahead(self, index: int) -> int:
+        """The nearest index after that is no adverb and no negation."""
+        index, farthest = index + 1, min(index + _REACH, len(self.kinds))
+        while index < farthest and (
+            self.kinds[index] == "ADV" or self.lowers[index] in ("not", "n't", "only")
         ):
-            place += 1
-        return place
+            index += 1
+        return index
 
-    def wants_verb(self, place: int) -> bool:
+    def wants_verb(self, index: int) -> bool:
         """Whether a bare verb is due: after `to`, a modal, `do`, or a pronoun that is a subject."""
-        before = self.back(place)
+        before = self.back(index)
         if before < 0:
             return False
         word, tag = self.lowers[before], self.tags[before]
@@ -180,9 +180,9 @@ class _Sentence:
             return self.tag(before - 1) == "NOUN"
         return word in _BARE_SUBJECTS or word in _CONTRACTED or word in ("let's", "lets")
 
-    def wants_noun(self, place: int) -> bool:
+    def wants_noun(self, index: int) -> bool:
         """Whether a noun is due: after an article, possessive, adjective, number or preposition."""
-        tag, word = self.tag(place - 1), self.word(place - 1)
+        tag, word = self.tag(index - 1), self.word(index - 1)
         if tag == "PRON":
             return word in _POSSESSIVES
         return (
@@ -191,15 +191,15 @@ class _Sentence:
             or word in ("-", "/")
         )
 
-    def noun_follows(self, place: int) -> bool:
+    def noun_follows(self, index: int) -> bool:
         """Whether the next word is likely a noun or part of a noun phrase."""
-        return self.kind(place + 1) in _NOMINAL_KINDS
+        return self.kind(index + 1) in _NOMINAL_KINDS
 
-    def clause_follows(self, place: int) -> bool:
+    def clause_follows(self, index: int) -> bool:
         """Whether a subject and its verb come next, before the clause ends."""
-        if self.word(place + 1) in _SUBJECTS or self.word(place + 1) in _CONTRACTED_SUBJECTS:
+        if self.word(index + 1) in _SUBJECTS or self.word(index + 1) in _CONTRACTED_SUBJECTS:
             return True
-        for there in range(place + 2, min(place + 8, len(self.kinds))):
+        for there in range(index + 2, min(index + 8, len(self.kinds))):
             if self.lowers[there] in _CLAUSE_ENDS or self.kinds[there] in ("that", "PART", "SCONJ"):
                 return False
             if self.kinds[there] in _FINITE_KINDS:
@@ -207,97 +207,97 @@ class _Sentence:
         return False
 
 
-def _noun_verb(s: _Sentence, place: int) -> str:
+def _noun_verb(s: _Sentence, index: int) -> str:
     """A noun or a bare verb ("work")."""
-    if s.wants_verb(place):
+    if s.wants_verb(index):
         return "VERB"
-    before, after = s.tag(place - 1), s.kind(place + 1)
-    if s.wants_noun(place) or s.word(place + 1) == "of":
+    before, after = s.tag(index - 1), s.kind(index + 1)
+    if s.wants_noun(index) or s.word(index + 1) == "of":
         return "NOUN"
     if before in ("PUNCT", "CCONJ", "INTJ") and (
-        after in ("DET", "this") or s.word(place + 1) in _AFTER_IMPERATIVES
+        after in ("DET", "this") or s.word(index + 1) in _AFTER_IMPERATIVES
     ):
         return "VERB"
     if (
         before in ("NOUN", "PROPN")
         and not s.finite
-        and s.word(place - 1).endswith("s")
+        and s.word(index - 1).endswith("s")
         and after in _AFTER_VERBS
     ):
         return "VERB"
     return "NOUN"
 
 
-def _noun_verbs(s: _Sentence, place: int) -> str:
+def _noun_verbs(s: _Sentence, index: int) -> str:
     """A plural or a verb of the third person ("borders")."""
-    if s.word(s.back(place)) in _SINGULAR and s.tag(s.back(place)) == "PRON":
+    if s.word(s.back(index)) in _SINGULAR and s.tag(s.back(index)) == "PRON":
         return "VERB"
-    if s.wants_noun(place) or s.word(place + 1) in ("of", "are", "were", "have"):
+    if s.wants_noun(index) or s.word(index + 1) in ("of", "are", "were", "have"):
         return "NOUN"
-    before = s.tag(s.back(place))
-    if before in ("NOUN", "PROPN") and not s.finite and s.kind(place + 1) in _AFTER_VERBS:
+    before = s.tag(s.back(index))
+    if before in ("NOUN", "PROPN") and not s.finite and s.kind(index + 1) in _AFTER_VERBS:
         return "VERB"
-    return "VERB" if before == "CCONJ" and s.kind(place + 1) in ("DET", "PRON") else "NOUN"
+    return "VERB" if before == "CCONJ" and s.kind(index + 1) in ("DET", "PRON") else "NOUN"
 
 
-def _verb(s: _Sentence, place: int) -> str:
+def _verb(s: _Sentence, index: int) -> str:
     """A bare verb, rarely a noun ("find")."""
-    if s.wants_verb(place):
+    if s.wants_verb(index):
         return "VERB"
-    return "NOUN" if s.wants_noun(place) and s.word(place - 1) not in ("-", "/") else "VERB"
+    return "NOUN" if s.wants_noun(index) and s.word(index - 1) not in ("-", "/") else "VERB"
 
 
-def _verbs(s: _Sentence, place: int) -> str:
+def _verbs(s: _Sentence, index: int) -> str:
     """A verb of the third person, rarely a plural ("finds")."""
-    return "NOUN" if s.wants_noun(place) else "VERB"
+    return "NOUN" if s.wants_noun(index) else "VERB"
 
 
-def _left(s: _Sentence, place: int) -> str:
+def _left(s: _Sentence, index: int) -> str:
     """A past, or an adjective after an article."""
-    return "ADJ" if s.tag(place - 1) == "DET" or s.word(place - 1) in _POSSESSIVES else "VERB"
+    return "ADJ" if s.tag(index - 1) == "DET" or s.word(index - 1) in _POSSESSIVES else "VERB"
 
 
-def _pretty(s: _Sentence, place: int) -> str:
+def _pretty(s: _Sentence, index: int) -> str:
     """An adverb before an adjective or adverb ("pretty good"), else an adjective."""
-    return "ADV" if s.kind(place + 1) in ("ADJ", "ADV", "more", "adjective_adverb") else "ADJ"
+    return "ADV" if s.kind(index + 1) in ("ADJ", "ADV", "more", "adjective_adverb") else "ADJ"
 
 
-def _ing(s: _Sentence, place: int) -> str:
+def _ing(s: _Sentence, index: int) -> str:
     """A participle, or a noun after an article and before "of"."""
-    if s.word(place + 1) == "of" and s.tag(place - 1) in ("DET", "ADJ"):
+    if s.word(index + 1) == "of" and s.tag(index - 1) in ("DET", "ADJ"):
         return "NOUN"
-    noun = s.tag(place - 1) in ("DET", "ADJ", "NUM") or s.word(place - 1) in _POSSESSIVES
-    return "NOUN" if noun and not s.noun_follows(place) else "VERB"
+    noun = s.tag(index - 1) in ("DET", "ADJ", "NUM") or s.word(index - 1) in _POSSESSIVES
+    return "NOUN" if noun and not s.noun_follows(index) else "VERB"
 
 
-def _ing_noun(s: _Sentence, place: int) -> str:
+def _ing_noun(s: _Sentence, index: int) -> str:
     """A noun that is a participle after `be` ("building")."""
-    before = s.word(s.back(place))
+    before = s.word(s.back(index))
     return (
         "VERB"
-        if (before in _BE or before in ("am", "'m", "'re")) and s.kind(place + 1) in _AFTER_VERBS
+        if (before in _BE or before in ("am", "'m", "'re")) and s.kind(index + 1) in _AFTER_VERBS
         else "NOUN"
     )
 
 
-def _unknown(s: _Sentence, place: int) -> str:
+def _unknown(s: _Sentence, index: int) -> str:
     """An unlisted word: a noun, but a verb where one must stand."""
-    word = s.word(place)
+    word = s.word(index)
     if word.endswith("s") and not word.endswith("ss"):
-        before = s.back(place)
+        before = s.back(index)
         return (
             "VERB"
             if s.word(before) in ("he", "she", "it", "who", "which") and s.tag(before) == "PRON"
             else "NOUN"
         )
-    return "VERB" if s.wants_verb(place) else "NOUN"
+    return "VERB" if s.wants_verb(index) else "NOUN"
 
 
-def _adjective_noun(s: _Sentence, place: int) -> str:
+def _adjective_noun(s: _Sentence, index: int) -> str:
     """An adjective before a noun or alone after a copula or an adverb, else a noun ("public")."""
-    if s.noun_follows(place) and s.kind(place + 1) not in ("NUM", "past", "ing"):
+    if s.noun_follows(index) and s.kind(index + 1) not in ("NUM", "past", "ing"):
         return "ADJ"
-    if s.word(s.back(place)) in _BE or s.word(place - 1) in (
+    if s.word(s.back(index)) in _BE or s.word(index - 1) in (
         "very",
         "so",
         "too",
@@ -310,58 +310,58 @@ def _adjective_noun(s: _Sentence, place: int) -> str:
     return "NOUN"
 
 
-def _adjective_verb(s: _Sentence, place: int) -> str:
+def _adjective_verb(s: _Sentence, index: int) -> str:
     """An adjective that is a verb where one must stand ("open")."""
-    if s.wants_verb(place):
+    if s.wants_verb(index):
         return "VERB"
     return (
         "VERB"
-        if s.tag(place - 1) in ("PUNCT", "CCONJ") and s.kind(place + 1) in ("DET", "this")
+        if s.tag(index - 1) in ("PUNCT", "CCONJ") and s.kind(index + 1) in ("DET", "this")
         else "ADJ"
     )
 
 
-def _adjective_adverb(s: _Sentence, place: int) -> str:
+def _adjective_adverb(s: _Sentence, index: int) -> str:
     """An adjective before a noun or after an article or copula, else an adverb ("early")."""
-    before = s.word(s.back(place))
-    if s.tag(place - 1) == "DET" or s.word(place - 1) in _POSSESSIVES:
+    before = s.word(s.back(index))
+    if s.tag(index - 1) == "DET" or s.word(index - 1) in _POSSESSIVES:
         return "ADJ"
-    if (before in _BE or before in ("'m", "'re", "am")) and s.kind(place + 1) != "past":
+    if (before in _BE or before in ("'m", "'re", "am")) and s.kind(index + 1) != "past":
         return "ADJ"
     return (
         "ADJ"
-        if s.noun_follows(place) and s.kind(place + 1) not in ("past", "ing", "PROPN")
+        if s.noun_follows(index) and s.kind(index + 1) not in ("past", "ing", "PROPN")
         else "ADV"
     )
 
 
-def _people(s: _Sentence, place: int) -> str:
+def _people(s: _Sentence, index: int) -> str:
     """A people or a faith: an adjective, but part of a name, or a language after "in"."""
-    after = s.kind(place + 1)
-    if after == "PROPN" or s.tag(place - 1) == "PROPN":
+    after = s.kind(index + 1)
+    if after == "PROPN" or s.tag(index - 1) == "PROPN":
         return "PROPN"
-    return "PROPN" if s.tag(place - 1) == "ADP" and not s.noun_follows(place) else "ADJ"
+    return "PROPN" if s.tag(index - 1) == "ADP" and not s.noun_follows(index) else "ADJ"
 
 
-def _be(s: _Sentence, place: int) -> str:
+def _be(s: _Sentence, index: int) -> str:
     """The copula and auxiliary, a verb after "there"; "'s" marks the genitive after a noun."""
-    if s.lowers[place] == "'s":
-        return _apostrophe(s, place)
-    return "VERB" if s.word(s.back(place)) == "there" and s.tag(s.back(place)) == "PRON" else "AUX"
+    if s.lowers[index] == "'s":
+        return _apostrophe(s, index)
+    return "VERB" if s.word(s.back(index)) == "there" and s.tag(s.back(index)) == "PRON" else "AUX"
 
 
-def _apostrophe(s: _Sentence, place: int) -> str:
-    before, after = s.word(place - 1), s.kind(place + 1)
+def _apostrophe(s: _Sentence, index: int) -> str:
+    before, after = s.word(index - 1), s.kind(index + 1)
     if before == "let":
         return "PRON"
     if before in _SINGULAR or before in ("there", "here", "what", "where", "how", "when"):
         return "VERB" if before == "there" else "AUX"
-    return "AUX" if after in ("DET", "PART", "no") and s.tag(place - 1) != "PART" else "PART"
+    return "AUX" if after in ("DET", "PART", "no") and s.tag(index - 1) != "PART" else "PART"
 
 
-def _have(s: _Sentence, place: int) -> str:
+def _have(s: _Sentence, index: int) -> str:
     """An auxiliary before a participle, else a verb."""
-    there = s.ahead(place)
+    there = s.ahead(index)
     if s.kind(there) == "PRON" and s.word(there) in _SUBJECTS:
         there = s.ahead(there)
     perfect = (
@@ -372,12 +372,12 @@ def _have(s: _Sentence, place: int) -> str:
     return "AUX" if perfect and not s.word(there).startswith(("is", "'s")) else "VERB"
 
 
-def _do(s: _Sentence, place: int) -> str:
+def _do(s: _Sentence, index: int) -> str:
     """An auxiliary before a negation, a bare verb or a subject, else a verb."""
-    if s.word(place + 1) in ("not", "n't"):
+    if s.word(index + 1) in ("not", "n't"):
         return "AUX"
-    there = s.ahead(place)
-    if s.word(there) in _SUBJECTS and s.tag(place - 1) in ("PUNCT", "ADV", "PRON", "CCONJ", "NOUN"):
+    there = s.ahead(index)
+    if s.word(there) in _SUBJECTS and s.tag(index - 1) in ("PUNCT", "ADV", "PRON", "CCONJ", "NOUN"):
         return "AUX"
     bare = s.kind(there) in ("verb", "be", "have") or (
         s.kind(there) == "noun_verb" and s.kind(there + 1) in _AFTER_VERBS
@@ -385,9 +385,9 @@ def _do(s: _Sentence, place: int) -> str:
     return "AUX" if bare else "VERB"
 
 
-def _to(s: _Sentence, place: int) -> str:
+def _to(s: _Sentence, index: int) -> str:
     """The mark of an infinitive, else a preposition."""
-    there = s.ahead(place)
+    there = s.ahead(index)
     kind, word = s.kind(there), s.word(there)
     if kind in ("verb", "be", "have", "do", "like"):
         return "PART"
@@ -395,7 +395,7 @@ def _to(s: _Sentence, place: int) -> str:
         noun = (
             s.word(there + 1) == "of"
             or s.kind(there + 1) in ("NOUN", "be", "noun_verbs")
-            or s.word(place - 1) in _BEFORE_TO
+            or s.word(index - 1) in _BEFORE_TO
         )
         return "ADP" if noun else "PART"
     if kind == "unknown" and not word.endswith("s"):
@@ -403,178 +403,178 @@ def _to(s: _Sentence, place: int) -> str:
     return "ADP"
 
 
-def _that(s: _Sentence, place: int) -> str:
+def _that(s: _Sentence, index: int) -> str:
     """A relative or a demonstrative pronoun, a determiner, or the mark of a clause."""
-    before, after = s.tag(place - 1), s.kind(place + 1)
-    if after in _FINITE_KINDS or s.kind(s.ahead(place)) in _FINITE_KINDS or after == "PUNCT":
+    before, after = s.tag(index - 1), s.kind(index + 1)
+    if after in _FINITE_KINDS or s.kind(s.ahead(index)) in _FINITE_KINDS or after == "PUNCT":
         return "PRON"
-    if before in ("PUNCT", "ADP", "CCONJ", "PART") and not s.clause_follows(place):
-        return "DET" if s.noun_follows(place) else "PRON"
+    if before in ("PUNCT", "ADP", "CCONJ", "PART") and not s.clause_follows(index):
+        return "DET" if s.noun_follows(index) else "PRON"
     if after in ("PRON", "DET", "PROPN", "there"):
         return (
             "PRON"
-            if before == "NOUN" and s.word(place - 1) not in _BEFORE_THAT_CLAUSES
+            if before == "NOUN" and s.word(index - 1) not in _BEFORE_THAT_CLAUSES
             else "SCONJ"
         )
     if (
         before == "NOUN"
         and after in ("noun_verb", "unknown")
-        and s.kind(place + 2) in _AFTER_VERBS | {"PUNCT"}
+        and s.kind(index + 2) in _AFTER_VERBS | {"PUNCT"}
     ):
         return "PRON"
-    if s.noun_follows(place) and not s.clause_follows(place):
+    if s.noun_follows(index) and not s.clause_follows(index):
         return "DET"
     return "PRON" if before == "NOUN" and after in ("verb", "noun_verb", "ADV") else "SCONJ"
 
 
-def _this(s: _Sentence, place: int) -> str:
-    return "DET" if s.noun_follows(place) else "PRON"
+def _this(s: _Sentence, index: int) -> str:
+    return "DET" if s.noun_follows(index) else "PRON"
 
 
-def _there(s: _Sentence, place: int) -> str:
-    after = s.kind(s.ahead(place))
-    exists = after in ("AUX", "be", "have") or s.word(s.ahead(place)) in ("seems", "seem", "exists")
+def _there(s: _Sentence, index: int) -> str:
+    after = s.kind(s.ahead(index))
+    exists = after in ("AUX", "be", "have") or s.word(s.ahead(index)) in ("seems", "seem", "exists")
     return "PRON" if exists else "ADV"
 
 
-def _what(s: _Sentence, place: int) -> str:
+def _what(s: _Sentence, index: int) -> str:
     return (
         "DET"
-        if s.kind(place + 1) in ("NOUN", "noun_verb") and s.tag(place - 1) != "NOUN"
+        if s.kind(index + 1) in ("NOUN", "noun_verb") and s.tag(index - 1) != "NOUN"
         else "PRON"
     )
 
 
-def _both(s: _Sentence, place: int) -> str:
+def _both(s: _Sentence, index: int) -> str:
     """The first half of a conjunction if the second follows ("both ... and"), else a determiner."""
-    second = {"both": "and", "either": "or", "neither": "nor"}[s.lowers[place]]
-    if second in s.lowers[place + 2 : place + 6]:
+    second = {"both": "and", "either": "or", "neither": "nor"}[s.lowers[index]]
+    if second in s.lowers[index + 2 : index + 6]:
         return "CCONJ"
-    return "ADV" if s.lowers[place] == "either" and not s.noun_follows(place) else "DET"
+    return "ADV" if s.lowers[index] == "either" and not s.noun_follows(index) else "DET"
 
 
-def _no(s: _Sentence, place: int) -> str:
-    alone = s.tag(place - 1) == "PUNCT" and s.kind(place + 1) == "PUNCT"
-    return "INTJ" if alone else "ADV" if s.word(place + 1) in ("longer", "more", "less") else "DET"
+def _no(s: _Sentence, index: int) -> str:
+    alone = s.tag(index - 1) == "PUNCT" and s.kind(index + 1) == "PUNCT"
+    return "INTJ" if alone else "ADV" if s.word(index + 1) in ("longer", "more", "less") else "DET"
 
 
-def _more(s: _Sentence, place: int) -> str:
+def _more(s: _Sentence, index: int) -> str:
     """An adverb before an adjective or adverb, else an adjective."""
-    after = s.kind(place + 1)
+    after = s.kind(index + 1)
     if (
         after in _GRADED
         or after in ("past", "ing")
-        or (after == "PUNCT" and s.lowers[place] == "much")
+        or (after == "PUNCT" and s.lowers[index] == "much")
     ):
         return "ADV"
     noun = (
-        s.noun_follows(place)
+        s.noun_follows(index)
         or after == "ADP"
-        or s.tag(place - 1) in ("VERB", "DET", "ADP", "NUM", "ADV")
+        or s.tag(index - 1) in ("VERB", "DET", "ADP", "NUM", "ADV")
     )
     return "ADJ" if noun else "ADV"
 
 
-def _enough(s: _Sentence, place: int) -> str:
+def _enough(s: _Sentence, index: int) -> str:
     return (
-        "ADV" if s.tag(place - 1) in ("ADJ", "ADV", "VERB") and not s.noun_follows(place) else "ADJ"
+        "ADV" if s.tag(index - 1) in ("ADJ", "ADV", "VERB") and not s.noun_follows(index) else "ADJ"
     )
 
 
-def _one(s: _Sentence, place: int) -> str:
+def _one(s: _Sentence, index: int) -> str:
     """A number, or the noun that stands for another ("the red one")."""
-    alone = not s.noun_follows(place) and s.word(place + 1) not in ("of", "-")
-    if alone and s.tag(place - 1) in ("DET", "ADJ", "PRON"):
+    alone = not s.noun_follows(index) and s.word(index + 1) not in ("of", "-")
+    if alone and s.tag(index - 1) in ("DET", "ADJ", "PRON"):
         return "NOUN"
-    return "PRON" if alone and s.kind(place + 1) in ("AUX", "have", "verb") else "NUM"
+    return "PRON" if alone and s.kind(index + 1) in ("AUX", "have", "verb") else "NUM"
 
 
-def _as(s: _Sentence, place: int) -> str:
+def _as(s: _Sentence, index: int) -> str:
     """An adverb in the first half of "as ... as", the mark of a clause, else a preposition."""
-    after = s.kind(place + 1)
-    if "as" in s.lowers[place + 2 : place + 5] and (after in _GRADED or after == "more"):
+    after = s.kind(index + 1)
+    if "as" in s.lowers[index + 2 : index + 5] and (after in _GRADED or after == "more"):
         return "ADV"
-    return "SCONJ" if s.clause_follows(place) or after in ("past", "ing") else "ADP"
+    return "SCONJ" if s.clause_follows(index) or after in ("past", "ing") else "ADP"
 
 
-def _before(s: _Sentence, place: int) -> str:
+def _before(s: _Sentence, index: int) -> str:
     """The mark of a clause, else a preposition, or an adverb with nothing after it ("before")."""
-    after = s.kind(place + 1)
-    if after == "ing" or s.clause_follows(place):
+    after = s.kind(index + 1)
+    if after == "ing" or s.clause_follows(index):
         return "SCONJ"
-    return "ADV" if after == "PUNCT" and s.lowers[place] == "before" else "ADP"
+    return "ADV" if after == "PUNCT" and s.lowers[index] == "before" else "ADP"
 
 
-def _while(s: _Sentence, place: int) -> str:
-    return "NOUN" if s.tag(place - 1) in ("DET", "ADJ") else "SCONJ"
+def _while(s: _Sentence, index: int) -> str:
+    return "NOUN" if s.tag(index - 1) in ("DET", "ADJ") else "SCONJ"
 
 
-def _because(s: _Sentence, place: int) -> str:
-    return "ADP" if s.word(place + 1) == "of" else "SCONJ"
+def _because(s: _Sentence, index: int) -> str:
+    return "ADP" if s.word(index + 1) == "of" else "SCONJ"
 
 
-def _though(s: _Sentence, place: int) -> str:
-    return "ADV" if s.kind(place + 1) == "PUNCT" else "SCONJ"
+def _though(s: _Sentence, index: int) -> str:
+    return "ADV" if s.kind(index + 1) == "PUNCT" else "SCONJ"
 
 
-def _once(s: _Sentence, place: int) -> str:
-    clause = s.tag(place - 1) == "PUNCT" and s.clause_follows(place)
-    return "SCONJ" if clause or s.word(place + 1) in _SUBJECTS else "ADV"
+def _once(s: _Sentence, index: int) -> str:
+    clause = s.tag(index - 1) == "PUNCT" and s.clause_follows(index)
+    return "SCONJ" if clause or s.word(index + 1) in _SUBJECTS else "ADV"
 
 
-def _like(s: _Sentence, place: int) -> str:
+def _like(s: _Sentence, index: int) -> str:
     """A verb where one must stand, else a preposition or the mark of a clause."""
-    if s.wants_verb(place):
+    if s.wants_verb(index):
         return "VERB"
-    return "SCONJ" if s.word(place + 1) in _SUBJECTS else "ADP"
+    return "SCONJ" if s.word(index + 1) in _SUBJECTS else "ADP"
 
 
-def _than(s: _Sentence, place: int) -> str:
-    return "SCONJ" if s.word(place + 1) in _SUBJECTS else "ADP"
+def _than(s: _Sentence, index: int) -> str:
+    return "SCONJ" if s.word(index + 1) in _SUBJECTS else "ADP"
 
 
-def _about(s: _Sentence, place: int) -> str:
-    after = s.kind(place + 1)
+def _about(s: _Sentence, index: int) -> str:
+    after = s.kind(index + 1)
     return "ADV" if after == "NUM" else "SCONJ" if after == "ing" else "ADP"
 
 
-def _for(s: _Sentence, place: int) -> str:
+def _for(s: _Sentence, index: int) -> str:
     """A preposition, the mark of a clause before a participle."""
-    return "SCONJ" if s.kind(place + 1) == "ing" else "ADP"
+    return "SCONJ" if s.kind(index + 1) == "ing" else "ADP"
 
 
-def _back(s: _Sentence, place: int) -> str:
-    if s.wants_verb(place):
+def _back(s: _Sentence, index: int) -> str:
+    if s.wants_verb(index):
         return "VERB"
     return (
-        "NOUN" if s.tag(place - 1) in ("DET", "ADJ") or s.word(place - 1) in _POSSESSIVES else "ADV"
+        "NOUN" if s.tag(index - 1) in ("DET", "ADJ") or s.word(index - 1) in _POSSESSIVES else "ADV"
     )
 
 
-def _well(s: _Sentence, place: int) -> str:
-    return "INTJ" if s.tag(place - 1) == "PUNCT" and s.word(place + 1) in (",", "...") else "ADV"
+def _well(s: _Sentence, index: int) -> str:
+    return "INTJ" if s.tag(index - 1) == "PUNCT" and s.word(index + 1) in (",", "...") else "ADV"
 
 
-def _only(s: _Sentence, place: int) -> str:
-    return "ADJ" if s.tag(place - 1) == "DET" or s.word(place - 1) in _POSSESSIVES else "ADV"
+def _only(s: _Sentence, index: int) -> str:
+    return "ADJ" if s.tag(index - 1) == "DET" or s.word(index - 1) in _POSSESSIVES else "ADV"
 
 
-def _quite(s: _Sentence, place: int) -> str:
-    return "DET" if s.word(place + 1) in ("a", "an", "the") else "ADV"
+def _quite(s: _Sentence, index: int) -> str:
+    return "DET" if s.word(index + 1) in ("a", "an", "the") else "ADV"
 
 
-def _half(s: _Sentence, place: int) -> str:
-    return "DET" if s.word(place + 1) in ("a", "an", "the") else "NOUN"
+def _half(s: _Sentence, index: int) -> str:
+    return "DET" if s.word(index + 1) in ("a", "an", "the") else "NOUN"
 
 
-def _dash(s: _Sentence, place: int) -> str:
-    return "SYM" if s.tag(place - 1) == "NUM" and s.kind(place + 1) == "NUM" else "PUNCT"
+def _dash(s: _Sentence, index: int) -> str:
+    return "SYM" if s.tag(index - 1) == "NUM" and s.kind(index + 1) == "NUM" else "PUNCT"
 
 
-def _prime(s: _Sentence, place: int) -> str:
+def _prime(s: _Sentence, index: int) -> str:
     """A lone apostrophe: the genitive of a plural, else a quotation mark."""
-    owner = s.tag(place - 1) in ("NOUN", "PROPN") and s.word(place - 1).endswith("s")
-    return "PART" if owner and s.noun_follows(place) else "PUNCT"
+    owner = s.tag(index - 1) in ("NOUN", "PROPN") and s.word(index - 1).endswith("s")
+    return "PART" if owner and s.noun_follows(index) else "PUNCT"
 
 
 _Rule = Callable[[_Sentence, int], str]
@@ -685,15 +685,15 @@ def _kinds_of(words: Sequence[str], lowers: list[str]) -> list[str]:
     if _shouted(words):
         return kinds
     opening = True  # whether a capital here may be the sentence's own
-    for place, word in enumerate(words):
-        kind = kinds[place]
+    for index, word in enumerate(words):
+        kind = kinds[index]
         if word == "I":
-            kinds[place] = "PROPN" if _numeral(kinds, place) else kind
+            kinds[index] = "PROPN" if _numeral(kinds, index) else kind
         elif word[:1].isupper():
-            kinds[place] = (
-                _opening(words, lowers, kinds, place)
+            kinds[index] = (
+                _opening(words, lowers, kinds, index)
                 if opening
-                else _capital(word, lowers[place], kind)
+                else _capital(word, lowers[index], kind)
             )
         if kind not in ("PUNCT", "SYM", "NUM", "-", "'"):
             opening = False
@@ -702,11 +702,11 @@ def _kinds_of(words: Sequence[str], lowers: list[str]) -> list[str]:
     return kinds
 
 
-def _numeral(kinds: list[str], place: int) -> bool:
+def _numeral(kinds: list[str], index: int) -> bool:
     """Whether "I" is the number of the name before it ("World War I") and no subject."""
-    named = place > 0 and kinds[place - 1] == "PROPN"
+    named = index > 0 and kinds[index - 1] == "PROPN"
     return named and (
-        place + 1 == len(kinds) or kinds[place + 1] in ("PUNCT", "CCONJ", "for", "ADP")
+        index + 1 == len(kinds) or kinds[index + 1] in ("PUNCT", "CCONJ", "for", "ADP")
     )
 
 
@@ -729,14 +729,14 @@ def _capital(word: str, lower: str, kind: str) -> str:
     return "PROPN"
 
 
-def _opening(words: Sequence[str], lowers: list[str], kinds: list[str], place: int) -> str:
+def _opening(words: Sequence[str], lowers: list[str], kinds: list[str], index: int) -> str:
     """The kind of a capitalised word that opens a sentence.
 
     As in small letters if it is listed, else by its ending, else a name.
     """
-    word, lower, kind = words[place], lowers[place], kinds[place]
-    follower = words[place + 1] if place + 1 < len(words) else ""
-    named = follower[:1].isupper() and _capital(follower, lowers[place + 1], "") == "PROPN"
+    word, lower, kind = words[index], lowers[index], kinds[index]
+    follower = words[index + 1] if index + 1 < len(words) else ""
+    named = follower[:1].isupper() and _capital(follower, lowers[index + 1], "") == "PROPN"
     if lower in _PEOPLES:
         return "people"
     if lower in _FUNCTION_WORDS or kind in ("ADV", "ing", "past"):
@@ -771,9 +771,9 @@ def tag_words(words: Sequence[str]) -> list[str]:
     """
     lowers = [word.lower().replace("’", "'") for word in words]
     s = _Sentence(lowers, _kinds_of(words, lowers), [])
-    for place, kind in enumerate(s.kinds):
+    for index, kind in enumerate(s.kinds):
         rule = _RULES.get(kind)
-        tag = _PLAIN.get(kind, kind) if rule is None else rule(s, place)
+        tag = _PLAIN.get(kind, kind) if rule is None else rule(s, index)
         s.tags.append(tag)
         if tag in ("AUX", "VERB"):
             s.finite = s.finite or kind != "ing"

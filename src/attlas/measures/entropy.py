@@ -29,7 +29,7 @@ def most_entropy(layer: Attention) -> tuple[Tensor, Tensor, Tensor]:
 
     [text, head or 1, query], NaN where a row sees one token, and twice [text, head or 1].
     """
-    most = layer.keys_seen.float().log().expand(layer.n_texts, -1, -1)
+    most = layer.n_visible_keys.float().log().expand(layer.n_texts, -1, -1)
     return most.where(most > 0, torch.nan), most.mean(-1), cls_rows(most, layer.batch.cls)
 
 
@@ -78,7 +78,7 @@ class Entropy(Measure[EntropyState]):
         state.rows_uniform.add(layer.index, mean_most.expand_as(mean))
         state.cls_uniform.add(layer.index, cls_most.expand_as(mean))
         state.spread.add(layer.index, (entropy / most).transpose(0, 1).flatten(1))
-        state.focused.add(layer.index, mean_most - mean, layer.batch.places)
+        state.focused.add(layer.index, mean_most - mean, layer.batch.indices)
 
     def result(self, state: EntropyState) -> dict[str, pd.DataFrame]:
         layers, heads = state.rows.mean.shape
@@ -105,13 +105,13 @@ class Entropy(Measure[EntropyState]):
                 "rows": state.spread.counts.reshape(-1),
             }
         )
-        layer, head, rank = np.indices(state.focused.places.shape).reshape(3, -1)
+        layer, head, rank = np.indices(state.focused.indices.shape).reshape(3, -1)
         examples = pd.DataFrame(
             {
                 "layer": layer,
                 "head": head,
                 "rank": rank,
-                "place": state.focused.places.reshape(-1),
+                "place": state.focused.indices.reshape(-1),
                 "below_uniform": state.focused.scores.reshape(-1),
             }
         )

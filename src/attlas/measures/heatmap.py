@@ -79,8 +79,8 @@ class Heatmap(Measure[HeatmapState]):
             ("heatmap", self.size, self.span), lambda: self._uniform(layer)
         )
         self._add(state.uniform, layer.index, uniform, reached)
-        for number, place in enumerate(layer.batch.places):
-            if place < self.examples:
+        for number, index in enumerate(layer.batch.indices):
+            if index < self.examples:
                 self._example(state, layer, number)
 
     def _uniform(self, layer: Attention) -> Floats:
@@ -101,7 +101,7 @@ class Heatmap(Measure[HeatmapState]):
         )
         rows = heads * size
         state.heatmap_texts.add(
-            np.full(rows, batch.places[number]),
+            np.full(rows, batch.indices[number]),
             {
                 "text": np.full(rows, batch.texts[number].id, dtype=object),
                 "layer": np.full(rows, layer.index, dtype=np.int32),

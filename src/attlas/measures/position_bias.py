@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.masks import Keep
+from attlas.core.masks import TokenMask
 from attlas.core.measure import Measure, Shape, check_bytes, head_frame
 from attlas.core.states import Floats, State, Sums
 from attlas.support.options import option
 
-ORDINARY = Keep("ordinary")
+ORDINARY = TokenMask("ordinary")
 
 
 @dataclass

@@ -27,7 +27,7 @@ def special_gradient(layer: Attention, punctuation: frozenset[str] = frozenset("
     marks = batch.once(
         ("special_gradient", punctuation), lambda: _marks(batch, punctuation)
     )  # text key column
-    seen = layer.queries_seeing.to(sizes).expand(batch.n_texts, -1, -1)  # weights to each key
+    seen = layer.n_visible_queries.to(sizes).expand(batch.n_texts, -1, -1)  # weights to each key
     weights = torch.einsum("thk,tkc->thc", seen, marks.to(sizes))  # one head where all see the same
     total = torch.einsum("thk,tkc->thc", sizes, marks.to(sizes))
     return total / weights.where(weights > 0, torch.nan)

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.attention import Attention, Sight
+from attlas.core.attention import Attention, VisibleRanges
 from attlas.core.batch import Batch
-from attlas.core.masks import Keep
+from attlas.core.masks import TokenMask
 from attlas.core.measure import Measure, Outputs, Shape, check_bytes
 from attlas.core.states import Rows, State, Tally
 from attlas.stats.jit import numba
@@ -24,7 +24,7 @@ from attlas.support.options import option
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-Sights = tuple[Sight, ...]  # one for all heads, or one per head
+HeadRanges = tuple[VisibleRanges, ...]  # one for all heads, or one per head
 DIRECTIONS = ("attended", "attending")
 CORPUS_ROWS = 100  # types of the whole corpus that are listed for each choice of layers
 
@@ -163,8 +163,8 @@ class Pending:
 
     keys: list[npt.NDArray[np.int32]] = field(default_factory=list)  # text head query rank
     queries: list[npt.NDArray[np.int32]] = field(default_factory=list)
-    sights: list[tuple[Sights, Sights]] = field(default_factory=list)
-    keep: Bools = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))  # text token
+    visible: list[tuple[HeadRanges, HeadRanges]] = field(default_factory=list)
+    mask: Bools = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))  # text token
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ class TextLists:
 
     types: list[str]
     kinds: Ints  # token: its type, -1 if it is not kept
-    keep: Bools  # token
+    mask: Bools  # token
     counts: dict[tuple[str, str], Ints]  # direction, type or position: group class
     chances: dict[tuple[str, str], list[Floats]]  # the same: group, class
 
@@ -217,7 +217,7 @@ class TextLists:
         size = len(self.types)
         counts = [self.counts[way, "type"][:, :size] for way in DIRECTIONS]  # group type
         chances = [np.stack(self.chances[way, "type"]) for way in DIRECTIONS]
-        occurrences = np.bincount(self.kinds[self.keep], minlength=size)
+        occurrences = np.bincount(self.kinds[self.mask], minlength=size)
         return np.concatenate([*counts, *chances, np.stack([occurrences, np.ones(size)])]).T
 
 
@@ -246,7 +246,7 @@ class TopK(Measure[TopKState]):
 
     name: ClassVar[str] = "topk"
     k: int = option(10, "Number of tokens on each list.", at_least=1, at_most=1_000)
-    keep: str | Keep = "keywords"
+    keep: str | TokenMask = "keywords"
     layers: tuple[int, ...] | None = option(
         None, "Layers that count (None: all).", at_least=0, at_most=9_999
     )
@@ -256,7 +256,7 @@ class TopK(Measure[TopKState]):
     shown: int = option(10, "Number of rows for each text.", at_least=1, at_most=10_000)
 
     def __post_init__(self) -> None:
-        Keep.of(self.keep)
+        TokenMask.of(self.keep)
         for name in ("layers", "heads"):
             if isinstance(getattr(self, name), int):
                 object.__setattr__(self, name, (getattr(self, name),))
@@ -290,28 +290,31 @@ class TopK(Measure[TopKState]):
         lists = 2 * len(chosen) * layer.n_texts * layer.n_heads * layer.n_tokens
         advice = f"lower k from {self.k}, or truncate texts (--max-length)"
         check_bytes(self.name, 4 * lists * k, advice)
-        pending, keep = state.pending, Keep.of(self.keep).mask(layer.batch)
+        pending, mask = state.pending, TokenMask.of(self.keep).mask(layer.batch)
         heads = slice(None) if self.heads is None else sorted(set(self.heads))
         for members, (_, where) in (
-            (pending.keys, layer.top_keys(k, keep)),
-            (pending.queries, layer.top_queries(k, keep)),
+            (pending.keys, layer.top_keys(k, mask)),
+            (pending.queries, layer.top_queries(k, mask)),
         ):
             members.append(where.int().cpu().numpy()[:, heads])
-        pending.sights.append(
-            (self._sights(layer.sight()), self._sights(layer.sight(of_keys=True)))
+        pending.visible.append(
+            (
+                self._chosen_ranges(layer.visible_ranges()),
+                self._chosen_ranges(layer.visible_ranges(of_keys=True)),
+            )
         )
-        pending.keep = keep.cpu().numpy()
+        pending.mask = mask.cpu().numpy()
 
-    def _sights(self, sights: Sights) -> Sights:
+    def _chosen_ranges(self, visible: HeadRanges) -> HeadRanges:
         """What the chosen heads see, where they differ."""
-        if self.heads is None or len(sights) == 1:
-            return sights
-        return tuple(sights[head] for head in sorted(set(self.heads)))
+        if self.heads is None or len(visible) == 1:
+            return visible
+        return tuple(visible[head] for head in sorted(set(self.heads)))
 
     def finish_batch(self, state: TopKState, batch: Batch, outputs: Outputs) -> None:
         pending, state.pending = state.pending, Pending()
         names = ["all", *(f"L{number}" for number in self._layers(state.n_layers))]
-        kinds, types = _types(batch, pending.keep)
+        kinds, types = _types(batch, pending.mask)
         positions = np.tile(np.arange(batch.n_tokens), (batch.n_texts, 1))
         most = max(1, max(map(len, types), default=0))
         counts = {}
@@ -323,21 +326,21 @@ class TopK(Measure[TopKState]):
         for text, strings in enumerate(types):
             if not strings:
                 continue
-            keep, own = pending.keep[text], {key: values[text] for key, values in counts.items()}
-            sights = [
-                [[sight.of(text) for sight in layer] for layer in side]
-                for side in zip(*pending.sights, strict=True)
+            mask, own = pending.mask[text], {key: values[text] for key, values in counts.items()}
+            visible = [
+                [[ranges.of(text) for ranges in layer] for layer in side]
+                for side in zip(*pending.visible, strict=True)
             ]
             classes = {
                 "type": (kinds[text], len(strings)),
-                "position": (np.where(keep, np.arange(batch.n_tokens), -1), batch.n_tokens),
+                "position": (np.where(mask, np.arange(batch.n_tokens), -1), batch.n_tokens),
             }
-            chances = _chances_by_direction(sights, classes, heads, self.k)
-            lists_of = TextLists(strings, kinds[text], keep, own, chances)
+            chances = _chances_by_direction(visible, classes, heads, self.k)
+            lists_of = TextLists(strings, kinds[text], mask, own, chances)
             columns = lists_of.rows(names, self.shown)
             rows = len(columns["rank"])
             ids = np.full(rows, batch.texts[text].id, dtype=object)
-            state.topk.add(np.full(rows, batch.places[text]), {"text": ids, **columns})
+            state.topk.add(np.full(rows, batch.indices[text]), {"text": ids, **columns})
             state.types.add(strings, lists_of.totals())
 
     def result(self, state: TopKState) -> dict[str, pd.DataFrame]:
@@ -370,13 +373,13 @@ class TopK(Measure[TopKState]):
         return {"topk": state.topk.frame(), "topk_types": pd.concat(parts, ignore_index=True)}
 
 
-def _types(batch: Batch, keep: Bools) -> tuple[Ints, list[list[str]]]:
+def _types(batch: Batch, mask: Bools) -> tuple[Ints, list[list[str]]]:
     """The type of each kept token (-1 for others): [text, token]; and the strings of types."""
-    kinds = np.full(keep.shape, -1, dtype=np.int64)
+    kinds = np.full(mask.shape, -1, dtype=np.int64)
     types: list[list[str]] = []
     for text, (tokens, surfaces) in enumerate(zip(batch.tokens, batch.surfaces, strict=True)):
         known: dict[str, int] = {}
-        for token in np.nonzero(keep[text])[0]:
+        for token in np.nonzero(mask[text])[0]:
             kinds[text, token] = known.setdefault(
                 type_of(tokens[token], surfaces[token]), len(known)
             )
@@ -390,7 +393,7 @@ def _ranked(counts: npt.NDArray[Any], size: int) -> Ints:
     return order[counts[order] > 0]
 
 
-def _same_sight(one: Sight, other: Sight) -> bool:
+def _same_ranges(one: VisibleRanges, other: VisibleRanges) -> bool:
     if one is other:
         return True
     return all(
@@ -400,51 +403,51 @@ def _same_sight(one: Sight, other: Sight) -> bool:
 
 
 def _chances_by_direction(
-    sights: Sequence[Sequence[Sequence[Sight]]],
+    visible: Sequence[Sequence[Sequence[VisibleRanges]]],
     classes: dict[str, tuple[Ints, int]],
     heads: int,
     k: int,
 ) -> dict[tuple[str, str], list[Floats]]:
     """The expected counts by direction, and by type and position; once if both see the same."""
     alike = all(
-        _same_sight(mine, theirs)
-        for layer, other in zip(*sights, strict=True)
+        _same_ranges(mine, theirs)
+        for layer, other in zip(*visible, strict=True)
         for mine, theirs in zip(layer, other, strict=True)
     )
     chances: dict[tuple[str, str], list[Floats]] = {}
     for by, (kinds, size) in classes.items():
-        for way, side in zip(DIRECTIONS, sights, strict=True):
+        for way, side in zip(DIRECTIONS, visible, strict=True):
             known = chances[DIRECTIONS[0], by] if alike and way != DIRECTIONS[0] else None
             chances[way, by] = _chances(side, kinds, size, heads, k) if known is None else known
     return chances
 
 
 def _chances(
-    side: Sequence[Sequence[Sight]], classes: Ints, size: int, heads: int, k: int
+    side: Sequence[Sequence[VisibleRanges]], classes: Ints, size: int, heads: int, k: int
 ) -> list[Floats]:
     """The counts expected by chance: over all layers, then for each.
 
     Layers that see the same share theirs.
     """
-    patterns: list[Sight] = []
+    patterns: list[VisibleRanges] = []
     members: list[Counter[int]] = []  # of each layer, how many heads see by which pattern
     for layer in side:
         members.append(Counter())
-        for sight in layer:
-            same = (number for number, known in enumerate(patterns) if _same_sight(sight, known))
+        for ranges in layer:
+            same = (number for number, known in enumerate(patterns) if _same_ranges(ranges, known))
             number = next(same, len(patterns))
-            patterns += [sight] if number == len(patterns) else []
+            patterns += [ranges] if number == len(patterns) else []
             members[-1][number] += heads // len(layer)
 
     def expected(counts: Counter[int]) -> Floats:
-        sights = [patterns[number] for number in counts]
-        always = [np.nonzero(sight.always & (classes >= 0))[0] for sight in sights]
+        visible = [patterns[number] for number in counts]
+        always = [np.nonzero(ranges.always & (classes >= 0))[0] for ranges in visible]
         n = len(classes)
         hidden = np.zeros((0, n, n), dtype=bool)
-        if any(sight.hidden is not None for sight in sights):
-            hidden = np.stack([_hidden(sight, n) for sight in sights])
+        if any(ranges.hidden is not None for ranges in visible):
+            hidden = np.stack([_hidden(ranges, n) for ranges in visible])
         found: Floats = chance_counts(
-            np.stack([np.stack([sight.first, sight.stop], -1) for sight in sights]),
+            np.stack([np.stack([ranges.first, ranges.stop], -1) for ranges in visible]),
             hidden,
             np.concatenate(always),
             np.cumsum([0, *map(len, always)]),
@@ -462,5 +465,5 @@ def _chances(
     ]
 
 
-def _hidden(sight: Sight, n: int) -> Bools:
-    return np.zeros((n, n), dtype=bool) if sight.hidden is None else sight.hidden
+def _hidden(ranges: VisibleRanges, n: int) -> Bools:
+    return np.zeros((n, n), dtype=bool) if ranges.hidden is None else ranges.hidden

@@ -70,14 +70,14 @@ class Totals(Measure[TotalsState]):
 
     def _chosen(self, batch: Batch) -> list[int]:
         """The texts of a batch that are examples."""
-        return [number for number, place in enumerate(batch.places) if place < self.examples]
+        return [number for number, index in enumerate(batch.indices) if index < self.examples]
 
     def _control(self, layer: Attention) -> tuple[Floats, Floats]:
         """Uniform attention received and number of queries that see it: each [text, token]."""
         shape = (layer.n_texts, layer.n_tokens)
         uniform, seeing = (
             layer.uniform.received.float().mean(1),
-            layer.queries_seeing.float().mean(1),
+            layer.n_visible_queries.float().mean(1),
         )
         return np.broadcast_to(uniform.cpu().numpy(), shape), np.broadcast_to(
             seeing.cpu().numpy(), shape
@@ -100,7 +100,7 @@ class Totals(Measure[TotalsState]):
         columns |= {
             f"L{number}_per_query": values.reshape(-1) for number, values in enumerate(per_query)
         }
-        state.totals.add(np.repeat(np.array(batch.places), n), columns)
+        state.totals.add(np.repeat(np.array(batch.indices), n), columns)
         for row, text in enumerate(self._chosen(batch)):
             by_head = np.concatenate([heads[row] for heads in pending.by_head])  # head token
             names = {
@@ -108,7 +108,7 @@ class Totals(Measure[TotalsState]):
                 "token": np.arange(n, dtype=np.int32),
             }
             state.totals_heads.add(
-                np.full(n, batch.places[text]), names, np.ascontiguousarray(by_head.T)
+                np.full(n, batch.indices[text]), names, np.ascontiguousarray(by_head.T)
             )
 
     def result(self, state: TotalsState) -> dict[str, pd.DataFrame]:

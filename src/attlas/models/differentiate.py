@@ -142,8 +142,8 @@ class Backward:
     layers: Sequence[Attention] = ()
 
     @property
-    def places(self) -> tuple[int, ...]:
-        return self.batch.places
+    def indices(self) -> tuple[int, ...]:
+        return self.batch.indices
 
     def ablated(self, texts: Sequence[int]) -> Tensor:
         """The increase of the loss of some texts without each head: [text, layer, head]."""

@@ -31,7 +31,7 @@ def run_batches(
     """Run texts in batches of one length, without padding, and `take` each batch and output.
 
     The whole network runs; without `head`, the part whose attention is read. With `states` the
-    output has `hidden_states`. `batch.places` are indices in `texts`. Texts without tokens are
+    output has `hidden_states`. `batch.indices` are indices in `texts`. Texts without tokens are
     skipped: their indices are returned.
     """
     network = model.network if head else model.part
@@ -45,7 +45,7 @@ def run_batches(
         for group in groups:
             batch = encoder.batch(group, model.device)
             take(batch, network(input_ids=batch.ids, **batch.inputs, **options))
-    return [one.place for one in encoded if not len(one)]
+    return [one.index for one in encoded if not len(one)]
 
 
 def logits_of(model: Model, texts: Sequence[Text]) -> Floats:
@@ -53,7 +53,7 @@ def logits_of(model: Model, texts: Sequence[Text]) -> Floats:
     out: dict[int, Floats] = {}
 
     def keep(batch: Batch, output: Any) -> None:
-        out.update(zip(batch.places, output.logits.float().cpu().numpy(), strict=True))
+        out.update(zip(batch.indices, output.logits.float().cpu().numpy(), strict=True))
 
     return _in_order(out, texts, run_batches(model, texts, keep))
 
@@ -98,7 +98,7 @@ def head_inputs(model: Model, texts: Sequence[Text]) -> Floats:
             every = nn.functional.linear(states, layer.weight, layer.bias)
             position = int((every - output.logits[:, None]).abs().sum((0, 2)).argmin())
             states = states[:, position]
-        out.update(zip(batch.places, states.double().cpu().numpy(), strict=True))
+        out.update(zip(batch.indices, states.double().cpu().numpy(), strict=True))
 
     try:
         empty = run_batches(model, texts, keep)

@@ -107,7 +107,7 @@ class ModelVectors:
         pairs = (Text(str(index), words=(CARRIER, word)) for index, word in enumerate(words))
         for batch in self.model.batches(self.model.encode(list(enumerate(pairs)))):
             for index, ids, split in zip(
-                batch.places, batch.ids.tolist(), batch.words, strict=True
+                batch.indices, batch.ids.tolist(), batch.words, strict=True
             ):
                 self._tokens[words[index]] = [
                     token

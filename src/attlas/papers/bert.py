@@ -103,9 +103,9 @@ def reproduce(
     workers: int | None = None,
     fresh: bool = False,
     progress: bool | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> Reproduction:
-    """Run the parts one by one; finished experiments are reused. `say` gets progress lines."""
+    """Run the parts one by one; finished experiments are reused. `log` gets progress lines."""
     check_choice("part", parts, PARTS)
     root, loaded = data_folder(data_root), load(model)
     published = {
@@ -119,7 +119,7 @@ def reproduce(
         model=loaded,
         model_parts=loaded.identity(),
         options={"workers": workers, "fresh": fresh, "progress": progress},
-        say=say,
+        log=log,
     )
     return run_reproduction(run, [name for name in ORDER if name in parts], announce=False)
 
@@ -137,7 +137,7 @@ class _Run(Recipe):
     def syntax(self) -> None:
         """Table 1 and Figure 5, on two treebanks."""
         for name, (title, _) in TREEBANKS.items():
-            self.say(f"Table 1: {title}")
+            self.log(f"Table 1: {title}")
             train, test = read(self.treebank(name, "train")), read(self.treebank(name, "dev"))
             syntax = Syntax(train=train, test=test, model=self.model, seed=SEED)
             found = self.run(syntax, f"syntax-{name}")
@@ -178,7 +178,7 @@ class _Run(Recipe):
             ),
         }
         for name, (title, train, test) in sets.items():
-            self.say(f"Table 2: {title}")
+            self.log(f"Table 2: {title}")
             tokens = None if name == "gap" else TOKENS
             coreference = Coreference(
                 train=train, test=test, model=self.model, tokens=tokens, seed=SEED
@@ -214,7 +214,7 @@ class _Run(Recipe):
         found: dict[str, Study] = {}
         cache = self.folder / STATES  # shared by the three; cleared when the part is published
         for name, (title, vectors, convention) in ways.items():
-            self.say(f"Table 3: {title}")
+            self.log(f"Table 3: {title}")
             tree = Tree(
                 train=train,
                 test=test,
@@ -235,11 +235,11 @@ class _Run(Recipe):
 
     def figures(self) -> None:
         """Figures 2, 3, 4 and 6, over segments of EWT."""
-        self.say(f"Figures 2 to 4 and 6: {SEGMENTS} segments of at most {TOKENS} tokens")
+        self.log(f"Figures 2 to 4 and 6: {SEGMENTS} segments of at most {TOKENS} tokens")
         segments = self.segments()
         options = {"seed": SEED, **self.options}
         done = study(self.model, segments, MEASURES, self.inside("segments"), **options)
-        self.say("the same with random weights")
+        self.log("the same with random weights")
         random, some = self.model.randomized(SEED), segments[:RANDOM_SEGMENTS]
         control = study(random, some, MEASURES, self.inside("segments-random"), **options)
         surface, entropy, distances = (
@@ -250,12 +250,12 @@ class _Run(Recipe):
         for layer, head, name in (one for part in naming for one in part.named):
             names.setdefault((layer, head), []).append(name)
         named = {head: profiles.named_by(found) for head, found in names.items()}
-        places = head_map(distances, surface, entropy, named, seed=SEED)
+        coordinates = head_map(distances, surface, entropy, named, seed=SEED)
         figures = {
             "figure2-surface": profiles.surface_by_layer(surface),
             "figure3-gradient": profiles.gradient_by_layer(done.table("special_gradient")),
             "figure4-entropy": profiles.entropy_by_layer(entropy),
-            "figure6-map": profiles.map_of_heads(places),
+            "figure6-map": profiles.map_of_heads(coordinates),
         }
         for name, chart in figures.items():
             self.draw(chart, name)
@@ -267,7 +267,7 @@ class _Run(Recipe):
             f"### Figures 2 to 4 and 6: {len(segments):,} segments of EWT, "
             f"at most {TOKENS} tokens (random weights: the first {RANDOM_SEGMENTS})",
             "",
-            *_figure_lines(done, control, places),
+            *_figure_lines(done, control, coordinates),
             "",
         ]
 
@@ -291,7 +291,7 @@ class _Run(Recipe):
 
     def run(self, experiment: Experiment, name: str, cache: Path | None = None) -> Study:
         """Run an experiment in a folder of its own, with its report."""
-        done = run(experiment, self.inside(name), cache=cache, say=self.say, **self.options)
+        done = run(experiment, self.inside(name), cache=cache, log=self.log, **self.options)
         done.report(done.folder / "report.html")
         return done
 
@@ -398,7 +398,7 @@ def _tree_lines(found: dict[str, Study]) -> list[str]:
     return out
 
 
-def _figure_lines(done: Study, control: Study, places: pd.DataFrame) -> list[str]:
+def _figure_lines(done: Study, control: Study, coordinates: pd.DataFrame) -> list[str]:
     """What the figures show, in numbers by layer, random weights in brackets."""
     names = {
         "surface": ("cls", "sep", "punctuation", "self", "previous", "next"),
@@ -421,10 +421,10 @@ def _figure_lines(done: Study, control: Study, places: pd.DataFrame) -> list[str
             cells = (f"{number(scale * one)} ({number(scale * other)})" for one, other in pairs)
             out.append(table_row(layer, *cells))
         out.append("")
-    kinds = places["behaviour"].value_counts()
+    kinds = coordinates["behaviour"].value_counts()
     out += [f"- {line}" for line in findings(done, MEASURED)]
     out += [
         f"- Behaviours of heads: {', '.join(f'{name} {count}' for name, count in kinds.items())}; "
-        f"stress of the map in two dimensions: {number(float(places['stress'].iloc[0]))}"
+        f"stress of the map in two dimensions: {number(float(coordinates['stress'].iloc[0]))}"
     ]
     return out

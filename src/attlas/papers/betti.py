@@ -202,12 +202,12 @@ def reproduce(
     model: Any = None,
     tasks: Sequence[str] = tuple(TASKS),
     conventions: Sequence[str] = CONVENTIONS,
-    say: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
     **options: Any,
 ) -> Reproduction:
     """Fine-tune, extract, classify and compare, task by task; finished experiments are reused.
 
-    `say` gets progress lines. Further options are `workers`, `fresh` and `progress`.
+    `log` gets progress lines. Further options are `workers`, `fresh` and `progress`.
     """
     for kind, given, known in (
         ("task", tasks, tuple(TASKS)),
@@ -224,7 +224,7 @@ def reproduce(
         model=model,
         model_parts=loaded.identity(),
         options=run_options(**options),
-        say=say,
+        log=log,
         conventions=[name for name in CONVENTIONS if name in conventions],
     )
     return run_reproduction(run, [name for name in TASKS if name in tasks], announce=False)
@@ -254,7 +254,7 @@ class _Run(Recipe):
         """Its part of Table 1, and Figure 1."""
         parts, found = task.parts(self.root), {}
         for convention in self.conventions:
-            self.say(f"{task.title}, {convention}")
+            self.log(f"{task.title}, {convention}")
             for column, study in self._experiments(task, parts, convention):
                 found[column] = study.result
                 chart = head_maps(study.table("topology_heads"))

@@ -129,9 +129,9 @@ def reproduce(
     workers: int | None = None,
     fresh: bool = False,
     progress: bool | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> Reproduction:
-    """Run the parts one by one; finished experiments are reused. `say` gets progress lines."""
+    """Run the parts one by one; finished experiments are reused. `log` gets progress lines."""
     check_choice("part", parts, PARTS)
     published = {
         name: {
@@ -144,7 +144,7 @@ def reproduce(
         root=data_folder(data_root),
         reproduction=Reproduction(model, PARTS, published, Path(out).expanduser()),
         options={"workers": workers, "fresh": fresh, "progress": progress},
-        say=say,
+        log=log,
         seeds=seeds,
     )
     return run_reproduction(run, [name for name in PARTS if name in parts])
@@ -224,7 +224,7 @@ class _Run(Recipe):
         train, dev, test = _named(name, texts)
         how["by_encoder"] = _plain(how.get("by_encoder", {}))
         grid = Dynamics(train=train, dev=dev, test=test, **how)
-        return run(grid, self.inside(name), say=self.say, **self.options)
+        return run(grid, self.inside(name), log=self.log, **self.options)
 
     def sst(self) -> None:
         """Its quarter of Table 2, and what the authors' notebook prints."""
@@ -460,7 +460,7 @@ class _Run(Recipe):
     def _rows(self, name: str, texts: tuple[Any, Any, Any], **how: Any) -> pd.DataFrame:
         """The rows of a small grid, one per classifier."""
         shown = {key: value for key, value in how.items() if key not in UNSAID}
-        self.say(f"{name}: {', '.join(f'{key} {value}' for key, value in shown.items())}")
+        self.log(f"{name}: {', '.join(f'{key} {value}' for key, value in shown.items())}")
         study = self._run(name, texts, seeds=self._seeds, **how)
         self.part.results[name] = study.result
         return study.table("dynamics")

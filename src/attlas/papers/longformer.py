@@ -91,11 +91,11 @@ def reproduce(
     workers: int | None = None,
     fresh: bool = False,
     progress: bool | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> Reproduction:
     """Lengthen, fine-tune, read attention and draw, task by task.
 
-    Finished experiments are reused. `say` gets progress lines.
+    Finished experiments are reused. `log` gets progress lines.
     """
     check_choice("task", tasks, tuple(TASKS))
     root = data_folder(data_root)
@@ -111,7 +111,7 @@ def reproduce(
         model=model,
         model_parts=loaded.identity(),
         options={"workers": workers, "fresh": fresh, "progress": progress},
-        say=say,
+        log=log,
     )
     return run_reproduction(recipe, [name for name in TASKS if name in tasks], announce=False)
 
@@ -143,33 +143,33 @@ class _Run(Recipe):
 
     def _long(self, name: str, trained: Callable[..., tuple[Model, dict[str, str]]]) -> None:
         """Accuracy, figures and tables of a task with long texts."""
-        self.say(TASKS[name])
+        self.log(TASKS[name])
         train, test = _texts(self.root, name)
-        place = self.inside(f"{name}-model")
-        classifier, said = trained(train, test, self.long_model, place, self.options)
+        folder = self.inside(f"{name}-model")
+        classifier, facts = trained(train, test, self.long_model, folder, self.options)
         example = _example(classifier, test)
         ordered = [example, *(text for text in test if text.id != example.id)]
         corpus, found = self._figures(name, classifier, ordered)
-        found["said"] = {**said, **found["said"]}
+        found["said"] = {**facts, **found["said"]}
         self._explained(name, classifier, ordered, importance_of(_importance(corpus)), found)
 
     def sst(self) -> None:
         """Accuracy and tables of a classifier of short texts, which is not lengthened."""
-        self.say(TASKS["sst"])
+        self.log(TASKS["sst"])
         train, test = _texts(self.root, "sst")
-        place = self.inside("sst-model")
+        folder = self.inside("sst-model")
         tuning = Finetune(texts=train, model=self.model, epochs=SHORT_EPOCHS, seed=SEED)
-        classifier, names = _tuned(tuning, place, self.options), label_names(train, test=test)
+        classifier, names = _tuned(tuning, folder, self.options), label_names(train, test=test)
         wanted = np.array([names.index(str(text.label)) for text in test])
         ours = mcc_and_accuracy(wanted, logits_of(classifier, test))["accuracy"]
         low, high = wilson(ours, len(test))
         majority = majority_share(wanted)
-        said = {
+        facts = {
             "accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} sentences; "
             f"majority class {majority:.3f}"
         }
         shuffled = [test[at] for at in np.random.default_rng(SEED).permutation(len(test))]
-        self._explained("sst", classifier, shuffled, None, {"said": said})
+        self._explained("sst", classifier, shuffled, None, {"said": facts})
 
     def _explained(
         self,
@@ -180,9 +180,9 @@ class _Run(Recipe):
         found: dict[str, Any],
     ) -> None:
         """Tables 1 to 4 and Figures 9 to 11 of a task, and its lines."""
-        place = self.inside(f"{name}-explained")
+        folder = self.inside(f"{name}-explained")
         study = longformer_tables.explained(
-            classifier, texts, name, place, importance, self.options
+            classifier, texts, name, folder, importance, self.options
         )
         self.add_pictures(*longformer_tables.pictures(study, self.picture_folder(name)))
         self.part.results[name] = {**found, "agreement": longformer_tables.tables(study, name)}
@@ -196,14 +196,14 @@ class _Run(Recipe):
         measures: list[Any] = [Importance(accumulate="grad", ablation=ABLATION[name]), *MEASURES]
         corpus = study(classifier, ordered, measures, self.inside(f"{name}-study"), **self.options)
         corpus.report(corpus.folder / "report.html")
-        whole, place = [TopK(shown=MAX_LENGTH)], self.inside(f"{name}-example")
-        lists = study(classifier, [example], whole, place, **self.options).table("topk")
+        whole, folder = [TopK(shown=MAX_LENGTH)], self.inside(f"{name}-example")
+        lists = study(classifier, [example], whole, folder, **self.options).table("topk")
         lists = lists[lists["layers"] == "all"]
         for title, chart in _charts(corpus, lists, example.id).items():
             self.draw(chart, f"{name}/{title}")
         self.add_pictures(*_overlays(corpus, example, self.picture_folder(name)))
-        said = {**_bias(corpus), **_heads(corpus)}
-        return corpus, {"said": said, "example": example.id, "lists": _named_lists(lists)}
+        facts = {**_bias(corpus), **_heads(corpus)}
+        return corpus, {"said": facts, "example": example.id, "lists": _named_lists(lists)}
 
 
 def _texts(root: Path, name: str) -> tuple[list[Text], list[Text]]:
@@ -216,13 +216,13 @@ def _texts(root: Path, name: str) -> tuple[list[Text], list[Text]]:
     return labelled_jsonl(root, name, "train"), labelled_jsonl(root, name, "dev")
 
 
-def _tuned(tuning: Finetune, place: Path, options: dict[str, Any]) -> Model:
+def _tuned(tuning: Finetune, folder: Path, options: dict[str, Any]) -> Model:
     """The fine-tuned classifier."""
-    return load(run(tuning, place, **options).folder, task="classify")
+    return load(run(tuning, folder, **options).folder, task="classify")
 
 
 def _papers(
-    train: list[Text], test: list[Text], long: Path, place: Path, options: dict[str, Any]
+    train: list[Text], test: list[Text], long: Path, folder: Path, options: dict[str, Any]
 ) -> tuple[Model, dict[str, str]]:
     """Fine-tune on the papers; accuracy compared with a bag of words."""
     fitted, dev = split(train, 0.1, SEED)
@@ -236,7 +236,7 @@ def _papers(
         max_length=MAX_LENGTH,
         seed=SEED,
     )
-    classifier = _tuned(tuning, place, options)
+    classifier = _tuned(tuning, folder, options)
     names = label_names(train, test=test)
     wanted = np.array([names.index(str(text.label)) for text in test])
     ours = mcc_and_accuracy(wanted, logits_of(classifier, test))["accuracy"]
@@ -258,13 +258,13 @@ def _papers(
 
 
 def _notes(
-    train: list[Text], test: list[Text], long: Path, place: Path, options: dict[str, Any]
+    train: list[Text], test: list[Text], long: Path, folder: Path, options: dict[str, Any]
 ) -> tuple[Model, dict[str, str]]:
     """Fit the last layer alone on twelve notes; each is scored by a layer fitted on the others."""
     tuning = Finetune(
         texts=train, dev=train, model=long, head_only=True, max_length=LENGTH, seed=SEED
     )
-    classifier = _tuned(tuning, place, options)
+    classifier = _tuned(tuning, folder, options)
     known = [str(text.label) for text in test]
     inputs = head_inputs(classifier, test)
     predictions = cross_val_predict(
@@ -335,7 +335,7 @@ def _all_layers(types: pd.DataFrame) -> pd.DataFrame:
     return types[types["layers"] == "all"]
 
 
-def _overlays(corpus: Study, example: Text, place: Path) -> list[Path]:
+def _overlays(corpus: Study, example: Text, folder: Path) -> list[Path]:
     """Figure 8: the example shaded by the last layer, all layers, and heads by importance."""
     ((group, row),) = corpus.first(1)
     tokens = corpus.tokens("totals", group, row["text"])
@@ -356,7 +356,7 @@ def _overlays(corpus: Study, example: Text, place: Path) -> list[Path]:
     }
     out = []
     for name, one in shown.items():
-        out += write_picture(text_svg(one, f"{name}: {example.id}"), place / name, "png")
+        out += write_picture(text_svg(one, f"{name}: {example.id}"), folder / name, "png")
     return out
 
 

@@ -72,7 +72,7 @@ def explained(
     classifier: Model,
     texts: list[Text],
     name: str,
-    place: Path,
+    folder: Path,
     importance: Any,
     options: dict[str, Any],
 ) -> Study:
@@ -87,8 +87,8 @@ def explained(
         target=None if short else TARGET,
         faithfulness=("remove", "mask") if short else (),
     )
-    study = run(experiment, place, **options)
-    study.report(place / "report.html")
+    study = run(experiment, folder, **options)
+    study.report(folder / "report.html")
     return study
 
 
@@ -203,7 +203,7 @@ def _estimate(row: Any, prefix: str, control: str) -> tuple[str, str]:
     return f"{value} [{low}, {high}]", chance
 
 
-def pictures(study: Study, place: Path) -> list[Path]:
+def pictures(study: Study, folder: Path) -> list[Path]:
     """Tables 1 to 4 as a chart, and Figures 9 to 11, 16 and 17."""
     table = study.table("agreement")
     table = table[table["keep"] == "keywords"]
@@ -227,6 +227,6 @@ def pictures(study: Study, place: Path) -> list[Path]:
         figures["faithfulness"] = charts.with_controls(
             rows, Estimates("method", "measured", "random", width=330)
         )
-    out = [charts.export(chart, place / f"{name}.png") for name, chart in figures.items()]
+    out = [charts.export(chart, folder / f"{name}.png") for name, chart in figures.items()]
     line, shown = study_overlay(study, row)
-    return [*out, *write_picture(text_svg(shown, line), place / "figure9-attribution", "png")]
+    return [*out, *write_picture(text_svg(shown, line), folder / "figure9-attribution", "png")]

@@ -87,7 +87,7 @@ class Recipe:
     reproduction: Reproduction
     model_parts: Mapping[str, str] = field(default_factory=dict)  # of the model's fingerprint
     options: dict[str, Any] = field(default_factory=dict)  # workers, fresh, progress
-    say: Callable[[str], None] = lambda line: None
+    log: Callable[[str], None] = lambda line: None
     part: PaperTable = field(default_factory=PaperTable)
     stage: Path = Path()  # where pictures are drawn until the part is published
 
@@ -136,34 +136,34 @@ def run_options(
 def run_reproduction(recipe: Recipe, chosen: Sequence[str], announce: bool = True) -> Reproduction:
     """Run the chosen parts one by one and publish NAME.json, NAME.md and pictures after each.
 
-    Parts of earlier runs stay if their inputs are the same. `say` gets a line for each part that is
+    Parts of earlier runs stay if their inputs are the same. `log` gets a line for each part that is
     run or excluded.
     """
     reproduction = recipe.reproduction
-    place = Folder(reproduction.folder, f"reproduce {recipe.name}", grows=True)
+    folder = Folder(reproduction.folder, f"reproduce {recipe.name}", grows=True)
     identity = {**_model(recipe), SOURCE: source_digest()}
     details = {"model": recipe.model_parts} if recipe.model_parts else None
     about = {"model": {"name": reproduction.model}, "versions": versions()}
-    with place.claim(identity, recipe.options.get("fresh", False), details, **about):
-        left_out = _restore(recipe, read_manifest(place.path) or {})
+    with folder.claim(identity, recipe.options.get("fresh", False), details, **about):
+        left_out = _restore(recipe, read_manifest(folder.path) or {})
         for name in chosen:
             if announce:
-                recipe.say(f"part {name}")
-            with place.staging() as stage:
+                recipe.log(f"part {name}")
+            with folder.staging() as stage:
                 recipe.part, recipe.stage = PaperTable(), stage
                 with recorded(recipe.root) as files:
                     getattr(recipe, name)()
                 recipe.part.made_from, recipe.part.data = _made_from(recipe, name), files
                 reproduction.parts[name] = recipe.part
                 left_out |= _drop_outdated(reproduction)
-                _publish(recipe, place)
+                _publish(recipe, folder)
         for name, reason in left_out.items():
             if name not in chosen:
-                recipe.say(f"part {name} of an earlier run is excluded: {reason}; run it again")
+                recipe.log(f"part {name} of an earlier run is excluded: {reason}; run it again")
     return reproduction
 
 
-def _publish(recipe: Recipe, place: Folder) -> None:
+def _publish(recipe: Recipe, folder: Folder) -> None:
     """Write the results of all parts; pictures of parts of earlier runs stay."""
     reproduction, stage = recipe.reproduction, recipe.stage
     write_json(stage / f"{recipe.name}.json", reproduction.to_dict())
@@ -171,7 +171,7 @@ def _publish(recipe: Recipe, place: Folder) -> None:
     others = [part for part in reproduction.parts.values() if part is not recipe.part]
     kept = [name for part in others for name in part.pictures]
     known = {name: reproduction.known_by(name) for name in reproduction.parts}
-    place.publish(stage, {"parts": known}, kept=kept)
+    folder.publish(stage, {"parts": known}, kept=kept)
 
 
 def _restore(recipe: Recipe, manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -67,9 +67,9 @@ def reproduce(
     workers: int | None = None,
     fresh: bool = False,
     progress: bool | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> Reproduction:
-    """Run the parts one by one; finished experiments are reused. `say` gets progress lines."""
+    """Run the parts one by one; finished experiments are reused. `log` gets progress lines."""
     check_choice("part", parts, PARTS)
     root, loaded = data_folder(data_root), load(model)
     recipe = _Run(
@@ -78,7 +78,7 @@ def reproduce(
         model=loaded,
         model_parts=loaded.identity(),
         options={"workers": workers, "fresh": fresh, "progress": progress},
-        say=say,
+        log=log,
     )
     return run_reproduction(recipe, [name for name in PARTS if name in parts])
 
@@ -94,11 +94,11 @@ class _Run(Recipe):
         self, name: str, train: Any, test: Any, names: Path | None = None, **how: Any
     ) -> tuple[Study, Study]:
         """Fit on `train`, with a fifth of it as dev, and score on `test`."""
-        place, scoring = self.inside(name), self.inside(f"{name}-scored")
+        folder, scoring = self.inside(name), self.inside(f"{name}-scored")
         fit = FitRelations(train=train, model=self.model, names=names, seed=SEED, **how)
-        fitted = run(fit, place, say=self.say, **self.options)
-        score = ScoreRelations(extractor=place, test=test, model=self.model)
-        scored = run(score, scoring, say=self.say, **self.options)
+        fitted = run(fit, folder, log=self.log, **self.options)
+        score = ScoreRelations(extractor=folder, test=test, model=self.model)
+        scored = run(score, scoring, log=self.log, **self.options)
         for one in (fitted, scored):
             one.report(one.folder / "report.html")
             pictures = self.picture_folder(one.folder.name)
@@ -154,10 +154,10 @@ class _Run(Recipe):
                 "part redocred uses the extractor of part trex; run both (--parts trex,redocred)"
             )
         train, _, names = self.trex_files()
-        place, how = self.inside("trex"), {**self.options, "fresh": False}
+        folder, how = self.inside("trex"), {**self.options, "fresh": False}
         fit = FitRelations(train=train, model=self.model, names=names, interpret=True, seed=SEED)
-        run(fit, place, **how)  # reuses it, and refuses another or a damaged one
-        fitted = RelationExtractor.load(place, self.model, workers=self.options["workers"])
+        run(fit, folder, **how)  # reuses it, and refuses another or a damaged one
+        fitted = RelationExtractor.load(folder, self.model, workers=self.options["workers"])
         known = set(fitted.classes_.tolist())
         predictions = []
         with progress_bar("extracting triples", wanted=self.options["progress"]) as report:

@@ -110,18 +110,18 @@ def _units(
     with model.reading(take, states=states) as read:
         for group in model.encoder.groups(encoded):
             batch = model.encoder.batch(group, model.device)
-            mine = [tuple(spans[index]) for index in batch.places]
+            mine = [tuple(spans[index]) for index in batch.indices]
             inside = _members(batch, mine)
             if not inside.shape[1]:
                 blank = np.zeros(0, bool), np.zeros((0, 0, 0), np.float32)
-                yield from (Units(index, (), *blank) for index in batch.places)
+                yield from (Units(index, (), *blank) for index in batch.indices)
                 continue
             members = torch.from_numpy(inside).to(model.device)
             kept.clear()
             output = read(batch)
             weights = torch.cat(kept, -1).detach().float().cpu().numpy()  # text unit unit map
             hidden = _pooled_states(output.hidden_states, members) if states else None
-            for text, (index, parts) in enumerate(zip(batch.places, mine, strict=True)):
+            for text, (index, parts) in enumerate(zip(batch.indices, mine, strict=True)):
                 n = len(parts)
                 seen = np.asarray(inside[text, :n].any(-1))
                 own = None if hidden is None else hidden[text, :n]
@@ -292,9 +292,9 @@ def read_shard(
     lengths = np.zeros((2, len(indices)), dtype=np.int64)
     readable = [text for text in encoded if not all(text.special)]
     for text in readable:
-        lengths[:, text.place - shard[0]] = len(text), text.truncated_by
+        lengths[:, text.index - shard[0]] = len(text), text.truncated_by
     distinct = {index: sorted({one for case in spans[index] for one in case}) for index in indices}
-    with_cases = [text for text in readable if spans[text.place]]
+    with_cases = [text for text in readable if spans[text.index]]
     by_text = {
         units.index: _of_text(units, spans[units.index])
         for units in _units(model, with_cases, distinct, mean, states)

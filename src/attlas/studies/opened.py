@@ -83,7 +83,7 @@ class Study:
                     "a report is of one model"
                 )
             if not other._same_texts(out):  # ids are row numbers, so they would clash
-                known = out.holding("texts")
+                known = out.study_with_table("texts")
                 theirs, own = (one.manifest["corpus"]["name"] for one in (other, known))
                 raise StudyError(
                     f"{other.folder} is of other texts ({theirs}) than {known.folder} ({own}); "
@@ -121,13 +121,13 @@ class Study:
         own = [name for name in tables if name != "texts" and tables[name]["rows"]]
         if set(own) & set(other.tables):
             return False
-        known = other.has("texts") and other.holding("texts")._corpus != self._corpus
+        known = other.has("texts") and other.study_with_table("texts")._corpus != self._corpus
         return not known or not any("text" in self._columns(name) for name in own)
 
     def _same_texts(self, other: Study) -> bool:
         """Whether rows per text of both, if both have them, are of the same corpus."""
         both = self._reads_texts and other.has("texts")
-        return not both or self._corpus == other.holding("texts")._corpus
+        return not both or self._corpus == other.study_with_table("texts")._corpus
 
     def _columns(self, name: str) -> list[str]:
         import pyarrow.parquet as pq
@@ -158,12 +158,12 @@ class Study:
     def has(self, name: str) -> bool:
         return any(name in one.manifest["tables"] for one in (self, *self.others))
 
-    def holding(self, name: str) -> Study:
+    def study_with_table(self, name: str) -> Study:
         """This study, or the one joined to it, that has the table."""
         return next(one for one in (self, *self.others) if name in one.manifest["tables"])
 
     def _file(self, name: str) -> Path:
-        study = self.holding(name)
+        study = self.study_with_table(name)
         if name not in study._checked:
             check_file(study.folder, f"{TABLES}/{name}.parquet", study.manifest)
             study._checked.add(name)
@@ -228,7 +228,9 @@ class Study:
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        if self.holding(name) is not self.holding("texts"):  # another pass, with other shards
+        if self.study_with_table(name) is not self.study_with_table(
+            "texts"
+        ):  # another pass, with other shards
             return self.table(name, text=text)
         with pq.ParquetFile(self._file(name)) as file:
             rows = file.read_row_group(group)

@@ -43,15 +43,15 @@ def shards(
     index, characters, rows = 0, 0, Fingerprint()
     texts: list[tuple[int, Text]] = []
     bad: list[tuple[int, BadRow]] = []
-    for place, row in enumerate(corpus.rows()):
+    for text_index, row in enumerate(corpus.rows()):
         if whole is not None:
             content = content_of(row)
             rows.update(content)
             whole.update(content)
         if isinstance(row, BadRow):
-            bad.append((place, row))
+            bad.append((text_index, row))
         else:
-            texts.append((place, row))
+            texts.append((text_index, row))
             characters += len(row.text)
         if len(texts) + len(bad) >= n_texts or characters >= n_characters:
             yield Shard(index, tuple(texts), tuple(bad), str(rows))

@@ -186,11 +186,11 @@ class ArcCounts(Measure[ArcState]):
         )  # case, direction x layer x head
         offsets = np.concatenate([cases.offsets for cases in chosen])
         kinds = [relation for cases in chosen for relation in cases.relations]
-        places = np.repeat(
-            [batch.places[text] for text in there], [len(cases.right) for cases in chosen]
+        indices = np.repeat(
+            [batch.indices[text] for text in there], [len(cases.right) for cases in chosen]
         )
-        add_cases(state.sums, kinds, places, answers, offsets)
-        add_cases(state.sums, [ALL] * len(kinds), places, answers, offsets)
+        add_cases(state.sums, kinds, indices, answers, offsets)
+        add_cases(state.sums, [ALL] * len(kinds), indices, answers, offsets)
 
     def result(self, state: ArcState) -> dict[str, pd.DataFrame]:
         layers, heads = state.shape

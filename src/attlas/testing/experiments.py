@@ -166,11 +166,11 @@ def check_inputs_are_not_touched(case: Case) -> None:
             name: value.identity() if isinstance(value, Model) else value
             for name, value in experiment.inputs.items()
         }
-        kind, keys, place, *_ = np.random.get_state()
+        kind, keys, position, *_ = np.random.get_state()
         return {
             "inputs": fingerprint(given),
             "torch": torch.get_rng_state().numpy().tobytes(),
-            "numpy": (kind, np.asarray(keys).tobytes(), place),
+            "numpy": (kind, np.asarray(keys).tobytes(), position),
             "python": random.getstate(),
         }
 

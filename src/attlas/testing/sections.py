@@ -85,7 +85,7 @@ class Frames:
     @classmethod
     def of(cls, study: Study) -> Frames:
         """All tables of a study, and of those next to it."""
-        manifests = {name: study.holding(name).manifest for name in study.tables}
+        manifests = {name: study.study_with_table(name).manifest for name in study.tables}
         return cls(Lazy(study.tables, study.table), study.manifest, manifests)
 
     def changed(self, change: Change) -> Frames:
@@ -107,7 +107,7 @@ class Frames:
     def has(self, name: str) -> bool:
         return name in self.frames
 
-    def holding(self, name: str) -> Frames:
+    def study_with_table(self, name: str) -> Frames:
         return replace(self, manifest=self.manifests[name])
 
     def table(
@@ -173,7 +173,7 @@ def check_every_control_is_there(section: Section, study: Study) -> None:
     """Law 19: the control of every score is finite wherever the score is."""
     for table in section.needs:
         frame = study.table(table)
-        noted = study.holding(table).manifest.get("controls", [])
+        noted = study.study_with_table(table).manifest.get("controls", [])
         pairs = [(score, control) for name, score, control in noted if name == table]
         pairs += [
             (str(column), f"{column}{end}")

@@ -18,7 +18,7 @@ from attlas.topology.experiment import THRESHOLDS as THRESHOLDS
 from attlas.topology.kernels import digraphs, graphs
 
 Array = npt.NDArray[Any]
-Band = tuple[Array, Array, Array, Array]  # band, columns, rows, places
+Band = tuple[Array, Array, Array, Array]  # band, columns, rows, positions
 T = TypeVar("T")
 
 CELLS = 2**21  # cells processed at a time, which bounds memory
@@ -193,14 +193,14 @@ def as_floats(tensor: torch.Tensor) -> Array:
 
 
 def band_parts(layer: BandedAttention) -> Band:
-    """Band, columns, rows and places of every head of every text, [graph, ...]."""
+    """Band, columns, rows and positions of every head of every text, [graph, ...]."""
     heads = layer.band.shape[1]
-    places = layer.places.cpu().numpy().repeat(heads, axis=0)
+    positions = layer.global_positions.cpu().numpy().repeat(heads, axis=0)
     return (
         stacked(layer.band),
         stacked(layer.columns),
         stacked(layer.rows),
-        np.ascontiguousarray(places),
+        np.ascontiguousarray(positions),
     )
 
 
@@ -224,10 +224,10 @@ def _comparable_band(
     layer: BandedAttention, thresholds: tuple[float, ...]
 ) -> tuple[Band, Array, Array, tuple[Any, Any]]:
     """What `_comparable` gives, for the parts of a band."""
-    band, columns, rows, places = band_parts(layer)
+    band, columns, rows, positions = band_parts(layer)
     levels = in_precision(thresholds, precision_of(layer.band))
     bits, steps, order, marks = _comparable(band, levels)
-    return (bits, columns.view(bits.dtype), rows.view(bits.dtype), places), steps, order, marks
+    return (bits, columns.view(bits.dtype), rows.view(bits.dtype), positions), steps, order, marks
 
 
 def over_graphs(weights: Array, work: Callable[[Array, int], T]) -> list[T]:

@@ -101,7 +101,7 @@ class HeadFeatures(Measure[F]):
         layers, state.pending = state.pending, []
         wide = np.stack(layers, axis=1).reshape(batch.n_texts, -1)  # text, layer head feature
         ids = np.array([text.id for text in batch.texts], dtype=object)
-        getattr(state, self.name).add(np.array(batch.places), {"text": ids}, wide)
+        getattr(state, self.name).add(np.array(batch.indices), {"text": ids}, wide)
 
     def result(self, state: F) -> dict[str, pd.DataFrame]:
         mean, error, uniform = state.heads.average(), state.heads.error(), state.uniform.average()

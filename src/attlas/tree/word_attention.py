@@ -154,7 +154,7 @@ def missing_words(model: Model, texts: Sequence[Text]) -> tuple[tuple[int, ...],
         indices = range(start, min(start + SHARD_TEXTS, len(texts)))
         encoded = model.encode([(index, texts[index]) for index in indices])
         for batch in model.batches(text for text in encoded if not all(text.special)):
-            words = zip(batch.places, batch.words, strict=True)
+            words = zip(batch.indices, batch.words, strict=True)
             missing |= {index: one.missing for index, one in words}
     return tuple(missing[index] for index in range(len(texts)))
 
@@ -198,14 +198,14 @@ def write_blocks(folder: Path, cut: tuple[int, int], model: Model, texts: Sequen
             layers.clear()
             batch = model.encoder.batch(group, model.device)
             read(batch)
-            for number, (index, words) in enumerate(zip(batch.places, batch.words, strict=True)):
+            for number, (index, words) in enumerate(zip(batch.indices, batch.words, strict=True)):
                 block = word_block([layer[number] for layer in layers], words)
                 blocks[index] = block.half().cpu().contiguous().numpy()
                 missing[index] = words.missing
     with atomic_write(folder / WEIGHTS) as file:
         for index in sorted(blocks):
             file.write(blocks[index].tobytes())
-    excluded = [excluded_row(text.place, text.text) for text in encoded if all(text.special)]
+    excluded = [excluded_row(text.index, text.text) for text in encoded if all(text.special)]
     about = {
         "words": [len(blocks[index]) if index in blocks else 0 for index in indices],
         "missing": [missing[index] for index in indices],

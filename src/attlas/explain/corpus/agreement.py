@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.batch import Batch
-from attlas.core.masks import Keep
+from attlas.core.masks import TokenMask
 from attlas.core.states import Moments, Rows, State
 from attlas.explain.agreement import CONVENTIONS, METRICS, compare
 from attlas.explain.estimate import estimate_at
@@ -42,8 +42,8 @@ class AgreementOverTexts:
     seed: int
 
     @cached_property
-    def masks(self) -> list[Keep]:
-        return [Keep.of(keep) for keep in self.keep]
+    def masks(self) -> list[TokenMask]:
+        return [TokenMask.of(keep) for keep in self.keep]
 
     @cached_property
     def pairs(self) -> list[tuple[str, str, str, str]]:
@@ -111,7 +111,7 @@ class AgreementOverTexts:
         }
         ids = np.full(count, batch.texts[text].id, dtype=object)
         state.agreement_texts.add(
-            np.full(count, batch.places[text]),
+            np.full(count, batch.indices[text]),
             {"text": ids, **columns, "kept": np.array(kept, dtype=np.int64), **numbers},
         )
 

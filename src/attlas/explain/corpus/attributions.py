@@ -81,7 +81,7 @@ class Attributions:
             "evaluations": stacked(one.evaluations for one in scores).astype(np.int64),
             "converged": stacked(one.converged(self.tolerance) for one in scores),
         }
-        state.explanations.add(np.repeat(np.array(batch.places), count), columns)
+        state.explanations.add(np.repeat(np.array(batch.indices), count), columns)
 
     def _add_tokens(self, state: AttributionsState, explained: Explained) -> None:
         """One row per token."""
@@ -90,7 +90,7 @@ class Attributions:
             method: explained.scores[method].scores.astype(np.float32).reshape(-1)
             for method in self.methods
         }
-        indices = np.repeat(np.array(batch.places), batch.n_tokens)
+        indices = np.repeat(np.array(batch.indices), batch.n_tokens)
         state.attributions.add(indices, {**batch.token_columns(), **scores})
 
     def _add_types(self, state: AttributionsState, explained: Explained) -> None:

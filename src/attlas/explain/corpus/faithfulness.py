@@ -83,7 +83,7 @@ class FaithfulnessOverTexts:
             "how": np.full(batch.n_texts, names[0], dtype=object),
             "method": np.full(batch.n_texts, names[1], dtype=object),
         }
-        state.faithfulness_texts.add(np.array(batch.places), {**columns, **numbers})
+        state.faithfulness_texts.add(np.array(batch.indices), {**columns, **numbers})
 
     def tables(self, state: FaithfulnessState) -> dict[str, pd.DataFrame]:
         """One row per way, method and number, over all bins (bin 0) and in each."""

@@ -66,7 +66,9 @@ class PlausibilityOverTexts:
                 for column, metric in enumerate(METRICS)
                 for side, end in enumerate(("", "_random"))
             }
-            state.plausibility_texts.add(np.full(count, batch.places[text]), {**columns, **numbers})
+            state.plausibility_texts.add(
+                np.full(count, batch.indices[text]), {**columns, **numbers}
+            )
         return Counter()
 
     def _word_scores(self, explained: Explained, text: int) -> list[npt.NDArray[np.float64]]:

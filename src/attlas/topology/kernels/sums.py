@@ -39,7 +39,7 @@ def dense_sums(weights: Array) -> tuple[Array, Array, Array]:
 
 @numba.njit(nogil=True, cache=True)
 def band_sums(
-    band: Array, columns: Array, rows: Array, places: Array
+    band: Array, columns: Array, rows: Array, positions: Array
 ) -> tuple[Array, Array, Array]:
     """The sums of `dense_sums` for a band with global columns and rows."""
     graphs, n, width = band.shape
@@ -53,15 +53,15 @@ def band_sums(
                 received[graph, key] += value
                 if -1 <= key - query <= 1:
                     near[graph, key - query + 1] += value
-            for number in range(places.shape[1]):
-                key = places[graph, number]
+            for number in range(positions.shape[1]):
+                key = positions[graph, number]
                 value = np.float64(columns[graph, query, number])
                 squares[graph] += value * value
                 received[graph, key] += value
                 if -1 <= key - query <= 1:
                     near[graph, key - query + 1] += value
-        for number in range(places.shape[1]):
-            query = places[graph, number]
+        for number in range(positions.shape[1]):
+            query = positions[graph, number]
             for key in range(n):
                 value = np.float64(rows[graph, number, key])
                 squares[graph] += value * value

@@ -41,7 +41,7 @@ def dense_tree(weights: Array) -> tuple[Array, Array]:
 
 
 @numba.njit(nogil=True, cache=True)
-def band_tree(band: Array, columns: Array, rows: Array, places: Array) -> Array:
+def band_tree(band: Array, columns: Array, rows: Array, positions: Array) -> Array:
     """The weights that `dense_tree` gives, for a band with global tokens.
 
     Tokens that do not see each other have weight 0.
@@ -51,8 +51,8 @@ def band_tree(band: Array, columns: Array, rows: Array, places: Array) -> Array:
     joined = np.zeros((graphs, n), band.dtype)
     for graph in range(graphs):
         number_of = np.full(n, -1, np.int64)
-        for number in range(places.shape[1]):
-            number_of[places[graph, number]] = number
+        for number in range(positions.shape[1]):
+            number_of[positions[graph, number]] = number
         in_tree, best = np.zeros(n, np.bool_), np.zeros(n, band.dtype)
         vertex = 0
         for _ in range(n - 1):
@@ -73,8 +73,8 @@ def band_tree(band: Array, columns: Array, rows: Array, places: Array) -> Array:
                             band[graph, other, vertex - other + reach],
                         )
                         best[other] = max(best[other], weight)
-                for number in range(places.shape[1]):
-                    other = places[graph, number]
+                for number in range(positions.shape[1]):
+                    other = positions[graph, number]
                     weight = max(columns[graph, vertex, number], rows[graph, number, vertex])
                     best[other] = max(best[other], weight)
             following, highest = -1, -1.0
