@@ -10,26 +10,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attlas import __version__
-from attlas.cli.app import Force, Json, app, choice, print_json, print_next, print_study, status
+from attlas.cli.app import (
+    FORCE_HELP,
+    FRESH_HELP,
+    JSON_HELP,
+    MODEL_HELP,
+    REPORT_HELP,
+    Force,
+    Json,
+    app,
+    choice,
+    print_json,
+    print_next,
+    print_study,
+    status,
+)
 from attlas.cli.verbs import add_command
 from attlas.support.errors import AttlasError
-from attlas.support.options import (
-    WORKERS,
-    check_fields,
-    given,
-    max_length_opening,
-    option,
-)
+from attlas.support.options import check_fields, given, max_length_opening, option, workers_option
 from attlas.support.outputs import CHARTS, FORMAT, PAGE, PICTURES, check_output
 
 if TYPE_CHECKING:
     from attlas.corpora import Corpus
     from attlas.models import Model
 
-MODEL_HELP = "Folder, Hub ID or embedded:long (default: the embedded model)."
 GLOBAL_HELP = "Global tokens of a Longformer: first, special, none, or indices such as 0,5."
 PICKLE_HELP = "Also read pickled weights, which can run code: only if you trust them."
-JSON_HELP = "Print JSON instead of text."
 
 
 def _version(wanted: bool) -> None:
@@ -70,9 +76,7 @@ class StudyCommand:
     id: str | None = option(None, "Column of the id (default: the row number).")
     split: str = option("train", "Split of a data set of the Hub.")
     engine: str = option("local", "Where the work is done.", choices=("local",))
-    workers: int | None = option(
-        None, WORKERS.help, at_least=WORKERS.at_least, at_most=WORKERS.at_most
-    )
+    workers: int | None = workers_option()
     max_length: int | None = max_length_opening()
     task: str = option(
         "auto",
@@ -90,8 +94,8 @@ class StudyCommand:
         "Invalid rows: skip and log them, or stop.",
         choices=("quarantine", "error"),
     )
-    fresh: bool = option(False, "Delete the results of an earlier run in this folder.")
-    report: bool = option(True, "Also write report.html into the folder.")
+    fresh: bool = option(False, FRESH_HELP)
+    report: bool = option(True, REPORT_HELP)
     allow_pickle: bool = option(False, PICKLE_HELP)
     as_json: bool = option(False, JSON_HELP, flags=("--json",))
 
@@ -167,7 +171,7 @@ class LookCommand:
     )
     global_tokens: str | None = option(None, GLOBAL_HELP)
     allow_pickle: bool = option(False, PICKLE_HELP)
-    force: bool = option(False, "Overwrite files that already exist.")
+    force: bool = option(False, FORCE_HELP)
     as_json: bool = option(False, JSON_HELP, flags=("--json",))
 
     def __post_init__(self) -> None:

@@ -10,16 +10,16 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
-from attlas.cli.app import log_step, print_experiment
+from attlas.cli.app import FRESH_HELP, JSON_HELP, REPORT_HELP, log_step, print_experiment
 from attlas.experiments.experiment import Experiment
 from attlas.support.options import WORKERS, Given, Option, declared, help_of, kinds_of, types_of
 
 HOW: dict[str, tuple[Any, Any, str, tuple[str, ...]]] = {  # the same for every verb
     "workers": (int | None, None, help_of(WORKERS), ("--workers",)),
-    "fresh": (bool, False, "Delete the results of an earlier run in this folder.", ("--fresh",)),
+    "fresh": (bool, False, FRESH_HELP, ("--fresh",)),
     "cache": (Path | None, None, "Folder for cached results that experiments share.", ("--cache",)),
-    "report": (bool, True, "Also write report.html into the folder.", ("--report/--no-report",)),
-    "as_json": (bool, False, "Print JSON instead of text.", ("--json",)),
+    "report": (bool, True, REPORT_HELP, ("--report/--no-report",)),
+    "as_json": (bool, False, JSON_HELP, ("--json",)),
 }
 
 

@@ -11,17 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from attlas.core.kernels import offer
 from attlas.stats.jit import numba
-
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from attlas.support.arrays import Bools, Floats, Floats32, Ints
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def received(band: Floats, columns: Floats, rows: Floats, positions: Ints, of: Ints) -> Floats:
+def received(
+    band: Floats32, columns: Floats32, rows: Floats32, positions: Ints, of: Ints
+) -> Floats32:
     """Attention received: [group, key]. Rows of global queries are 0 in band and columns."""
     groups, n, width = band.shape
     reach = width // 2
@@ -46,23 +45,6 @@ def received(band: Floats, columns: Floats, rows: Floats, positions: Ints, of: I
     return out
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
-def _offer(best: Any, where: Any, found: Any, value: Any, position: Any, k: Any) -> Any:
-    """Put a cell into a list of the k largest, lowest position first among equals; its length."""
-    if found == k and (value < best[k - 1] or (value == best[k - 1] and position > where[k - 1])):
-        return found
-    slot = found if found < k else k - 1
-    while slot > 0 and (
-        value > best[slot - 1] or (value == best[slot - 1] and position < where[slot - 1])
-    ):
-        best[slot] = best[slot - 1]
-        where[slot] = where[slot - 1]
-        slot -= 1
-    best[slot] = value
-    where[slot] = position
-    return min(found + 1, k)
-
-
 @numba.njit(nogil=True, cache=True)
 def _global_tokens(positions: Any, n: Any) -> Any:
     """Which tokens are global, so that they are not in the band: [text, token]."""
@@ -75,15 +57,15 @@ def _global_tokens(positions: Any, n: Any) -> Any:
 
 @numba.njit(nogil=True, cache=True)
 def top_keys(
-    band: Floats,
-    columns: Floats,
-    rows: Floats,
+    band: Floats32,
+    columns: Floats32,
+    rows: Floats32,
     positions: Ints,
     seen: Bools,
     mask: Bools,
     of: Ints,
     k: int,
-) -> tuple[Floats, Ints]:
+) -> tuple[Floats32, Ints]:
     """The k kept keys with the largest weights for each query: [group, query, k], and positions."""
     groups, n, width = band.shape
     reach = width // 2
@@ -95,53 +77,41 @@ def top_keys(
         for query in range(n):
             if hidden[text, query]:
                 continue
-            found = 0
+            largest, at, found = best[group, query], where[group, query], 0
             for number in range(positions.shape[1]):
-                if mask[text, positions[text, number]]:
-                    found = _offer(
-                        best[group, query],
-                        where[group, query],
-                        found,
-                        columns[group, query, number],
-                        positions[text, number],
-                        k,
-                    )
-            least = best[group, query, k - 1] if found == k else np.float32(-np.inf)
+                key = positions[text, number]
+                if mask[text, key]:
+                    found = offer(largest, at, found, columns[group, query, number], key, k)
+            least = largest[k - 1] if found == k else np.float32(-np.inf)
             for key in range(max(0, query - reach), min(n, query + reach + 1)):
                 value = band[group, query, key - query + reach]
                 if value < least or hidden[text, key] or not mask[text, key]:
                     continue
                 if seen.shape[0] and not seen[text, query, key - query + reach]:
                     continue
-                found = _offer(best[group, query], where[group, query], found, value, key, k)
+                found = offer(largest, at, found, value, key, k)
                 if found == k:
-                    least = best[group, query, k - 1]
+                    least = largest[k - 1]
         for number in range(positions.shape[1]):
             query, found = positions[text, number], 0
+            largest, at = best[group, query], where[group, query]
             for key in range(n):
                 if mask[text, key]:
-                    found = _offer(
-                        best[group, query],
-                        where[group, query],
-                        found,
-                        rows[group, number, key],
-                        key,
-                        k,
-                    )
+                    found = offer(largest, at, found, rows[group, number, key], key, k)
     return best, where
 
 
 @numba.njit(nogil=True, cache=True)
 def top_queries(
-    band: Floats,
-    columns: Floats,
-    rows: Floats,
+    band: Floats32,
+    columns: Floats32,
+    rows: Floats32,
     positions: Ints,
     seen: Bools,
     mask: Bools,
     of: Ints,
     k: int,
-) -> tuple[Floats, Ints]:
+) -> tuple[Floats32, Ints]:
     """The k kept queries that attend most to each key: [group, key, k], and positions."""
     groups, n, width = band.shape
     reach = width // 2
@@ -151,7 +121,7 @@ def top_queries(
     found = np.zeros(n, dtype=np.int64)
     least = np.empty(n, dtype=np.float32)
     for group in range(groups):
-        text = of[group]
+        text, largest, at = of[group], best[group], where[group]
         found[:] = 0
         least[:] = -np.inf
         for query in range(n):
@@ -163,33 +133,18 @@ def top_queries(
                     continue
                 if seen.shape[0] and not seen[text, query, key - query + reach]:
                     continue
-                found[key] = _offer(
-                    best[group, key], where[group, key], found[key], value, query, k
-                )
+                found[key] = offer(largest[key], at[key], found[key], value, query, k)
                 if found[key] == k:
-                    least[key] = best[group, key, k - 1]
+                    least[key] = largest[key, k - 1]
             for number in range(positions.shape[1]):
-                key = positions[text, number]
-                found[key] = _offer(
-                    best[group, key],
-                    where[group, key],
-                    found[key],
-                    columns[group, query, number],
-                    query,
-                    k,
-                )
+                key, value = positions[text, number], columns[group, query, number]
+                found[key] = offer(largest[key], at[key], found[key], value, query, k)
         for number in range(positions.shape[1]):
             query = positions[text, number]
             if mask[text, query]:
                 for key in range(n):
-                    found[key] = _offer(
-                        best[group, key],
-                        where[group, key],
-                        found[key],
-                        rows[group, number, key],
-                        query,
-                        k,
-                    )
+                    value = rows[group, number, key]
+                    found[key] = offer(largest[key], at[key], found[key], value, query, k)
     return best, where
 
 
@@ -205,9 +160,8 @@ def _spread(cells: Any, first: int, stop: int, shift: int, edges: Any, line: Any
     while key < stop:
         while number < bins - 1 and edges[number + 1] <= key:
             number += 1
-        whole = (
-            stop if number == bins - 1 else min(stop, int(np.floor(edges[number + 1])))
-        )  # keys up to here lie inside
+        # keys up to here lie inside
+        whole = stop if number == bins - 1 else min(stop, int(np.floor(edges[number + 1])))
         total = np.float32(0)
         for position in range(key, whole):
             total += cells[position + shift]
@@ -222,14 +176,14 @@ def _spread(cells: Any, first: int, stop: int, shift: int, edges: Any, line: Any
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def grid(
-    band: Floats,
-    columns: Floats,
-    rows: Floats,
+    band: Floats32,
+    columns: Floats32,
+    rows: Floats32,
     positions: Ints,
     of: Ints,
-    edges: npt.NDArray[np.float64],
+    edges: Floats,
     heads: int,
-) -> npt.NDArray[np.float64]:
+) -> Floats:
     """Mass between bins of at least one token, summed over texts: [head, query bin, key bin]."""
     groups, n, width = band.shape
     reach, bins = width // 2, len(edges) - 1

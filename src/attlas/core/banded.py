@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -24,9 +23,11 @@ from attlas.core.attention import (
     VisibleRanges,
     giver_shares,
     kernels_serve,
+    on_device,
     row_entropy,
 )
 from attlas.core.batch import Batch
+from attlas.support.arrays import Floats, Floats32, Ints
 
 T = TypeVar("T")
 
@@ -54,28 +55,24 @@ class BandedAttention(Attention):
         index: int = 0,
         seen: Tensor | None = None,
     ) -> None:
-        (
-            self.band,
-            self.columns,
-            self.rows,
-            self.global_positions,
-            self.batch,
-            self.index,
-            self.seen,
-        ) = (
-            band,
-            columns,
-            rows,
-            global_positions,
-            batch,
-            index,
-            seen,
+        self.band, self.columns, self.rows = band, columns, rows
+        self.global_positions, self.batch, self.index = global_positions, batch, index
+        self.seen = seen
+
+    def _like(self, band: Tensor, columns: Tensor, rows: Tensor) -> BandedAttention:
+        """Other weights of the same layer, which see the same."""
+        return BandedAttention(
+            band, columns, rows, self.global_positions, self.batch, self.index, self.seen
         )
 
     def by_form(
         self, *, dense: Callable[[DenseAttention], T], banded: Callable[[BandedAttention], T]
     ) -> T:
         return banded(self)
+
+    @property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.band, self.columns, self.rows
 
     @property
     def reach(self) -> int:
@@ -143,15 +140,7 @@ class BandedAttention(Attention):
             1.0 / self.n_tokens,
             device=self.band.device,
         )
-        return BandedAttention(
-            band[:, None],
-            columns[:, None],
-            rows[:, None],
-            self.global_positions,
-            self.batch,
-            self.index,
-            self.seen,
-        )
+        return self._like(band[:, None], columns[:, None], rows[:, None])
 
     @cached_property
     def transposed(self) -> BandedAttention:
@@ -164,20 +153,13 @@ class BandedAttention(Attention):
             (heads * size, size, width, width - 1),
             first - self.reach * (width - 1),
         )
-        per_head = self.global_positions[:, None, :].expand(-1, heads, -1)  # text head global
+        count = self.global_positions.shape[1]
+        per_row = self.global_positions[:, None, None].expand(-1, heads, count, -1)
         columns = self.rows.transpose(-1, -2) * ~self.is_global[:, None, :, None]
-        between = self.rows.gather(
-            -1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1)
-        )  # text head global(query) global(key)
+        between = self.rows.gather(-1, per_row)  # text head global(query) global(key)
         rows = self.columns.transpose(-1, -2).clone()
-        rows.scatter_(
-            -1,
-            per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1),
-            between.transpose(-1, -2),
-        )
-        return BandedAttention(
-            band, columns, rows, self.global_positions, self.batch, self.index, self.seen
-        )
+        rows.scatter_(-1, per_row, between.transpose(-1, -2))
+        return self._like(band, columns, rows)
 
     def _with_rows(self, local: Tensor, whole: Tensor) -> Tensor:
         """Values of local rows [text, head, query] and of global ones [text, head, global]."""
@@ -188,31 +170,24 @@ class BandedAttention(Attention):
     @cached_property
     def received(self) -> Tensor:
         if kernels_serve(self.band):
-            flat = band_kernels.received(*self._parts, self._global_positions, self._of)
+            flat = band_kernels.received(*self._arrays, self._global_positions, self._of)
             return torch.from_numpy(flat).reshape(*self.band.shape[:2], -1)
         keys = self.transposed
         return keys._with_rows(keys.band.sum(-1) + keys.columns.sum(-1), keys.rows.sum(-1))
 
     @cached_property
-    def _parts(self) -> tuple[npt.NDArray[np.float32], ...]:
+    def _arrays(self) -> tuple[Floats32, ...]:
         """Band, columns and rows as arrays [head of a text, ...] for compiled loops."""
-        return tuple(
-            np.ascontiguousarray(
-                part.detach()
-                .float()
-                .cpu()
-                .numpy()
-                .reshape(len(part) * self.n_heads, *part.shape[2:])
-            )
-            for part in (self.band, self.columns, self.rows)
-        )
+        parts = (part.detach().float().cpu().numpy() for part in self.parts)
+        heads = (part.reshape(len(part) * self.n_heads, *part.shape[2:]) for part in parts)
+        return tuple(map(np.ascontiguousarray, heads))
 
     @cached_property
-    def _global_positions(self) -> npt.NDArray[np.int64]:
+    def _global_positions(self) -> Ints:
         return np.ascontiguousarray(self.global_positions.cpu().numpy())
 
     @cached_property
-    def _of(self) -> npt.NDArray[np.int64]:
+    def _of(self) -> Ints:
         """The text of each head of each text."""
         return np.arange(self.band.shape[0]).repeat(self.n_heads)
 
@@ -226,9 +201,8 @@ class BandedAttention(Attention):
 
     def mass_to(self, keys: Tensor) -> Tensor:
         marked = keys.to(self.band.dtype)
-        window = torch.nn.functional.pad(marked, (self.reach, self.reach)).unfold(
-            -1, self.band.shape[-1], 1
-        )  # text query cell
+        padded = torch.nn.functional.pad(marked, (self.reach, self.reach))
+        window = padded.unfold(-1, self.band.shape[-1], 1)  # text query cell
         local = torch.einsum("thqc,tqc->thq", self.band, window.expand(self.band.shape[0], -1, -1))
         local = local + torch.einsum(
             "thqg,tg->thq", self.columns, marked.gather(1, self.global_positions)
@@ -262,15 +236,9 @@ class BandedAttention(Attention):
         offsets = torch.arange(-half, half + 1, device=self.band.device)
         out.index_add_(-1, offsets.clamp(-reach - 1, reach + 1) + reach + 1, self.band.sum(-2))
         tokens = torch.arange(n, device=self.band.device)
-        to_global = (
-            (self.global_positions[:, None, :] - tokens[:, None]).clamp(-reach - 1, reach + 1)
-            + reach
-            + 1
-        )  # text query global
-        from_global = (
-            (tokens - self.global_positions[..., None]).clamp(-reach - 1, reach + 1) + reach + 1
-        )  # text global key
-        for bins, weights in ((to_global, self.columns), (from_global, self.rows)):
+        apart = self.global_positions[:, None, :] - tokens[:, None]  # text query global
+        for offset, weights in ((apart, self.columns), (-apart.transpose(-1, -2), self.rows)):
+            bins = offset.clamp(-reach - 1, reach + 1) + reach + 1
             flat = bins.flatten(1)[:, None].expand(-1, weights.shape[1], -1)
             out.scatter_add_(-1, flat, weights.flatten(2))
         return out / n
@@ -283,79 +251,47 @@ class BandedAttention(Attention):
 
     def _top(self, kernel: Callable[..., Any], k: int, mask: Tensor | None) -> Top:
         shape = (self.band.shape[0], self.n_tokens)
-        kept = (
-            np.ones(shape, dtype=bool)
-            if mask is None
-            else np.array(mask.cpu().expand(*shape).numpy())
-        )
+        kept = np.ones(shape, bool) if mask is None else np.array(mask.cpu().expand(*shape).numpy())
         seen = np.ones((0, 0, 0), dtype=bool) if self.seen is None else self.seen.cpu().numpy()
-        best, where = kernel(*self._parts, self._global_positions, seen, kept, self._of, k)
-        out = (*self.band.shape[:3], k)
-        return (
-            torch.from_numpy(best).reshape(out).to(self.band.device),
-            torch.from_numpy(where).reshape(out).to(self.band.device),
-        )
+        best, where = kernel(*self._arrays, self._global_positions, seen, kept, self._of, k)
+        return on_device((best, where), (*self.band.shape[:3], k), self.band.device)
 
-    def _between_bins(self, edges: npt.NDArray[np.float64], text: int | None) -> Tensor:
+    def _between_bins(self, edges: Floats, text: int | None) -> Tensor:
         if edges[1] - edges[0] < 1:  # more bins than tokens
             return self.dense()._between_bins(edges, text)
-        parts, global_positions, of = self._parts, self._global_positions, self._of
+        arrays, of = self._arrays, self._of
         if text is not None:
             some = slice(text * self.n_heads, (text + 1) * self.n_heads)
-            parts, of = tuple(part[some] for part in parts), of[some]
+            arrays, of = tuple(part[some] for part in arrays), of[some]
         size, length = len(edges) - 1, edges[1] - edges[0]
-        beyond = max(
-            0, math.ceil((self.n_tokens - edges[-1]) / length)
-        )  # bins after the last edge, which are dropped
+        # bins after the last edge, which are dropped
+        beyond = max(0, math.ceil((self.n_tokens - edges[-1]) / length))
         all_edges = np.append(edges, edges[-1] + length * np.arange(1, beyond + 1))
-        sums = band_kernels.grid(*parts, global_positions, of, all_edges, self.n_heads)[
-            :, :size, :size
-        ]
-        return torch.from_numpy(sums).to(self.band.device)
+        sums = band_kernels.grid(*arrays, self._global_positions, of, all_edges, self.n_heads)
+        return torch.from_numpy(sums[:, :size, :size]).to(self.band.device)
 
     def over_heads(self) -> BandedAttention:
-        band, columns, rows = (
-            part.mean(1, keepdim=True) for part in (self.band, self.columns, self.rows)
-        )
-        return BandedAttention(
-            band, columns, rows, self.global_positions, self.batch, self.index, self.seen
-        )
+        return self._like(*(part.mean(1, keepdim=True) for part in self.parts))
 
     def plus(self, other: Attention) -> Attention:
-        if (
-            not isinstance(other, BandedAttention)
-            or self.seen is not None
-            or other.seen is not None
-        ):
+        by_words = self.seen is not None or getattr(other, "seen", None) is not None
+        if by_words or not isinstance(other, BandedAttention):
             return self.dense().plus(other)
         reach = max(self.reach, other.reach)
         mine, theirs = (
             torch.nn.functional.pad(one.band, (reach - one.reach, reach - one.reach))
             for one in (self, other)
         )
-        return BandedAttention(
-            mine + theirs,
-            self.columns + other.columns,
-            self.rows + other.rows,
-            self.global_positions,
-            self.batch,
-            self.index,
-        )
+        return self._like(mine + theirs, self.columns + other.columns, self.rows + other.rows)
 
     def times(self, other: Attention, positive: bool = False) -> Attention:
         if not isinstance(other, BandedAttention) or other.reach != self.reach:
             return self.dense().times(other, positive)
-        products = (self.band * other.band, self.columns * other.columns, self.rows * other.rows)
-        band, columns, rows = (product.relu() if positive else product for product in products)
-        return BandedAttention(
-            band, columns, rows, self.global_positions, self.batch, self.index, self.seen
-        )
+        products = (mine * theirs for mine, theirs in zip(self.parts, other.parts, strict=True))
+        return self._like(*(product.relu() if positive else product for product in products))
 
     def absolute(self) -> BandedAttention:
-        band, columns, rows = (part.abs() for part in (self.band, self.columns, self.rows))
-        return BandedAttention(
-            band, columns, rows, self.global_positions, self.batch, self.index, self.seen
-        )
+        return self._like(*(part.abs() for part in self.parts))
 
     def blocks(self, reach: int = 0) -> list[Tensor]:
         more = max(reach - self.reach, 0)
@@ -373,9 +309,8 @@ class BandedAttention(Attention):
         keys = self.keys[text]
         query, cell = torch.nonzero(keys >= 0, as_tuple=True)
         key = keys[query, cell]
-        half = (
-            int((of[key] - of[query]).abs().max()) if len(key) else 0
-        )  # how far a token sees, in words
+        # how far a token sees, in words
+        half = int((of[key] - of[query]).abs().max()) if len(key) else 0
         count, heads, width = len(words), self.n_heads, 2 * half + 1
         share = 1.0 / torch.bincount(of, minlength=count).to(self.band.dtype)[of]  # token
         global_positions = torch.unique(of[self.global_positions[text]])

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from attlas.support.arrays import Array
 from attlas.support.fingerprint import Put, feed, framed
 
 
-def feed_array(values: npt.NDArray[Any], put: Put) -> None:
+def feed_array(values: Array, put: Put) -> None:
     """Write dtype, shape and bytes of an array; objects one by one."""
     feed(("array", values.dtype.str, values.shape), put)
     if values.dtype.hasobject:

@@ -6,18 +6,16 @@ import unicodedata
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from attlas.core.alignment import Words
 from attlas.core.batch import Batch
 from attlas.language.lists import fold, stopwords
+from attlas.support.arrays import Bools, Ints
 from attlas.support.errors import MeasureError
 
 KINDS = ("all", "ordinary", "words", "keywords")
-_JOINED = frozenset(
-    ("Mn", "Mc", "Me", "Cf")
-)  # marks and invisible characters: treated as part of their word
+_JOINED = frozenset(("Mn", "Mc", "Me", "Cf"))  # marks and invisible characters: part of their word
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class TokenMask:
             ("mask", self), lambda: torch.from_numpy(self._mask(batch)).to(batch.ids.device)
         )
 
-    def _mask(self, batch: Batch) -> npt.NDArray[np.bool_]:
+    def _mask(self, batch: Batch) -> Bools:
         kept = np.ones_like(batch.special) if self.kind == "all" else ~batch.special
         if self.kind in ("words", "keywords"):
             stops = self.stopwords if self.kind == "keywords" else None
@@ -88,7 +86,7 @@ class TokenMask:
         return kept
 
 
-def _of_words(text: str, offsets: npt.NDArray[np.int64], words: Words) -> npt.NDArray[np.bool_]:
+def _of_words(text: str, offsets: Ints, words: Words) -> Bools:
     """Which tokens hold a letter or digit, or a mark of a word that does."""
     return np.array(
         [
@@ -100,9 +98,7 @@ def _of_words(text: str, offsets: npt.NDArray[np.int64], words: Words) -> npt.ND
     )
 
 
-def _of_content(
-    text: str, offsets: npt.NDArray[np.int64], words: Words, stops: frozenset[str]
-) -> npt.NDArray[np.bool_]:
+def _of_content(text: str, offsets: Ints, words: Words, stops: frozenset[str]) -> Bools:
     """Which tokens are letters only and not (part of) a stop word.
 
     "c'est" is a stop word because c' and est are; of "l'homme" only l is dropped.

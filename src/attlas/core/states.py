@@ -14,14 +14,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from torch import Tensor
 
 from attlas.core import kernels
-
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
+from attlas.support.arrays import Array, Floats, Ints
 
 
 def as_float_array(values: Any) -> Array:
@@ -44,18 +41,28 @@ def floats(values: Any) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
+def below(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays whose names begin with a prefix, without it."""
+    return {
+        name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)
+    }
+
+
+@dataclass
 class Accumulator(ABC):
     """Arrays that merge; `arrays` and `restored` carry them to and from a file."""
 
     @abstractmethod
     def merge(self, other: Self) -> Self: ...
 
-    @abstractmethod
-    def arrays(self) -> dict[str, Array]: ...
+    def arrays(self) -> dict[str, Array]:
+        """The fields that are arrays, by name."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
-    @abstractmethod
     def restored(self, arrays: Mapping[str, Array]) -> Self:
         """An accumulator of this form with these arrays."""
+        return replace(self, **arrays)
 
 
 @dataclass
@@ -85,12 +92,6 @@ class Sums(Accumulator):
     def merge(self, other: Sums) -> Sums:
         return Sums(self.total + other.total, self.count + other.count)
 
-    def arrays(self) -> dict[str, Array]:
-        return {"total": self.total, "count": self.count}
-
-    def restored(self, arrays: Mapping[str, Array]) -> Sums:
-        return Sums(arrays["total"], arrays["count"])
-
 
 @dataclass
 class Moments(Accumulator):
@@ -106,14 +107,8 @@ class Moments(Accumulator):
 
     def add(self, where: int, values: Any) -> None:
         """Add [text, ...] values at an index of the first axis; non-finite values are skipped."""
-        values = as_float_array(values)
-        here = slice(where, where + 1)
-        kernels.add_moments(
-            self.count[here].reshape(-1),
-            self.mean[here].reshape(-1),
-            self.squares[here].reshape(-1),
-            flat(values),
-        )
+        parts = (part[where : where + 1].reshape(-1) for part in self.arrays().values())
+        kernels.add_moments(*parts, flat(as_float_array(values)))
 
     def merge(self, other: Moments) -> Moments:
         count = self.count + other.count
@@ -139,18 +134,12 @@ class Moments(Accumulator):
         )
         return np.sqrt(np.divide(variance, self.count, out=variance, where=self.count > 1))
 
-    def arrays(self) -> dict[str, Array]:
-        return {"count": self.count, "mean": self.mean, "squares": self.squares}
-
-    def restored(self, arrays: Mapping[str, Array]) -> Moments:
-        return Moments(arrays["count"], arrays["mean"], arrays["squares"])
-
 
 @dataclass
 class Histogram(Accumulator):
     """Counts in equal bins of [low, high]; a value on or past an end goes into the end bin."""
 
-    counts: npt.NDArray[np.int64]  # ..., bin
+    counts: Ints  # ..., bin
     low: float = 0.0
     high: float = 1.0
 
@@ -166,13 +155,7 @@ class Histogram(Accumulator):
         return np.linspace(self.low, self.high, self.counts.shape[-1] + 1)
 
     def merge(self, other: Histogram) -> Histogram:
-        return Histogram(self.counts + other.counts, self.low, self.high)
-
-    def arrays(self) -> dict[str, Array]:
-        return {"counts": self.counts}
-
-    def restored(self, arrays: Mapping[str, Array]) -> Histogram:
-        return Histogram(arrays["counts"], self.low, self.high)
+        return replace(self, counts=self.counts + other.counts)
 
 
 @dataclass
@@ -184,7 +167,7 @@ class TopList(Accumulator):
     """
 
     scores: Floats  # ..., rank
-    indices: npt.NDArray[np.int64]  # ..., rank
+    indices: Ints  # ..., rank
 
     @classmethod
     def empty(cls, *shape: int, size: int) -> TopList:
@@ -237,9 +220,8 @@ class Tally(Accumulator):
     def table(self) -> tuple[list[str], Floats]:
         """The strings in order, and their totals [string, column]."""
         strings = sorted(self.rows)
-        return strings, np.array([self.rows[string] for string in strings]).reshape(
-            len(strings), self.width
-        )
+        totals = np.array([self.rows[string] for string in strings])
+        return strings, totals.reshape(len(strings), self.width)
 
     def arrays(self) -> dict[str, Array]:
         strings, totals = self.table()
@@ -289,11 +271,9 @@ class Rows(Accumulator):
         }
         wide = joined.pop("wide", None)
         narrow = pd.DataFrame(joined)
-        return (
-            narrow
-            if wide is None
-            else pd.concat([narrow, pd.DataFrame(wide, columns=list(self.names))], axis=1)
-        )
+        if wide is None:
+            return narrow
+        return pd.concat([narrow, pd.DataFrame(wide, columns=list(self.names))], axis=1)
 
     def arrays(self) -> dict[str, Array]:
         return {}
@@ -335,16 +315,9 @@ class State:
 
     def restored(self, arrays: Mapping[str, Array]) -> Self:
         """A state of this form with the arrays that `arrays` gave; Rows come back empty."""
-
-        def own(name: str) -> dict[str, Array]:
-            return {
-                key.removeprefix(f"{name}."): array
-                for key, array in arrays.items()
-                if key.startswith(f"{name}.")
-            }
-
+        parts = self.parts().items()
         return replace(
-            self, **{name: part.restored(own(name)) for name, part in self.parts().items()}
+            self, **{name: part.restored(below(f"{name}.", arrays)) for name, part in parts}
         )
 
     def streamed(self) -> dict[str, Rows]:

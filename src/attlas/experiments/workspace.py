@@ -6,12 +6,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from attlas.core.measure import Measure
 from attlas.core.text import Text
@@ -25,7 +23,7 @@ from attlas.studies.run import Hashed, pass_over
 from attlas.studies.shards import Survey, survey, survey_of_texts
 from attlas.support.errors import LockedError, StudyError
 from attlas.support.fingerprint import fingerprint, source_digest
-from attlas.support.machine import cores, one_thread
+from attlas.support.machine import cores, one_thread, threads_of_one
 from attlas.support.options import WORKERS, checked
 from attlas.support.processes import run_in_processes
 from attlas.support.progress import Report, progress_bar
@@ -317,10 +315,7 @@ def _in_threads(
         with one_thread():
             yield from ((number, function(job, *common)) for number, job in enumerate(jobs))
         return
-    with (
-        one_thread(),
-        ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
-    ):
+    with threads_of_one(workers) as pool:
         futures = {pool.submit(function, job, *common): number for number, job in enumerate(jobs)}
         try:
             for future in as_completed(futures):

@@ -14,8 +14,9 @@ from attlas.core import kernels
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
 from attlas.core.measure import Measure, Outputs, Shape
-from attlas.core.states import Floats, State, Sums
+from attlas.core.states import State, Sums
 from attlas.measures.head_map import head_map, neighbours, within_layers
+from attlas.support.arrays import Floats
 from attlas.support.options import CONVENTIONS, option, seed_option
 
 PUBLISHED_SMOOTHING = 0.001

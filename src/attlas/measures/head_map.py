@@ -11,8 +11,8 @@ from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 from sklearn.manifold import smacof
 
-from attlas.core.states import Floats
 from attlas.stats.chance import TESTS, p_value, permutations
+from attlas.support.arrays import Floats
 
 HALF, MOST = 0.5, 0.6  # of a row's attention
 BROAD = 3.8 / np.log(

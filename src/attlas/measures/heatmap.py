@@ -10,7 +10,8 @@ import pandas as pd
 
 from attlas.core.attention import Attention, bin_edges
 from attlas.core.measure import Measure, Shape, check_bytes
-from attlas.core.states import Floats, Rows, State, Sums
+from attlas.core.states import Rows, State, Sums
+from attlas.support.arrays import Floats
 from attlas.support.errors import MeasureError
 from attlas.support.options import option
 

@@ -10,7 +10,8 @@ import pandas as pd
 
 from attlas.core.batch import Batch
 from attlas.core.measure import Measure, Outputs, Shape, head_frame
-from attlas.core.states import Floats, Moments, State, Sums
+from attlas.core.states import Moments, State, Sums
+from attlas.support.arrays import Floats
 from attlas.support.options import option
 
 ACCUMULATIONS = ("score", "grad")

@@ -11,7 +11,8 @@ import pandas as pd
 from attlas.core.attention import Attention
 from attlas.core.masks import TokenMask
 from attlas.core.measure import Measure, Shape, check_bytes, head_frame
-from attlas.core.states import Floats, State, Sums
+from attlas.core.states import State, Sums
+from attlas.support.arrays import Floats
 from attlas.support.options import option
 
 ORDINARY = TokenMask("ordinary")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 from transformers import PreTrainedModel
@@ -15,9 +14,8 @@ from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.models.encode import FORWARD_CELLS, FORWARD_TOKENS
 from attlas.models.model import Model, forward_options
+from attlas.support.arrays import AnyFloats
 from attlas.support.errors import CorpusError, ModelError
-
-Floats = npt.NDArray[np.floating[Any]]
 
 
 def run_batches(
@@ -48,9 +46,9 @@ def run_batches(
     return [one.index for one in encoded if not len(one)]
 
 
-def logits_of(model: Model, texts: Sequence[Text]) -> Floats:
+def logits_of(model: Model, texts: Sequence[Text]) -> AnyFloats:
     """The logits of a classifier for each text: [text, label]."""
-    out: dict[int, Floats] = {}
+    out: dict[int, AnyFloats] = {}
 
     def keep(batch: Batch, output: Any) -> None:
         out.update(zip(batch.indices, output.logits.float().cpu().numpy(), strict=True))
@@ -58,7 +56,9 @@ def logits_of(model: Model, texts: Sequence[Text]) -> Floats:
     return _in_order(out, texts, run_batches(model, texts, keep))
 
 
-def _in_order(rows: Mapping[int, Floats], texts: Sequence[Text], empty: Sequence[int]) -> Floats:
+def _in_order(
+    rows: Mapping[int, AnyFloats], texts: Sequence[Text], empty: Sequence[int]
+) -> AnyFloats:
     """The rows of all texts in order; texts without tokens are refused."""
     if empty:
         text = texts[empty[0]]
@@ -85,11 +85,11 @@ def last_layer(network: PreTrainedModel) -> nn.Linear:
     return layers[-1]
 
 
-def head_inputs(model: Model, texts: Sequence[Text]) -> Floats:
+def head_inputs(model: Model, texts: Sequence[Text]) -> AnyFloats:
     """The inputs of the last layer of a classifier for each text: [text, feature]."""
     layer = last_layer(model.network)
     captured: list[torch.Tensor] = []
-    out: dict[int, Floats] = {}
+    out: dict[int, AnyFloats] = {}
     hook = layer.register_forward_pre_hook(lambda _, inputs: captured.append(inputs[0]))
 
     def keep(batch: Batch, output: Any) -> None:

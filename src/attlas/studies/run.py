@@ -15,7 +15,7 @@ import pandas as pd
 
 from attlas.core.annotations import WHERE
 from attlas.core.measure import BACKWARD, Measure, union_of_needs
-from attlas.core.states import State
+from attlas.core.states import State, below
 from attlas.core.text import Text
 from attlas.corpora import Corpus, read
 from attlas.models import Model, load
@@ -121,13 +121,11 @@ def pass_over(
 ) -> Study:
     """A study of a model and texts whose fingerprints are known."""
     check_measures(inputs.model, measures, inputs.survey.labels)
-    in_memory = not isinstance(inputs.texts, Corpus)
-    corpus = (
-        inputs.texts if isinstance(inputs.texts, Corpus) else Corpus("texts", lambda: inputs.texts)
-    )
+    texts = inputs.texts
+    corpus = texts if isinstance(texts, Corpus) else Corpus("texts", lambda: texts)
     chosen = engine_of(engine, workers, inputs.model.device)
     with progress_bar("reading attention", wanted=progress) as report:
-        known = _Known(inputs.parts, in_memory)
+        known = _Known(inputs.parts, texts=corpus is not texts)
         run = _Run(inputs.model, corpus, list(measures), folder, inputs.survey, 0, False, known)
         return run.go(chosen, False, report)
 
@@ -244,9 +242,8 @@ class _Run:
             counts: Counter[str] = Counter()
             for index in range(count):
                 counts.update(self.shards.record(index)["counts"])
-            excluded = (
-                row for index in range(count) for row in self.shards.record(index)["quarantine"]
-            )
+            records = (self.shards.record(index) for index in range(count))
+            excluded = (row for record in records for row in record["quarantine"])
             write_quarantine(stage / QUARANTINE, excluded)
             end = {
                 "counts": dict(counts),
@@ -270,21 +267,12 @@ class _Run:
 
     def _merged(self, count: int) -> list[tuple[Measure[Any], State]]:
         """The states of all measures over all shards, merged in order."""
-        merged: dict[str, State] = {
-            measure.name: measure.start(self.model) for measure in self.measures
-        }
+        merged: dict[str, State] = {one.name: one.start(self.model) for one in self.measures}
         for index in range(count):
             arrays = self.shards.arrays(index)
             for measure in self.measures:
-                start = f"{measure.name}/"
-                own = {
-                    name.removeprefix(start): array
-                    for name, array in arrays.items()
-                    if name.startswith(start)
-                }
-                merged[measure.name] = measure.merge(
-                    merged[measure.name], measure.start(self.model).restored(own)
-                )
+                own = measure.start(self.model).restored(below(f"{measure.name}/", arrays))
+                merged[measure.name] = measure.merge(merged[measure.name], own)
         return [(measure, merged[measure.name]) for measure in self.measures]
 
 

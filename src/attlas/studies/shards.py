@@ -93,11 +93,8 @@ def survey(corpus: Corpus, bad: str = "quarantine") -> Survey:
         elif row.label is not None and (row.label in surveyed.labels or len(surveyed.labels) < 100):
             surveyed.labels[row.label] = surveyed.labels.get(row.label, 0) + 1
     if surveyed.rows == surveyed.bad:
-        reason = (
-            f"; the first row: {surveyed.first_bad.where}: {surveyed.first_bad.reason}"
-            if surveyed.first_bad
-            else ""
-        )
+        first = surveyed.first_bad
+        reason = f"; the first row: {first.where}: {first.reason}" if first else ""
         raise CorpusError(
             f"{corpus.name} holds no text that can be analysed ({surveyed.rows} rows read){reason}"
         )

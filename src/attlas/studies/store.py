@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors.numpy import load_file, save
 
 from attlas.studies.folder import States
+from attlas.support.arrays import Array
 from attlas.support.files import atomic_write, write_bytes, write_errors, write_json
-
-Array = npt.NDArray[Any]
 
 
 def arrow(frame: pd.DataFrame) -> pa.Table:
