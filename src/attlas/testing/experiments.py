@@ -8,7 +8,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def experiment_checks(case: Case) -> Iterator[tuple[str, Callable[[], None]]]:
         check_a_part_is_the_experiment_alone,
     )
     for law in laws:
-        yield law.__name__.removeprefix("check_"), lambda law=law: law(case)  # type: ignore[misc]
+        yield law.__name__.removeprefix("check_"), partial(law, case)
 
 
 def check_same_inputs_give_the_same_bytes(case: Case) -> None:
