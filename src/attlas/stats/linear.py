@@ -51,8 +51,7 @@ class LinearReader:
 
     def decision(self, features: Array) -> Array:
         """Class scores: [case, feature] -> [case, class]."""
-        scores: Array = features @ self.coef.T + self.intercept
-        return scores
+        return features @ self.coef.T + self.intercept
 
     def probabilities(self, features: Array) -> Array:
         """Calibrated probabilities: [case, class]."""
@@ -64,8 +63,7 @@ class LinearReader:
         if self.offset:
             scores = scores + np.eye(len(self.classes))[-1] * self.offset
         powers = np.exp(scores - scores.max(-1, keepdims=True))
-        probabilities: Array = powers / powers.sum(-1, keepdims=True)
-        return probabilities
+        return powers / powers.sum(-1, keepdims=True)
 
     def predict(self, features: Array) -> Strings:
         """The most likely class of each case."""
@@ -91,8 +89,7 @@ class LinearReader:
     def by_map(self, maps: int) -> Array:
         """The norm of the coefficients of each attention map, over directions: [class, map]."""
         parts = self.importance.reshape(len(self.classes), -1, maps)
-        norms: Array = np.sqrt(np.square(parts).sum(1))
-        return norms
+        return np.sqrt(np.square(parts).sum(1))
 
 
 def balanced(classes: Ints) -> Array:
@@ -102,8 +99,7 @@ def balanced(classes: Ints) -> Array:
     array([0.167, 0.167, 0.167, 0.5  ])
     """
     counts = np.bincount(classes)
-    weights: Array = 1 / (counts[classes] * (counts > 0).sum())
-    return weights
+    return 1 / (counts[classes] * (counts > 0).sum())
 
 
 def whitening(features: Array, shrink: float = SHRINK) -> tuple[Array, Array, Array]:

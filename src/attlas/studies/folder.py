@@ -57,6 +57,8 @@ INPUTS = {  # what people call an input, where it is not the value of an option
     "features": "set of features",
     "thresholds": "set of thresholds",
 }
+Identity = Mapping[str, str]  # input -> fingerprint
+Details = Mapping[str, Identity]  # the parts of an input, by their names
 ELSEWHERE = "choose another folder (--out), or delete this one by hand"
 
 
@@ -349,9 +351,9 @@ class Folder:
     @contextmanager
     def claim(
         self,
-        identity: Mapping[str, str],
+        identity: Identity,
         fresh: bool = False,
-        details: Mapping[str, Mapping[str, str]] | None = None,
+        details: Details | None = None,
         **about: Any,
     ) -> Iterator[dict[str, Any] | None]:
         """Hold the folder for what is made from `identity`: input -> fingerprint.
@@ -408,10 +410,7 @@ class Folder:
                 self._write(FAILED, {"identity": {}, "reason": "cleared to be run again"}, {})
 
     def _finished(
-        self,
-        identity: Mapping[str, str],
-        details: Mapping[str, Mapping[str, str]] | None,
-        fresh: bool,
+        self, identity: Identity, details: Details | None, fresh: bool
     ) -> dict[str, Any] | None:
         """The manifest of this very result if it is complete; anything else in there is refused."""
         with write_errors(self.path):
@@ -437,10 +436,7 @@ class Folder:
             file.write(line + "\n")
 
     def _check(
-        self,
-        identity: Mapping[str, str],
-        details: Mapping[str, Mapping[str, str]] | None,
-        fresh: bool,
+        self, identity: Identity, details: Details | None, fresh: bool
     ) -> dict[str, Any] | None:
         """Read the manifest; refuse a folder that holds anything but this very result."""
         manifest = read_manifest(self.path)
@@ -580,10 +576,7 @@ def _is_our_log(path: Path) -> bool:
 
 
 def refuse_other(
-    path: Path,
-    manifest: Mapping[str, Any],
-    identity: Mapping[str, str],
-    details: Mapping[str, Mapping[str, str]],
+    path: Path, manifest: Mapping[str, Any], identity: Identity, details: Details
 ) -> None:
     """Refuse a folder that was made from other inputs, and say which of them changed."""
     theirs = manifest["identity"]

@@ -140,8 +140,7 @@ class Study:
 
     @property
     def _corpus(self) -> str | None:
-        digest: str | None = self.manifest["corpus"].get("fingerprint")
-        return digest
+        return self.manifest["corpus"].get("fingerprint")
 
     @property
     def tables(self) -> list[str]:
@@ -175,8 +174,7 @@ class Study:
 
         filters = None if text is None else [("text", "==", text)]
         rows = pq.read_table(self._file(name), columns=columns, filters=filters)
-        frame: pd.DataFrame = rows.to_pandas()
-        return frame
+        return rows.to_pandas()
 
     def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
         """Rows of `texts` spread over the corpus, each with its row group."""
@@ -218,8 +216,7 @@ class Study:
             return self.table(name, text=text)
         with pq.ParquetFile(self._file(name)) as file:
             rows = file.read_row_group(group)
-        frame: pd.DataFrame = rows.filter(pc.equal(rows["text"], text)).to_pandas()
-        return frame
+        return rows.filter(pc.equal(rows["text"], text)).to_pandas()
 
     @property
     def n_layers(self) -> int:
