@@ -56,9 +56,8 @@ def tour(
     Interrupted tours resume when the command is repeated.
     """
     folder = out or Path("runs/tour-full" if full else "runs/tour")
-    result = Tour(
-        folder, model, full, {"workers": workers, "fresh": fresh, "progress": False}
-    ).run()
+    how = {"workers": workers, "fresh": fresh, "progress": False}
+    result = Tour(folder, model, full, how).run()
     with status("writing the report"):
         page = result.report(folder / "report.html")
     print_study(result, page, as_json, "attlas study --data YOUR.csv --text COLUMN --out runs/mine")

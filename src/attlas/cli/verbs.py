@@ -51,9 +51,8 @@ def verb_of(experiment: type[Experiment]) -> Callable[..., None]:
 
     parameters = [*_of_fields(experiment), _out_of(experiment)]
     for name, (kind, default, help, flags) in HOW.items():
-        parameters.append(
-            _parameter(name, Annotated[kind, typer.Option(*flags, help=help)], default)
-        )
+        option = typer.Option(*flags, help=help)
+        parameters.append(_parameter(name, Annotated[kind, option], default))
     return _with_options(verb, parameters)
 
 

@@ -103,6 +103,5 @@ def word_means(values: Array, word_of: Array, count: int) -> Array:
     array([1., 3., 0.])
     """
     tokens = np.bincount(word_of, minlength=count).astype(values.dtype)
-    return word_sums(values, word_of, count) / np.maximum(tokens, 1).reshape(
-        -1, *[1] * (values.ndim - 1)
-    )
+    divisors = np.maximum(tokens, 1).reshape(-1, *[1] * (values.ndim - 1))
+    return word_sums(values, word_of, count) / divisors

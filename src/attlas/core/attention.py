@@ -438,11 +438,11 @@ def _visible_ranges(visible: Bools, n_texts: int) -> VisibleRanges:
     first = rest.argmax(-1)
     stop = np.where(rest.any(-1), n - rest[..., ::-1].argmax(-1), first)
     hidden = (np.arange(n) >= first[..., None]) & (np.arange(n) < stop[..., None]) & ~visible
-    first, stop, always = (
-        np.broadcast_to(part, (n_texts, n)).copy() for part in (first, stop, always)
-    )
-    hidden = np.broadcast_to(hidden, (n_texts, n, n)) if hidden.any() else None
-    return VisibleRanges(first, stop, always, hidden)
+    shape, holes = (n_texts, n), None
+    if hidden.any():
+        holes = np.broadcast_to(hidden, (n_texts, n, n))
+    first, stop, always = (np.broadcast_to(one, shape).copy() for one in (first, stop, always))
+    return VisibleRanges(first, stop, always, holes)
 
 
 def bin_edges(n: int, size: int, span: int | None = None) -> Floats:

@@ -61,9 +61,8 @@ class BandedAttention(Attention):
 
     def _like(self, band: Tensor, columns: Tensor, rows: Tensor) -> BandedAttention:
         """Other weights of the same layer, which see the same."""
-        return BandedAttention(
-            band, columns, rows, self.global_positions, self.batch, self.index, self.seen
-        )
+        rest = (self.global_positions, self.batch, self.index, self.seen)
+        return BandedAttention(band, columns, rows, *rest)
 
     def by_form(
         self, *, dense: Callable[[DenseAttention], T], banded: Callable[[BandedAttention], T]
@@ -163,9 +162,8 @@ class BandedAttention(Attention):
 
     def _with_rows(self, local: Tensor, whole: Tensor) -> Tensor:
         """Values of local rows [text, head, query] and of global ones [text, head, global]."""
-        return local.scatter(
-            -1, self.global_positions[:, None, :].expand(-1, local.shape[1], -1), whole
-        )
+        positions = self.global_positions[:, None, :].expand(-1, local.shape[1], -1)
+        return local.scatter(-1, positions, whole)
 
     @cached_property
     def received(self) -> Tensor:
@@ -195,18 +193,16 @@ class BandedAttention(Attention):
         return self.transposed.mass_to(amounts)
 
     def row_entropy(self) -> Tensor:
-        return self._with_rows(
-            row_entropy(self.band) + row_entropy(self.columns), row_entropy(self.rows)
-        )
+        band, columns, rows = map(row_entropy, self.parts)
+        return self._with_rows(band + columns, rows)
 
     def mass_to(self, keys: Tensor) -> Tensor:
         marked = keys.to(self.band.dtype)
         padded = torch.nn.functional.pad(marked, (self.reach, self.reach))
         window = padded.unfold(-1, self.band.shape[-1], 1)  # text query cell
         local = torch.einsum("thqc,tqc->thq", self.band, window.expand(self.band.shape[0], -1, -1))
-        local = local + torch.einsum(
-            "thqg,tg->thq", self.columns, marked.gather(1, self.global_positions)
-        )
+        to_global = marked.gather(1, self.global_positions)
+        local = local + torch.einsum("thqg,tg->thq", self.columns, to_global)
         return self._with_rows(local, torch.einsum("thgk,tk->thg", self.rows, marked))
 
     def between_units(self, members: Tensor, mean: bool = True) -> Tensor:
@@ -351,15 +347,12 @@ class BandedAttention(Attention):
         )
 
     def dense(self) -> DenseAttention:
-        weights = _square(self.band, self.columns, self.rows, self.global_positions)
-        seen = _square(
-            (self.keys >= 0).to(self.band.dtype)[:, None],
-            self.columns.new_ones(
-                len(self.global_positions), 1, self.n_tokens, self.global_positions.shape[1]
-            ),
-            self.rows.new_ones(len(self.global_positions), 1, *self.rows.shape[2:]),
-            self.global_positions,
-        )
+        weights = _square(*self.parts, self.global_positions)
+        texts, count = self.global_positions.shape
+        band = (self.keys >= 0).to(self.band.dtype)[:, None]
+        columns = self.columns.new_ones(texts, 1, self.n_tokens, count)
+        rows = self.rows.new_ones(texts, 1, count, self.n_tokens)
+        seen = _square(band, columns, rows, self.global_positions)
         return DenseAttention(weights, self.batch, self.index, seen[:, 0] > 0)
 
 

@@ -47,11 +47,8 @@ def _feed_column(column: pd.Series, put: Put) -> None:
     if values.dtype.kind in "iufbc":
         feed_array(values, put)
     else:
-        missing = column.isna().to_numpy()
-        objects = [
-            None if gap else value for value, gap in zip(column.tolist(), missing, strict=True)
-        ]
-        feed(objects, put)
+        pairs = zip(column.tolist(), column.isna(), strict=True)
+        feed([None if missing else value for value, missing in pairs], put)
 
 
 @feed.register

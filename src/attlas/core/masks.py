@@ -75,14 +75,12 @@ class TokenMask:
         kept = np.ones_like(batch.special) if self.kind == "all" else ~batch.special
         if self.kind in ("words", "keywords"):
             stops = self.stopwords if self.kind == "keywords" else None
-            for text, offsets, words, row in zip(
-                batch.texts, batch.offsets, batch.words, kept, strict=True
-            ):
-                row &= (
-                    _of_words(text.text, offsets, words)
-                    if stops is None
-                    else _of_content(text.text, offsets, words, stops)
-                )
+            each = zip(batch.texts, batch.offsets, batch.words, kept, strict=True)
+            for text, offsets, words, row in each:
+                if stops is None:
+                    row &= _of_words(text.text, offsets, words)
+                else:
+                    row &= _of_content(text.text, offsets, words, stops)
         return kept
 
 
@@ -106,9 +104,8 @@ def _of_content(text: str, offsets: Ints, words: Words, stops: frozenset[str]) -
     folded = [fold(word) for word in words.strings]
     stopped = [word in stops or _alone(word, stops) in stops for word in folded]
     kept = np.zeros(len(words.of), dtype=bool)
-    for token, ((start, stop), word) in enumerate(
-        zip(offsets.tolist(), words.of.tolist(), strict=True)
-    ):
+    tokens = zip(offsets.tolist(), words.of.tolist(), strict=True)
+    for token, ((start, stop), word) in enumerate(tokens):
         if not stopped[word]:
             kept[token] = _is_letters(text[start:stop].strip(), words.strings[word]) and not (
                 "'" in folded[word] and _is_joined_word(text, start, stop, stops)

@@ -85,9 +85,8 @@ class Sums(Accumulator):
 
     def mean(self) -> Floats:
         """Total over count; NaN where nothing was counted."""
-        return np.divide(
-            self.total, self.count, out=np.full(self.total.shape, np.nan), where=self.count > 0
-        )
+        unknown = np.full(self.total.shape, np.nan)
+        return np.divide(self.total, self.count, out=unknown, where=self.count > 0)
 
     def merge(self, other: Sums) -> Sums:
         return Sums(self.total + other.total, self.count + other.count)
@@ -126,13 +125,9 @@ class Moments(Accumulator):
 
     def error(self) -> Floats:
         """Standard error of the mean over texts; NaN below two."""
-        variance = np.divide(
-            self.squares,
-            self.count - 1,
-            out=np.full(self.count.shape, np.nan),
-            where=self.count > 1,
-        )
-        return np.sqrt(np.divide(variance, self.count, out=variance, where=self.count > 1))
+        several, unknown = self.count > 1, np.full(self.count.shape, np.nan)
+        variance = np.divide(self.squares, self.count - 1, out=unknown, where=several)
+        return np.sqrt(np.divide(variance, self.count, out=variance, where=several))
 
 
 @dataclass
@@ -188,9 +183,7 @@ class TopList(Accumulator):
         indices = np.concatenate([self.indices, other.indices], axis=-1)
         indices = np.where(np.isneginf(scores), -1, indices)
         order = np.lexsort([indices, -scores], axis=-1)[..., : self.scores.shape[-1]]
-        return TopList(
-            np.take_along_axis(scores, order, -1), np.take_along_axis(indices, order, -1)
-        )
+        return TopList(*(np.take_along_axis(one, order, -1) for one in (scores, indices)))
 
     def arrays(self) -> dict[str, Array]:
         return {"scores": self.scores, "places": self.indices}
@@ -301,9 +294,8 @@ class State:
     def merge(self, other: Self) -> Self:
         """This state and another one, as if their texts had come one after the other."""
         theirs = other.parts()
-        return replace(
-            self, **{name: mine.merge(theirs[name]) for name, mine in self.parts().items()}
-        )
+        merged = {name: mine.merge(theirs[name]) for name, mine in self.parts().items()}
+        return replace(self, **merged)
 
     def arrays(self) -> dict[str, Array]:
         """Everything bounded, by `field.array`."""
@@ -315,10 +307,9 @@ class State:
 
     def restored(self, arrays: Mapping[str, Array]) -> Self:
         """A state of this form with the arrays that `arrays` gave; Rows come back empty."""
-        parts = self.parts().items()
-        return replace(
-            self, **{name: part.restored(below(f"{name}.", arrays)) for name, part in parts}
-        )
+        own = {name: below(f"{name}.", arrays) for name in self.parts()}
+        restored = {name: part.restored(own[name]) for name, part in self.parts().items()}
+        return replace(self, **restored)
 
     def streamed(self) -> dict[str, Rows]:
         """The parts that grow with the corpus."""

@@ -403,11 +403,8 @@ def write_outcome(
     from attlas.studies.run import table_kind
     from attlas.studies.store import arrow, write_parquet
 
-    shape = (
-        (0, 0)
-        if about["model"] is None
-        else (about["model"]["n_layers"], about["model"]["n_heads"])
-    )
+    model = about["model"] or {"n_layers": 0, "n_heads": 0}
+    shape = (model["n_layers"], model["n_heads"])
     tables = {}
     with folder.staging() as stage, write_errors(folder.path):
         for name, thing in outcome.files.items():

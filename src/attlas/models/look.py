@@ -226,11 +226,10 @@ def attention(model: Model, text: str | Text, importance: Floats | None = None) 
     def keep(layer: Attention) -> None:
         nonlocal total
         received.append(layer.received[0].cpu())
-        uniform.append(layer.uniform.received[0].mean(0).cpu())
+        control = layer.uniform
+        uniform.append(control.received[0].mean(0).cpu())
         grids.append(layer.grid(GRID, None, 0).float().cpu())
-        uniform_grids.append(
-            layer.uniform.once("look", lambda: layer.uniform.grid(GRID).mean(0).float().cpu())
-        )
+        uniform_grids.append(control.once("look", lambda: control.grid(GRID).mean(0).float().cpu()))
         mean = layer.over_heads()
         total = mean if total is None else total.plus(mean)
         if small:

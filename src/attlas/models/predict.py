@@ -36,9 +36,8 @@ def run_batches(
     encoder = model.full_encoder if head else model.encoder
     options = forward_options(network, states)
     encoded = encoder.encode(list(enumerate(texts)))
-    groups = encoder.groups(
-        [one for one in encoded if len(one)], tokens=FORWARD_TOKENS, cells=FORWARD_CELLS
-    )
+    some = [one for one in encoded if len(one)]
+    groups = encoder.groups(some, tokens=FORWARD_TOKENS, cells=FORWARD_CELLS)
     with model.without_dropout(), model.fast_longformer(), torch.inference_mode():
         for group in groups:
             batch = encoder.batch(group, model.device)

@@ -105,9 +105,8 @@ class ModelVectors:
         """Store the tokens of new words."""
         pairs = (Text(str(index), words=(CARRIER, word)) for index, word in enumerate(words))
         for batch in self.model.batches(self.model.encode(list(enumerate(pairs)))):
-            for index, ids, split in zip(
-                batch.indices, batch.ids.tolist(), batch.words, strict=True
-            ):
+            each = zip(batch.indices, batch.ids.tolist(), batch.words, strict=True)
+            for index, ids, split in each:
                 self._tokens[words[index]] = [
                     token
                     for token, word in zip(ids, split.of.tolist(), strict=True)

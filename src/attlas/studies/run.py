@@ -213,9 +213,8 @@ class _Run:
                 if self.shards.find(shard.index, key):
                     on_progress(shard.n_rows)
                 else:
-                    yield from ShardJob(
-                        self.model, self.measures, self.shards, shard, key, on_progress
-                    ).tasks()
+                    inputs = (self.model, self.measures, self.shards)
+                    yield from ShardJob(*inputs, shard, key, on_progress).tasks()
 
         on_progress(0)
         engine.run(tasks())

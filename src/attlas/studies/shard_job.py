@@ -124,9 +124,8 @@ class ShardJob:
         """Merge the lanes in order and write states, rows of streamed tables and excluded texts."""
         states = self.states[0]
         for lane in range(1, len(self.lanes)):
-            states = {
-                m.name: m.merge(states[m.name], self.states[lane][m.name]) for m in self.measures
-            }
+            both = ((one, states[one.name], self.states[lane][one.name]) for one in self.measures)
+            states = {one.name: one.merge(left, right) for one, left, right in both}
         quarantine: list[dict[str, Any]] = [
             {"place": index, "id": row.id, "where": row.where, "reason": row.reason}
             for index, row in self.shard.bad

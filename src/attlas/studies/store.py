@@ -81,10 +81,8 @@ class ShardStore:
     ) -> None:
         """Write the results of a shard under the fingerprint of its inputs."""
         with self.states.make(key, shard=index) as folder:
-            write_bytes(
-                folder / "state.safetensors",
-                save({name: np.ascontiguousarray(array) for name, array in arrays.items()}),
-            )
+            state = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+            write_bytes(folder / "state.safetensors", state)
             for name, frame in rows.items():
                 if len(frame):
                     write_parquet(folder / f"{name}.parquet", [arrow(frame)])
