@@ -41,8 +41,8 @@ from attlas.topology import (
     TopologyFeatures,
     best_heads,
     betti,
-    correlations,
     digraph,
+    likeness,
     score_heads,
 )
 from attlas.topology.barcode import BarcodeMeasure
@@ -1088,7 +1088,7 @@ def test_the_head_that_carries_the_label_is_found() -> None:
     assert scores.iloc[5]["test"] > 0.85
     others = scores.drop([1, 5])
     assert others[["dev", "test"]].abs().to_numpy().max() < 0.3
-    alike = correlations(scores)
+    alike = likeness(scores)
     assert alike["pearson"] == pytest.approx(np.corrcoef(scores["train"], scores["test"])[0, 1])
     assert alike["spearman"] == pytest.approx(scores[["train", "test"]].corr("spearman").iloc[0, 1])
     assert alike["pearson"] > 0.9
@@ -1126,7 +1126,7 @@ def test_among_equal_heads_the_lower_comes_first() -> None:
     )
     assert best_heads(scores, 2) == [(0, 1), (0, 2)]
     assert best_heads(scores, 12) == [(0, 1), (0, 2), (1, 0)]
-    assert np.isnan([*correlations(scores).values()]).all()  # the maps are flat
+    assert np.isnan([*likeness(scores).values()]).all()  # the maps are flat
 
 
 # --- experiments -------------------------------------------------------------------------------

@@ -98,8 +98,12 @@ def agreement(
     how: Any = {"convention": convention, "p": p, "top": top, "permutations": permutations}
     compared = [compare(*text, **how, seed=(seed, number)) for number, text in enumerate(texts)]
     values, chances = np.array(compared).swapaxes(0, 1)  # text metric
+    cosine, tau, overlap, jaccard = map(estimate, values.T, chances.T)
     return Agreement(
-        *map(estimate, values.T, chances.T),
+        cosine,
+        tau,
+        overlap,
+        jaccard,
         p=float(p) if convention == "sound" else 1.0,
         top=float(top),
         convention=convention,

@@ -81,7 +81,7 @@ def best_heads(scores: pd.DataFrame, count: int, by: str = "train") -> list[Head
     return list(zip(best["layer"].astype(int), best["head"].astype(int), strict=True))
 
 
-def correlations(scores: pd.DataFrame, one: str = "train", two: str = "test") -> dict[str, float]:
+def likeness(scores: pd.DataFrame, one: str = "train", two: str = "test") -> dict[str, float]:
     """Pearson's and Spearman's correlation of two maps of heads; NaN if one is constant."""
     left, right = scores[one], scores[two]
     return {"pearson": pearson(left, right), "spearman": spearman(left, right)}

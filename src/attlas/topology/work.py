@@ -28,7 +28,7 @@ from attlas.topology.classifier import TopologyClassifier
 from attlas.topology.experiment import Topology
 from attlas.topology.features import Head, feature_matrix, feature_names, measures_of
 from attlas.topology.head_features import HeadFeatures
-from attlas.topology.heads import best_heads, columns_of, correlations, heads_of, score_head
+from attlas.topology.heads import best_heads, columns_of, heads_of, likeness, score_head
 
 Part = tuple[Array, tuple[str, ...]]  # features [text, feature], labels
 Measures = Sequence[HeadFeatures]
@@ -279,7 +279,7 @@ def scores_of(features: Features, fits: Fits, own: Array | None, seed: int) -> d
         "difference_from_model": compared,
         "heads": fits.best,
         "majority_accuracy": majority_share(labels),
-        "maps": to_json(correlations(fits.heads)),
+        "maps": to_json(likeness(fits.heads)),
     }
 
 
