@@ -119,7 +119,7 @@ def _occlusion(
 
 
 def _copy_of(model: Model) -> Model:
-    """The same model with a network of its own, copied once; its weights are the present ones."""
+    """The same model with a network of its own, copied once; its weights are the current ones."""
     with _lock:
         if model.network not in _copies:
             _copies[model.network] = replace(model, network=copy.deepcopy(model.network))

@@ -28,7 +28,7 @@ from attlas.topology.graphs import (
 from attlas.topology.head_features import FeaturesState, HeadFeatures
 from attlas.topology.kernels import trees
 
-FLOOR = 1e-3  # weights up to here are no edge, as in the code of Kushnareva et al.
+FLOOR = 1e-3  # weights up to here are not edges, as in the code of Kushnareva et al.
 H1_TOKENS = 64  # H1 is computed for texts up to this length: its cost is cubic
 H0_FEATURES = (
     "h0_sum",
@@ -80,10 +80,7 @@ class Barcode:
         return BettiNumbers(self.n - joined, closed)
 
     def curve(self) -> pd.DataFrame:
-        """The full Betti curves of one graph: `threshold beta0 beta1` at every change.
-
-        From high thresholds to low.
-        """
+        """The Betti curves of one graph: `threshold beta0 beta1` at every change, highest first."""
         if self.h0.ndim > 1:
             raise MeasureError("curve() is for one graph; take the barcode of one matrix [n, n]")
         weights = np.concatenate([self.h0, self.h1])

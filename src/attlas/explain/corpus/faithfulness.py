@@ -11,13 +11,7 @@ import pandas as pd
 from attlas.core.states import Accumulator, Moments, Rows
 from attlas.explain.corpus import ExplanationsState
 from attlas.explain.estimate import estimate_at, number_columns, with_difference
-from attlas.explain.faithfulness import (
-    MEASURED,
-    Perturbation,
-    order_of,
-    output_drop,
-    random_orders,
-)
+from attlas.explain.faithfulness import MEASURED, Perturbation, order_of, output_drop, random_orders
 from attlas.explain.methods import Explained
 from attlas.models import Model
 
