@@ -183,9 +183,10 @@ def _checked_heads(heads: Sequence[Head], model: Model) -> set[Head]:
         if not (0 <= layer < model.n_layers and 0 <= head < model.n_heads)
     ]
     if unknown or not wanted:
+        problem = f"there is no head {', '.join(unknown)}" if unknown else "heads is empty"
         raise MeasureError(
-            f"there is no head {', '.join(unknown) or 'given'}; the model has layers 0 to "
-            f"{model.n_layers - 1} and heads 0 to {model.n_heads - 1}"
+            f"{problem}; the model has layers 0 to {model.n_layers - 1} and heads 0 to "
+            f"{model.n_heads - 1}"
         )
     return wanted
 
