@@ -72,7 +72,7 @@ class Explain(Experiment):
         "Study with the measure importance, for scaled attention (default: run it first).",
         None,
         of=FILE,
-        opened_by="work:read_importance",
+        opened_by="importance:importance_grid",
     )
     methods: tuple[str, ...] = option(
         USUAL,

@@ -13,11 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from attlas.stats.jit import numba
+from attlas.support.arrays import Array
 
-Array = npt.NDArray[Any]
 BLOCK = 32
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from attlas.stats.jit import numba
-
-Array = npt.NDArray[Any]
+from attlas.support.arrays import Array
 
 
 @numba.njit(nogil=True, cache=True)
@@ -42,10 +38,7 @@ def dense_tree(weights: Array) -> tuple[Array, Array]:
 
 @numba.njit(nogil=True, cache=True)
 def band_tree(band: Array, columns: Array, rows: Array, positions: Array) -> Array:
-    """The weights that `dense_tree` gives, for a band with global tokens.
-
-    Tokens that do not see each other have weight 0.
-    """
+    """The weights that `dense_tree` gives, for a band; tokens that do not see each other have 0."""
     graphs, n, width = band.shape
     reach = width // 2
     joined = np.zeros((graphs, n), band.dtype)
@@ -90,7 +83,8 @@ def band_tree(band: Array, columns: Array, rows: Array, positions: Array) -> Arr
 def other_edges(weights: Array, parent: Array, loops: bool) -> Array:
     """The weights of all edges of max(W, W^T) outside the tree, and of loops: [graph, edge]."""
     graphs, n = weights.shape[0], weights.shape[1]
-    out = np.empty((graphs, max(0, (n - 1) * (n - 2) // 2) + (n if loops else 0)), weights.dtype)
+    size = n * (n - 1) // 2 - max(0, n - 1) + (n if loops else 0)
+    out = np.empty((graphs, size), weights.dtype)
     for graph in range(graphs):
         used = 0
         for one in range(n):
