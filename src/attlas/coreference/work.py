@@ -10,7 +10,7 @@ from attlas.core.text import Text
 from attlas.coreference.antecedents import AntecedentCounts, choose_heads, score_heads
 from attlas.coreference.experiment import Coreference
 from attlas.coreference.windows import cut
-from attlas.corpora.annotated import documents
+from attlas.corpora.annotated import documents as read
 from attlas.corpora.splits import overlap
 from attlas.experiments.experiment import Outcome
 from attlas.experiments.inputs import held_out as resolve
@@ -22,11 +22,6 @@ from attlas.studies import Study
 LOST = ("documents", "mentions", "across", "scored", "out_of_reach")
 
 __all__ = ["read", "resolve", "run"]
-
-
-def read(source: Any) -> list[Text]:
-    """Documents with coreferent mentions."""
-    return documents(source)
 
 
 def run(

@@ -12,10 +12,9 @@ import numpy as np
 
 from attlas.core.annotations import Relations, Triple, relations_of
 from attlas.core.text import Text
-from attlas.corpora.corpus import BadRow, Corpus
 from attlas.corpora.read import read
 from attlas.corpora.splits import HELD_OUT, split
-from attlas.language.phrases import Phrase, phrases
+from attlas.language.phrases import phrases
 from attlas.language.tagging import Word, tagged
 from attlas.language.words import Span
 from attlas.support.errors import CorpusError
@@ -50,12 +49,8 @@ def related_texts(source: Any) -> list[Text]:
 
     A row that cannot be read is an error, and so is a corpus without any triple.
     """
-    corpus = read(source) if not isinstance(source, Corpus) else source
-    texts: list[Text] = []
-    for row in corpus.rows():
-        if isinstance(row, BadRow):
-            raise row.error()
-        texts.append(row)
+    corpus = read(source)
+    texts = list(corpus)
     if not any(relations_in(text).triples for text in texts):
         raise CorpusError(
             f"{corpus.name} has no triples; give rows with `text` and `triples` (head, tail, "
@@ -160,22 +155,27 @@ def same(one: Case, other: Case) -> bool:
 
 
 Pools = tuple[list[Span], list[Span]]  # candidate heads and tails, and relation words
+Gold = Sequence[Triple] | Sequence[Case]
 
 
-def pools(text: str, gold: Sequence[Triple] | Sequence[Case], parser: str = "rules") -> Pools:
-    """The phrases that negatives are drawn from: candidates, and those of the text's triples."""
-    return _phrase_pools(phrases(text, parser), gold)
+def pools(text: str, gold: Gold, parser: str = "rules", sentences: Sequence[int] = ()) -> Pools:
+    """The phrases that negatives are drawn from: candidates, and those of the text's triples.
+
+    Of a document, whose `sentences` begin at these characters, those with a gold phrase are read.
+    """
+    several = len(sentences) > 1
+    parts = pairwise([*sentences, len(text)]) if several else [(0, len(text))]
+    held = {span for one in gold for span in (one.head, one.tail, one.words) if span is not None}
+    by_kind: dict[str, set[Span]] = {"nominal": set(), "relational": set()}
+    for start, stop in parts:
+        if several and not any(start <= span[0] < stop for span in held):
+            continue
+        for phrase in phrases(text[start:stop], parser):
+            by_kind[phrase.kind].add((phrase.start + start, phrase.stop + start))
+    return _with_gold(by_kind["nominal"], by_kind["relational"], gold)
 
 
-def _phrase_pools(found: Sequence[Phrase], gold: Sequence[Triple] | Sequence[Case]) -> Pools:
-    nominal = {(phrase.start, phrase.stop) for phrase in found if phrase.kind == "nominal"}
-    relational = {(phrase.start, phrase.stop) for phrase in found if phrase.kind == "relational"}
-    return _with_gold(nominal, relational, gold)
-
-
-def _with_gold(
-    nominal: set[Span], relational: set[Span], gold: Sequence[Triple] | Sequence[Case]
-) -> Pools:
+def _with_gold(nominal: set[Span], relational: set[Span], gold: Gold) -> Pools:
     nominal = nominal | {span for triple in gold for span in (triple.head, triple.tail)}
     relational = relational | {triple.words for triple in gold if triple.words is not None}
     return sorted(nominal), sorted(relational)
@@ -214,32 +214,14 @@ def negatives(
     drawn: list[Case] = []
     for index, mine in by_text.items():
         text = texts[index]
-        spans = (
-            unit_pools(tagged(text.text), mine)
-            if published
-            else _sentence_pools(text, mine, parser)
-        )
+        if published:
+            spans = unit_pools(tagged(text.text), mine)
+        else:
+            spans = pools(text.text, mine, parser, relations_in(text).sentences)
         rng = np.random.default_rng([seed, text.number])
         every = by_string[text.text]
         drawn += _draw(index, every, spans, count * len(mine), rng, replacement=published)
     return drawn
-
-
-def _sentence_pools(text: Text, gold: Sequence[Case], parser: str) -> Pools:
-    """The pools of a text; in a document those of the sentences that hold a gold phrase."""
-    starts = relations_in(text).sentences
-    if len(starts) < 2:
-        return pools(text.text, gold, parser)
-    ends = [*starts[1:], len(text.text)]
-    held = {span for case in gold for span in case.spans}
-    found: list[Phrase] = []
-    for start, stop in zip(starts, ends, strict=True):
-        if any(start <= span[0] < stop for span in held):
-            found += [
-                replace(phrase, start=phrase.start + start, stop=phrase.stop + start)
-                for phrase in phrases(text.text[start:stop], parser)
-            ]
-    return _phrase_pools(found, gold)
 
 
 def _draw(

@@ -249,15 +249,8 @@ class RelationExtractor(ModelProbe):
         return extractor
 
     def _setup(self, relation_words: bool = True) -> Setup:
-        return Setup(
-            relation_words=relation_words,
-            directions=None if self.directions is None else tuple(self.directions),
-            convention=self.convention,
-            parser=self.parser,
-            negatives=self.negatives,
-            grid=tuple(float(one) for one in self.grid),
-            seed=self.seed,
-        )
+        grid = tuple(float(one) for one in self.grid)
+        return Setup.of(self, relation_words, negatives=self.negatives, grid=grid)
 
     def _fitted(self) -> None:
         if not hasattr(self, "readers_"):

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from attlas.core.text import Text
-from attlas.corpora.relation_names import relation_names
+from attlas.corpora.relation_names import relation_names as read_names
 from attlas.corpora.splits import overlap, text_digests
 from attlas.experiments.experiment import Outcome
 from attlas.experiments.workspace import Workspace
@@ -23,7 +23,7 @@ from attlas.relations.candidates import (
     count_unusable,
     divided,
     has_words,
-    related_texts,
+    related_texts as read,
     relations_in,
 )
 from attlas.relations.examples import pictures
@@ -53,7 +53,7 @@ from attlas.relations.interpret import (
     similarity_table,
 )
 from attlas.relations.matching import scores_by_match
-from attlas.relations.reading import Setup
+from attlas.relations.reading import SHARED, Setup
 from attlas.relations.unseen import held_out_phrases, unseen_jobs, unseen_scores
 from attlas.stats.linear import LinearReader
 from attlas.studies.folder import QUARANTINE
@@ -62,17 +62,9 @@ from attlas.studies.store import write_quarantine
 from attlas.support.errors import StudyError
 from attlas.support.json import to_json
 
+__all__ = ["fit", "open_extractor", "read", "read_names", "resolve", "score"]
+
 Tables = dict[str, pd.DataFrame]
-
-
-def read(source: Any) -> list[Text]:
-    """Texts with triples."""
-    return related_texts(source)
-
-
-def read_names(path: str | Path) -> dict[str, str]:
-    """The names of relations."""
-    return relation_names(path)
 
 
 def open_extractor(folder: str | Path) -> SavedExtractor:
@@ -94,13 +86,7 @@ def resolve(experiment: FitRelations, opened: dict[str, Any]) -> dict[str, Any]:
 
 
 def _setup(experiment: FitRelations, train: Sequence[Text], dev: Sequence[Text]) -> Setup:
-    return Setup(
-        relation_words=has_words(train) and has_words(dev),
-        directions=experiment.directions,
-        convention=experiment.convention,
-        parser=experiment.parser,
-        seed=experiment.seed,
-    )
+    return Setup.of(experiment, has_words(train) and has_words(dev))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +126,8 @@ def fit(
         work.log("Relations 5/5: which directions, layers and heads show relations")
         tables |= interpreted(work, first, second, fits.readers, titles)
     result |= _fit_facts(first, second, fits, thresholds)
-    extractor = RelationExtractor(
-        model,
-        directions=experiment.directions,
-        convention=experiment.convention,
-        parser=experiment.parser,
-        seed=experiment.seed,
-    ).filled(setup, own, thresholds, work.identity(model))
+    extractor = RelationExtractor(model, **{name: getattr(experiment, name) for name in SHARED})
+    extractor.filled(setup, own, thresholds, work.identity(model))
     with_controls = ControlledExtractor(extractor, fits, _facts(first, second, fits, titles))
     return _outcome(work, second, tables, result, {EXTRACTOR: with_controls})
 
@@ -296,15 +277,12 @@ def _fit_facts(train: Part, dev: Part, fits: Fits, thresholds: Thresholds) -> di
     return {
         "thresholds": dict(zip(("related", "named"), thresholds, strict=True)),
         "penalties": {
-            name: {"related": pair.related.penalty, "named": pair.named.penalty}
+            name: {part: reader.penalty for part, reader in pair._asdict().items()}
             for name, pair in fits.readers.items()
         },
         "steps": {
-            name: {
-                "related": pair.related.steps,
-                "named": pair.named.steps,
-                "converged": pair.related.converged and pair.named.converged,
-            }
+            name: {part: reader.steps for part, reader in pair._asdict().items()}
+            | {"converged": all(reader.converged for reader in pair)}
             for name, pair in fits.readers.items()
         },
         "texts": {"train": len(train.texts), "dev": len(dev.texts)},

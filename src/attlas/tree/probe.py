@@ -105,10 +105,14 @@ class TreeProbe(ModelProbe):
 
     def _scorer(self) -> Scorer:
         """A scorer before training."""
-        model = self.model_ if self.features in FROM_ATTENTION else None
+        model, vectors = self._inputs()
         heads = 0 if model is None else model.n_layers * model.n_heads
-        size = self._vectors().size if self.features in FROM_WORDS else 0
-        return new_scorer(self._options(), heads, size)
+        return new_scorer(self._options(), heads, 0 if vectors is None else vectors.size)
+
+    def _inputs(self) -> tuple[Model | None, Vectors | None]:
+        """The model and the word vectors that the features need; None where they need none."""
+        model = self.model_ if self.features in FROM_ATTENTION else None
+        return model, self._vectors() if self.features in FROM_WORDS else None
 
     def predict(self, texts: Iterable[Text], decode: str = "argmax") -> list[tuple[int, ...]]:
         """The head of each word of each text, -1 for ROOT.
@@ -158,8 +162,8 @@ class TreeProbe(ModelProbe):
 
     def _sentences(self, texts: list[Text]) -> Sentences:
         """The texts as the features need them."""
-        attention = self._attention(texts) if self.features in FROM_ATTENTION else None
-        vectors = self._vectors() if self.features in FROM_WORDS else None
+        model, vectors = self._inputs()
+        attention = None if model is None else self._attention(texts)
         missing = missing_words(self.model_, texts) if attention is None else attention.missing
         sentences = [sentence_of(text, n, missing[n]) for n, text in enumerate(texts)]
         return Sentences(sentences, attention, vectors)
@@ -202,8 +206,7 @@ class TreeProbe(ModelProbe):
 
     def _sources(self) -> dict[str, Any]:
         """What the weights belong to: the model whose attention they read, and the vectors."""
-        model = self.model_ if self.features in FROM_ATTENTION else None
-        vectors = self._vectors() if self.features in FROM_WORDS else None
+        model, vectors = self._inputs()
         return {
             "model": None if model is None else _record(model),
             "vectors": None if vectors is None else _record(vectors),
