@@ -19,8 +19,6 @@ from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.studies import Study
 
-LOST = ("documents", "mentions", "across", "scored", "out_of_reach")
-
 __all__ = ["read", "resolve", "run"]
 
 
@@ -56,7 +54,7 @@ def run(
     heads = by_kind(scored_on.table("antecedents"))
     mean = by_kind(control[1].table("antecedents")).drop(columns=["layer", "head"]).mean()
     heads = heads.assign(**{f"{name}_random": value for name, value in mean.items()})
-    lost = {name: getattr(windows[1], name) for name in LOST}
+    lost = windows[1].counts
     result = _result(table, heads, coreference.tokens, lost, chosen_on, scored_on)
     texts = {"train": len(train), "test": len(test), "in_both": overlap(train, test)}
     counts = dict(scored_on.manifest["counts"])

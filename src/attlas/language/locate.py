@@ -1,4 +1,4 @@
-"""Which characters of a text do the phrases of a triple stand for?"""
+"""Where in a text are the phrases of a triple?"""
 
 from __future__ import annotations
 

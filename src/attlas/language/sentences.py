@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from attlas.language.lists import word_list
 from attlas.language.words import Span, word_spans
 
-LONGEST = 120  # words of a sentence, beyond which it is cut
+LONGEST = 120  # words of a sentence; a longer one is split
 _STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(?=\s|$)|[。！？]++[」』”’）]*+")
 # a blank line, or a line that opens with a bullet
 _PARAGRAPH = re.compile(r"\n[^\S\n]*(?:\n\s*|(?=(?:[-*•]|\d{1,3}[.)])\s))|[\f\u2029]\s*")
@@ -40,7 +40,7 @@ def sentence_spans(text: str) -> list[Span]:
 
 
 def _between(text: str, start: int, stop: int, cuts: Sequence[Span]) -> list[Span]:
-    """What lies between cuts of a text, without blanks at the ends and without what is blank."""
+    """The spans between cuts of a text, without blanks at their ends and without blank spans."""
     edges = [start, *(edge for cut in cuts for edge in cut), stop]
     spans = []
     for left, right in zip(edges[::2], edges[1::2], strict=True):
@@ -76,7 +76,7 @@ def _ends(text: str, match: re.Match[str], stop: int, cased: bool) -> bool:
 
 
 def _shortened(text: str, start: int, stop: int) -> list[Span]:
-    """A sentence in pieces of at most `LONGEST` words, cut after a semicolon, comma or any word."""
+    """A sentence in parts of at most `LONGEST` words: up to a semicolon, a comma or any word."""
     words = [(start + left, start + right) for left, right in word_spans(text[start:stop])]
     cuts, first = [], 0
     while len(words) - first > LONGEST:

@@ -265,7 +265,7 @@ def _ing_noun(s: _Sentence) -> str:
 
 
 def _unknown(s: _Sentence) -> str:
-    """An unlisted word: a noun, but a verb where one must stand."""
+    """An unlisted word: a noun, but a verb where one is due."""
     word = s.word(s.at)
     if not word.endswith("s") or word.endswith("ss"):
         return "VERB" if s.wants_verb else "NOUN"
@@ -281,7 +281,7 @@ def _adjective_noun(s: _Sentence) -> str:
 
 
 def _adjective_verb(s: _Sentence) -> str:
-    """An adjective that is a verb where one must stand ("open")."""
+    """An adjective that is a verb where one is due ("open")."""
     imperative = s.tag_before in ("PUNCT", "CCONJ") and s.kind_after in ("DET", "this")
     return "VERB" if imperative or s.wants_verb else "ADJ"
 
@@ -433,7 +433,7 @@ def _once(s: _Sentence) -> str:
 
 
 def _like(s: _Sentence) -> str:
-    """A verb where one must stand, else a preposition or the mark of a clause."""
+    """A verb where one is due, else a preposition or the mark of a clause."""
     return "VERB" if s.wants_verb else _than(s)
 
 
@@ -448,7 +448,7 @@ def _about(s: _Sentence) -> str:
 
 
 def _back(s: _Sentence) -> str:
-    """A verb where one must stand, a noun after a determiner or adjective, else an adverb."""
+    """A verb where one is due, a noun after a determiner or adjective, else an adverb."""
     if s.wants_verb:
         return "VERB"
     return "NOUN" if s.is_determined or s.tag_before == "ADJ" else "ADV"

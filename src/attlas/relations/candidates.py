@@ -100,7 +100,8 @@ def draw_cases(
 def divided(train: list[Text], dev: list[Text] | None, seed: int) -> tuple[list[Text], list[Text]]:
     """Texts to fit on and texts to tune on; without `dev` a fifth of each relation's texts."""
     if dev is None:
-        labelled = [replace(text, label=_first_relation(text)) for text in train]
+        names = ([one.relation for one in relations_in(text).triples] or [""] for text in train)
+        labelled = [replace(text, label=own[0]) for text, own in zip(train, names, strict=True)]
         train, dev = split(labelled, HELD_OUT, seed)
     for part, name in ((train, "fit on"), (dev, "tune on")):
         if not any(relations_in(text).triples for text in part):
@@ -109,11 +110,6 @@ def divided(train: list[Text], dev: list[Text] | None, seed: int) -> tuple[list[
                 "give more texts, or texts to tune on (--dev)"
             )
     return train, dev
-
-
-def _first_relation(text: Text) -> str:
-    triples = relations_in(text).triples
-    return triples[0].relation if triples else ""
 
 
 def first_occurrences(texts: Sequence[Text], cases: Sequence[Case]) -> list[Case]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -51,11 +52,6 @@ class Part:
         return int(self.sample.related.sum())
 
 
-def _attention_and_words(part: Part) -> Floats:
-    kinds = (FEATURE_KINDS[name](part) for name in (ATTENTION, BAG))
-    return np.concatenate([*kinds], 1)
-
-
 FEATURE_KINDS: Mapping[str, Callable[[Part], Floats]] = {  # [case, feature]
     ATTENTION: lambda part: attention_features(part.sample.vectors, part.setup),
     RANDOM: lambda part: attention_features(part.random.vectors, part.setup),
@@ -64,7 +60,7 @@ FEATURE_KINDS: Mapping[str, Callable[[Part], Floats]] = {  # [case, feature]
     "distance": lambda part: part.surface.distance(part.sample.cases),
     "part_of_speech": lambda part: part.surface.tags(part.sample.cases),
     "word_embeddings": lambda part: part.surface.embeddings(part.sample.cases, part.model),
-    BOTH: _attention_and_words,
+    BOTH: lambda part: np.concatenate([FEATURE_KINDS[one](part) for one in (ATTENTION, BAG)], 1),
 }
 
 
@@ -85,19 +81,9 @@ def read_part(
 ) -> Part:
     """Draw cases from texts; compute their attention in a model and with random weights."""
     cases = cases_of(texts, setup, count)
-    spans = spans_by_text(texts, cases)
-    sample, random = (
-        read_sample(
-            work,
-            model,
-            texts,
-            cases,
-            published=setup.published,
-            states=states and model is models[0],
-            spans=spans,
-        )
-        for model in models
-    )
+    how: dict[str, Any] = {"published": setup.published, "spans": spans_by_text(texts, cases)}
+    sample = read_sample(work, models[0], texts, cases, states=states, **how)
+    random = read_sample(work, models[1], texts, cases, **how)
     surface = Surface(texts)
     known = surface.vocabulary(sample.cases) if vocabulary is None else vocabulary
     return Part(setup, sample, random, models[0], known, surface)

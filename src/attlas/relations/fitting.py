@@ -73,12 +73,12 @@ class ReaderJob:
     dev: tuple[Floats, Sequence[str]]
     scorer: Scorer  # what the penalty is chosen by
     grid: tuple[float, ...] = GRID
-    n_unscaled: int = 0  # features, the last ones, that are taken as they are
+    n_unscaled: int = 0  # features, the last ones, that are not whitened
     published: bool = False  # the paper's solver; nothing is tuned
 
 
 def fit_job(job: ReaderJob) -> dict[str, npt.NDArray[Any]]:
-    """Fit one reader; as arrays, so that it can be kept."""
+    """Fit one reader; as arrays, so that it can be cached."""
     return fitted(job).arrays()
 
 

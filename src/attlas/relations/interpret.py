@@ -232,13 +232,13 @@ def _against_random(
     common: tuple[Any, ...],
     what: str,
 ) -> list[dict[str, float]]:
-    """The F1 of the first job of each group, compared with the others, which were drawn."""
+    """The F1 of the first job of each group, compared with the others, which are random."""
     jobs = [job for group in groups for job in group]
     scores = iter(work.map(score, jobs, common=common, what=what))
     rows = []
     for group in groups:
-        own, *drawn = islice(scores, len(group))
-        random = drawn or [own]
+        own, *others = islice(scores, len(group))
+        random = others or [own]
         row = {"f1": own, "f1_random": float(np.mean(random))}
         rows.append(row | {"f1_random_low": min(random), "f1_random_high": max(random)})
     return rows

@@ -6,9 +6,9 @@ They match by exact spans, or by the paper's lenient match.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from attlas.core.annotations import Relations, Triple
@@ -111,7 +111,7 @@ def extraction_scores(
     missed)), as in the paper's code.
     """
     once = match is exact
-    rows: dict[str, Matched] = defaultdict(Matched)
+    rows: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by relation
     for text, mine, theirs in zip(texts, predicted, gold, strict=True):
         hit: set[int] = set()
         for one in mine:
@@ -124,38 +124,33 @@ def extraction_scores(
             ]
             hit.update(free[:1] if once else free)
             counts = rows[one.relation if relation or not free else theirs[free[0]].relation]
-            counts.predicted += 1
-            counts.right += bool(free)
+            counts["predicted"] += 1
+            counts["right"] += bool(free)
         for n, triple in enumerate(theirs):
             counts = rows[triple.relation]
-            counts.gold += 1
-            counts.hit += n in hit
-    total = sum(rows.values(), start=Matched())
-    each = [counts.scores(once) for counts in rows.values() if counts.gold]
+            counts["gold"] += 1
+            counts["hit"] += n in hit
+    total = sum(rows.values(), start=Counter[str]())
+    each = [_scores(counts, once) for counts in rows.values() if counts["gold"]]
     names = ("precision", "recall", "f1")
     macro = {f"macro_{name}": sum(row[name] for row in each) / max(1, len(each)) for name in names}
-    return {**total.scores(once), **macro, "predicted": total.predicted, "gold": total.gold}
+    return {
+        **_scores(total, once),
+        **macro,
+        "predicted": total["predicted"],
+        "gold": total["gold"],
+    }
 
 
-@dataclass
-class Matched:
-    """Predictions, how many are right, triples of the data, how many were found."""
+def _scores(counts: Counter[str], once: bool) -> dict[str, float]:
+    """Precision, recall and F1 of predictions, `right` or not, and of gold triples, `hit` or not.
 
-    predicted: int = 0
-    right: int = 0
-    gold: int = 0
-    hit: int = 0
-
-    def __add__(self, other: Matched) -> Matched:
-        pairs = zip(astuple(self), astuple(other), strict=True)
-        return Matched(*(mine + theirs for mine, theirs in pairs))
-
-    def scores(self, once: bool) -> dict[str, float]:
-        """Precision, recall and F1; if not `once`, every right prediction counts in recall."""
-        if once:
-            return retrieval_scores(self.right, self.predicted, self.hit, self.gold)
-        wanted = self.right + self.gold - self.hit
-        return retrieval_scores(self.right, self.predicted, self.right, wanted)
+    If not `once`, every right prediction counts in recall.
+    """
+    right, predicted, hit, gold = (counts[name] for name in ("right", "predicted", "hit", "gold"))
+    if once:
+        return retrieval_scores(right, predicted, hit, gold)
+    return retrieval_scores(right, predicted, right, right + gold - hit)
 
 
 def scores_by_match(
@@ -166,12 +161,14 @@ def scores_by_match(
     Also by the lenient match without comparing the relation, as the poster counts.
     """
     strings, gold = [text.text for text in texts], [relations_in(text).triples for text in texts]
+    matches = {
+        "exact": (exact, True),
+        "published": (lenient, True),
+        "published_any_relation": (lenient, False),
+    }
     return {
-        "exact": extraction_scores(strings, predicted, gold, exact),
-        "published": extraction_scores(strings, predicted, gold, lenient),
-        "published_any_relation": extraction_scores(
-            strings, predicted, gold, lenient, relation=False
-        ),
+        name: extraction_scores(strings, predicted, gold, match, relation)
+        for name, (match, relation) in matches.items()
     }
 
 

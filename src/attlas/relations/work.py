@@ -388,10 +388,5 @@ def _outcome(
             ),
         ],
         about={"relations": to_json(result)},
-        quarantine=work.files(write_excluded, excluded) / QUARANTINE,
+        quarantine=work.files(write_quarantine, excluded) / QUARANTINE,
     )
-
-
-def write_excluded(folder: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the texts that were excluded, each with its reason."""
-    write_quarantine(folder / QUARANTINE, rows)

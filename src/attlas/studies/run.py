@@ -22,7 +22,7 @@ from attlas.models import Model, load
 from attlas.models.differentiate import check_loss
 from attlas.models.encode import BUDGET_CELLS, BUDGET_TOKENS
 from attlas.studies.engines import Engine, Task, engine_of
-from attlas.studies.folder import QUARANTINE, SOURCE, TABLES, Folder
+from attlas.studies.folder import SOURCE, TABLES, Folder
 from attlas.studies.opened import Study, in_folder
 from attlas.studies.shard_job import LANES, ShardJob
 from attlas.studies.shards import (
@@ -247,7 +247,7 @@ class _Run:
             excluded = (
                 row for index in range(count) for row in self.shards.record(index)["quarantine"]
             )
-            write_quarantine(stage / QUARANTINE, excluded)
+            write_quarantine(stage, excluded)
             end = {
                 "counts": dict(counts),
                 "tables": about,

@@ -55,7 +55,7 @@ from attlas.tree.word_attention import (
     read_word_attention,
 )
 
-UNSEEN = -2  # in a prediction: the model never saw this word, so there is no head to give
+UNSEEN = -2  # in a prediction: the head of a word that the model did not see
 FORMAT = Saved("tree probe", "attlas tree probe 1", "probe.json", "probe.safetensors")
 SAVED = ("features", "convention", "epochs", "learning_rate", "seed")  # parameters of a saved probe
 FITTED = ("epoch_", "history_", "unseen_", "headless_")

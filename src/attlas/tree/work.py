@@ -114,7 +114,7 @@ def run(
         counts=counts,
         controls=[("tree", score, {"probe": control}) for score in SCORES for control in CONTROLS],
         about={"probe": {"kind": tree.name, "texts": texts, "lost": result["lost"]}},
-        quarantine=work.files(_write_quarantine, list(own[1].quarantine)) / QUARANTINE,
+        quarantine=work.files(write_quarantine, list(own[1].quarantine)) / QUARANTINE,
     )
 
 
@@ -230,7 +230,3 @@ def _result(
             "sentences to fit on that were cut": truncated,
         },
     }
-
-
-def _write_quarantine(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    write_quarantine(folder / QUARANTINE, rows)

@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from reprlib import repr as short
 
@@ -232,9 +233,7 @@ def _document(path: Path, id_: str, paragraphs: list[list[Line]]) -> TextRow:
         for lines in paragraphs:
             _check_entities(lines)
         sentences = [_sentence(lines) for lines in paragraphs]
-        starts = [0]
-        for sentence in sentences:
-            starts.append(starts[-1] + len(sentence.words))
+        starts = [0, *accumulate(len(sentence.words) for sentence in sentences)]
         spans = bracketed(_shifted_marks(sentences, starts))
     except BrokenLineError as broken:
         return broken.row(path, id_)
