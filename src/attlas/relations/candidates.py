@@ -20,7 +20,7 @@ from attlas.language.words import Span
 from attlas.support.errors import CorpusError
 
 UNRELATED = ""  # the relation of a case that has none
-NOUNS = ("NOUN", "PROPN", "PRON")  # what the paper draws heads and tails from
+NOUNS = ("NOUN", "PROPN", "PRON")  # what Chizhikova et al. 2022 draw heads and tails from
 PREDICATES = ("NOUN", "PROPN", "VERB", "AUX")  # and relation words
 TRIES = 40  # for each negative
 
@@ -113,7 +113,7 @@ def divided(train: list[Text], dev: list[Text] | None, seed: int) -> tuple[list[
 
 
 def first_occurrences(texts: Sequence[Text], cases: Sequence[Case]) -> list[Case]:
-    """Each phrase moved to the first occurrence of its string, as in the paper's code."""
+    """Each phrase moved to the first occurrence of its string, as in the authors' code."""
 
     def first(text: str, span: Span) -> Span:
         start = text.index(text[slice(*span)])
@@ -178,7 +178,7 @@ def _with_gold(nominal: set[Span], relational: set[Span], gold: Gold) -> Pools:
 
 
 def unit_pools(words: Sequence[Word], gold: Sequence[Case]) -> Pools:
-    """The paper's units: words by part of speech, those of a gold phrase joined."""
+    """The published units: words by part of speech, those of a gold phrase joined."""
     taken = {span for case in gold for span in case.spans}
     free = [word for word in words if all(apart((word.start, word.stop), span) for span in taken)]
     nominal = {(word.start, word.stop) for word in free if word.tag in NOUNS}
@@ -200,7 +200,7 @@ def negatives(
     Nor do they differ from one in the boundaries of phrases alone. They are drawn without
     replacement, and depend on the text and the seed alone; a text may have fewer. As published,
     units are single words and gold phrases, the same may be drawn twice, and a triple of the text
-    may be drawn too: the paper's filter never fires.
+    may be drawn too: the filter in the authors' code never fires.
     """
     by_text: dict[int, list[Case]] = {}
     by_string: dict[str, list[Case]] = {}  # the same string may be several texts

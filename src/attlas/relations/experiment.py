@@ -58,7 +58,7 @@ class FitRelations(Experiment):
     )
     convention: str = option(
         "sound",
-        "How features are made and fitted; published: as in the paper.",
+        "How features are computed and fitted; published: as in Chizhikova et al. 2022.",
         choices=CONVENTIONS,
     )
     directions: tuple[str, ...] | None = option(

@@ -59,7 +59,11 @@ class Extracted:
 
     def above(self, thresholds: Thresholds) -> Extracted:
         """The triples that reach both thresholds, by probability."""
-        return replace(self, triples=[likely(mine, thresholds) for mine in self.triples])
+        triples = [
+            sorted(mine, key=lambda one: (-one.probability, one.head, one.tail))
+            for mine in reaching(self.triples, thresholds)
+        ]
+        return replace(self, triples=triples)
 
 
 def extract_triples(
@@ -275,11 +279,14 @@ def word_numbers(text: str, spans: Sequence[Span]) -> Ints:
     return np.searchsorted(starts, first, side="right")
 
 
-def likely(triples: Sequence[ExtractedTriple], thresholds: Thresholds) -> list[ExtractedTriple]:
-    """The triples that reach both thresholds, by probability."""
+def reaching(
+    triples: Iterable[Sequence[ExtractedTriple]], thresholds: Thresholds
+) -> list[list[ExtractedTriple]]:
+    """The triples of each text that reach both thresholds."""
     related, named = thresholds
-    kept = [one for one in triples if one.related >= related and one.named >= named]
-    return sorted(kept, key=lambda one: (-one.probability, one.head, one.tail))
+    return [
+        [one for one in mine if one.related >= related and one.named >= named] for mine in triples
+    ]
 
 
 def best_thresholds(
@@ -289,10 +296,7 @@ def best_thresholds(
     gold, strings = [relations_in(text).triples for text in texts], [text.text for text in texts]
     best: tuple[float, Thresholds] = (0.0, (0.5, 0.0))
     for related, named in product(THRESHOLDS, (0.0, *THRESHOLDS[1:18:4], *THRESHOLDS[-6:])):
-        kept = [
-            [one for one in mine if one.related >= related and one.named >= named]
-            for mine in triples
-        ]
+        kept = reaching(triples, (related, named))
         f1 = extraction_scores(strings, kept, gold, exact)["f1"]
         if f1 > best[0]:
             best = f1, (related, named)

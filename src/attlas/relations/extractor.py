@@ -61,7 +61,7 @@ class RelationExtractor(ModelProbe):
     triples (anything `attlas.read` reads as such) and tunes penalties and thresholds on `dev` (a
     fifth of the texts if None). If the triples do not say which words state the relation, only
     attention between head and tail is read. `negatives` are drawn for each triple from the phrases
-    of its own text. `convention="published"` follows the paper: sums over pieces, first
+    of its own text. `convention="published"` follows the authors' code: sums over pieces, first
     occurrences, unscaled weights, a solver that has not converged, negatives that may be triples,
     thresholds 0.7 and 0.2.
     """

@@ -90,28 +90,24 @@ def read_part(
 
 
 def jobs_of(train: Part, dev: Part) -> dict[str, tuple[ReaderJob, ReaderJob]]:
-    """Fit jobs for each kind; if `published`, the kinds of the paper are fitted as it does."""
+    """Fit jobs for each kind; if `published`, the authors' own kinds are fitted as they do."""
     theirs = (ATTENTION, RANDOM, HEAD_TAIL) if train.setup.published else ()
     return {
         name: pair_of_jobs(
             train.features[name],
             dev.features[name],
-            grid=grid_of(name, train.setup),
-            n_unscaled=n_unscaled_of(name, train),
             published=name in theirs,
+            **fit_options(name, train),
         )
         for name in train.features
     }
 
 
-def grid_of(name: str, setup: Setup) -> tuple[float, ...]:
-    """The penalties that are tried for one kind."""
-    return WORD_GRID if name == BAG else setup.grid
+def fit_options(name: str, train: Part) -> dict[str, Any]:
+    """How readers of one kind are fitted: penalties to try, and the last features not whitened.
 
-
-def n_unscaled_of(name: str, train: Part) -> int:
-    """How many of a kind's features, the last ones, are not whitened: words alone.
-
-    Next to attention they are whitened with it, because one penalty serves both.
+    Words alone are not; next to attention they are, because one penalty serves both.
     """
-    return len(train.vocabulary) if name == BAG else 0
+    if name == BAG:
+        return {"grid": WORD_GRID, "n_unscaled": len(train.vocabulary)}
+    return {"grid": train.setup.grid, "n_unscaled": 0}

@@ -74,7 +74,7 @@ class ReaderJob:
     scorer: Scorer  # what the penalty is chosen by
     grid: tuple[float, ...] = GRID
     n_unscaled: int = 0  # features, the last ones, that are not whitened
-    published: bool = False  # the paper's solver; nothing is tuned
+    published: bool = False  # the authors' solver; nothing is tuned
 
 
 def fit_job(job: ReaderJob) -> dict[str, npt.NDArray[Any]]:

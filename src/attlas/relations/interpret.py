@@ -22,7 +22,7 @@ from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.relations.answers import Answers
 from attlas.relations.baselines import Surface
-from attlas.relations.features import ATTENTION, RANDOM
+from attlas.relations.features import ATTENTION, RANDOM, Part
 from attlas.relations.fitting import Labelled, Readers, fit_readers
 from attlas.relations.head_selection import heads_order
 from attlas.relations.reading import Sample
@@ -56,6 +56,37 @@ class Sides(NamedTuple):
         return Sides(self.train.some(columns), self.dev.some(columns))
 
 
+def interpreted(
+    work: Workspace,
+    train: Part,
+    dev: Part,
+    readers: Mapping[str, Readers],
+    names: Mapping[str, str],
+) -> dict[str, pd.DataFrame]:
+    """Directions, layers, heads, and which relations are similar."""
+    own, random = (Sides(train.features[name], dev.features[name]) for name in (ATTENTION, RANDOM))
+    each = (part.sample.vectors.states for part in (train, dev))
+    states = tuple(one for one in each if one is not None)
+    shape, seed = (train.model.n_layers, train.model.n_heads), train.setup.seed
+    pair = readers[ATTENTION]
+    path, entered = path_table(work, own, shape, seed)
+    heads, shared = heads_table(pair.named, shape, names)
+    by_reader = {name: readers[name].named for name in (ATTENTION, RANDOM)}
+    directions = train.setup.read_directions
+    return {
+        "relations_directions": directions_table(work, own, random, pair, directions),
+        "relations_layers": layers_table(work, own, random, states, shape),
+        "relations_depth": depth_table(pair, shape),
+        "relations_path": path,
+        "relations_entered": entered,
+        "relations_tree": merges_frame(pair.named, names),
+        "relations_merged": merged_table(work, own, pair.named, seed),
+        "relation_heads": heads,
+        "relations_shared": shared,
+        "relations_likeness": similarity_table(train.model, train.sample, by_reader),
+    }
+
+
 # directions
 
 
@@ -65,7 +96,7 @@ def directions_table(
     """The weight of each direction, and the scores of it alone and of the others without it.
 
     `weight` is the mean of |coefficient| on standardised features (for relations summed over the
-    classes), as the paper has it.
+    classes), as in Chizhikova et al. 2022.
     """
     numbers, common = list(range(len(directions))), (len(directions), own, random)
     scores = work.map(direction_scores, numbers, common=common, what="directions")

@@ -1,6 +1,6 @@
 """Scoring of extraction: predicted triples against those of the data.
 
-They match by exact spans, or by the paper's lenient match.
+They match by exact spans, or by the lenient match of Chizhikova et al. 2022.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def exact(text: str, one: ExtractedTriple, gold: Triple) -> bool:
 
 
 def lenient(text: str, one: ExtractedTriple, gold: Triple) -> bool:
-    """The paper's match: each part's string in the other's, or of nearly the same characters."""
+    """The published match: each part's string in the other's, or of nearly the same characters."""
     pairs = [(one.head, gold.head), (one.tail, gold.tail)]
     if one.words is not None and gold.words is not None:
         pairs.append((one.words, gold.words))
@@ -108,7 +108,7 @@ def extraction_scores(
     Without `relation` its id is not compared. By spans a triple of the data is found by one
     prediction at most, and a prediction finds one triple at most; by the lenient match several
     predictions may find the same triple, and each of them counts in recall too (right / (right +
-    missed)), as in the paper's code.
+    missed)), as in the authors' code.
     """
     once = match is exact
     rows: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by relation
@@ -156,7 +156,7 @@ def _scores(counts: Counter[str], once: bool) -> dict[str, float]:
 def scores_by_match(
     texts: Sequence[Text], predicted: Sequence[Sequence[ExtractedTriple]]
 ) -> dict[str, dict[str, Any]]:
-    """Extraction by exact spans and by the paper's lenient match, the relation compared.
+    """Extraction by exact spans and by the lenient match, the relation compared.
 
     Also by the lenient match without comparing the relation, as the poster counts.
     """
@@ -181,7 +181,7 @@ def fact_scores(
 ) -> dict[str, Any]:
     """Precision, recall and F1 of the facts of documents, of the relations that are `known`.
 
-    Head and tail may be any mention of their entities, by spans, or by the paper's match of
+    Head and tail may be any mention of their entities, by spans, or by the lenient match of
     strings. A fact counts once however often it is found. `within` is how many facts have both
     entities in one sentence, which is all that reading sentence by sentence can find.
     """

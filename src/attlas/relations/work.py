@@ -41,17 +41,7 @@ from attlas.relations.features import (
     read_part,
 )
 from attlas.relations.fitting import Readers, fit_jobs, fit_pairs
-from attlas.relations.interpret import (
-    Sides,
-    depth_table,
-    directions_table,
-    heads_table,
-    layers_table,
-    merged_table,
-    merges_frame,
-    path_table,
-    similarity_table,
-)
+from attlas.relations.interpret import interpreted
 from attlas.relations.matching import scores_by_match
 from attlas.relations.reading import SHARED, Setup
 from attlas.relations.unseen import held_out_phrases, unseen_jobs, unseen_scores
@@ -239,37 +229,6 @@ def _unseen_table(unseen: Mapping[str, Any]) -> Tables:
     about = {name: unseen[name] for name in ("cases", "phrases", "relations")}
     rows = [{"reader": name, **unseen[name], **about} for name in FEATURE_KINDS if name in unseen]
     return {"relations_unseen": pd.DataFrame(rows)}
-
-
-def interpreted(
-    work: Workspace,
-    train: Part,
-    dev: Part,
-    readers: Mapping[str, Readers],
-    names: Mapping[str, str],
-) -> Tables:
-    """Directions, layers, heads, and which relations are similar."""
-    own, random = (Sides(train.features[name], dev.features[name]) for name in (ATTENTION, RANDOM))
-    each = (part.sample.vectors.states for part in (train, dev))
-    states = tuple(one for one in each if one is not None)
-    shape, seed = (train.model.n_layers, train.model.n_heads), train.setup.seed
-    pair = readers[ATTENTION]
-    path, entered = path_table(work, own, shape, seed)
-    heads, shared = heads_table(pair.named, shape, names)
-    by_reader = {name: readers[name].named for name in (ATTENTION, RANDOM)}
-    directions = train.setup.read_directions
-    return {
-        "relations_directions": directions_table(work, own, random, pair, directions),
-        "relations_layers": layers_table(work, own, random, states, shape),
-        "relations_depth": depth_table(pair, shape),
-        "relations_path": path,
-        "relations_entered": entered,
-        "relations_tree": merges_frame(pair.named, names),
-        "relations_merged": merged_table(work, own, pair.named, seed),
-        "relation_heads": heads,
-        "relations_shared": shared,
-        "relations_likeness": similarity_table(train.model, train.sample, by_reader),
-    }
 
 
 def _fit_facts(train: Part, dev: Part, fits: Fits, thresholds: Thresholds) -> dict[str, Any]:

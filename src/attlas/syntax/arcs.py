@@ -113,7 +113,7 @@ class ArcCounts(Measure[ArcState]):
 
     Fixed offsets are the baseline. Attention to a word is the sum over its tokens, from a word the
     mean; special tokens and the word itself are not candidates. A word that was truncated, or whose
-    head was, is counted as unseen and not scored. `convention="published"` is the paper's code:
+    head was, is counted as unseen and not scored. `convention="published"` is the authors' code:
     offsets -3 to 2, roots and punctuation among `all`, a possessor read from its 's.
     """
 
