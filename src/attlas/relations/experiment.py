@@ -13,14 +13,14 @@ from attlas.support.fingerprint import fingerprint
 from attlas.support.options import (
     CONVENTIONS,
     FILE,
-    MODEL,
     MODEL_OR_NONE,
     ModelLike,
     TextsLike,
     given,
     max_length_opening,
-    opening,
+    model_input,
     option,
+    pickle_opening,
     seed_option,
 )
 
@@ -49,9 +49,7 @@ class FitRelations(Experiment):
     dev: TextsLike | None = given(
         "Texts to tune penalties and thresholds on (default: a fifth of train).", None
     )
-    model: ModelLike | None = given(
-        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
-    )
+    model: ModelLike | None = model_input()
     names: str | Path | None = given(
         "File with readable names of relations (columns relation and title).",
         None,
@@ -60,7 +58,7 @@ class FitRelations(Experiment):
     )
     convention: str = option(
         "sound",
-        "How features are made and fitted; published: as in the paper.",
+        "How features are computed and fitted; published: as in Chizhikova et al. 2022.",
         choices=CONVENTIONS,
     )
     directions: tuple[str, ...] | None = option(
@@ -74,9 +72,7 @@ class FitRelations(Experiment):
     )
     seed: int = seed_option()
     max_length: int | None = max_length_opening()
-    allow_pickle: bool = opening(
-        False, "Also read pickled weights, which can run code: only if you trust them."
-    )
+    allow_pickle: bool = pickle_opening()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -98,9 +94,7 @@ class ScoreRelations(Experiment):
         "Its model, if moved (default: where it was at the fit).", None, of=MODEL_OR_NONE
     )
 
-    allow_pickle: bool = opening(
-        False, "Also read pickled weights, which can run code: only if you trust them."
-    )
+    allow_pickle: bool = pickle_opening()
 
     def completed(self) -> ScoreRelations:
         """With the folder of the extractor's own files, and the model that these name."""

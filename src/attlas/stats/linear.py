@@ -187,7 +187,7 @@ def _objective(
     return loss
 
 
-Judge = Callable[[LinearReader, Array, Strings], float]
+Scorer = Callable[[LinearReader, Array, Strings], float]
 
 
 def by_macro_f1(reader: LinearReader, features: Array, names: Strings) -> float:
@@ -210,19 +210,19 @@ def fit_reader(
     features: Array,
     names: Sequence[str],
     dev: tuple[Array, Sequence[str]],
-    judge: Judge,
+    scorer: Scorer,
     grid: Sequence[float] = GRID,
     whiten: bool = True,
-    plain: int = 0,
+    n_unscaled: int = 0,
 ) -> LinearReader:
     """Fit a reader for each penalty; the best on `dev` is calibrated there and returned.
 
     Each fit starts where the one before ended; of equals, the stronger penalty wins. The last
-    `plain` features are used as they are, without whitening.
+    `n_unscaled` features are used as they are, without whitening.
     """
     known, classes = _classes(names)
     x, dev_names = np.asarray(features, dtype=np.float32), np.asarray(dev[1], dtype=np.str_)
-    n_whitened = x.shape[1] - plain if whiten else 0
+    n_whitened = x.shape[1] - n_unscaled if whiten else 0
     mean, scale = np.zeros(x.shape[1]), np.ones(x.shape[1])
     inner, axes = x, np.zeros((0, 0))
     if n_whitened:
@@ -247,7 +247,7 @@ def fit_reader(
             converged=solved.converged,
             whitened=whiten,
         )
-        value = judge(reader, dev[0], dev_names)
+        value = scorer(reader, dev[0], dev_names)
         worse = 0 if best is None or value > best[0] else worse + 1
         if worse == 0:
             best = value, reader

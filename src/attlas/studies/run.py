@@ -22,7 +22,7 @@ from attlas.models import Model, load
 from attlas.models.differentiate import check_loss
 from attlas.models.encode import BUDGET_CELLS, BUDGET_TOKENS
 from attlas.studies.engines import Engine, Task, engine_of
-from attlas.studies.folder import QUARANTINE, SOURCE, TABLES, Folder
+from attlas.studies.folder import SOURCE, TABLES, Folder
 from attlas.studies.opened import Study, in_folder
 from attlas.studies.shard_job import LANES, ShardJob
 from attlas.studies.shards import (
@@ -241,9 +241,10 @@ class _Run:
             counts: Counter[str] = Counter()
             for index in range(count):
                 counts.update(self.shards.record(index)["counts"])
-            records = (self.shards.record(index) for index in range(count))
-            excluded = (row for record in records for row in record["quarantine"])
-            write_quarantine(stage / QUARANTINE, excluded)
+            excluded = (
+                row for index in range(count) for row in self.shards.record(index)["quarantine"]
+            )
+            write_quarantine(stage, excluded)
             end = {
                 "counts": dict(counts),
                 "tables": about,

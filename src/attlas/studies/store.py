@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors.numpy import load_file, save
 
-from attlas.studies.folder import States
-from attlas.support.arrays import Array
+from attlas.studies.folder import QUARANTINE, States
 from attlas.support.files import atomic_write, write_bytes, write_errors, write_json
 
 
@@ -49,9 +48,9 @@ def write_parquet(path: Path, parts: Iterable[pa.Table]) -> int:
     return rows
 
 
-def write_quarantine(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_quarantine(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write the rows that a pass excluded, each with its reason, as lines of JSON."""
-    with atomic_write(path) as file:
+    with atomic_write(folder / QUARANTINE) as file:
         for row in rows:
             line = json.dumps(row, ensure_ascii=False) + "\n"
             file.write(line.encode("utf-8", "backslashreplace"))

@@ -154,6 +154,18 @@ def max_length_opening() -> Any:
     return opening(None, about.help, at_least=about.at_least, at_most=about.at_most)
 
 
+def model_input() -> Any:
+    """Declare the model of an experiment."""
+    help = "Folder, Hub ID or embedded:long (default: the embedded model)."
+    return given(help, None, of=MODEL)
+
+
+def pickle_opening() -> Any:
+    """Declare whether pickled weights may be opened."""
+    help = "Also read pickled weights, which can run code: only if you trust them."
+    return opening(False, help)
+
+
 def declared(experiment: Any) -> dict[str, Given | Option]:
     """The declaration of every field of an experiment, by name."""
     declarations: dict[str, Any] = {one.name: one.metadata.get(_KEY) for one in fields(experiment)}
