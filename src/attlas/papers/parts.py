@@ -83,6 +83,8 @@ class Recipe:
     """A running reproduction, with one method per part, which fills `part`."""
 
     name: ClassVar[str]
+    order: ClassVar[tuple[str, ...]] = ()  # in which parts are run, if not as they are shown
+    announces: ClassVar[bool] = True  # whether it logs the name of each part
     root: Path  # of the data sets
     reproduction: Reproduction
     model_parts: Mapping[str, str] = field(default_factory=dict)  # of the model's fingerprint
@@ -98,6 +100,10 @@ class Recipe:
     def inside(self, name: str) -> Path:
         """The folder of an experiment that is run inside the recipe."""
         return self.folder / PARTS / name
+
+    def run_part(self, name: str) -> None:
+        """Fill `part` with one part."""
+        getattr(self, name)()
 
     def depends_on(self, part: str) -> Any:
         """What a part depends on besides model, data and code: seeds, conventions, ..."""
@@ -119,6 +125,13 @@ class Recipe:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
+    def show(self, title: str, *blocks: str | Sequence[str]) -> None:
+        """Add a section to the Markdown: a heading, and paragraphs or tables."""
+        self.part.lines += [f"### {title}", ""]
+        for block in blocks:
+            if block:
+                self.part.lines += [*([block] if isinstance(block, str) else block), ""]
+
     def add_pictures(self, *paths: Path) -> None:
         self.part.pictures += [path.relative_to(self.stage).as_posix() for path in paths]
 
@@ -127,13 +140,16 @@ class Recipe:
 
 
 def run_options(
-    workers: int | None = None, fresh: bool = False, progress: bool | None = None
+    workers: int | None = None,
+    fresh: bool = False,
+    progress: bool | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """How the experiments inside a recipe are run."""
-    return {"workers": workers, "fresh": fresh, "progress": progress}
+    """How a recipe and the experiments inside it are run; `say` gets progress lines."""
+    return {"options": {"workers": workers, "fresh": fresh, "progress": progress}, "say": say}
 
 
-def run_reproduction(recipe: Recipe, chosen: Sequence[str], announce: bool = True) -> Reproduction:
+def run_reproduction(recipe: Recipe, chosen: Sequence[str]) -> Reproduction:
     """Run the chosen parts one by one and publish NAME.json, NAME.md and pictures after each.
 
     Parts of earlier runs stay if their inputs are the same. `say` gets a line for each part that is
@@ -146,13 +162,13 @@ def run_reproduction(recipe: Recipe, chosen: Sequence[str], announce: bool = Tru
     about = {"model": {"name": reproduction.model}, "versions": versions()}
     with place.claim(identity, recipe.options.get("fresh", False), details, **about):
         left_out = _restore(recipe, read_manifest(place.path) or {})
-        for name in chosen:
-            if announce:
+        for name in (part for part in recipe.order or reproduction.order if part in chosen):
+            if recipe.announces:
                 recipe.say(f"part {name}")
             with place.staging() as stage:
                 recipe.part, recipe.stage = PaperTable(), stage
                 with recorded(recipe.root) as files:
-                    getattr(recipe, name)()
+                    recipe.run_part(name)
                 recipe.part.made_from, recipe.part.data = _made_from(recipe, name), files
                 reproduction.parts[name] = recipe.part
                 left_out |= _drop_outdated(reproduction)
@@ -251,7 +267,13 @@ def _model(recipe: Recipe) -> dict[str, str]:
 def _recipe_digest() -> str:
     """Digest what turns results into lines and pictures, which `source_digest` does not cover."""
     package = Path(__file__).parents[1]
-    drawing = ("papers/*.py", "views/*.py", "*/section.py", "*/section/*.py")
+    drawing = (
+        "papers/*.py",
+        "papers/published/*.csv",
+        "views/*.py",
+        "*/section.py",
+        "*/section/*.py",
+    )
     sources = [path for pattern in drawing for path in package.glob(pattern)]
     names = {path.relative_to(package).as_posix(): fingerprint(File(path)) for path in sources}
     return fingerprint(names)
