@@ -38,7 +38,7 @@ from attlas.models import Model, load
 from attlas.papers import PAPERS
 from attlas.papers.data import check_inputs, published, require_file
 from attlas.papers.markdown import table
-from attlas.papers.parts import Recipe, Reproduction, run_options, run_reproduction
+from attlas.papers.parts import Recipe, Reproduction, run_recipe
 from attlas.studies import Study, study
 from attlas.studies.folder import STATES
 from attlas.syntax.examples import best_examples
@@ -78,14 +78,7 @@ def reproduce(
     """Run the parts one by one; finished experiments are reused. Options: see `run_options`."""
     root = check_inputs("bert", data_root, parts)
     loaded = load(model)
-    recipe = _Run(
-        root=root,
-        reproduction=Reproduction(loaded.name, PARTS, PUBLISHED, Path(out).expanduser()),
-        model=loaded,
-        model_parts=loaded.identity(),
-        **run_options(**options),
-    )
-    return run_reproduction(recipe, parts)
+    return run_recipe(_Run, root, out, parts, PUBLISHED, loaded, options, model=loaded)
 
 
 @dataclass(kw_only=True)
@@ -191,12 +184,12 @@ class _Run(Recipe):
         self.say(f"Figures 2 to 4 and 6: {SEGMENTS} segments of at most {TOKENS} tokens")
         segments = self.segments()
         options = {"seed": SEED, **self.options}
-        done = study(self.model, segments, MEASURES, self.inside("segments"), **options)
+        trained = study(self.model, segments, MEASURES, self.inside("segments"), **options)
         self.say("the same with random weights")
         random, some = self.model.randomized(SEED), segments[:RANDOM_SEGMENTS]
         control = study(random, some, MEASURES, self.inside("segments-random"), **options)
         surface, entropy, distances = (
-            done.table(name) for name in ("surface", "entropy", "head_distance")
+            trained.table(name) for name in ("surface", "entropy", "head_distance")
         )
         names: dict[tuple[int, int], list[str]] = {}
         naming = self.use("syntax", "coreference").values()
@@ -206,20 +199,20 @@ class _Run(Recipe):
         positions = head_map(distances, surface, entropy, named, seed=SEED)
         figures = {
             "figure2-surface": profiles.surface_by_layer(surface),
-            "figure3-gradient": profiles.gradient_by_layer(done.table("special_gradient")),
+            "figure3-gradient": profiles.gradient_by_layer(trained.table("special_gradient")),
             "figure4-entropy": profiles.entropy_by_layer(entropy),
             "figure6-map": profiles.map_of_heads(positions),
         }
         for name, chart in figures.items():
             self.draw(chart, name)
         self.part.results["figures"] = {
-            "findings": findings(done, MEASURED),
+            "findings": findings(trained, MEASURED),
             "random": findings(control, MEASURED),
         }
         self.show(
             f"Figures 2 to 4 and 6: {len(segments):,} segments of EWT, "
             f"at most {TOKENS} tokens (random weights: the first {RANDOM_SEGMENTS})",
-            *_figure_blocks(done, control, positions),
+            *_figure_blocks(trained, control, positions),
         )
 
     def segments(self) -> list[Text]:
@@ -242,9 +235,9 @@ class _Run(Recipe):
 
     def run(self, experiment: Experiment, name: str, cache: Path | None = None) -> Study:
         """Run an experiment in a folder of its own, with its report."""
-        done = run(experiment, self.inside(name), cache=cache, say=self.say, **self.options)
-        done.report(done.folder / "report.html")
-        return done
+        study = run(experiment, self.inside(name), cache=cache, say=self.say, **self.options)
+        study.report(study.folder / "report.html")
+        return study
 
 
 ACCURACY = "{accuracy:.1p} [{low:.1p}, {high:.1p}]"
@@ -344,7 +337,7 @@ def _tree_blocks(studies: Mapping[str, Study]) -> Iterator[str | list[str]]:
 
 
 def _figure_blocks(
-    done: Study, control: Study, positions: pd.DataFrame
+    trained: Study, control: Study, positions: pd.DataFrame
 ) -> Iterator[str | list[str]]:
     """What the figures show, in numbers by layer, random weights in brackets."""
     names = {
@@ -354,7 +347,7 @@ def _figure_blocks(
     }
     for name, columns in names.items():
         ours, random = (
-            one.table(name).groupby("layer")[list(columns)].mean() for one in (done, control)
+            one.table(name).groupby("layer")[list(columns)].mean() for one in (trained, control)
         )
         scale, unit = (1e5, " x 100,000") if name == "special_gradient" else (1, "")
         yield f"Mean of heads by layer, `{name}`{unit} (random weights in brackets):"
@@ -365,7 +358,7 @@ def _figure_blocks(
         )
     kinds = positions["behaviour"].value_counts()
     yield [
-        *(f"- {line}" for line in findings(done, MEASURED)),
+        *(f"- {line}" for line in findings(trained, MEASURED)),
         f"- Behaviours of heads: {', '.join(f'{name} {count}' for name, count in kinds.items())}; "
         f"stress of the map in two dimensions: {number(float(positions['stress'].iloc[0]))}",
     ]

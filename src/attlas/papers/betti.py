@@ -27,7 +27,7 @@ from attlas.papers.data import (
     published,
 )
 from attlas.papers.markdown import table
-from attlas.papers.parts import Recipe, Reproduction, run_options, run_reproduction
+from attlas.papers.parts import Recipe, Reproduction, run_recipe
 from attlas.studies import Study
 from attlas.studies.folder import STATES
 from attlas.topology.experiment import Topology
@@ -157,15 +157,8 @@ def reproduce(
     for name in tasks:
         TASKS[name].parts(root)  # a missing file is reported before an hour of work
     loaded = load(model, task="auto")  # so is a model that is missing
-    recipe = _Run(
-        root=root,
-        reproduction=Reproduction(loaded.name, tuple(TASKS), PUBLISHED, Path(out).expanduser()),
-        model=model,
-        model_parts=loaded.identity(),
-        conventions=[name for name in CONVENTIONS if name in conventions],
-        **run_options(**options),
-    )
-    return run_reproduction(recipe, tasks)
+    own = {"conventions": [name for name in CONVENTIONS if name in conventions]}
+    return run_recipe(_Run, root, out, tasks, PUBLISHED, loaded, options, model=model, **own)
 
 
 @dataclass(kw_only=True)
@@ -228,9 +221,12 @@ class _Run(Recipe):
         )
         fitted = {convention: parts.train}
         if corrected:
-            kept = labelled(tuned.folder / HELD_OUT_FILE)
-            seen = exclude(parts.train, kept)
-            fitted = {"corrected": kept, "seen": split(seen, len(kept) / len(seen), SEED)[1]}
+            held_out = labelled(tuned.folder / HELD_OUT_FILE)
+            seen = exclude(parts.train, held_out)
+            fitted = {
+                "corrected": held_out,
+                "seen": split(seen, len(held_out) / len(seen), SEED)[1],
+            }
         for column, texts in fitted.items():
             topology = Topology(
                 train=texts,

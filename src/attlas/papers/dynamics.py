@@ -41,7 +41,7 @@ from attlas.papers.data import (
     sst,
 )
 from attlas.papers.markdown import table
-from attlas.papers.parts import Recipe, Reproduction, run_options, run_reproduction
+from attlas.papers.parts import Recipe, Reproduction, run_recipe
 from attlas.studies.opened import Study
 from attlas.views.report import write_charts
 
@@ -112,14 +112,8 @@ def reproduce(
         }
         for name, rows in PUBLISHED.items()
     }
-    model = "attention classifiers from scratch"
-    recipe = _Run(
-        root=root,
-        reproduction=Reproduction(model, PARTS, published, Path(out).expanduser()),
-        seeds=seeds,
-        **run_options(**options),
-    )
-    return run_reproduction(recipe, parts)
+    subject = "attention classifiers from scratch"
+    return run_recipe(_Run, root, out, parts, published, subject, options, seeds=seeds)
 
 
 def texts_of(root: Path, name: str) -> Splits:
@@ -562,20 +556,20 @@ def _flow_table(terms: pd.DataFrame) -> list[str]:
 
 @dataclass(frozen=True)
 class _Values:
-    """A column of the classifiers of one cell, in several ways of showing it."""
+    """A column of the classifiers of one cell, as it is shown."""
 
     values: pd.Series[Any]
 
-    def __getitem__(self, way: str) -> str:
-        """`mean`; `size`, the mean of absolute values; `spread`, also the lowest and highest."""
-        values, sign = self.values, "+" if way == "signed" else ""
+    def __getitem__(self, form: str) -> str:
+        """`mean`; `size`, of absolute values; `spread` and `signed` add the range."""
+        values, sign = self.values, "+" if form == "signed" else ""
         if values.isna().all():
             return "-"
-        if way == "size":
+        if form == "size":
             return f"{values.abs().mean():.2f}"
         ends = f" ({values.min():{sign}.2f} to {values.max():{sign}.2f})"
         mean = f"{values.mean():{sign}.2f}"
-        return mean if way == "mean" or len(values) == 1 else mean + ends
+        return mean if form == "mean" or len(values) == 1 else mean + ends
 
 
 def _percent(accuracies: pd.Series[Any]) -> str:

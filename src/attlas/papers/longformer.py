@@ -39,7 +39,7 @@ from attlas.models.predict import head_inputs, logits_of
 from attlas.papers import longformer_tables
 from attlas.papers.data import check_inputs, labelled_jsonl, sst
 from attlas.papers.markdown import table
-from attlas.papers.parts import Recipe, Reproduction, run_options, run_reproduction
+from attlas.papers.parts import Recipe, Reproduction, run_recipe
 from attlas.stats.correlations import spearman
 from attlas.stats.intervals import wilson
 from attlas.stats.scores import majority_share, mcc_and_accuracy
@@ -76,18 +76,9 @@ def reproduce(
     root = check_inputs("longformer", data_root, tasks)
     for name in tasks:
         _texts(root, name)  # a missing file is reported before an hour of work
-    loaded = load(model, task="auto")
-    short = loaded.name
-    named = f"{short}, lengthened to {LENGTH:,} tokens, window {WINDOW}; of SST {short} itself"
     published = {"accuracy": PUBLISHED_ACCURACY}
-    recipe = _Run(
-        root=root,
-        reproduction=Reproduction(named, tuple(TASKS), published, Path(out).expanduser()),
-        model=model,
-        model_parts=loaded.identity(),
-        **run_options(**options),
-    )
-    return run_reproduction(recipe, tasks)
+    loaded = load(model, task="auto")
+    return run_recipe(_Run, root, out, tasks, published, loaded, options, model=model)
 
 
 NEW_HEAD = ("LABEL_0", "LABEL_1")
@@ -100,6 +91,11 @@ class _Run(Recipe):
     name = "longformer"
     announces = False
     model: Any
+
+    @classmethod
+    def subject(cls, model: Model) -> str:
+        length = f"lengthened to {LENGTH:,} tokens, window {WINDOW}"
+        return f"{model.name}, {length}; of SST {model.name} itself"
 
     @cached_property
     def long_model(self) -> Path:
@@ -159,7 +155,9 @@ class _Run(Recipe):
         for title, chart in _charts(corpus, lists, example.id).items():
             self.draw(chart, f"{name}/{title}")
         self.add_pictures(*_overlays(corpus, example, self.picture_folder(name)))
-        said = {**_bias(corpus), **_heads(corpus)}
+        bias, said = position_bias_findings(corpus), _heads(corpus)
+        if bias:
+            said = {"position bias": bias[0], **said}
         return corpus, {"said": said, "example": example.id, "lists": _named_lists(lists)}
 
 
@@ -283,6 +281,7 @@ def _example(classifier: Model, texts: list[Text]) -> Text:
 def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
     """Figures 4 to 7."""
     grids, uniform = corpus.table("heatmap_texts"), corpus.table("heatmap_uniform")
+    all_types = corpus.table("topk_types")
     types, positions = (lists[lists["by"] == by] for by in ("type", "position"))
     attending = types[types["direction"] == "attending"]
     often = attending["string"].iloc[0] if len(attending) else ""
@@ -296,7 +295,7 @@ def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
         "figure5ac-lists-by-type": token_charts.top_bars(types, "type"),
         "figure5bd-lists-by-position": token_charts.top_bars(positions, "position"),
         "figure5-corpus-by-type": token_charts.top_bars(
-            _all_layers(corpus.table("topk_types")), "type"
+            all_types[all_types["layers"] == "all"], "type"
         ),
         "figure6-instances": token_charts.instances(instances, often),
         "position-bias": token_charts.by_position(
@@ -313,10 +312,6 @@ def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
         if both["both"].any():
             out[f"figure7-both-by-{by}"] = token_charts.on_both_lists(both, by)
     return out
-
-
-def _all_layers(types: pd.DataFrame) -> pd.DataFrame:
-    return types[types["layers"] == "all"]
 
 
 def _overlays(corpus: Study, example: Text, folder: Path) -> list[Path]:
@@ -342,11 +337,6 @@ def _overlays(corpus: Study, example: Text, folder: Path) -> list[Path]:
     for name, one in shown.items():
         out += write_picture(text_svg(one, f"{name}: {example.id}"), folder / name, "png")
     return out
-
-
-def _bias(corpus: Study) -> dict[str, str]:
-    found = position_bias_findings(corpus)
-    return {"position bias": found[0]} if found else {}
 
 
 def _heads(corpus: Study) -> dict[str, str]:

@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+from attlas.models import Model
+from attlas.papers import PAPERS
 from attlas.papers.data import present_sha256, recorded
 from attlas.studies.folder import PARTS, SOURCE, Folder, check_file, read_manifest
 from attlas.support.errors import StudyError
@@ -93,6 +95,11 @@ class Recipe:
     part: PaperTable = field(default_factory=PaperTable)
     stage: Path = Path()  # where pictures are drawn until the part is published
 
+    @classmethod
+    def subject(cls, model: Model) -> str:
+        """What the numbers are of."""
+        return model.name
+
     @property
     def folder(self) -> Path:
         return self.reproduction.folder
@@ -149,6 +156,29 @@ def run_options(
     return {"options": {"workers": workers, "fresh": fresh, "progress": progress}, "say": say}
 
 
+def run_recipe(
+    recipe: type[Recipe],
+    root: Path,
+    out: str | Path,
+    chosen: Sequence[str],
+    published: Mapping[str, Any],
+    of: Model | str,
+    options: Mapping[str, Any],
+    **fields: Any,
+) -> Reproduction:
+    """Run the chosen parts of a recipe on a model, or on what is no model but has a name."""
+    named, identity = (of, {}) if isinstance(of, str) else (recipe.subject(of), of.identity())
+    parts, folder = PAPERS[recipe.name].parts, Path(out).expanduser()
+    made = recipe(
+        root=root,
+        reproduction=Reproduction(named, parts, published, folder),
+        model_parts=identity,
+        **run_options(**options),
+        **fields,
+    )
+    return run_reproduction(made, chosen)
+
+
 def run_reproduction(recipe: Recipe, chosen: Sequence[str]) -> Reproduction:
     """Run the chosen parts one by one and publish NAME.json, NAME.md and pictures after each.
 
@@ -156,30 +186,30 @@ def run_reproduction(recipe: Recipe, chosen: Sequence[str]) -> Reproduction:
     run or excluded.
     """
     reproduction = recipe.reproduction
-    place = Folder(reproduction.folder, f"reproduce {recipe.name}", grows=True)
+    results = Folder(reproduction.folder, f"reproduce {recipe.name}", grows=True)
     identity = {**_model(recipe), SOURCE: source_digest()}
     details = {"model": recipe.model_parts} if recipe.model_parts else None
     about = {"model": {"name": reproduction.model}, "versions": versions()}
-    with place.claim(identity, recipe.options.get("fresh", False), details, **about):
-        left_out = _restore(recipe, read_manifest(place.path) or {})
+    with results.claim(identity, recipe.options.get("fresh", False), details, **about):
+        excluded = _restore(recipe, read_manifest(results.path) or {})
         for name in (part for part in recipe.order or reproduction.order if part in chosen):
             if recipe.announces:
                 recipe.say(f"part {name}")
-            with place.staging() as stage:
+            with results.staging() as stage:
                 recipe.part, recipe.stage = PaperTable(), stage
                 with recorded(recipe.root) as files:
                     recipe.run_part(name)
                 recipe.part.made_from, recipe.part.data = _made_from(recipe, name), files
                 reproduction.parts[name] = recipe.part
-                left_out |= _drop_outdated(reproduction)
-                _publish(recipe, place)
-        for name, reason in left_out.items():
+                excluded |= _drop_outdated(reproduction)
+                _publish(recipe, results)
+        for name, reason in excluded.items():
             if name not in chosen:
                 recipe.say(f"part {name} of an earlier run is excluded: {reason}; run it again")
     return reproduction
 
 
-def _publish(recipe: Recipe, place: Folder) -> None:
+def _publish(recipe: Recipe, results: Folder) -> None:
     """Write the results of all parts; pictures of parts of earlier runs stay."""
     reproduction, stage = recipe.reproduction, recipe.stage
     write_json(stage / f"{recipe.name}.json", reproduction.to_dict())
@@ -187,14 +217,14 @@ def _publish(recipe: Recipe, place: Folder) -> None:
     others = [part for part in reproduction.parts.values() if part is not recipe.part]
     kept = [name for part in others for name in part.pictures]
     known = {name: reproduction.known_by(name) for name in reproduction.parts}
-    place.publish(stage, {"parts": known}, kept=kept)
+    results.publish(stage, {"parts": known}, kept=kept)
 
 
 def _restore(recipe: Recipe, manifest: Mapping[str, Any]) -> dict[str, str]:
     """Restore the parts of earlier runs; returns why others are excluded."""
     content = read_json(recipe.folder / f"{recipe.name}.json") or {}
     records, known = content.get("parts", {}), manifest.get("parts", {})
-    left_out: dict[str, str] = {}
+    excluded: dict[str, str] = {}
     sha256_of = cache(lambda name: present_sha256(recipe.root, name))
     for name in recipe.reproduction.order:
         if name not in known:
@@ -203,8 +233,8 @@ def _restore(recipe: Recipe, manifest: Mapping[str, Any]) -> dict[str, str]:
         if reason is None:
             recipe.reproduction.parts[name] = PaperTable(**records[name])
         else:
-            left_out[name] = reason
-    return left_out | _drop_outdated(recipe.reproduction)
+            excluded[name] = reason
+    return excluded | _drop_outdated(recipe.reproduction)
 
 
 def _reasons(

@@ -21,7 +21,7 @@ from attlas.models import Model, load
 from attlas.papers import PAPERS
 from attlas.papers.data import check_inputs, published, require_file
 from attlas.papers.markdown import table
-from attlas.papers.parts import Recipe, Reproduction, run_options, run_reproduction
+from attlas.papers.parts import Recipe, Reproduction, run_recipe
 from attlas.relations.candidates import related_texts, relations_in
 from attlas.relations.experiment import FitRelations, ScoreRelations
 from attlas.relations.extractor import RelationExtractor
@@ -64,14 +64,7 @@ def reproduce(
     """Run the parts one by one; finished experiments are reused. Options: see `run_options`."""
     root = check_inputs("relations", data_root, parts)
     loaded = load(model)
-    recipe = _Run(
-        root=root,
-        reproduction=Reproduction(loaded.name, PARTS, PUBLISHED, Path(out).expanduser()),
-        model=loaded,
-        model_parts=loaded.identity(),
-        **run_options(**options),
-    )
-    return run_reproduction(recipe, parts)
+    return run_recipe(_Run, root, out, parts, PUBLISHED, loaded, options, model=loaded)
 
 
 @dataclass(kw_only=True)
