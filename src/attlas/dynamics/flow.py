@@ -186,11 +186,12 @@ def _sums(
     text = ragged.text_of
     held = weights[:, None] * missed[text] / len(ragged)
     away = (held * (each - logits[text])).sum(-1)
-    pull, stir = (
-        np.stack([np.bincount(ragged.ids, one, minlength=size + 1)[:size] for one in values.T], -1)
-        for values in (held, away[:, None])
-    )
-    return pull, stir[:, 0], loss
+
+    def by_word(values: Floats) -> Floats:
+        sums = np.bincount(ragged.ids, values, minlength=size + 1)[:size]
+        return sums.astype(np.float64)
+
+    return np.stack([by_word(column) for column in held.T], -1), by_word(away), loss
 
 
 def autograd_flow(
