@@ -18,7 +18,7 @@ from attlas.papers.dynamics import (
     MODELS,
     PARTS,
     PUBLISHED,
-    accuracy_lines,
+    accuracy_blocks,
     own_words,
     reproduce,
     texts_of,
@@ -199,7 +199,7 @@ def test_the_difference_is_of_scales_of_ten_and_more() -> None:
         for scale, known in PUBLISHED["sst"].items()
         for place, (attention, encoder) in enumerate(MODELS)
     ]
-    told = accuracy_lines("sst", pd.DataFrame(rows))[-1]
+    *_, told = accuracy_blocks("sst", pd.DataFrame(rows))
     assert "1.00 points over 20 cells (largest 1.0)" in told
 
 

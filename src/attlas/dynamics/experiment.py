@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from attlas.experiments.experiment import Experiment
-from attlas.support.errors import AttlasError
+from attlas.support.errors import AttlasError, MeasureError
 from attlas.support.options import (
     FILE_OR_MODEL,
     MODEL_OR_NONE,
@@ -176,8 +176,8 @@ class Dynamics(Experiment):
     def settings(self, encoder: str | None = None) -> dict[str, Any]:
         """The options of a classifier, with those that hold for its encoder only."""
         own = {name: value for (of, name), value in self._by_encoder().items() if of == encoder}
-        found = {name: getattr(self, name) for name in (*SETTINGS, "min_count")} | own
-        return {**found, "record": found["record"] or max(1, found["epochs"] // 10)}
+        options = {name: getattr(self, name) for name in (*SETTINGS, "min_count")} | own
+        return {**options, "record": options["record"] or max(1, options["epochs"] // 10)}
 
     def _by_encoder(self) -> dict[tuple[str, str], Any]:
         """The value of each encoder's own options."""
@@ -205,18 +205,20 @@ class Dynamics(Experiment):
         for name in FROZEN:
             value = getattr(self, name)
             chosen[name] = (EMBEDDED if value is None else value) if name in encoders else None
-        _check_vectors(chosen["vectors"])
+        is_vector_file(chosen["vectors"])  # refused before anything is opened
         return replace(self, **chosen)
 
 
-def _check_vectors(source: Any) -> None:
-    """Refuse what looks like a file of vectors and does not exist."""
-    if isinstance(source, str | os.PathLike):
-        path = Path(source).expanduser()
-        if path.suffix in VECTOR_FILES and not path.is_file():
-            raise AttlasError(
-                f"there is no file of vectors {source}; give one in GloVe's format, or a model"
-            )
+def is_vector_file(source: Any) -> bool:
+    """Whether vectors are given by a file; one that looks like it must exist."""
+    if not isinstance(source, str | os.PathLike):
+        return False
+    path = Path(source).expanduser()
+    if path.suffix in VECTOR_FILES and not path.is_file():
+        raise MeasureError(
+            f"there is no file of vectors {source}; give one in GloVe's format, or a model"
+        )
+    return path.is_file()
 
 
 def _written(value: Any) -> str:
