@@ -79,7 +79,7 @@ def _verb(name: str, paper: Paper) -> Callable[..., None]:
         with status("loading"):
             recipe = import_module(f"attlas.papers.{name}")
         given = {key: listed(one) if key in LISTS else one for key, one in options.items()}
-        result = recipe.reproduce(data_root, out, **given, say=log_step)
+        result = recipe.reproduce(data_root, out, **given, log=log_step)
         if as_json:
             print_json(result.to_dict())
             return

@@ -173,7 +173,7 @@ class AntecedentCounts(Measure[AntecedentState]):
             return
         kinds = [kind for mentions in annotated for kind in mentions.kinds]
         lengths = [0 if mentions is None else len(mentions) for mentions in texts]
-        indices = np.repeat(np.array(batch.places, dtype=np.int64), lengths)
+        indices = np.repeat(np.array(batch.indices, dtype=np.int64), lengths)
         by_case = answers.reshape(len(answers), -1)
         baselines = np.concatenate([each.baselines for each in annotated])
         for names in ([ALL] * len(kinds), kinds):

@@ -97,7 +97,7 @@ def _rollout(read: Read) -> Tensor:
     """
     row = read.answering
     for layer in reversed(read.layers):
-        row = (row + layer.carried(row).mean(1)) / 2
+        row = (row + layer.propagate(row).mean(1)) / 2
     return row
 
 
@@ -118,7 +118,7 @@ def _gradient_rollout(read: Read) -> Tensor:
     start = read.answering
     row = torch.zeros_like(start)  # without the start, in which small numbers would be lost
     for layer in reversed(read.layers):
-        row = row + layer.times(layer.gradient(), positive=True).carried(start + row).mean(1)
+        row = row + layer.times(layer.gradient(), positive=True).propagate(start + row).mean(1)
     return row
 
 
@@ -129,7 +129,7 @@ METHODS: dict[str, Callable[[Read], Tensor]] = {
     ),
     "attention_last_scaled": lambda read: _scaled(read, slice(-1, None)),
     "attention_all_scaled": lambda read: _scaled(read, slice(None)),
-    "cls_row": lambda read: read.layers[-1].carried(read.answering).mean(1),
+    "cls_row": lambda read: read.layers[-1].propagate(read.answering).mean(1),
     "rollout": _rollout,
     "attention_x_gradient": _times_gradient,
     "gradient_rollout": _gradient_rollout,

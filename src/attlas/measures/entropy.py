@@ -64,14 +64,14 @@ class Entropy(Measure[EntropyState]):
 
     def update(self, state: EntropyState, layer: Attention) -> None:
         entropy, cls = layer.row_entropy(), layer.batch.cls  # text head query; text query
-        largest = layer.keys_seen.float().log().expand(layer.n_texts, -1, -1)  # of a row
+        largest = layer.n_visible_keys.float().log().expand(layer.n_texts, -1, -1)  # of a row
         uniform = layer.uniform.once("entropy", lambda: means(largest, cls))
         mean = means(entropy, cls)
         state.mean.add(layer.index, mean)
         state.uniform.add(layer.index, uniform.expand_as(mean))
         share = entropy / largest.where(largest > 0, torch.nan)
         state.spread.add(layer.index, share.transpose(0, 1).flatten(1))
-        state.focused.add(layer.index, (uniform - mean)[..., 0], layer.batch.places)
+        state.focused.add(layer.index, (uniform - mean)[..., 0], layer.batch.indices)
 
     def result(self, state: EntropyState) -> dict[str, pd.DataFrame]:
         mean, uniform, error = state.mean.average(), state.uniform.average(), state.mean.error()

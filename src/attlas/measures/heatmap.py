@@ -81,7 +81,7 @@ class Heatmap(Measure[HeatmapState]):
         for sums, total in ((state.grid, grid), (state.uniform, uniform)):
             sums.total[layer.index] += total
             sums.count[layer.index] += reached
-        for number, index in enumerate(layer.batch.places):
+        for number, index in enumerate(layer.batch.indices):
             if index < self.examples:
                 self._example(state, layer, number)
 

@@ -83,8 +83,8 @@ class Importance(Measure[ImportanceState]):
             if state.gradient.total.shape != gradients.shape:
                 state.gradient = _no_gradients(*gradients.shape)
             state.gradient.total += gradients
-            state.gradient.count += len(batch.places)
-        chosen = [number for number, index in enumerate(batch.places) if index < self.ablation]
+            state.gradient.count += len(batch.indices)
+        chosen = [number for number, index in enumerate(batch.indices) if index < self.ablation]
         if chosen:
             increase = backward.ablated(chosen)
             for layer in range(increase.shape[1]):

@@ -22,7 +22,7 @@ from attlas.support.arrays import Array, Bools, Floats, Ints
 from attlas.support.errors import MeasureError
 from attlas.support.options import option
 
-Sights = Sequence[Sight]  # one for all heads, or one per head
+HeadRanges = Sequence[VisibleRanges]  # one for all heads, or one per head
 DIRECTIONS = ("attended", "attending")
 CORPUS_ROWS = 100  # types of the whole corpus that are listed for each choice of layers
 
@@ -151,8 +151,8 @@ class Pending:
     """The layers of the current batch: members of every list, and what each token sees."""
 
     members: list[tuple[Array, Array]] = field(default_factory=list)  # text head token rank
-    sights: list[tuple[Sights, Sights]] = field(default_factory=list)  # by direction, too
-    keep: Bools = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))  # text token
+    visible: list[tuple[HeadRanges, HeadRanges]] = field(default_factory=list)  # by direction, too
+    mask: Bools = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))  # text token
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,22 +270,22 @@ class TopK(Measure[TopKState]):
         lists = 2 * len(chosen) * layer.n_texts * layer.n_heads * layer.n_tokens
         advice = f"lower k from {self.k}, or truncate texts (--max-length)"
         check_bytes(self.name, 4 * lists * k, advice)
-        pending, keep = state.pending, Keep.of(self.keep).mask(layer.batch)
+        pending, mask = state.pending, TokenMask.of(self.keep).mask(layer.batch)
         heads = sorted(set(range(layer.n_heads) if self.heads is None else self.heads))
-        tops = layer.top_keys(k, keep), layer.top_queries(k, keep)
+        tops = layer.top_keys(k, mask), layer.top_queries(k, mask)
         keys, queries = (where.int().cpu().numpy()[:, heads] for _, where in tops)
         attended, attending = (
-            sights if len(sights) == 1 else [sights[head] for head in heads]
-            for sights in (layer.sight(), layer.sight(of_keys=True))
+            visible if len(visible) == 1 else [visible[head] for head in heads]
+            for visible in (layer.visible_ranges(), layer.visible_ranges(of_keys=True))
         )
         pending.members.append((keys, queries))
-        pending.sights.append((attended, attending))
-        pending.keep = keep.cpu().numpy()
+        pending.visible.append((attended, attending))
+        pending.mask = mask.cpu().numpy()
 
     def finish_batch(self, state: TopKState, batch: Batch, outputs: Outputs) -> None:
         pending, state.pending = state.pending, Pending()
         names = self._groups(state.n_layers)
-        kinds, types = _types(batch, pending.keep)
+        kinds, types = _types(batch, pending.mask)
         positions = np.tile(np.arange(batch.n_tokens), (batch.n_texts, 1))
         most = max(1, max(map(len, types), default=0))
         counts = {}
@@ -359,7 +359,7 @@ def _ranked(counts: Array, size: int) -> Ints:
     return order[counts[order] > 0]
 
 
-def _same_sight(one: Sight, other: Sight) -> bool:
+def _same_ranges(one: VisibleRanges, other: VisibleRanges) -> bool:
     return one is other or all(
         mine is theirs or (mine is not None and theirs is not None and np.array_equal(mine, theirs))
         for mine, theirs in zip(one, other, strict=True)
@@ -381,8 +381,8 @@ def _chances_by_direction(
     chances: dict[tuple[str, str], list[Floats]] = {}
     attended, attending = DIRECTIONS
     for by, (kinds, size) in classes.items():
-        known = chances[attended, by] = _chances(sights[0], kinds, size, heads, k)
-        chances[attending, by] = known if alike else _chances(sights[1], kinds, size, heads, k)
+        known = chances[attended, by] = _chances(visible[0], kinds, size, heads, k)
+        chances[attending, by] = known if alike else _chances(visible[1], kinds, size, heads, k)
     return chances
 
 
@@ -390,7 +390,7 @@ def _chances(
     side: Sequence[Sequence[VisibleRanges]], classes: Ints, size: int, heads: int, k: int
 ) -> list[Floats]:
     """Counts expected by chance, over all layers and for each; equal layers share theirs."""
-    patterns: list[Sight] = []
+    patterns: list[VisibleRanges] = []
     members: list[Counter[int]] = []  # of each layer, how many heads see by which pattern
     for layer in side:
         members.append(Counter())
@@ -405,12 +405,12 @@ def _chances(
         always = [np.nonzero(ranges.always & (classes >= 0))[0] for ranges in visible]
         n = len(classes)
         hidden = np.zeros((0, n, n), dtype=bool)
-        if any(sight.hidden is not None for sight in sights):
-            hidden = np.zeros((len(sights), n, n), dtype=bool)
-            for number, sight in enumerate(sights):
-                hidden[number] = False if sight.hidden is None else sight.hidden
+        if any(ranges.hidden is not None for ranges in visible):
+            hidden = np.zeros((len(visible), n, n), dtype=bool)
+            for number, ranges in enumerate(visible):
+                hidden[number] = False if ranges.hidden is None else ranges.hidden
         counts_by_class: Floats = chance_counts(
-            np.stack([np.stack([sight.first, sight.stop], -1) for sight in sights]),
+            np.stack([np.stack([ranges.first, ranges.stop], -1) for ranges in visible]),
             hidden,
             np.concatenate(always),
             np.cumsum([0, *map(len, always)]),

@@ -68,7 +68,7 @@ class Totals(Measure[TotalsState]):
 
     def _chosen(self, batch: Batch) -> list[int]:
         """The texts of a batch that are examples."""
-        return [number for number, index in enumerate(batch.places) if index < self.examples]
+        return [number for number, index in enumerate(batch.indices) if index < self.examples]
 
     def finish_batch(self, state: TotalsState, batch: Batch, outputs: Outputs) -> None:
         pending, state.pending = state.pending, Pending()
@@ -105,5 +105,5 @@ class Totals(Measure[TotalsState]):
 def _control(layer: Attention) -> list[Floats32]:
     """Uniform attention received, and the number of queries that see it: each [text, token]."""
     shape = (layer.n_texts, layer.n_tokens)
-    by_head = (layer.uniform.received, layer.queries_seeing)
+    by_head = (layer.uniform.received, layer.n_visible_queries)
     return [np.broadcast_to(one.float().mean(1).cpu().numpy(), shape) for one in by_head]

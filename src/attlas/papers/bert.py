@@ -168,7 +168,7 @@ class _Run(Recipe):
         studies: dict[str, Study] = {}
         cache = self.folder / STATES  # shared by the three; cleared when the part is published
         for name, (title, vectors, convention) in conventions.items():
-            self.say(f"Table 3: {title}")
+            self.log(f"Table 3: {title}")
             tree = probe(vectors=vectors, convention=convention)
             studies[title] = study = self.run(tree, f"tree-{name}", cache)
             self.part.results[f"tree {name}"] = study.result
@@ -185,7 +185,7 @@ class _Run(Recipe):
         segments = self.segments()
         options = {"seed": SEED, **self.options}
         trained = study(self.model, segments, MEASURES, self.inside("segments"), **options)
-        self.say("the same with random weights")
+        self.log("the same with random weights")
         random, some = self.model.randomized(SEED), segments[:RANDOM_SEGMENTS]
         control = study(random, some, MEASURES, self.inside("segments-random"), **options)
         surface, entropy, distances = (
@@ -235,7 +235,7 @@ class _Run(Recipe):
 
     def run(self, experiment: Experiment, name: str, cache: Path | None = None) -> Study:
         """Run an experiment in a folder of its own, with its report."""
-        study = run(experiment, self.inside(name), cache=cache, say=self.say, **self.options)
+        study = run(experiment, self.inside(name), cache=cache, log=self.log, **self.options)
         study.report(study.folder / "report.html")
         return study
 

@@ -178,7 +178,7 @@ class _Run(Recipe):
         task, results = TASKS[name], {}
         parts = task.parts(self.root)
         for convention in self.conventions:
-            self.say(f"{task.title}, {convention}")
+            self.log(f"{task.title}, {convention}")
             for column, study in self._experiments(name, parts, convention):
                 results[column] = study.result
                 self.draw(head_maps(study.table("topology_heads")), f"figure1-{name}-{column}")

@@ -364,7 +364,7 @@ class _Run(Recipe):
         rows = []
         for run_title, (name, texts, how) in runs.items():
             shown = {key: value for key, value in how.items() if key not in UNSAID}
-            self.say(f"{name}: {', '.join(f'{key} {value}' for key, value in shown.items())}")
+            self.log(f"{name}: {', '.join(f'{key} {value}' for key, value in shown.items())}")
             study = self._run(name, texts(self.root), seeds=self._seeds, **how)
             self.part.results[name] = study.result
             for scale, cell in study.table("dynamics").groupby("scale"):

@@ -108,7 +108,7 @@ class _Run(Recipe):
 
     def run_part(self, name: str) -> None:
         """Accuracy, figures and tables of a task; short texts have no figures of long ones."""
-        self.say(TASKS[name])
+        self.log(TASKS[name])
         train, test = _texts(self.root, name)
         classifier, said = TRAINED[name](self, name, train, test)
         importance = None

@@ -150,10 +150,10 @@ def run_options(
     workers: int | None = None,
     fresh: bool = False,
     progress: bool | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """How a recipe and the experiments inside it are run; `say` gets progress lines."""
-    return {"options": {"workers": workers, "fresh": fresh, "progress": progress}, "say": say}
+    """How a recipe and the experiments inside it are run; `log` gets progress lines."""
+    return {"options": {"workers": workers, "fresh": fresh, "progress": progress}, "log": log}
 
 
 def run_recipe(
@@ -194,7 +194,7 @@ def run_reproduction(recipe: Recipe, chosen: Sequence[str]) -> Reproduction:
         excluded = _restore(recipe, read_manifest(results.path) or {})
         for name in (part for part in recipe.order or reproduction.order if part in chosen):
             if recipe.announces:
-                recipe.say(f"part {name}")
+                recipe.log(f"part {name}")
             with results.staging() as stage:
                 recipe.part, recipe.stage = PaperTable(), stage
                 with recorded(recipe.root) as files:

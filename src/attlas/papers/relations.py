@@ -80,9 +80,9 @@ class _Run(Recipe):
         """Fit on `train`, with a fifth of it as dev, and score on `test`."""
         folder = self.inside(name)
         fit = FitRelations(train=train, model=self.model, names=names, seed=SEED, **how)
-        fitted = run(fit, folder, say=self.say, **self.options)
+        fitted = run(fit, folder, log=self.log, **self.options)
         score = ScoreRelations(extractor=folder, test=test, model=self.model)
-        scored = run(score, self.inside(f"{name}-scored"), say=self.say, **self.options)
+        scored = run(score, self.inside(f"{name}-scored"), log=self.log, **self.options)
         for one in (fitted, scored):
             one.report(one.folder / "report.html")
             pictures = self.picture_folder(one.folder.name)

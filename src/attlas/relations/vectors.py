@@ -295,7 +295,7 @@ def read_shard(
     lengths = np.zeros((2, stop - first), dtype=np.int64)
     readable = [text for text in encoded if not all(text.special)]
     for text in readable:
-        lengths[:, text.place - first] = len(text), text.truncated_by
+        lengths[:, text.index - first] = len(text), text.truncated_by
     begins = [0, *accumulate(map(len, spans[first:stop]))]  # text: its first case
     n_parts = next((len(case) for mine in spans for case in mine), 0)
     directions = len(directions_of(n_parts == 3)) if n_parts else 0
@@ -306,7 +306,7 @@ def read_shard(
         size = int(model.network.config.get_text_config().hidden_size)
         shape_of_states = begins[-1], n_parts, model.n_layers + 1, size
         vectors["states"] = np.zeros(shape_of_states, np.float16)
-    with_cases = [text for text in readable if spans[text.place]]
+    with_cases = [text for text in readable if spans[text.index]]
     distinct = {index: sorted(set(chain(*spans[index]))) for index in range(first, stop)}
     for units in _units(model, with_cases, distinct, mean, states):
         rows = slice(*begins[units.index - first : units.index - first + 2])

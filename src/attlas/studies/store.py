@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from safetensors.numpy import load_file, save
 
 from attlas.studies.folder import QUARANTINE, States
+from attlas.support.arrays import Array
 from attlas.support.files import atomic_write, write_bytes, write_errors, write_json
 
 

@@ -187,7 +187,7 @@ class ArcCounts(Measure[ArcState]):
         offsets = np.concatenate([targets.offsets for _, targets in scored])
         relations = [relation for _, targets in scored for relation in targets.relations]
         indices = np.repeat(
-            [batch.places[text] for text, _ in scored],
+            [batch.indices[text] for text, _ in scored],
             [len(targets.right) for _, targets in scored],
         )
         for kinds in (relations, [ALL] * len(relations)):

@@ -133,7 +133,7 @@ def as_floats(tensor: torch.Tensor) -> Array:
 
 def band_parts(layer: BandedAttention) -> Band:
     """Band, columns, rows and global positions of every head of every text, [graph, ...]."""
-    positions = layer.places.cpu().numpy().repeat(layer.band.shape[1], axis=0)
+    positions = layer.global_positions.cpu().numpy().repeat(layer.band.shape[1], axis=0)
     band, columns, rows = map(stacked, (layer.band, layer.columns, layer.rows))
     return band, columns, rows, np.ascontiguousarray(positions)
 

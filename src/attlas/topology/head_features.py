@@ -98,7 +98,7 @@ class HeadFeatures(Measure[FeaturesState]):
         layers, state.pending = state.pending, []
         wide = np.stack(layers, axis=1).reshape(batch.n_texts, -1)  # text, layer head feature
         ids = np.array([text.id for text in batch.texts], dtype=object)
-        state.rows.add(np.array(batch.places), {"text": ids}, wide)
+        state.rows.add(np.array(batch.indices), {"text": ids}, wide)
 
     def result(self, state: FeaturesState) -> dict[str, pd.DataFrame]:
         mean, uniform, error = state.heads.average(), state.uniform.average(), state.heads.error()

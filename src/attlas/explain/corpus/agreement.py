@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.batch import Batch
-from attlas.core.masks import Keep
+from attlas.core.masks import TokenMask
 from attlas.core.states import Accumulator, Moments, Rows
 from attlas.explain.agreement import CONVENTIONS, METRICS, compare
 from attlas.explain.corpus import ExplanationsState
@@ -99,7 +99,7 @@ class AgreementOverTexts:
             "kept": np.array(kept, dtype=np.int64),
             **number_columns(METRICS, values, "chance"),
         }
-        state.agreement_texts.add(np.full(count, batch.places[text]), columns)
+        state.agreement_texts.add(np.full(count, batch.indices[text]), columns)
 
     def tables(self, state: ExplanationsState) -> dict[str, pd.DataFrame]:
         rows = [

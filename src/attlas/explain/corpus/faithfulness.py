@@ -50,7 +50,7 @@ class FaithfulnessOverTexts:
                     "method": np.full(batch.n_texts, method, dtype=object),
                     **number_columns(MEASURED, means, "random"),
                 }
-                state.faithfulness_texts.add(np.array(batch.places), columns)
+                state.faithfulness_texts.add(np.array(batch.indices), columns)
         return Counter()
 
     def tables(self, state: ExplanationsState) -> dict[str, pd.DataFrame]:

@@ -56,7 +56,7 @@ class PlausibilityOverTexts:
                 "marked": np.full(count, int(marked.sum())),
                 **number_columns(METRICS, values, "random"),
             }
-            state.plausibility_texts.add(np.full(count, batch.places[text]), columns)
+            state.plausibility_texts.add(np.full(count, batch.indices[text]), columns)
         return Counter()
 
     def _word_scores(self, explained: Explained, text: int) -> list[Floats]:
