@@ -23,9 +23,7 @@ from attlas.cli.app import (
 from attlas.support.errors import AttlasError
 from attlas.support.options import Option
 
-SEEDS = Option(
-    "Classifiers of each kind (default: three, one for imdb).", at_least=1, at_most=1_000
-)
+SEEDS = Option("Number of seeds (default: three, one for imdb).", at_least=1, at_most=1_000)
 verbs = typer.Typer(
     help="Tables and figures of a paper: published and reproduced values.", no_args_is_help=True
 )
@@ -180,7 +178,7 @@ def relations(
 ) -> None:
     """Attention understands semantic relations: tables and figures, controls, and other data.
 
-    Takes about half an hour on two cores; an interrupted run resumes.
+    Takes more than half an hour on two cores; an interrupted run resumes.
     """
     with status("loading"):
         from attlas.papers.relations import reproduce

@@ -35,7 +35,7 @@ class Syntax(Experiment):
         "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
     )
     min_cases: int = option(
-        100, "Skip relations with fewer cases.", at_least=1, at_most=1_000_000_000
+        100, "Skip relations with fewer words.", at_least=1, at_most=1_000_000_000
     )
     seed: int = seed_option()
     max_length: int | None = max_length_opening()
