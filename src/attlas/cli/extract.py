@@ -28,7 +28,7 @@ class ExtractCommand:
     text: str | None = option(None, "The text; or give --data.", flags=("TEXT",))
     data: str | None = option(None, "File of texts; prints one line of JSON for each text.")
     column: str | None = option(None, "Column of the text.", flags=("--text",))
-    model: str | None = option(None, "Its model, if moved (default: where it was at the fit).")
+    model: str | None = option(None, "Model of the extractor, if it has moved since the fit.")
     html: Path | None = option(None, "Also write a page with phrases and the graph of triples.")
     force: bool = option(False, FORCE_HELP)
     workers: int | None = workers_option()

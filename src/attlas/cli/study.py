@@ -75,18 +75,18 @@ class StudyCommand:
     label: str | None = option(None, "Column of the label.")
     id: str | None = option(None, "Column of the id (default: the row number).")
     split: str = option("train", "Split of a data set of the Hub.")
-    engine: str = option("local", "Where the work is done.", choices=("local",))
+    engine: str = option("local", "Engine that runs the passes.", choices=("local",))
     workers: int | None = workers_option()
     max_length: int | None = max_length_opening()
     task: str = option(
         "auto",
-        "What the model does; auto is what its weights were saved for.",
+        "Task of the model; auto: the one its weights were saved for.",
         choices=("auto", "base", "classify", "mlm", "lm"),
     )
     global_tokens: str | None = option(None, GLOBAL_HELP)
     long: str = option(
         "truncate",
-        "Texts longer than the model: truncate and count them, or refuse them.",
+        "Texts beyond the model's maximum length: truncate and count them, or stop.",
         choices=("truncate", "error"),
     )
     bad: str = option(
@@ -149,7 +149,7 @@ class StudyCommand:
 
 @dataclass(frozen=True, kw_only=True)
 class LookCommand:
-    """Look at the attention of one text, short or long: tokens shaded by attention received."""
+    """Show the attention of one text, short or long: tokens shaded by attention received."""
 
     text: str | None = option(None, "The text; or give --file.", flags=("TEXT",))
     file: Path | None = option(None, "File with the text; - for standard input.")
@@ -160,9 +160,7 @@ class LookCommand:
     head: int | None = option(
         None, "One head, from 0 (default: the mean of all).", at_least=0, at_most=9_999
     )
-    importance: Path | None = option(
-        None, "Folder of a study with the measure importance, to weight heads by."
-    )
+    importance: Path | None = option(None, "Study with the measure importance: weight heads by it.")
     html: Path | None = option(
         None, "Also write an interactive page; .svg, .png or .pdf for a picture."
     )
@@ -254,7 +252,7 @@ def _check_outputs(html: Path | None, heads: Path | None, force: bool) -> None:
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Result folders of one model; they share a page."),
+        typer.Argument(metavar="DIR...", help="Result folders of one model, for one page."),
     ],
     out: Annotated[
         Path | None,
@@ -267,7 +265,7 @@ def report(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write the report of a study, one page that opens offline, and its charts as pictures."""
+    """Write the report of one or more results: one page that opens offline, and its charts."""
     if out is not None and not out.is_dir():
         check_output(out, [PAGE], force)
     with status("writing the report"):

@@ -51,7 +51,7 @@ def tour(
     port: Annotated[int, whole("--port", PORT)] = 8765,
     as_json: Json = False,
 ) -> None:
-    """All five papers in miniature, on the embedded model and corpora: one report in two minutes.
+    """All five papers in miniature, on the embedded model and corpora, in one report.
 
     Interrupted tours resume when the command is repeated.
     """

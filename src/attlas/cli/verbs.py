@@ -17,7 +17,12 @@ from attlas.support.options import WORKERS, Given, Option, declared, help_of, ki
 HOW: dict[str, tuple[Any, Any, str, tuple[str, ...]]] = {  # the same for every verb
     "workers": (int | None, None, help_of(WORKERS), ("--workers",)),
     "fresh": (bool, False, FRESH_HELP, ("--fresh",)),
-    "cache": (Path | None, None, "Folder for cached results that experiments share.", ("--cache",)),
+    "cache": (
+        Path | None,
+        None,
+        "Folder for cached results, shared between experiments.",
+        ("--cache",),
+    ),
     "report": (bool, True, REPORT_HELP, ("--report/--no-report",)),
     "as_json": (bool, False, JSON_HELP, ("--json",)),
 }

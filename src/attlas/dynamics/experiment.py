@@ -56,8 +56,9 @@ class Dynamics(Experiment):
     """How does attention become interpretable?
 
     Trains attention classifiers from scratch over a grid of scales, encoders and kinds of
-    attention, in parallel: accuracy, polarity and attention score of each word, what moves them,
-    and whether attention marks the words that matter (Sun and Lu 2020).
+    attention, in parallel. Reports accuracy, the polarity and attention score of each word, the
+    gradient terms that change them, and whether attention marks the words that matter (Sun and Lu
+    2020).
     """
 
     name: ClassVar[str] = "dynamics"
@@ -71,7 +72,7 @@ class Dynamics(Experiment):
     dev: TextsLike | None = given("Texts to choose the epoch by (default: a tenth of train).", None)
     test: TextsLike | None = given("Texts to score on (default: a fifth of train).", None)
     model: ModelLike | None = given(
-        "For encoder model: folder or Hub ID (default: the embedded model).",
+        "Model of the encoder `model`: folder or Hub ID (default: the embedded model).",
         None,
         of=MODEL_OR_NONE,
     )
@@ -84,7 +85,7 @@ class Dynamics(Experiment):
     )
     scales: tuple[float, ...] = option(
         (1, 10, 100),
-        "What attention scores are divided by (lambda in Sun and Lu 2020), comma-separated.",
+        "Scales that attention scores are divided by (lambda in Sun and Lu 2020), comma-separated.",
         above=0,
         below=math.inf,
     )
@@ -98,7 +99,7 @@ class Dynamics(Experiment):
     )
     models: tuple[str, ...] | None = option(
         None,
-        "Pairs of attention and encoder, where not all pairs are wanted: dot+none,additive+none "
+        "Pairs of attention and encoder instead of all combinations: dot+none,additive+none "
         "(replaces --attention and --encoders).",
         choices=MODELS,
     )

@@ -57,7 +57,10 @@ class Topology(Experiment):
         ("betti",), f"Kinds of features: some of {', '.join(KINDS)}."
     )
     thresholds: tuple[float, ...] = option(
-        THRESHOLDS, "Attention weights from which graphs have an edge.", above=0, below=math.inf
+        THRESHOLDS,
+        "Thresholds: tokens are joined at or above this attention weight.",
+        above=0,
+        below=math.inf,
     )
     controls: bool = option(
         True, "Also score the model before fine-tuning, random weights, and length alone."

@@ -43,7 +43,7 @@ class Tree(Experiment):
     )
     convention: str = option(
         "sound",
-        "With published, each candidate has the word vector of its right neighbour.",
+        "sound: corrected; published: word vectors shifted by one word, as in Clark et al. 2019.",
         choices=CONVENTIONS,
     )
     seed: int = seed_option()
