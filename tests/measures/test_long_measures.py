@@ -23,7 +23,7 @@ import attlas
 from attlas.catalogue import MEASURES
 from attlas.core.batch import Batch
 from attlas.core.importance import importance_of, scaled
-from attlas.core.masks import Keep
+from attlas.core.masks import TokenMask
 from attlas.core.states import Tally
 from attlas.core.text import Text
 from attlas.measures.heatmap import Heatmap
@@ -90,7 +90,7 @@ def plainly(model: Model, batches: Sequence[Sequence[Any]], keep: str = "keyword
                     [sees(model, layer.index, n, places) for layer in layers],
                     list(batch.tokens[text]),
                     batch.special[text].tolist(),
-                    Keep.of(keep).mask(batch)[text].tolist(),
+                    TokenMask.of(keep).mask(batch)[text].tolist(),
                 )
             )
     return out

@@ -18,7 +18,7 @@ from attlas.papers.dynamics import (
     MODELS,
     PARTS,
     PUBLISHED,
-    accuracy_lines,
+    accuracy_blocks,
     own_words,
     reproduce,
     texts_of,
@@ -102,7 +102,7 @@ def test_every_part_is_run_and_all_cells_stand_beside_the_published(
     )  # the views have tests of their own
     monkeypatch.setattr(Study, "report", lambda study, path: path)
     said: list[str] = []
-    done = reproduce(root, tmp_path, parts=RUN, seeds=1, workers=1, progress=False, say=said.append)
+    done = reproduce(root, tmp_path, parts=RUN, seeds=1, workers=1, progress=False, log=said.append)
     text = done.markdown()
     assert [line for line in said if line.startswith("part ")] == [f"part {name}" for name in RUN]
     for name in ("sst", "news2"):
@@ -116,7 +116,7 @@ def test_every_part_is_run_and_all_cells_stand_beside_the_published(
         assert "published" not in grid.table("dynamics_summary")
         compared = dynamics.with_published(grid, known)
         assert compared.table("dynamics_summary")["published"].tolist() == [*known.values()]
-        assert compared.holding("dynamics").manifest == grid.manifest
+        assert compared.study_with_table("dynamics").manifest == grid.manifest
         for known in PUBLISHED[name].values():
             assert all(f"({one:.1f})" in text for one in known)
     assert text.count("Mean absolute difference from published") == 3  # of each, and of both
@@ -199,7 +199,7 @@ def test_the_difference_is_of_scales_of_ten_and_more() -> None:
         for scale, known in PUBLISHED["sst"].items()
         for place, (attention, encoder) in enumerate(MODELS)
     ]
-    told = accuracy_lines("sst", pd.DataFrame(rows))[-1]
+    *_, told = accuracy_blocks("sst", pd.DataFrame(rows))
     assert "1.00 points over 20 cells (largest 1.0)" in told
 
 

@@ -113,7 +113,7 @@ def run(
         reproduction=Reproduction("tiny", ORDER, {"one": 1}, folder),
         model_parts={"weights": weights, "config": "c"},
         options={"fresh": fresh},
-        say=[].append if said is None else said.append,
+        log=[].append if said is None else said.append,
         **options,
     )
     return run_reproduction(recipe, parts)

@@ -29,7 +29,7 @@ def _figures(study: Tables) -> list[Figure]:
 
 def _claims(study: Tables) -> list[Claim]:
     """Accuracy on dev against the majority class."""
-    about = study.holding("finetune").manifest.get("finetune")
+    about = study.study_with_table("finetune").manifest.get("finetune")
     if about is None:
         return []
     scores, majority, (low, high) = about["scores"], about["majority"], about["accuracy_interval"]
@@ -51,13 +51,13 @@ def _claims(study: Tables) -> list[Claim]:
 
 
 def _texts_used(study: Tables) -> dict[str, float]:
-    about = study.holding("finetune").manifest.get("finetune")
+    about = study.study_with_table("finetune").manifest.get("finetune")
     return {} if about is None else {"choose and score on": about["counts"]["dev"]}
 
 
 def _warnings(study: Tables) -> list[str]:
     """A warning if the model is no better than the majority class."""
-    about = study.holding("finetune").manifest.get("finetune")
+    about = study.study_with_table("finetune").manifest.get("finetune")
     if about is None or about["accuracy_interval"][0] > about["majority"]:
         return []
     count = about["counts"]["dev"]

@@ -155,18 +155,18 @@ def _random(row: Mapping[Any, Any]) -> tuple[str, ...]:
 
 
 def _texts_used(study: Tables) -> dict[str, float]:
-    return probe_texts(study.holding("syntax").manifest)
+    return probe_texts(study.study_with_table("syntax").manifest)
 
 
 def _warnings(study: Tables) -> list[str]:
-    return probe_warnings(study.holding("syntax").manifest)
+    return probe_warnings(study.study_with_table("syntax").manifest)
 
 
 def _notes(study: Tables) -> list[str]:
     """Relations for which an offset does better, and what was not scored."""
     table = study.table("syntax")
     below = table[(table["relation"] != "all") & (table["difference_high"] < 0)]
-    out = probe_notes(study.holding("syntax").manifest)
+    out = probe_notes(study.study_with_table("syntax").manifest)
     if len(below):
         names = ", ".join(below["relation"])
         out.append(f"A fixed offset does better than the chosen head for {names}.")

@@ -62,24 +62,19 @@ def check_measure(
     whole = measure.result(run(batches))
     assert whole, f"{measure!r} has no tables"
     for cut in range(len(batches) + 1):
-        assert_same(
-            measure.result(measure.merge(run(batches[:cut]), run(batches[cut:]))), whole, tolerance
-        )
+        both = measure.merge(run(batches[:cut]), run(batches[cut:]))
+        assert_same(measure.result(both), whole, tolerance)
     singles = [run([batch]) for batch in batches]
     assert_same(measure.result(reduce(measure.merge, singles)), whole, tolerance)
-    assert_same(
-        measure.result(reduce(lambda right, left: measure.merge(left, right), reversed(singles))),
-        whole,
-        tolerance,
-    )
+    from_the_right = reduce(lambda right, left: measure.merge(left, right), reversed(singles))
+    assert_same(measure.result(from_the_right), whole, tolerance)
     state = run(batches)
     kept = {name: np.array(array) for name, array in state.arrays().items()}
     first, again = measure.result(state), measure.result(state)
     assert_same(again, first, 0)
     for name, array in state.arrays().items():
-        np.testing.assert_array_equal(
-            array, kept[name], err_msg=f"result changed {name} of the state"
-        )
+        message = f"result changed {name} of the state"
+        np.testing.assert_array_equal(array, kept[name], err_msg=message)
     restored = measure.start(model).restored(kept)
     streamed = state.streamed()
     assert_same(

@@ -102,15 +102,15 @@ def _claims(study: Tables) -> list[Claim]:
 
 
 def _texts_used(study: Tables) -> dict[str, float]:
-    return probe_texts(study.holding("tree").manifest)
+    return probe_texts(study.study_with_table("tree").manifest)
 
 
 def _warnings(study: Tables) -> list[str]:
-    return probe_warnings(study.holding("tree").manifest)
+    return probe_warnings(study.study_with_table("tree").manifest)
 
 
 def _notes(study: Tables) -> list[str]:
-    return probe_notes(study.holding("tree").manifest)
+    return probe_notes(study.study_with_table("tree").manifest)
 
 
 def _lines(study: Tables) -> list[TextTable]:

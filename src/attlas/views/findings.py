@@ -80,7 +80,7 @@ def few_texts(used: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 def source(study: Tables, section: Section) -> Tables:
     """The tables that a section draws: those of one of the results that stand together."""
-    return study.holding(section.needs[0])
+    return study.study_with_table(section.needs[0])
 
 
 def origin(manifest: Mapping[str, Any]) -> str:

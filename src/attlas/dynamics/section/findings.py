@@ -77,13 +77,13 @@ def _separation_claim(row: Mapping[Any, Any]) -> Claim | None:
 
 def dynamics_texts(study: Tables) -> dict[str, float]:
     """How many texts classifiers were scored on."""
-    texts = study.holding("dynamics").manifest["dynamics"].get("texts", {})
+    texts = study.study_with_table("dynamics").manifest["dynamics"].get("texts", {})
     return {"score on": texts["test"]} if "test" in texts else {}
 
 
 def dynamics_warnings(study: Tables) -> list[str]:
     """Texts on both sides, and classes of unequal size under a rule that does not weight them."""
-    about = study.holding("dynamics").manifest["dynamics"]
+    about = study.study_with_table("dynamics").manifest["dynamics"]
     labels = list(about.get("labels", {}).values())
     out = overlap(about.get("texts", {}).get("in_both", 0), "Dynamics", "training data")
     balanced = about.get("options", {}).get("rule") == "balanced"
@@ -99,7 +99,7 @@ def dynamics_warnings(study: Tables) -> list[str]:
 def dynamics_notes(study: Tables) -> list[str]:
     """Where separation breaks down, and what scale and V·W do to the two polarities."""
     rows, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
-    about, out = study.holding("dynamics").manifest["dynamics"], []
+    about, out = study.study_with_table("dynamics").manifest["dynamics"], []
     if summary["separation"].notna().any():
         out.append(where_it_breaks(rows))
     elif len(summary):

@@ -28,7 +28,7 @@ REPEATS = 1.5  # times as much attention at multiples of the period as elsewhere
 
 
 def _texts(study: Tables, table: str) -> int:
-    return int(study.holding(table).manifest["counts"].get("analysed", 0))
+    return int(study.study_with_table(table).manifest["counts"].get("analysed", 0))
 
 
 def surface_claims(study: Tables) -> list[Claim]:

@@ -18,7 +18,7 @@ from attlas.views.section import Tables, largest
 def relation_claims(study: Tables) -> list[Claim]:
     """What attention reaches and adds, against the best control; also on unseen phrases."""
     table = study.table("relations").set_index("reader", drop=False)
-    best = str(study.holding("relations").manifest["relations"]["best_control"])
+    best = str(study.study_with_table("relations").manifest["relations"]["best_control"])
     if ATTENTION not in table.index or table["f1"].isna().all() or best not in table.index:
         return []
     words = "Attention predicts which relation two phrases have"
@@ -28,7 +28,7 @@ def relation_claims(study: Tables) -> list[Claim]:
         out.append(_claim(words, table, BOTH, best, "f1", "both_f1_ahead"))
     rival = largest(table[~table.index.isin([ATTENTION, BOTH])], "binary_accuracy")
     if rival is not None:
-        words, name = "Attention tells whether two phrases are related", str(rival["reader"])
+        words, name = "Attention predicts whether two phrases are related", str(rival["reader"])
         what = "binary_accuracy"
         out.append(_claim(words, table, ATTENTION, name, what, "binary_accuracy_ahead"))
     if study.has("relations_unseen"):
@@ -73,7 +73,7 @@ def _unseen(rows: pd.DataFrame) -> list[Claim]:
 
 def relation_warnings(study: Tables) -> list[str]:
     """Scores on the texts that the extractor was tuned on, and texts on both sides."""
-    about = study.holding("relations").manifest["relations"]
+    about = study.study_with_table("relations").manifest["relations"]
     out = []
     if "thresholds" in about:
         out.append(
@@ -85,7 +85,7 @@ def relation_warnings(study: Tables) -> list[str]:
 
 def relation_notes(study: Tables) -> list[str]:
     """Triples of plain text, what could not be used, and relations without training data."""
-    about = study.holding("relations").manifest["relations"]
+    about = study.study_with_table("relations").manifest["relations"]
     out: list[str] = []
     if study.has("relations_extraction"):
         out += _extracted(study.table("relations_extraction").set_index("match"))

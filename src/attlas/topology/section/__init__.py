@@ -145,7 +145,7 @@ def _template_claims(study: Tables) -> list[Claim]:
 
 
 def _texts(study: Tables, table: str) -> int:
-    return int(study.holding(table).manifest["counts"].get("analysed", 0))
+    return int(study.study_with_table(table).manifest["counts"].get("analysed", 0))
 
 
 def _barcode_notes(study: Tables) -> list[str]:
@@ -192,21 +192,21 @@ def _topology_claims(study: Tables) -> list[Claim]:
 
 
 def _topology_texts(study: Tables) -> dict[str, float]:
-    texts = study.holding("topology").manifest["topology"]["texts"]
+    texts = study.study_with_table("topology").manifest["topology"]["texts"]
     purposes = {"train": "fit on", "dev": "choose on", "test": "score on"}
     return {what: texts[part] for part, what in purposes.items()}
 
 
 def _topology_warnings(study: Tables) -> list[str]:
     """A warning if test texts are in the training data."""
-    about = study.holding("topology").manifest["topology"]
+    about = study.study_with_table("topology").manifest["topology"]
     return overlap(about["test_texts_in_train"], "Topology", "training data")
 
 
 def _topology_notes(study: Tables) -> list[str]:
     """The model itself, the best single head, and what was truncated or left out."""
     table = study.table("topology").set_index("classifier")
-    about, out = study.holding("topology").manifest["topology"], []
+    about, out = study.study_with_table("topology").manifest["topology"], []
     if "model" in table.index and not pd.isna(table.loc["model", "mcc"]):
         gap = about["difference_from_model"]
         difference = estimate(gap["mcc"], gap["low"], gap["high"])
