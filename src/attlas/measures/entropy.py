@@ -36,6 +36,7 @@ class EntropyState(State):
 
     mean: Moments  # layer head column
     uniform: Moments  # layer head column
+    difference: Moments  # layer head column: of the two, text by text
     spread: Histogram  # layer head bin
     focused: TopList  # layer head rank
 
@@ -56,8 +57,7 @@ class Entropy(Measure[EntropyState]):
     def start(self, model: Shape) -> EntropyState:
         shape = (model.n_layers, model.n_heads)
         return EntropyState(
-            Moments.zeros(*shape, len(COLUMNS)),
-            Moments.zeros(*shape, len(COLUMNS)),
+            *(Moments.zeros(*shape, len(COLUMNS)) for _ in range(3)),
             Histogram.zeros(*shape, bins=BINS),
             TopList.empty(*shape, size=EXAMPLES),
         )
@@ -69,12 +69,17 @@ class Entropy(Measure[EntropyState]):
         mean = means(entropy, cls)
         state.mean.add(layer.index, mean)
         state.uniform.add(layer.index, uniform.expand_as(mean))
+        state.difference.add(layer.index, mean - uniform)
         share = entropy / largest.where(largest > 0, torch.nan)
         state.spread.add(layer.index, share.transpose(0, 1).flatten(1))
         state.focused.add(layer.index, (uniform - mean)[..., 0], layer.batch.indices)
 
     def result(self, state: EntropyState) -> dict[str, pd.DataFrame]:
-        mean, uniform, error = state.mean.average(), state.uniform.average(), state.mean.error()
+        controls = {
+            "uniform": state.uniform.average(),
+            "error": state.mean.error(),
+            "difference_error": state.difference.error(),
+        }
         edges = state.spread.edges()
         layer, head, cell = np.indices(state.spread.counts.shape).reshape(3, -1)
         histogram = pd.DataFrame(
@@ -97,7 +102,7 @@ class Entropy(Measure[EntropyState]):
             }
         )
         return {
-            "entropy": head_table(COLUMNS, mean, uniform=uniform, error=error),
+            "entropy": head_table(COLUMNS, state.mean.average(), **controls),
             "entropy_histogram": histogram,
             "entropy_examples": examples[examples["place"] >= 0].reset_index(drop=True),
         }

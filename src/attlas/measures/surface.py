@@ -72,6 +72,7 @@ class SurfaceState(State):
 
     mean: Moments  # layer head column
     uniform: Moments  # layer head column
+    difference: Moments  # layer head column: of the two, text by text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,14 +87,20 @@ class Surface(Measure[SurfaceState]):
 
     def start(self, model: Shape) -> SurfaceState:
         shape = (model.n_layers, model.n_heads, len(COLUMNS))
-        return SurfaceState(Moments.zeros(*shape), Moments.zeros(*shape))
+        return SurfaceState(*(Moments.zeros(*shape) for _ in range(3)))
 
     def update(self, state: SurfaceState, layer: Attention) -> None:
         marks, uniform = frozenset(self.punctuation), layer.uniform
-        state.mean.add(layer.index, surface(layer, marks))
+        values = surface(layer, marks)
         control = uniform.once(("surface", marks), lambda: surface(uniform, marks))
+        state.mean.add(layer.index, values)
         state.uniform.add(layer.index, control.expand(-1, layer.n_heads, -1))
+        state.difference.add(layer.index, values - control)
 
     def result(self, state: SurfaceState) -> dict[str, pd.DataFrame]:
-        mean, uniform, error = state.mean.average(), state.uniform.average(), state.mean.error()
-        return {"surface": head_table(COLUMNS, mean, uniform=uniform, error=error)}
+        controls = {
+            "uniform": state.uniform.average(),
+            "error": state.mean.error(),
+            "difference_error": state.difference.error(),
+        }
+        return {"surface": head_table(COLUMNS, state.mean.average(), **controls)}

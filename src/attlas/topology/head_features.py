@@ -50,6 +50,7 @@ class FeaturesState(State):
     rows: Rows
     heads: Moments  # layer head feature
     uniform: Moments  # layer head feature
+    difference: Moments  # layer head feature: of the two, text by text
     table: str = field(metadata={"parameter": True})  # of the rows
     pending: list[Array] = field(  # the layers of the current batch
         default_factory=list, metadata={"parameter": True}
@@ -64,7 +65,8 @@ class HeadFeatures(Measure[FeaturesState]):
 
     The table of its name has one row per text: `text`, then columns such as `L3.H7.b0@0.1`. The
     table `NAME_heads` has each head's mean over texts, the value for uniform attention
-    (`_uniform`), and the standard error of the mean (`_error`).
+    (`_uniform`), and the standard errors of the mean (`_error`) and of its difference from uniform
+    attention, text by text (`_difference_error`).
     """
 
     kind: ClassVar[type] = np.float32
@@ -82,8 +84,7 @@ class HeadFeatures(Measure[FeaturesState]):
         shape = (model.n_layers, model.n_heads)
         return FeaturesState(
             Rows.empty(column_names(*shape, self.features)),
-            Moments.zeros(*shape, len(self.features)),
-            Moments.zeros(*shape, len(self.features)),
+            *(Moments.zeros(*shape, len(self.features)) for _ in range(3)),
             self.name,
         )
 
@@ -92,6 +93,7 @@ class HeadFeatures(Measure[FeaturesState]):
         uniform = layer.uniform.once(("features", self), lambda: self.values(layer.uniform))
         state.heads.add(layer.index, values)
         state.uniform.add(layer.index, np.broadcast_to(uniform, values.shape))
+        state.difference.add(layer.index, values.astype(np.float64) - uniform)
         state.pending.append(values.astype(self.kind, copy=False))
 
     def finish_batch(self, state: FeaturesState, batch: Batch, outputs: Outputs) -> None:
@@ -101,6 +103,10 @@ class HeadFeatures(Measure[FeaturesState]):
         state.rows.add(np.array(batch.indices), {"text": ids}, wide)
 
     def result(self, state: FeaturesState) -> dict[str, pd.DataFrame]:
-        mean, uniform, error = state.heads.average(), state.uniform.average(), state.heads.error()
-        heads = head_table(self.features, mean, uniform=uniform, error=error)
+        controls = {
+            "uniform": state.uniform.average(),
+            "error": state.heads.error(),
+            "difference_error": state.difference.error(),
+        }
+        heads = head_table(self.features, state.heads.average(), **controls)
         return {self.name: state.rows.frame(), f"{self.name}_heads": heads}
