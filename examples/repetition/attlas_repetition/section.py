@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from attlas.views.numbers import decimal, finding, head_name
-from attlas.views.section import Figure, Tables, head_figure, largest, prose
+from attlas.views.claims import Claim, head_claims
+from attlas.views.section import Figure, Tables, head_figure, prose
 from attlas.views.tables import Column, TextTable, text_table
 
 TEXT = prose(__file__)["repetition"]
@@ -21,18 +21,12 @@ def _figures(study: Tables) -> list[Figure]:
     return head_figure(TEXT, study.table("repetition_heads"), [SHARE])
 
 
-def _findings(study: Tables) -> list[str]:
-    best = largest(study.table("repetition_best"), "repetition")
-    if best is None:
-        return []
-    return [
-        finding(
-            f"{head_name(best)} attends most to other occurrences of a token",
-            decimal(best["repetition"]),
-            f"uniform attention {decimal(best['repetition_uniform'])}",
-            f"random weights {decimal(best['repetition_random'])}",
-        )
-    ]
+def _claims(study: Tables) -> list[Claim]:
+    """Every head against uniform attention; they are judged together."""
+    heads = study.study_with_table("repetition_heads")
+    texts = int(heads.manifest["counts"].get("analysed", 0))
+    words = "attends to other occurrences of a token"
+    return head_claims(study.table("repetition_heads"), SHARE, words, texts)
 
 
 def _lines(study: Tables) -> list[TextTable]:
@@ -42,6 +36,7 @@ def _lines(study: Tables) -> list[TextTable]:
 SECTION = TEXT.section(
     needs=("repetition_best", "repetition_heads"),
     figures=_figures,
-    findings=_findings,
+    claims=_claims,
+    smallest_effect=0.02,
     terminal=_lines,
 )
