@@ -17,8 +17,8 @@ from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
 from attlas.core.text import Text
 from attlas.testing import tiny
 from attlas.views.terminal import print_tables
-from tests.attacks import QUIET, outcome
 from tests.attacks.verbs import SMALL
+from tests.builders.runs import QUIET, outcome
 
 CORPORA: dict[str, list[str]] = {
     "punctuation": ["... !!! ???", ", . !", "?", "( ) [ ] -- ;"],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.verbs import VERBS
-from tests.conftest import Run
+from tests.builders.processes import Run
 
 QUICK = ("study", "lengthen")
 EVERY = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.attack]) for name in VERBS]

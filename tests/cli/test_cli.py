@@ -16,23 +16,21 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 import transformers
-from threadpoolctl import threadpool_limits
 
 import attlas
-from attlas.cli import main
 from attlas.support import files
 from attlas.support.json import to_json
 from attlas.testing import tiny
 from attlas.views import numbers
-from tests.conftest import Run
-from tests.papers.test_recipes import drawn_before
+from tests.builders.pages import drawn_before
+from tests.builders.processes import Output, Run
 
 LIGHT = """
 import sys
@@ -333,44 +331,6 @@ def test_tour_shows_five_papers_on_one_page_and_resumes(
     assert same == shown
 
 
-class Said(NamedTuple):
-    code: int
-    out: str
-    error: str
-
-
-@pytest.fixture
-def inside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Said]:
-    """Run the command line in this process, where everything is imported already; in the same
-    folder as `attlas_command`.
-    """
-    for name in ("TRANSFORMERS_VERBOSITY", "HF_HUB_DISABLE_PROGRESS_BARS"):
-        monkeypatch.setenv(name, "error" if "VERBOSITY" in name else "1")
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str | Path) -> Said:
-        monkeypatch.setattr(sys, "argv", ["attlas", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end, threadpool_limits(1):
-            main()
-        said = capsys.readouterr()
-        return Said(int(end.value.code or 0), said.out, said.err)
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of one layer."""
-    folder = tmp_path_factory.mktemp("models") / "small-bert"
-    model = tiny("bert", num_hidden_layers=1)
-    model.network.save_pretrained(folder)
-    model.tokenizer.save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="session")
 def small_classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with a head."""
@@ -407,7 +367,7 @@ SCORES = {"mcc", "mcc_low", "mcc_high", "accuracy", "accuracy_low", "accuracy_hi
 
 @pytest.mark.slow
 def test_finetune_then_topology(
-    attlas_command: Run, inside: Callable[..., Said], tmp_path: Path, small_folder: Path
+    attlas_command: Run, inside: Callable[..., Output], tmp_path: Path, small_folder: Path
 ) -> None:
     for seed, (name, count) in enumerate({"train": 40, "dev": 16, "test": 20}.items()):
         write_reviews(tmp_path / f"{name}.csv", count, seed)
@@ -503,7 +463,7 @@ def test_finetune_then_topology(
 
 
 def test_finetune_the_head_alone(
-    inside: Callable[..., Said], tmp_path: Path, small_folder: Path
+    inside: Callable[..., Output], tmp_path: Path, small_folder: Path
 ) -> None:
     write_reviews(tmp_path / "train.csv", 40)
     done = inside(
@@ -570,7 +530,7 @@ def write_data(root: Path) -> None:
 @pytest.mark.slow
 def test_reproduce_betti(
     attlas_command: Run,
-    inside: Callable[..., Said],
+    inside: Callable[..., Output],
     tmp_path: Path,
     small_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -694,7 +654,10 @@ def test_no_text_of_a_task_is_on_two_sides(tmp_path: Path) -> None:
 
 
 def test_lengthen_finds_a_finished_model_and_refuses_another(
-    inside: Callable[..., Said], tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+    inside: Callable[..., Output],
+    tmp_path: Path,
+    tiny_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     command = ["lengthen", "--model", tiny_folder, "--length", "600", "--out", "long", "--window"]
     made = inside(*command, "16", "--json")
@@ -736,7 +699,7 @@ def test_lengthen_finds_a_finished_model_and_refuses_another(
 
 
 def test_a_lengthened_model_is_loaded_and_has_no_report(
-    inside: Callable[..., Said], tmp_path: Path, tiny_folder: Path
+    inside: Callable[..., Output], tmp_path: Path, tiny_folder: Path
 ) -> None:
     made = inside(
         "lengthen", "--model", tiny_folder, "--length", "600", "--window", "16", "--out", "long"
@@ -762,7 +725,7 @@ def test_a_lengthened_model_is_loaded_and_has_no_report(
 @pytest.mark.parametrize("number", [1, 2, 4, 6, 8])
 def test_lengthen_can_be_run_again_after_a_full_disk(
     number: int,
-    inside: Callable[..., Said],
+    inside: Callable[..., Output],
     tmp_path: Path,
     tiny_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -799,7 +762,7 @@ def test_lengthen_can_be_run_again_after_a_full_disk(
 
 
 def test_a_long_model_is_made_and_looks_at_a_long_text(
-    inside: Callable[..., Said], tmp_path: Path, tiny_folder: Path
+    inside: Callable[..., Output], tmp_path: Path, tiny_folder: Path
 ) -> None:
     made = inside(
         "lengthen",
@@ -864,7 +827,7 @@ def test_a_long_model_is_made_and_looks_at_a_long_text(
 
 
 @pytest.mark.slow
-def test_explain(inside: Callable[..., Said], tmp_path: Path, small_classifier: Path) -> None:
+def test_explain(inside: Callable[..., Output], tmp_path: Path, small_classifier: Path) -> None:
     """From a file to the numbers that machines read: one text is empty, one has no keyword, one a
     rationale.
     """
@@ -968,7 +931,10 @@ def test_explain(inside: Callable[..., Said], tmp_path: Path, small_classifier: 
 
 @pytest.mark.slow
 def test_reproduce_longformer(
-    inside: Callable[..., Said], tmp_path: Path, small_folder: Path, monkeypatch: pytest.MonkeyPatch
+    inside: Callable[..., Output],
+    tmp_path: Path,
+    small_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for folder, names in (("arxiv_long", {"train": 24, "dev": 6}), ("mock_notes", {"notes": 6})):
         (tmp_path / "data" / folder).mkdir(parents=True)
@@ -1320,7 +1286,7 @@ def write_wrong_data(folder: Path) -> None:
 @pytest.mark.parametrize("case", WRONG_CALLS)
 def test_wrong_calls_are_one_clear_line_and_nothing_is_written(
     case: str,
-    inside: Callable[..., Said],
+    inside: Callable[..., Output],
     tmp_path: Path,
     small_folder: Path,
     small_classifier: Path,

@@ -12,10 +12,8 @@ from hypothesis import given, settings, strategies as st
 from attlas.core.annotations import (
     COREFERENCE,
     DEPENDENCIES,
-    KINDS,
     ROOT,
     Coreference,
-    Dependencies,
     Mention,
 )
 from attlas.core.text import Text
@@ -34,48 +32,10 @@ from attlas.coreference.windows import cut, windows
 from attlas.stats.intervals import wilson
 from attlas.support.errors import CorpusError, MeasureError
 from attlas.testing import check_measure, fold, stream, tiny
-from tests import strategies, twins
-
-
-def said(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-VOCABULARY = said(
-    "the a his king queen cats cat dog he she it they i you woman Mary Smith Mr . 's "
-    "unbelievable sat"
-)
-
-
-def made(rng: np.random.Generator, length: int, name: str = "0", around: bool = False) -> Text:
-    """A document of `length` words: sentences, a tree, and nested and crossing mentions."""
-    words = tuple(rng.choice(VOCABULARY, length).tolist())
-    spans = set()
-    for _ in range(int(rng.integers(0, length + 1))):
-        start = int(rng.integers(length))
-        spans.add((start, min(length, start + int(rng.integers(1, 5)))))
-    mentions = tuple(
-        Mention(
-            start,
-            stop,
-            int(rng.integers(start, stop)),
-            str(rng.integers(1 + length // 4)),
-            str(rng.choice(KINDS)),
-        )
-        for start, stop in sorted(spans, key=lambda span: (span[0], -span[1]))
-    )
-    sentences = tuple(sorted({0, *rng.integers(0, length, length // 5).tolist()}))
-    heads, stops = [], [*sentences[1:], length]
-    for start, stop in zip(sentences, stops, strict=True):
-        heads += [ROOT if word == start else start for word in range(start, stop)]
-    tree = Dependencies(tuple(heads), tuple(f"r{word}" for word in range(length)), ("X",) * length)
-    notes = {
-        COREFERENCE: Coreference(mentions, sentences, around),
-        DEPENDENCIES: tree,
-        "where": f"row {name}",
-    }
-    return Text(name, words=words, label="news", annotations=notes)
-
+from tests import strategies
+from tests.builders.coreference import make_document as made, words_of as said
+from tests.twins import attention as twins
+from tests.twins.coreference import antecedents_slowly, candidates_slowly
 
 documents = st.builds(made, strategies.generators, st.integers(1, 24), around=st.booleans())
 
@@ -85,24 +45,6 @@ def coreference(text: Text) -> Coreference:
 
 
 # the twins
-
-
-def candidates_slowly(noted: Coreference, number: int) -> list[int]:
-    mine = noted.mentions[number]
-    return [
-        other
-        for other, mention in enumerate(noted.mentions)
-        if mention.head != mine.head and (other < number or (noted.around and other != number))
-    ]
-
-
-def antecedents_slowly(noted: Coreference, number: int) -> list[int]:
-    chain = noted.mentions[number].chain
-    if noted.around and noted.mentions[number].kind != "pronoun":
-        return []
-    return [
-        other for other in candidates_slowly(noted, number) if noted.mentions[other].chain == chain
-    ]
 
 
 def nearest_slowly(noted: Coreference, number: int, allowed: list[int]) -> int:

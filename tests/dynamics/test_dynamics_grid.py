@@ -39,9 +39,9 @@ from attlas.support.errors import AttlasError, StudyError
 from attlas.support.files import file_sha256
 from attlas.support.options import Opening, Option, declared
 from attlas.testing import tiny
-from tests.conftest import Start, Started
-from tests.dynamics.test_dynamics import BAD, GOOD, REST, reviews
-from tests.studies.test_study import kill_when, table_bytes
+from tests.builders.dynamics import BAD, GOOD, REST, reviews
+from tests.builders.processes import Start, Started, kill_when
+from tests.builders.studies import table_bytes
 
 OPTIONS = {"dim": 8, "epochs": 6, "batch_size": 20, "learning_rate": 0.1}
 GRID = {"scales": (1.0, 10.0, 100.0), "encoders": ("none", "lstm", "vectors")}

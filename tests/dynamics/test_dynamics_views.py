@@ -20,9 +20,17 @@ from attlas.dynamics.summary import CELL, with_intervals
 from attlas.studies.folder import Folder
 from attlas.studies.opened import Study
 from attlas.views import charts
-from tests.pages import SECTIONS, facts, findings, render, sections, write_charts
-from tests.results import write_result
-from tests.views.test_views import _Tags, browser, open_page  # noqa: F401
+from tests.builders.pages import (
+    SECTIONS,
+    Tags,
+    facts,
+    findings,
+    open_page,
+    render,
+    sections,
+    write_charts,
+)
+from tests.builders.studies import write_result
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -802,7 +810,7 @@ def test_hostile_strings_are_escaped_everywhere(tmp_path: Path, classes: tuple[s
         tmp_path, frames(classes=classes, models=[("dot", "none")], tokens=(9, 9, 9)), classes
     )
     page = render(study)
-    tags = _Tags()
+    tags = Tags()
     tags.feed(page)
     assert "img" not in tags.tags
     assert tags.tags.count("script") == 2
@@ -821,7 +829,7 @@ def test_hostile_strings_are_escaped_everywhere(tmp_path: Path, classes: tuple[s
 @pytest.mark.parametrize("classes", [TWO, THREE])
 def test_the_report_is_drawn_in_a_browser(
     tmp_path: Path,
-    browser: Any,  # noqa: F811
+    browser: Any,
     classes: tuple[str, ...],
 ) -> None:
     study = study_of(tmp_path, frames(classes=classes), classes)

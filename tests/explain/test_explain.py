@@ -27,7 +27,6 @@ from scipy.special import expit
 from torch import Tensor, nn
 
 import attlas
-from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.explain import (
     METHODS,
@@ -45,12 +44,19 @@ from attlas.models import Model
 from attlas.models.lengthen import lengthen
 from attlas.support.errors import AttlasError, CorpusError, MeasureError, ModelError
 from attlas.testing import tiny, tiny_tokenizer
+from tests.builders.explain import (
+    MASK,
+    PAD,
+    TEXT,
+    classifier,
+    full_batch_of as batch_of,
+    gpt2_classifier,
+    not_a_number,
+)
+from tests.builders.models import stirred
 from tests.close import close, terms_of
-from tests.conftest import stirred
 
 Answer = Callable[[Tensor], Tensor]  # logits -> the explained number of each row
-TEXT = "a cat sat on the mat with a dog"
-PAD, MASK = 0, 4
 GRADIENTS = ("integrated_gradients", "saliency", "input_x_gradient", "deeplift", "gradient_shap")
 PERTURBED = ("saliency", "input_x_gradient", "deeplift", "gradient_shap", "occlusion")
 ATTENTION = (
@@ -69,14 +75,6 @@ EVERY = ("integrated_gradients", *PERTURBED, *ATTENTION)
 
 
 @cache
-def classifier(family: str = "bert") -> Model:
-    """A tiny classifier of three classes; tests share it and must leave it as it was."""
-    return stirred(
-        gpt2_classifier() if family == "gpt2" else tiny(family, "classify", num_labels=3)
-    )
-
-
-@cache
 def masked() -> Model:
     return stirred(tiny("bert", "mlm"))
 
@@ -84,25 +82,6 @@ def masked() -> Model:
 @cache
 def causal() -> Model:
     return stirred(tiny("gpt2", "lm"))
-
-
-def gpt2_classifier() -> Model:
-    tokenizer = tiny_tokenizer(marks=False)
-    config = transformers.GPT2Config(
-        vocab_size=len(tokenizer),
-        n_embd=32,
-        n_layer=3,
-        n_head=4,
-        num_labels=3,
-        initializer_range=0.3,
-        pad_token_id=PAD,
-        bos_token_id=PAD,
-        eos_token_id=PAD,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        network = transformers.GPT2ForSequenceClassification(config)
-    return attlas.load((network.eval(), tokenizer), task="classify")
 
 
 @pytest.fixture(scope="module")
@@ -254,14 +233,6 @@ def assert_near(one: Any, expected: np.ndarray, tolerance: float) -> None:
     assert one.converged
     whole = max(scale_of(one), float(np.abs(expected).sum()))
     np.testing.assert_allclose(one.scores, expected, rtol=0, atol=tolerance * whole)
-
-
-def batch_of(model: Model, *texts: str) -> Batch:
-    encoder = model.full_encoder
-    (group,) = encoder.groups(
-        encoder.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)])
-    )
-    return encoder.batch(group, model.device)
 
 
 class Passes:
@@ -1772,26 +1743,6 @@ def test_a_network_in_training_is_explained_as_in_evaluation_and_left_in_trainin
         model.network.train()
         assert explain(model, TEXT, method, seed=0).scores.tolist() == expected.tolist(), method
         assert all(module.training for module in model.network.modules())
-
-
-def not_a_number(model: Model, forward: bool = False) -> Model:
-    """A model that finds no gradient (or no answer) for texts with the word "bad"."""
-    bad = model.tokenizer.convert_tokens_to_ids("bad")
-    seen = threading.local()  # which rows have the word, in this thread
-
-    def note(module: Any, args: Any) -> None:
-        seen.rows = (args[0] == bad).any(1)
-
-    def spoil(module: Any, args: Any, output: Any) -> Any:
-        states = output[0] if isinstance(output, tuple) else output
-        spoilt = states.clone()
-        some = states[seen.rows]
-        spoilt[seen.rows] = some / 0 * 0 if forward else some + (some * 0).sqrt()
-        return (spoilt, *output[1:]) if isinstance(output, tuple) else spoilt
-
-    model.network.get_input_embeddings().register_forward_pre_hook(note)
-    model.network.base_model.encoder.layer[0].register_forward_hook(spoil)
-    return model
 
 
 def test_what_is_not_a_number_is_an_error() -> None:

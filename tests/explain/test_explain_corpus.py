@@ -39,10 +39,18 @@ from attlas.studies import Study
 from attlas.support.errors import AttlasError, MeasureError, ModelError, StudyError
 from attlas.support.options import Option, declared
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
+from tests.builders.explain import (
+    TEXT,
+    classifier,
+    full_batch_of as batch_of,
+    gpt2_classifier,
+    not_a_number,
+)
+from tests.builders.models import stirred
+from tests.builders.processes import Start, kill_when
+from tests.builders.studies import table_bytes
+from tests.builders.texts import sentences
 from tests.close import close_tables, terms_of
-from tests.conftest import Start, stirred
-from tests.explain.test_explain import TEXT, batch_of, classifier, gpt2_classifier, not_a_number
-from tests.studies.test_study import kill_when, sentences, table_bytes
 
 TEXTS = (
     "a cat sat on a mat , the cat saw a dog",

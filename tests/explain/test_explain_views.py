@@ -18,10 +18,8 @@ from attlas.explain.tokens import by_position, by_type
 from attlas.testing import tiny
 from attlas.views import charts
 from attlas.views.overlay import score_overlay
-from tests.pages import findings, write_charts
-from tests.views.test_views import browser, open_page
+from tests.builders.pages import findings, open_page, write_charts
 
-__all__ = ["browser"]
 TEXTS = (
     "<b>good</b> film & a cat",
     "if it was not good , it was bad",

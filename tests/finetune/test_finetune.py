@@ -36,7 +36,7 @@ from attlas.support.errors import AttlasError, CorpusError, ModelError, StudyErr
 from attlas.support.files import is_temporary, locked
 from attlas.support.fingerprint import fingerprint
 from attlas.testing import tiny
-from tests.conftest import Start
+from tests.builders.processes import Start
 
 WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "it", "was", "with"]
 Row = dict[str, Any]

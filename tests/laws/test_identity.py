@@ -24,7 +24,7 @@ from attlas.support.errors import AttlasError
 from attlas.support.fingerprint import fingerprint
 from attlas.support.options import Opening, declared
 from attlas.testing import tiny
-from tests.support.test_fingerprint import CHANGES, changed_texts
+from tests.builders.changes import CHANGES, changed_texts
 
 # what says how a thing is run or opened, not what it is made from
 HOW = {

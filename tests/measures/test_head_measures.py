@@ -41,8 +41,8 @@ from attlas.syntax import kernels as probe_kernels
 from attlas.syntax.arcs import DIRECTIONS, OFFSETS, PUBLISHED_OFFSETS, ArcCounts, arc_targets
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
 from tests import strategies
+from tests.builders.models import stirred
 from tests.close import close, close_tables, terms_of
-from tests.conftest import stirred
 
 TEXTS = (
     "a cat sat, on a mat.",

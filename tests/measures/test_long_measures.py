@@ -34,7 +34,7 @@ from attlas.models import Model
 from attlas.models.differentiate import differentiate
 from attlas.support.errors import MeasureError, ModelError
 from attlas.testing import assert_same, check_measure, fold, stream, tiny
-from tests.conftest import stirred
+from tests.builders.models import stirred
 
 TEXTS = (
     "a cat sat on a mat , the cat saw a dog",

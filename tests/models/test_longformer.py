@@ -19,15 +19,15 @@ from torch import Tensor, nn
 import attlas
 from attlas.core.attention import Attention
 from attlas.core.banded import BandedAttention
-from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.models import Model, lengthen, longformer
 from attlas.models.predict import logits_of
 from attlas.support.errors import AttlasError, ModelError, StudyError
 from attlas.support.fingerprint import fingerprint
 from attlas.testing import tiny, tiny_tokenizer
+from tests.builders.batches import batch_of
+from tests.builders.models import stirred
 from tests.close import bound, close, terms_of
-from tests.conftest import stirred
 
 WORDS = "the cat sat on a mat and saw a very good dog in the film it was not bad to you".split()  # noqa: SIM905
 
@@ -98,18 +98,6 @@ def square(local: Tensor, rows: Tensor | None, places: Sequence[int], n: int) ->
             assert rows is not None
             out[head, place] = rows[head, :n, number].double().numpy()
     return out
-
-
-def batch_of(model: Model, *texts: Text | str) -> Batch:
-    """The texts, which must have one length, as one batch."""
-    encoded = model.encode(
-        [
-            (place, text if isinstance(text, Text) else Text(str(place), text))
-            for place, text in enumerate(texts)
-        ]
-    )
-    (batch,) = model.batches(encoded)
-    return batch
 
 
 # in blocks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from attlas.support.errors import AttlasError, CorpusError, StudyError
 from attlas.support.files import write_bytes
 from attlas.support.fingerprint import File, fingerprint
 from attlas.testing import tiny
-from tests.folders import (
+from tests.builders.folders import (
     Stopped,
     check_damage,
     check_foreign,
@@ -74,17 +74,6 @@ class Toy(Recipe):
         used = self.use("one")
         self.part.results["three"] = [part.named for part in used.values()]
         self.part.lines.append(f"three {len(used)}")
-
-
-def drawn_before(out: Path) -> Callable[..., Path]:
-    """Put the pictures of an earlier run where charts are drawn, without drawing them again."""
-
-    def export(chart: Any, path: Path, **options: Any) -> Path:
-        stage = next(one for one in path.parents if one.name.startswith(".attlas-"))
-        path.write_bytes((out / path.relative_to(stage)).read_bytes())
-        return path
-
-    return export
 
 
 def read(path: Path) -> str:

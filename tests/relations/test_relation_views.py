@@ -30,9 +30,15 @@ from attlas.studies.folder import Folder
 from attlas.studies.opened import Study
 from attlas.testing import tiny
 from attlas.views import charts
-from tests.pages import SECTIONS, findings, render, sections, write_charts
-from tests.results import write_result
-from tests.views.test_views import browser, open_page  # noqa: F401
+from tests.builders.pages import (
+    SECTIONS,
+    findings,
+    open_page,
+    render,
+    sections,
+    write_charts,
+)
+from tests.builders.studies import write_result
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -386,7 +392,7 @@ def test_hostile_strings_are_escaped_everywhere(study: Study) -> None:
     assert "1,600" in html
 
 
-def test_the_report_is_drawn_in_a_browser(study: Study, tmp_path: Path, browser: Any) -> None:  # noqa: F811
+def test_the_report_is_drawn_in_a_browser(study: Study, tmp_path: Path, browser: Any) -> None:
     for scheme, width in (("light", 1280), ("dark", 420)):
         page, wrong = open_page(
             browser,
@@ -655,7 +661,7 @@ def extractor() -> RelationExtractor:
     )
 
 
-def test_the_page_of_a_document(extractor: RelationExtractor, tmp_path: Path, browser: Any) -> None:  # noqa: F811
+def test_the_page_of_a_document(extractor: RelationExtractor, tmp_path: Path, browser: Any) -> None:
     text = (
         "Ann taught <b>Tom</b> & Kim. "
         + "Nothing happened for a very long time. " * 20
@@ -710,7 +716,7 @@ def test_lines_of_a_document_are_those_of_its_sentences(extractor: RelationExtra
     assert tables[1]["relation_triples"]["words_start"].tolist() == [4 + len(before)]
 
 
-def test_a_page_without_triples(extractor: RelationExtractor, tmp_path: Path, browser: Any) -> None:  # noqa: F811
+def test_a_page_without_triples(extractor: RelationExtractor, tmp_path: Path, browser: Any) -> None:
     page, wrong = open_page(
         browser, write_text_page(extractor, "Nothing. <i>", [], {}, tmp_path / "page.html")
     )

@@ -121,26 +121,10 @@ from attlas.stats.linear import (
 from attlas.support.errors import AttlasError, CorpusError, MeasureError, ModelError, StudyError
 from attlas.support.fingerprint import feed, sha256
 from attlas.testing import tiny
-from tests import strategies, twins
+from tests import strategies
+from tests.builders.relations import NAMES, rows
 from tests.close import close, terms_of
-
-NAMES = ["Ann", "Ben", "Eve", "Tom", "Kim", "Sam", "Lea", "Ida", "Una", "Ole"]
-STATED = (("taught", "teacher"), ("was married to", "spouse"), ("hired", "boss"))
-
-
-def rows(count: int, seed: int = 0, worded: bool = True) -> list[dict[str, object]]:
-    """Sentences of one triple each, of three relations; the words say which."""
-    rng = np.random.default_rng(seed)
-    out = []
-    for number in range(count):
-        head, tail, other = rng.permutation(NAMES)[:3].tolist()
-        words, relation = STATED[number % 3]
-        triple = {"head": head, "tail": tail, "relation": relation} | (
-            {"relation_words": words} if worded else {}
-        )
-        text = f"In the old town {head} {words} {tail} before {other} left the house."
-        out.append({"id": f"{seed}-{number}", "text": text, "triples": [triple]})
-    return out
+from tests.twins import attention as twins
 
 
 def fewrel_rows(count: int, seed: int = 0) -> list[dict[str, object]]:

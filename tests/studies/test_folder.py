@@ -21,7 +21,7 @@ from attlas.support.files import (
     write_bytes,
 )
 from attlas.testing import tiny
-from tests.folders import (
+from tests.builders.folders import (
     Stopped,
     check_damage,
     check_foreign,
@@ -31,7 +31,7 @@ from tests.folders import (
     damage,
     results,
 )
-from tests.studies.test_study import sentences
+from tests.builders.texts import sentences
 
 MODEL = tiny("bert")
 

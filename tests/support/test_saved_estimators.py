@@ -20,10 +20,10 @@ from attlas.support.saving import FILES
 from attlas.testing import tiny
 from attlas.topology import TopologyClassifier
 from attlas.tree import TreeProbe
-from tests.dynamics.test_dynamics import fitted as attention_classifier
-from tests.relations.test_relations import rows
-from tests.topology.test_classifier import data
-from tests.tree.test_tree_probe import corpus
+from tests.builders.dynamics import fitted as attention_classifier
+from tests.builders.relations import rows
+from tests.builders.topology import data
+from tests.builders.trees import corpus
 
 MODEL = tiny("bert")
 ESTIMATORS: dict[str, tuple[Callable[[Path], Any], Callable[..., Any]]] = {

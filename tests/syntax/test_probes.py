@@ -50,15 +50,11 @@ from attlas.tree import TreeProbe
 from attlas.tree.section import PROBES as PROBE_NAMES
 from attlas.tree.work import PROBES
 from attlas.views.lines import Lines, lines_svg
-from tests.cli.test_cli import Said, inside, small_folder
-from tests.conftest import Start
-from tests.coreference.test_coreference import antecedents_slowly, candidates_slowly, made
-from tests.pages import SECTIONS, findings, sections, write_charts
-from tests.results import write_result
-from tests.studies.test_study import kill_when, table_bytes
-from tests.views.test_views import browser, open_page
-
-__all__ = ["browser", "inside", "small_folder"]
+from tests.builders.coreference import make_document as made
+from tests.builders.pages import SECTIONS, findings, open_page, sections, write_charts
+from tests.builders.processes import Output, Start, kill_when
+from tests.builders.studies import table_bytes, write_result
+from tests.twins.coreference import antecedents_slowly, candidates_slowly
 
 PLAIN = (
     "the",
@@ -1199,7 +1195,7 @@ def write_files(folder: Path) -> None:
 
 @KINDS_OF_PROBE
 def test_a_probe_from_the_command_line(
-    kind: str, inside: Callable[..., Said], tmp_path: Path, small_folder: Path
+    kind: str, inside: Callable[..., Output], tmp_path: Path, small_folder: Path
 ) -> None:
     write_files(tmp_path)
     first, second = (
@@ -1253,7 +1249,7 @@ def test_a_probe_from_the_command_line(
 
 
 def test_a_probe_of_one_file(
-    inside: Callable[..., Said], tmp_path: Path, small_folder: Path
+    inside: Callable[..., Output], tmp_path: Path, small_folder: Path
 ) -> None:
     write_files(tmp_path)
     said = inside(
@@ -1317,7 +1313,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
 @KINDS_OF_PROBE
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_call_is_one_clear_line_and_nothing_is_written(
-    case: str, kind: str, inside: Callable[..., Said], tmp_path: Path, small_folder: Path
+    case: str, kind: str, inside: Callable[..., Output], tmp_path: Path, small_folder: Path
 ) -> None:
     write_files(tmp_path)
     (tmp_path / "one.conllu").write_text(
@@ -1359,7 +1355,7 @@ def test_a_wrong_call_is_one_clear_line_and_nothing_is_written(
 def test_options_that_cannot_be_are_refused(
     arguments: list[str],
     message: str,
-    inside: Callable[..., Said],
+    inside: Callable[..., Output],
     tmp_path: Path,
     small_folder: Path,
 ) -> None:
@@ -1384,7 +1380,7 @@ def test_options_that_cannot_be_are_refused(
     assert right.code == 0, right.error  # what was refused holds no folder
 
 
-def test_the_verb_alone_lists_its_probes(inside: Callable[..., Said]) -> None:
+def test_the_verb_alone_lists_its_probes(inside: Callable[..., Output]) -> None:
     said = inside("probe", "--help")
     assert said.code == 0
     assert all(name in said.out for name in PROBED)
@@ -1392,7 +1388,7 @@ def test_the_verb_alone_lists_its_probes(inside: Callable[..., Said]) -> None:
 
 
 def test_one_report_of_several_folders(
-    inside: Callable[..., Said], done: dict[str, Study], tmp_path: Path
+    inside: Callable[..., Output], done: dict[str, Study], tmp_path: Path
 ) -> None:
     folders = [done[kind].folder for kind in PROBED]
     said = inside("report", *folders, "--out", "all.html", "--json")
@@ -1814,9 +1810,12 @@ def write_paper(root: Path) -> None:
 
 @pytest.mark.slow
 def test_reproduce_bert(
-    inside: Callable[..., Said], tmp_path: Path, small_folder: Path, monkeypatch: pytest.MonkeyPatch
+    inside: Callable[..., Output],
+    tmp_path: Path,
+    small_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tests.papers.test_recipes import drawn_before
+    from tests.builders.pages import drawn_before
 
     write_paper(tmp_path / "data")
     monkeypatch.setattr("attlas.papers.bert.SEGMENTS", 40)

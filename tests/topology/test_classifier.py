@@ -50,25 +50,9 @@ from attlas.topology.betti import Betti
 from attlas.topology.classifier import ITERATIONS, STRENGTHS, _path
 from attlas.topology.features import head_of
 from attlas.topology.heads import columns_of
-from tests.pages import findings, write_charts
-from tests.results import write_result
-from tests.views import test_views
-from tests.views.test_views import open_page
-
-browser = test_views.browser
-
-
-def data(
-    seed: int = 0, n: int = 60, width: int = 6, classes: int = 2
-) -> tuple[np.ndarray, np.ndarray]:
-    """Whole numbers as Betti numbers are, one column constant, that predict labels in part."""
-    draw = np.random.default_rng(seed)
-    codes = np.arange(n) % classes
-    features = draw.integers(0, 9, (n, width)).astype(np.float64)
-    features[:, 0] += 2 * codes
-    features[:, 1] = features[:, 0] + draw.integers(0, 2, n)
-    features[:, -1] = 7
-    return features, codes
+from tests.builders.pages import findings, open_page, write_charts
+from tests.builders.studies import write_result
+from tests.builders.topology import data
 
 
 def plainly(

@@ -28,7 +28,8 @@ from attlas.topology.betti import Betti
 from attlas.topology.directed import DigraphMeasure
 from attlas.topology.graphs import THRESHOLDS
 from attlas.topology.templates import TEMPLATES, Templates, template_distances
-from tests import strategies, twins
+from tests import strategies
+from tests.twins import attention as attention_twins, topology as topology_twins
 
 few = settings(max_examples=100, deadline=None)
 near = {"rtol": 1e-9, "atol": 1e-9}
@@ -65,12 +66,12 @@ def attention(seed, *shape):
 
 
 def is_betti(found, weights, thresholds, loops=True):
-    expected = twins.at_each(twins.betti, weights, thresholds, loops=loops)
+    expected = topology_twins.at_each(topology_twins.betti, weights, thresholds, loops=loops)
     np.testing.assert_array_equal(np.stack(found, -1), expected)
 
 
 def is_digraph(found, weights, thresholds, cap):
-    expected = twins.at_each(twins.digraph, weights, thresholds, cap=cap)
+    expected = topology_twins.at_each(topology_twins.digraph, weights, thresholds, cap=cap)
     np.testing.assert_array_equal(np.stack(found, -1), expected)
 
 
@@ -656,7 +657,7 @@ def test_holes_by_hand(birth, counted):
 def test_rips_features_are_those_of_plain_gudhi(graphs):
     n = graphs.weights.shape[-1]
     for one in graphs.weights.reshape(-1, n, n):
-        np.testing.assert_allclose(rips_features(one), twins.rips(one), **near)
+        np.testing.assert_allclose(rips_features(one), topology_twins.rips(one), **near)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 12, 30])
@@ -664,14 +665,18 @@ def test_rips_features_of_small_and_larger_graphs(n):
     weights = attention(n, 2, 3, n, n)
     found = rips_features(weights)
     assert found.shape == (2, 3, 14)
-    np.testing.assert_allclose(found, twins.each_head(twins.rips, weights), **near)
+    np.testing.assert_allclose(
+        found, attention_twins.each_head(topology_twins.rips, weights), **near
+    )
     assert (found[..., -1] > 0).any() == (n > 3)
 
 
 def test_rips_features_of_real_attention(real):
     for weights in real:
         found = rips_features(weights)
-        np.testing.assert_allclose(found, twins.each_head(twins.rips, weights), **near)
+        np.testing.assert_allclose(
+            found, attention_twins.each_head(topology_twins.rips, weights), **near
+        )
         holes = found[..., -1] > 0
         assert 0 < holes.sum() < holes.size or weights.shape[-1] < 5
 
@@ -679,7 +684,9 @@ def test_rips_features_of_real_attention(real):
 def test_weights_up_to_a_thousandth_are_no_edges():
     weights = np.zeros((2, 5, 5))
     weights[0, 0, 1], weights[1, 0, 1] = 1e-3, 1.0001e-3
-    np.testing.assert_allclose(rips_features(weights), [twins.rips(one) for one in weights], **near)
+    np.testing.assert_allclose(
+        rips_features(weights), [topology_twins.rips(one) for one in weights], **near
+    )
     assert rips_features(weights)[0, 0] == 4.0
     assert rips_features(weights)[1, 0] < 4.0
 
@@ -734,10 +741,13 @@ def test_template_distances_are_their_twin(layer):
     assert found.shape == (*layer.weights.shape[:2], len(TEMPLATES))
     kinds = marks(layer.layer.batch)
     np.testing.assert_allclose(
-        found, twins.each_head(twins.templates, layer.weights, *kinds), rtol=1e-6, atol=1e-6
+        found,
+        attention_twins.each_head(topology_twins.templates, layer.weights, *kinds),
+        rtol=1e-6,
+        atol=1e-6,
     )
-    uniform = np.array([twins.uniform(one) for one in layer.visible.tolist()])[:, None]
-    expected = twins.each_head(twins.templates, uniform, *kinds)
+    uniform = np.array([attention_twins.uniform(one) for one in layer.visible.tolist()])[:, None]
+    expected = attention_twins.each_head(topology_twins.templates, uniform, *kinds)
     found = np.broadcast_to(template_distances(layer.layer.uniform), expected.shape)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
@@ -762,7 +772,9 @@ def test_a_head_that_is_a_template_is_at_distance_0(n, kind):
 def test_templates_of_real_attention(minilm):
     for layers in stream(minilm, SENTENCES):
         for layer in layers:
-            expected = twins.each_head(twins.templates, layer.weights, *marks(layer.batch))
+            expected = attention_twins.each_head(
+                topology_twins.templates, layer.weights, *marks(layer.batch)
+            )
             np.testing.assert_allclose(template_distances(layer), expected, rtol=1e-6, atol=1e-6)
 
 
@@ -772,7 +784,7 @@ def test_templates_of_real_attention(minilm):
 def numbers(name, weights, batch):
     """What the pure function gives for the heads [head, n, n] of one text: [head, feature]."""
     if name == "templates":
-        return twins.each_head(twins.templates, weights[None], *marks(batch))[0]
+        return attention_twins.each_head(topology_twins.templates, weights[None], *marks(batch))[0]
     if name == "barcode":
         return rips_features(weights)
     return np.concatenate({"betti": betti, "digraph": digraph}[name](weights), axis=-1)
@@ -862,7 +874,7 @@ def test_heads_have_means_over_texts_beside_what_uniform_attention_gives(name, f
         for layer in layers:
             visible = layer.dense().visible
             visible = np.ones((layer.n_tokens,) * 2) if visible is None else visible[0, 0].numpy()
-            even = np.array(twins.uniform(visible.tolist()), dtype=np.float32)[None]
+            even = np.array(attention_twins.uniform(visible.tolist()), dtype=np.float32)[None]
             uniform[-1].append(numbers(name, even, layer.batch)[0])
     uniform = np.repeat(np.mean(uniform, axis=0), 4, axis=0)
     for number, feature in enumerate(FEATURES[name]):

@@ -22,7 +22,7 @@ from sklearn.base import clone
 
 import attlas
 from attlas import Model, Text
-from attlas.core.annotations import DEPENDENCIES, GLOBAL_SPANS, ROOT, WHERE, Dependencies
+from attlas.core.annotations import DEPENDENCIES, GLOBAL_SPANS, ROOT, WHERE
 from attlas.experiments.probe import workspace_of
 from attlas.models.vectors import GloveVectors, ModelVectors
 from attlas.support.errors import CorpusError, MeasureError, ModelError, StudyError
@@ -41,41 +41,7 @@ from attlas.tree.scorers import (
 )
 from attlas.tree.spanning import spanning_tree
 from attlas.tree.word_attention import WordAttention, read_word_attention
-
-WORDS = (
-    "the",
-    "cat",
-    "dog",
-    "sat",
-    "saw",
-    "mat",
-    "unseeing",
-    "films",
-    "he",
-    ".",
-    "was",
-    "very",
-    "good",
-    "x1",
-)
-
-
-def text(
-    number: int, words: Sequence[str], heads: Sequence[int] | None = None, **more: Any
-) -> Text:
-    chain = heads or [*range(1, len(words)), ROOT]
-    relations = tuple("punct" if word == "." else "dep:sub" for word in words)
-    tree = Dependencies(tuple(chain), relations, ("",) * len(words))
-    return Text(str(number), words=tuple(words), annotations={DEPENDENCIES: tree, **more})
-
-
-def corpus(count: int, seed: int = 0) -> list[Text]:
-    rng = np.random.default_rng(seed)
-    return [
-        text(number, [str(word) for word in rng.choice(WORDS, rng.integers(1, 9))])
-        for number in range(count)
-    ]
-
+from tests.builders.trees import WORDS, corpus, text
 
 # spanning trees
 

@@ -8,8 +8,7 @@ import pytest
 
 from attlas.experiments.run import run
 from attlas.studies.folder import listed_files, read_manifest
-from tests.experiments.test_experiments import CASES
-from tests.folders import (
+from tests.builders.folders import (
     Stopped,
     Write,
     check_damage,
@@ -20,6 +19,7 @@ from tests.folders import (
     results,
     stopping,
 )
+from tests.contracts.cases import CASES
 
 EACH = pytest.mark.parametrize("name", CASES)
 

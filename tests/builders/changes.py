@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import chain, count, repeat
 from pathlib import Path
@@ -17,9 +18,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import transformers
 
+import attlas
 from attlas.core.annotations import DEPENDENCIES, ROOT, Dependencies
+from attlas.core.states import State, Sums
 from attlas.core.text import Text
 from attlas.support.errors import AttlasError
 
@@ -217,3 +221,93 @@ def upgrade(library: str, folder: Path) -> Path:
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {library}\nVersion: {newer}\n")
     return folder
+
+
+@dataclass
+class Total(State):
+    """How many texts were counted."""
+
+    texts: Sums = field(default_factory=lambda: Sums.zeros(1))
+
+    def count(self, values: Any) -> None:
+        self.texts.add(0, np.array(values))
+
+    def frame(self, factor: float = 1, more: float = 0) -> pd.DataFrame:
+        return pd.DataFrame({"texts": self.texts.total * factor + more})
+
+
+def changed_texts(text: Text) -> dict[str, Text]:
+    """A text with each of its fields changed in turn."""
+    notes = dict(text.annotations)
+    out = {
+        "id": replace(text, id=f"{text.id}x"),
+        "label": replace(text, label=f"{text.label}x"),
+        "no label": replace(text, label=None),
+        "an annotation of one's own": replace(text, annotations={**notes, "mine": 1}),
+    }
+    if text.words is None:
+        out["text"] = replace(text, text=f"{text.text} .")
+        out["words"] = Text(
+            text.id, words=tuple(text.text.split()), label=text.label, annotations=notes
+        )
+    else:
+        out["text"] = Text(text.id, words=(*text.words, "."), label=text.label, annotations=notes)
+        joined = (" ".join(text.words[:2]), *text.words[2:])
+        out["words"] = Text(text.id, words=joined, label=text.label, annotations=notes)
+    for name in notes:
+        if name != "where":
+            rest = {key: value for key, value in notes.items() if key != name}
+            out[f"without {name}"] = replace(text, annotations=rest)
+            out[f"{name} renamed"] = replace(text, annotations={**rest, f"{name}x": notes[name]})
+    return {
+        name: one for name, one in out.items() if one != text or one.annotations != text.annotations
+    }
+
+
+def _longer(tokenizer: Any) -> None:
+    tokenizer.add_tokens(["zyx"])
+
+
+def _scaled(network: Any) -> None:
+    with torch.no_grad():
+        next(network.parameters()).data.mul_(2)  # does not move its version counter
+
+
+def _shifted(network: Any) -> None:
+    dict(network.named_buffers())["embeddings.position_ids"].add_(1)
+
+
+CHANGES: dict[str, tuple[str, Callable[[attlas.Model], attlas.Model | None]]] = {
+    "a weight": ("weights", lambda model: _scaled(model.network)),
+    "a buffer": ("buffers", lambda model: _shifted(model.network)),
+    "the configuration": (
+        "config",
+        lambda model: setattr(model.network.config, "layer_norm_eps", 1e-3),
+    ),
+    "a module": (
+        "config",
+        lambda model: setattr(model.network.base_model.pooler, "activation", torch.nn.ReLU()),
+    ),
+    "a hook": (
+        "hooks",
+        lambda model: model.network.register_forward_hook(lambda *_: None) and None,
+    ),
+    "the vocabulary": ("tokenizer", lambda model: _longer(model.tokenizer)),
+    "the normalizer": (
+        "tokenizer",
+        lambda model: setattr(model.tokenizer.backend_tokenizer, "normalizer", None),
+    ),
+    "a special token": ("tokenizer", lambda model: setattr(model.tokenizer, "sep_token", ".")),
+    "truncation_side": (
+        "tokenizer",
+        lambda model: setattr(model.tokenizer, "truncation_side", "left"),
+    ),
+    "split_special_tokens": (
+        "tokenizer",
+        lambda model: setattr(model.tokenizer, "split_special_tokens", True),
+    ),
+    "the task": ("task", lambda model: replace(model, task="classify")),
+    "max_length": ("max_length", lambda model: replace(model, limit=12)),
+    "global tokens": ("global_tokens", lambda model: replace(model, global_tokens="special")),
+    "dtype": ("dtype", lambda model: replace(model, network=model.network.double())),
+}
