@@ -4,6 +4,7 @@ and damaged file by file.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,20 +39,25 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @contextmanager
-def stopping(monkeypatch: pytest.MonkeyPatch, at: int, dead: bool = True) -> Iterator[list[str]]:
-    """Stop at the change of the disk with this number (from 0); gives the list of the changes so
-    far.
+def stopping(
+    monkeypatch: pytest.MonkeyPatch, at: int | Callable[[], bool], dead: bool = True
+) -> Iterator[list[str]]:
+    """Stop at the change of the disk with this number (from 0), or at the first one before which
+    `at` holds; gives the list of the changes so far.
 
     With `dead` no later change happens either, as when a process was killed: what should be cleaned
     up stays.
     """
     steps: list[str] = []
+    stopped = False
     real = {"move": files.move, "remove": files.remove}
     rmtree = shutil.rmtree
 
     def step(name: str) -> Callable[..., None]:
         def change(*paths: Path) -> None:
-            if len(steps) >= at:
+            nonlocal stopped
+            stopped = stopped or (len(steps) >= at if isinstance(at, int) else at())
+            if stopped:
                 steps.append(name)
                 raise Stopped
             steps.append(f"{name} {paths[-1]}")
@@ -60,7 +66,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch, at: int, dead: bool = True) -> Ite
         return change
 
     def keep(path: object, *arguments: object, **options: object) -> None:
-        if not (dead and len(steps) > at and ".attlas-" in str(path)):
+        if not (dead and stopped and ".attlas-" in str(path)):
             rmtree(path, *arguments, **options)  # type: ignore[call-overload]
 
     with monkeypatch.context() as patch:
@@ -70,6 +76,31 @@ def stopping(monkeypatch: pytest.MonkeyPatch, at: int, dead: bool = True) -> Ite
                 patch.setattr(f"{module}.{name}", changed)
         patch.setattr("attlas.support.files.shutil.rmtree", keep)
         yield steps
+
+
+@contextmanager
+def dying(monkeypatch: pytest.MonkeyPatch, number: int, *names: str) -> Iterator[None]:
+    """Stop at the n-th call of one of these functions of `os`; the disk changes no more, as when a
+    process was killed.
+    """
+    calls = 0
+
+    def fatal(name: str) -> Callable[..., object]:
+        real = getattr(os, name)
+
+        def call(*arguments: object, **options: object) -> object:
+            nonlocal calls
+            calls += name in names and calls < number
+            if calls == number:
+                raise Stopped
+            return real(*arguments, **options)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("unlink", "remove", "rmdir", "replace", "rename", "mkdir"):
+            patch.setattr(os, name, fatal(name))
+        yield
 
 
 def check_resumes(

@@ -46,8 +46,8 @@ from tests.builders.explain import (
     gpt2_classifier,
     not_a_number,
 )
+from tests.builders.folders import Stopped, stopping
 from tests.builders.models import stirred
-from tests.builders.processes import Start, kill_when
 from tests.builders.studies import table_bytes
 from tests.builders.texts import sentences
 from tests.close import close_tables, terms_of
@@ -708,7 +708,10 @@ def test_one_worker_and_two_write_the_same_bytes(tmp_path: Path) -> None:
     assert table_bytes(tmp_path / "1") == table_bytes(tmp_path / "2")
 
 
-def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_start: Start) -> None:
+def test_stopped_half_way_it_resumes_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped in this process as a kill would; `make attack` kills the verb itself."""
     folder, data = tmp_path / "model", tmp_path / "texts.txt"
     classifier().save(folder)
     data.write_text("\n".join(sentences(130)))
@@ -724,13 +727,12 @@ def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_sta
             attlas.load(folder, task="auto"), data, [one], tmp_path / out, workers=1
         )
 
-    code = (
-        "import attlas; from attlas.explain import Explanations; "
-        f"attlas.study(attlas.load({str(folder)!r}, task='auto'), {str(data)!r}, "
-        f"[{one!r}], 'broken', workers=1)"
-    )
     states = tmp_path / "broken" / "states"
-    assert kill_when(attlas_start(code=code), lambda: len(list(states.glob("*/entry.json"))) >= 2)
+    with (
+        stopping(monkeypatch, lambda: len(list(states.glob("*/entry.json"))) >= 2),
+        pytest.raises(Stopped),
+    ):
+        run("broken")
     with pytest.raises(StudyError, match="not complete"):
         Study.open(tmp_path / "broken")
     broken, whole = run("broken"), run("whole")
@@ -742,10 +744,12 @@ def test_killed_half_way_it_goes_on_to_the_same_bytes(tmp_path: Path, attlas_sta
         attlas.study(attlas.load(folder, task="auto"), data, [Explanations()], tmp_path / "broken")
 
 
-def test_a_killed_experiment_resumes_by_shards(
-    tmp_path: Path, attlas_start: Start, monkeypatch: pytest.MonkeyPatch
+def test_a_stopped_experiment_resumes_by_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 190 texts that are explained, two shards of 64 are done when the process is killed."""
+    """Of 190 texts that are explained, two shards of 64 are done when it is stopped, in this
+    process as a kill would; `make attack` kills the verb itself.
+    """
     classifier().save(tmp_path / "model")
     (tmp_path / "texts.jsonl").write_text(
         "\n".join(json.dumps({"text": text}) for text in [*sentences(190), " "])
@@ -758,11 +762,12 @@ def test_a_killed_experiment_resumes_by_shards(
         "permutations": 1,
         "faithfulness": "none",
     }
-    code = f"import attlas; attlas.run(attlas.Explain(**{options!r}), 'broken', workers=1)"
     states = tmp_path / "broken" / "states"
-    assert kill_when(
-        attlas_start(code=code), lambda: len(list(states.glob("*/states/*/entry.json"))) >= 2
-    )
+    with (
+        stopping(monkeypatch, lambda: len(list(states.glob("*/states/*/entry.json"))) >= 2),
+        pytest.raises(Stopped),
+    ):
+        attlas.run(attlas.Explain(**options), tmp_path / "broken", workers=1, progress=False)
     whole = attlas.run(attlas.Explain(**options), tmp_path / "whole", progress=False)
     ran: list[tuple[str, int]] = []
     job = attlas.studies.run.ShardJob

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from attlas.core.text import Text
 from attlas.support.errors import AttlasError
 from attlas.testing import tiny
 from tests.builders.damage import DAMAGE
+from tests.builders.folders import Stopped, dying
 from tests.builders.processes import Start
 from tests.builders.runs import (
     QUIET,
@@ -200,43 +200,19 @@ def test_a_damaged_result_is_never_handed_back(how: str, tmp_path: Path) -> None
         assert found.result["cells"] == truth.result["cells"]
 
 
-# killed processes
+# stopped as a kill would
 
 
-KILLED = """
-import os, signal, sys
-sys.path.insert(0, {root!r})
-count = 0
-def fatal(do):
-    def counted(*arguments, **options):
-        global count
-        count += 1
-        if count == {number}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return do(*arguments, **options)
-    return counted
-for name in {functions!r}:
-    setattr(os, name, fatal(getattr(os, name)))
-"""
 ROOT = str(Path(__file__).parents[2])
 
 
-def killed_at(number: int, functions: tuple[str, ...], code: str) -> str:
-    """Code that kills its process at the n-th call of some functions of os."""
-    return KILLED.format(root=ROOT, number=number, functions=functions) + code
-
-
-def test_killed_while_clearing_no_row_of_the_earlier_corpus_appears(
-    attlas_start: Start, tmp_path: Path
+def test_stopped_while_clearing_no_row_of_the_earlier_corpus_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "study"
     attlas.study(model(), rows("old", 3), "entropy", folder, keep_states=True, **QUIET)
-    code = (
-        "from tests.builders.runs import new_study\nfrom pathlib import Path\n"
-        f"new_study(Path({str(folder)!r}), True)"
-    )
-    process = attlas_start(code=killed_at(3, ("unlink", "remove", "rmdir"), code))
-    assert process.wait(120) == -signal.SIGKILL
+    with dying(monkeypatch, 3, "unlink", "remove", "rmdir"), pytest.raises(Stopped):
+        new_study(folder, True)
     done = outcome(lambda: new_study(folder, False))
     assert done is None or ids(done) == ["new0", "new1", "new2"]
 
@@ -340,15 +316,11 @@ def test_a_damaged_model_is_never_handed_back(base: Path, how: str, tmp_path: Pa
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["resume", "fresh"])
 @pytest.mark.parametrize("number", [1, 2, 4])
-def test_killed_at_a_move_finetune_resumes(
-    base: Path, number: int, fresh: bool, attlas_start: Start, tmp_path: Path
+def test_stopped_at_a_move_finetune_resumes(
+    base: Path, number: int, fresh: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = (
-        "from tests.builders.runs import tuned\nfrom pathlib import Path\n"
-        f"tuned({str(base)!r}, Path('out'))"
-    )
-    process = attlas_start(code=killed_at(number, ("replace", "rename"), code))
-    assert process.wait(120) == -signal.SIGKILL
+    with dying(monkeypatch, number, "replace", "rename"), pytest.raises(Stopped):
+        tuned(base, tmp_path / "out")
     done = tuned(base, tmp_path / "out", fresh=fresh)
     assert weights(done) == weights(tuned(base, tmp_path / "truth"))
     left = {path.name for path in (tmp_path / "out").iterdir()} - {
