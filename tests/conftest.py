@@ -25,11 +25,24 @@ assert WEIGHTS in {"mapped", "memory"}, (
 )
 
 
+# What `make quick` leaves out: folders of whole commands and experiments, and whatever uses one of
+# these fixtures.
+COSTLY_FOLDERS = frozenset(
+    "attacks cli contracts experiments finetune laws papers plugin relations".split()
+)
+COSTLY_FIXTURES = {"_forks", "attlas_anew", "inside", "minilm"}
+TESTS = Path(__file__).parent
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a browser is slow."""
+    """What needs a browser is slow; costly is what uses a costly fixture or is in a costly folder."""
     for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
+        fixtures = {*getattr(item, "fixturenames", ())}
+        if "browser" in fixtures:
             item.add_marker(pytest.mark.slow)
+        folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+        if folder in COSTLY_FOLDERS or fixtures & COSTLY_FIXTURES:
+            item.add_marker(pytest.mark.costly)
 
 
 @pytest.fixture(scope="session")
