@@ -27,15 +27,14 @@ assert WEIGHTS in {"mapped", "memory"}, (
 
 # What `make quick` leaves out: folders of whole commands and experiments, and whatever uses one of
 # these fixtures.
-COSTLY_FOLDERS = frozenset(
-    "attacks cli contracts experiments finetune laws papers plugin relations".split()
-)
+COSTLY_FOLDERS = {"attacks", "cli", "contracts", "experiments", "finetune", "laws", "papers"}
+COSTLY_FOLDERS |= {"plugin", "relations"}
 COSTLY_FIXTURES = {"_forks", "attlas_anew", "inside", "minilm"}
 TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a browser is slow; costly is what uses a costly fixture or is in a costly folder."""
+    """Mark what needs a browser as slow, and what has a costly folder or fixture as costly."""
     for item in items:
         fixtures = {*getattr(item, "fixturenames", ())}
         if "browser" in fixtures:
