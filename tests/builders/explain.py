@@ -14,7 +14,7 @@ from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.models import Model
 from attlas.testing import tiny, tiny_tokenizer
-from tests.builders.models import stirred
+from tests.builders.models import perturbed_model
 
 TEXT = "a cat sat on the mat with a dog"
 
@@ -25,7 +25,7 @@ PAD, MASK = 0, 4
 @cache
 def classifier(family: str = "bert") -> Model:
     """A tiny classifier of three classes; tests share it and must leave it as it was."""
-    return stirred(
+    return perturbed_model(
         gpt2_classifier() if family == "gpt2" else tiny(family, "classify", num_labels=3)
     )
 

@@ -138,12 +138,12 @@ def check_damage(
             damage(whole / name, kind)
             if (whole / name).is_file() and (whole / name).read_bytes() == expected[name]:
                 continue  # an empty file cannot be cut
-            said = refusal(write, whole)
-            if said is None:
+            message = refusal(write, whole)
+            if message is None:
                 assert results(whole) == expected, f"{name} {kind}"
             else:
-                assert Path(name).name in said
-                assert "\n" not in said
+                assert Path(name).name in message
+                assert "\n" not in message
             (whole / name).write_bytes(expected[name])
             write(whole, False)  # whole again: found again
             assert results(whole) == expected

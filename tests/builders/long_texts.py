@@ -1,4 +1,4 @@
-"""Texts read plainly by transformers, beside the stream that measures read."""
+"""Texts as transformers reads them, next to the stream that measures read."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def sees(model: Model, layer: int, n: int, places: Iterable[int] = (0,)) -> list
     ]
 
 
-def plainly(model: Model, batches: Sequence[Sequence[Any]], keep: str = "keywords") -> list[Seen]:
+def reference_texts(
+    model: Model, batches: Sequence[Sequence[Any]], keep: str = "keywords"
+) -> list[Seen]:
     out = []
     for layers in batches:
         batch = layers[0].batch

@@ -7,7 +7,7 @@ import torch
 import attlas
 
 
-def stirred(model: attlas.Model, seed: int = 1) -> attlas.Model:
+def perturbed_model(model: attlas.Model, seed: int = 1) -> attlas.Model:
     """The same model with biases and norms that are not 0 and 1, so that none can be forgotten
     unseen.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 from attlas import catalogue
 from attlas.studies.opened import Study
-from attlas.views import findings as told, report
+from attlas.views import findings as study_findings, report
 from attlas.views.section import Fact, Section, shown
 
 SECTIONS = catalogue.sections()
@@ -20,11 +20,11 @@ def sections(study: Study) -> list[tuple[str, Section]]:
 
 
 def findings(study: Study) -> list[str]:
-    return told.findings(study, SECTIONS)
+    return study_findings.findings(study, SECTIONS)
 
 
 def facts(study: Study) -> list[Fact]:
-    return told.facts(study, SECTIONS)
+    return study_findings.facts(study, SECTIONS)
 
 
 def render(study: Study) -> str:

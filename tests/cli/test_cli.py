@@ -67,8 +67,8 @@ def test_help_and_measures_do_not_import_torch() -> None:
         [sys.executable, "-c", LIGHT.format([*words])], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    for said, word in zip(done.stdout.split("\0")[:-1], words.values(), strict=True):
-        assert word in said
+    for message, word in zip(done.stdout.split("\0")[:-1], words.values(), strict=True):
+        assert word in message
 
 
 @pytest.mark.slow
@@ -274,12 +274,13 @@ def test_interrupting_says_how_to_go_on(tmp_path: Path, tiny_folder: Path) -> No
     while not any((tmp_path / "out/states").glob("*/entry.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, message = process.communicate(timeout=60)
     assert process.returncode == 130
     assert (
-        said.strip().splitlines()[-1] == "attlas: interrupted; run the same command again to resume"
+        message.strip().splitlines()[-1]
+        == "attlas: interrupted; run the same command again to resume"
     )
-    assert "Traceback" not in said
+    assert "Traceback" not in message
 
 
 PARTS = (
@@ -405,12 +406,12 @@ def test_finetune_then_topology(
     assert content["labels"] == ["bad", "good"]
     assert content["counts"] == {"fitted": 32, "dev": 16, "held_out": 8, "truncated": 0}
     assert set(content["scores"]) == {"mcc", "accuracy"}
-    told = inside(*command)  # the same again: what was done, in words
-    assert (told.code, told.error) == (0, "")
-    first = [line.split()[0] for line in told.out.splitlines() if line]
+    output = inside(*command)  # the same again: what was done, in words
+    assert (output.code, output.error) == (0, "")
+    first = [line.split()[0] for line in output.out.splitlines() if line]
     assert first == ["epoch", "1", "2", "-", "model", "report", "next"]
     mcc = numbers.decimal(content["scores"]["mcc"])
-    assert f"MCC {mcc}, majority class 0.50 (n = 16)." in told.out
+    assert f"MCC {mcc}, majority class 0.50 (n = 16)." in output.out
     assert len((tmp_path / "tuned/held_out.jsonl").read_text().splitlines()) == 8
 
     command = [
@@ -449,12 +450,12 @@ def test_finetune_then_topology(
     assert content["texts"] == {"train": 40, "dev": 16, "test": 20}
     assert content["controls"]["length_only"]["mcc"] == 1.0  # lengths do not overlap
     assert (tmp_path / content["report"]).stat().st_size > 500_000
-    told = inside(*command)
-    assert (told.code, told.error) == (0, "")
-    assert "control: random weights" in told.out
-    assert numbers.number(content["mcc"], 3) in told.out
-    assert "- Topological features alone (all heads): MCC" in told.out
-    assert "nan" not in told.out
+    output = inside(*command)
+    assert (output.code, output.error) == (0, "")
+    assert "control: random weights" in output.out
+    assert numbers.number(content["mcc"], 3) in output.out
+    assert "- Topological features alone (all heads): MCC" in output.out
+    assert "nan" not in output.out
     refused = inside(*command, "--seed", "5")
     assert refused.code == 2
     assert "topology was made with another seed;" in refused.error
@@ -792,10 +793,10 @@ def test_a_long_model_is_made_and_looks_at_a_long_text(
         "--heads",
         "heads.svg",
     ]
-    told = inside(*look)
-    assert told.code == 0, told.error
-    assert "more tokens; write the whole text with --html" in told.out
-    assert "tokens beyond the model's maximum length were truncated" in told.out
+    output = inside(*look)
+    assert output.code == 0, output.error
+    assert "more tokens; write the whole text with --html" in output.out
+    assert "tokens beyond the model's maximum length were truncated" in output.out
     assert "<svg" in (tmp_path / "heads.svg").read_text()
     assert "saw" in (tmp_path / "look.html").read_text()
     assert "heads.svg already exists" in inside(*look, "--json").error
@@ -887,14 +888,14 @@ def test_explain(inside: Callable[..., Output], tmp_path: Path, small_classifier
     assert not (tmp_path / "runs/why/parts").exists()
     again = inside(*command, "--method", methods, "--faithfulness", "remove,mask")
     assert again.code == 0, again.error
-    for said in (
+    for message in (
         "Integrated gradients needed",
         "as published (masked tokens count as 0)",
         "random order",
         "agrees best with the human rationales",
         "runs/why/report.html",
     ):
-        assert said in again.out, said
+        assert message in again.out, message
     assert "1 rows were excluded" in again.error
     alone = inside(
         *command[:-1],
@@ -973,7 +974,7 @@ def test_reproduce_longformer(
         "Mock clinical notes",
         "Short texts",
     ]
-    for said in (
+    for message in (
         "published 0.980",
         "a bag of words",
         "majority class 0.500",
@@ -986,7 +987,7 @@ def test_reproduce_longformer(
         "| removed | occlusion |",
         "| masked | gradient rollout |",
     ):
-        assert said in done.out, said
+        assert message in done.out, message
     assert (tmp_path / "out/longformer.md").read_text().strip() in done.out
     for name in (
         "figure4a-heads-example",

@@ -48,12 +48,12 @@ def test_stopped_at_the_middle_write_it_resumes_and_one_damaged_file_is_noticed(
     assert {path.name for path in folder.iterdir()} == {path.name for path in whole.iterdir()}
     damaged = sorted(listed_files(read_manifest(whole) or {}))[-1]
     damage(whole / damaged, "changed")
-    said = refusal(write, whole)
-    if said is None:
+    message = refusal(write, whole)
+    if message is None:
         assert results(whole) == expected
     else:
-        assert Path(damaged).name in said
-        assert "\n" not in said
+        assert Path(damaged).name in message
+        assert "\n" not in message
 
 
 @EACH

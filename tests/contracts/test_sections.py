@@ -57,7 +57,7 @@ def test_the_order_of_page_and_findings() -> None:
     assert order[-4:] == ["betti", "digraph", "barcode", "templates"]
     together = Study(measured().folder, measured().manifest, studies()[1:])
     assert [name for name, _ in shown(together, SECTIONS)] == order
-    told = findings(together, SECTIONS)
+    lines = findings(together, SECTIONS)
     begins = (
         "Heads with more than half",
         "The most focused",
@@ -66,12 +66,12 @@ def test_the_order_of_page_and_findings() -> None:
         "Integrated gradients",
     )
     places = [
-        next(n for n, line in enumerate(told) if line.startswith(tuple(one.split("|"))))
+        next(n for n, line in enumerate(lines) if line.startswith(tuple(one.split("|"))))
         for one in begins
     ]
     assert places == sorted(places)
-    assert told[-1].startswith("The fine-tuned model")
-    assert told[-2].startswith("Polarity scores")
+    assert lines[-1].startswith("The fine-tuned model")
+    assert lines[-2].startswith("Polarity scores")
 
 
 def test_facts_are_those_of_the_first_study() -> None:

@@ -157,6 +157,6 @@ OTHERS = (
 
 @pytest.mark.parametrize("verb", OTHERS)
 def test_help_of_the_others_is_light_too(verb: str, tmp_path: Path) -> None:
-    said = command(tmp_path, *verb.split(), "--help")
-    assert said.code == 0, said.error
-    assert not said.heavy
+    output = command(tmp_path, *verb.split(), "--help")
+    assert output.code == 0, output.error
+    assert not output.heavy

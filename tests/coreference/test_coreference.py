@@ -33,11 +33,13 @@ from attlas.stats.intervals import wilson
 from attlas.support.errors import CorpusError, MeasureError
 from attlas.testing import check_measure, fold, stream, tiny
 from tests import strategies
-from tests.builders.coreference import make_document as made, words_of as said
+from tests.builders.coreference import make_document, words_of
 from tests.twins import attention as twins
 from tests.twins.coreference import antecedents_slowly, candidates_slowly
 
-documents = st.builds(made, strategies.generators, st.integers(1, 24), around=st.booleans())
+documents = st.builds(
+    make_document, strategies.generators, st.integers(1, 24), around=st.booleans()
+)
 
 
 def coreference(text: Text) -> Coreference:
@@ -207,7 +209,7 @@ def test_only_head_match_and_nested_pronouns_are_left_without_a_choice(text):
 
 
 def test_head_match_is_right_only_with_the_same_word():
-    words = said("the King saw a dog ; the old king ran")
+    words = words_of("the King saw a dog ; the old king ran")
     mentions = (
         Mention(0, 2, 1, "k", "common"),
         Mention(3, 5, 4, "d", "common"),
@@ -219,7 +221,7 @@ def test_head_match_is_right_only_with_the_same_word():
 
 
 def test_rules_go_by_string_then_head_then_agreement_then_distance():
-    words = said("Mary met the king and the old king . The queen saw a king and him")
+    words = words_of("Mary met the king and the old king . The queen saw a king and him")
     mentions = (
         Mention(0, 1, 0, "m", "proper"),
         Mention(2, 4, 3, "k", "common"),
@@ -236,7 +238,7 @@ def test_rules_go_by_string_then_head_then_agreement_then_distance():
 
 
 def test_a_pronoun_is_not_what_it_lies_in():
-    words = said("Tom lost ; his wife left ; his dog")
+    words = words_of("Tom lost ; his wife left ; his dog")
     mentions = (
         Mention(0, 1, 0, "t", "proper"),
         Mention(3, 5, 4, "w", "common"),
@@ -253,7 +255,7 @@ def test_a_pronoun_is_not_what_it_lies_in():
 
 
 def test_a_nested_mention_with_the_same_head_is_no_candidate():
-    words = said("the king of France , he")
+    words = words_of("the king of France , he")
     mentions = (
         Mention(0, 4, 1, "k", "common"),
         Mention(0, 2, 1, "k", "common"),
@@ -268,7 +270,7 @@ def test_a_nested_mention_with_the_same_head_is_no_candidate():
 
 
 def test_around_looks_both_ways():
-    words = said("Ann , she , Eve")
+    words = words_of("Ann , she , Eve")
     mentions = (
         Mention(0, 1, 0, "a", "proper"),
         Mention(2, 3, 2, "e", "pronoun"),
@@ -300,7 +302,7 @@ def test_around_looks_both_ways():
     ],
 )
 def test_features(phrase, head, kind, expected):
-    words = said(phrase)
+    words = words_of(phrase)
     assert features(words, Mention(0, len(words), head, "1", kind)) == expected
 
 
@@ -329,7 +331,7 @@ def bert():
 @settings(max_examples=30)
 @given(strategies.generators, st.integers(1, 60), st.integers(4, 40), st.booleans())
 def test_windows_hold_every_word_and_mention_once(bert, rng, length, tokens, around):
-    document = made(rng, length, "d", around)
+    document = make_document(rng, length, "d", around)
     whole, parts = coreference(document), cut(bert, [document], tokens)
     assert list(windows(bert, [document], tokens)) == parts.texts
     assert [text.id for text in parts.texts] == [
@@ -409,7 +411,7 @@ def test_documents_without_mentions_stay_whole(bert):
 
 
 def test_mentions_out_of_reach_are_counted(bert):
-    words = said("the cat sat . he saw it . it sat .")
+    words = words_of("the cat sat . he saw it . it sat .")
     mentions = (
         Mention(0, 2, 1, "c", "common"),
         Mention(6, 7, 6, "c", "pronoun"),
@@ -450,7 +452,7 @@ def test_between_words_is_its_twin(drawn, rng):
 def texts_of(seed: int, around: bool = False) -> list[Text]:
     rng = np.random.default_rng(seed)
     texts = [
-        made(rng, int(length), str(number), around)
+        make_document(rng, int(length), str(number), around)
         for number, length in enumerate(rng.integers(3, 16, 5))
     ]
     bare = Text("none", "the cat sat on a mat")
@@ -489,7 +491,7 @@ def test_the_measure_keeps_the_contract(family):
 
 
 def test_a_batch_of_several_texts_is_the_texts_one_by_one(bert):
-    texts = [made(np.random.default_rng(seed), 9, str(seed)) for seed in range(5)]
+    texts = [make_document(np.random.default_rng(seed), 9, str(seed)) for seed in range(5)]
     texts = [replace(text, words=("cat",) * 9, text="") for text in texts]  # of one length
     encoded = bert.encode(list(enumerate([*texts, Text("none", "cat " * 9)])))
     (batch,) = bert.batches(encoded)

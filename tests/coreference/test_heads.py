@@ -15,7 +15,7 @@ from attlas.core.annotations import (
 from attlas.coreference import CoreferenceHeads
 from attlas.support.errors import AttlasError, CorpusError
 from attlas.testing import tiny
-from tests.builders.coreference import make_document as made
+from tests.builders.coreference import make_document
 from tests.builders.probes import best, document, rigged, stories
 from tests.twins.coreference import antecedents_slowly, candidates_slowly
 from tests.twins.syntax import between_slowly, own_words
@@ -71,7 +71,10 @@ def test_the_head_of_antecedents_is_chosen_on_some_documents_and_scored_on_other
 
 def test_coreference_is_that_of_loops() -> None:
     model, rng = tiny("bert", num_hidden_layers=2), np.random.default_rng(7)
-    parts = [[made(rng, int(rng.integers(8, 20)), f"{part}{n}") for n in range(8)] for part in "ab"]
+    parts = [
+        [make_document(rng, int(rng.integers(8, 20)), f"{part}{n}") for n in range(8)]
+        for part in "ab"
+    ]
     counted: list[dict[str, dict[tuple[str, int, int], list[bool]]]] = []
     for part in parts:
         right: dict[str, dict[tuple[str, int, int], list[bool]]] = defaultdict(

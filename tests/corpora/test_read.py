@@ -462,7 +462,7 @@ def test_the_hub_without_a_network_is_one_clear_error(tmp_path):
         "except Exception as error:\n    print(type(error).__name__, error)"
     )
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
-    said = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", program],
         env=environment,
         capture_output=True,
@@ -470,9 +470,9 @@ def test_the_hub_without_a_network_is_one_clear_error(tmp_path):
         timeout=60,
         check=True,
     ).stdout
-    assert said.startswith("CorpusError hub:no-such/data-set cannot be fetched (")
-    assert "check the name and the network, or download it and give the file" in said
-    assert said.count("\n") == 1
+    assert printed.startswith("CorpusError hub:no-such/data-set cannot be fetched (")
+    assert "check the name and the network, or download it and give the file" in printed
+    assert printed.count("\n") == 1
 
 
 def test_a_quote_that_is_never_closed_is_said(tmp_path):

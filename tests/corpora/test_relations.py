@@ -781,9 +781,9 @@ def test_embedded_relations():
     assert all(text.annotations[RELATIONS].triples[0].relation == text.label for text in texts)
     assert max(len(text.text.split()) for text in texts) <= 25
     assert 0.45 < sum(triple.head < triple.tail for triple in triples) / len(triples) < 0.55
-    said = {(phrase[3], phrase[2]) for text in texts for phrase in phrases(text)}
-    assert min(Counter(relation for relation, _ in said).values()) >= 10
-    assert None not in {words for _, words in said}
+    message = {(phrase[3], phrase[2]) for text in texts for phrase in phrases(text)}
+    assert min(Counter(relation for relation, _ in message).values()) >= 10
+    assert None not in {words for _, words in message}
 
 
 def test_embedded_relations_are_no_part_of_all_but_listed():

@@ -127,7 +127,7 @@ def test_texts_are_strings_texts_or_lists_of_tokens():
         ["As", "it IS"],
         ["x", "y"],
     ]
-    for wrong, said in (
+    for wrong, message in (
         (["a", ""], "text 1"),
         ([Text("seven", " ")], "'seven'"),
         ([["a"], []], "text 1"),
@@ -137,7 +137,7 @@ def test_texts_are_strings_texts_or_lists_of_tokens():
         ("a text", "list"),
         (Text("t", "a"), "list"),
     ):
-        with pytest.raises(CorpusError, match=said):
+        with pytest.raises(CorpusError, match=message):
             tokens_of(wrong, str.split)
 
 
@@ -1171,9 +1171,9 @@ def test_saved_and_loaded_it_predicts_the_same_bit_for_bit(made, tmp_path):
     ]  # what only the texts learnt from tell
     assert ours[texts_only].isna().all(axis=None)
     pd.testing.assert_frame_equal(ours.drop(columns=texts_only), theirs.drop(columns=texts_only))
-    told, alone = made.interpretability(), again.interpretability()
+    scores, alone = made.interpretability(), again.interpretability()
     assert np.isnan(alone.pop("separation_untrained"))
-    assert alone == pytest.approx({name: told[name] for name in alone}, nan_ok=True)
+    assert alone == pytest.approx({name: scores[name] for name in alone}, nan_ok=True)
     thawed = pickle.loads(pickle.dumps(made))
     np.testing.assert_allclose(
         thawed.decision_function(texts), made.decision_function(texts), atol=1e-6
@@ -1538,7 +1538,7 @@ PLAIN = (["good a", "bad b"] * 15, ["up", "down"] * 15)
 
 
 @pytest.mark.parametrize(
-    ("options", "texts", "labels", "said"),
+    ("options", "texts", "labels", "message"),
     [
         ({}, PLAIN[0], ["up"] * 30, "'up'.*two classes"),
         ({}, PLAIN[0][:2], ["up"] * 2, "two classes"),
@@ -1585,14 +1585,14 @@ PLAIN = (["good a", "bad b"] * 15, ["up", "down"] * 15)
         ({"encoder": "model", "source": "/no/such/model"}, *PLAIN, "/no/such/model"),
     ],
 )
-def test_bad_input_is_one_clear_error(options, texts, labels, said):
-    with pytest.raises(AttlasError, match=said) as error:
+def test_bad_input_is_one_clear_error(options, texts, labels, message):
+    with pytest.raises(AttlasError, match=message) as error:
         AttentionClassifier(**{**TINY, **options}).fit(texts, labels)
     assert len(str(error.value)) < 400
 
 
 @pytest.mark.parametrize(
-    ("dev", "said"),
+    ("dev", "message"),
     [
         ((PLAIN[0][:4], ["up", "sideways"] * 2), "sideways"),
         ((PLAIN[0][:4], ["up"]), "4 texts"),
@@ -1602,8 +1602,8 @@ def test_bad_input_is_one_clear_error(options, texts, labels, said):
         ((["good", ""], ["up", "down"]), "no tokens"),
     ],
 )
-def test_a_bad_dev_is_one_clear_error(dev, said):
-    with pytest.raises(AttlasError, match=said):
+def test_a_bad_dev_is_one_clear_error(dev, message):
+    with pytest.raises(AttlasError, match=message):
         AttentionClassifier(**TINY).fit(*PLAIN, dev=dev)
 
 
@@ -1612,13 +1612,13 @@ def test_a_bad_dev_is_one_clear_error(dev, said):
 )
 def test_one_text_alone_is_no_list_of_texts(ask):
     made = AttentionClassifier(**TINY).fit(*PLAIN, dev=False)
-    for wrong, said in (
+    for wrong, message in (
         ("good", "list"),
         (Text("t", "good"), "list"),
         (["good", ""], "text 1 has no tokens"),
         ([], "no texts"),
     ):
-        with pytest.raises(AttlasError, match=said):
+        with pytest.raises(AttlasError, match=message):
             getattr(made, ask)(wrong)
 
 
@@ -2080,7 +2080,7 @@ def test_corpora_by_name():
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "message"),
     [
         ("size=3", "no option 'size'.*texts"),
         ("texts=many", "'many'"),
@@ -2100,8 +2100,8 @@ def test_corpora_by_name():
         ("texts=30,seed=-1", "seed"),
     ],
 )
-def test_corpora_that_cannot_be(asked, said):
-    with pytest.raises(CorpusError, match=said):
+def test_corpora_that_cannot_be(asked, message):
+    with pytest.raises(CorpusError, match=message):
         synthetic_named(asked)
 
 

@@ -546,10 +546,10 @@ def entry_of(folder: Path, scale: float) -> Path:
 # never an old result for new inputs
 
 
-def refused(out: Path, said: str, **how: object) -> None:
+def refused(out: Path, message: str, **how: object) -> None:
     """A finished folder refuses these inputs and stays as it is."""
     before = table_bytes(out)
-    with pytest.raises(StudyError, match=said):
+    with pytest.raises(StudyError, match=message):
         run(out, **how)
     assert table_bytes(out) == before
 
@@ -945,13 +945,13 @@ def test_killed_among_its_workers_it_resumes_to_the_same_bytes_as_one_alone(
         with suppress(FileNotFoundError):  # at the end they are removed
             seen |= {*there().items()}
         time.sleep(0.005)
-    said, error = process.communicate(60)
+    message, error = process.communicate(60)
     assert process.returncode == 0, error
     assert {(name, when) for name, when in seen if name in first} == {
         *first.items()
     }  # what was done is not done again
     assert table_bytes(out) == table_bytes(home.place / "whole")
-    shown = json.loads(said)
+    shown = json.loads(message)
     assert {key: shown[key] for key in home.done.result} == home.done.result
     assert shown["study"] == str(out)
     assert [line[:13] for line in error.splitlines()] == [
@@ -966,10 +966,10 @@ def test_interrupted_it_says_how_to_go_on(home, tmp_path, attlas_start: Start):
     while not cells_in(tmp_path / "out") and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
-    said, error = process.communicate(60)
+    message, error = process.communicate(60)
     assert process.returncode == 130, error
     assert error.splitlines()[-1] == "attlas: interrupted; run the same command again to resume"
-    assert not said
+    assert not message
     assert Study.open(home.place / "whole").manifest["status"] == "complete"
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["status"] == "running"
 
@@ -987,8 +987,8 @@ def command(monkeypatch, capsys, tmp_path):
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
             main()
-        said = capsys.readouterr()
-        return SimpleNamespace(code=end.value.code or 0, out=said.out, error=said.err)
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=end.value.code or 0, out=printed.out, error=printed.err)
 
     return call
 
@@ -1188,7 +1188,7 @@ def test_mistakes_are_one_line_and_exit_code_two(command, tmp_path, home):
         "file is a file": (*on, "--scales", 1, "--out", "file"),
     }
     wrong = []
-    for number, (said, arguments) in enumerate(mistakes.items()):
+    for number, (message, arguments) in enumerate(mistakes.items()):
         options = (
             ("--epochs", 2, "--dim", 3)
             if "--dim" not in arguments and "--epochs" not in arguments
@@ -1204,11 +1204,11 @@ def test_mistakes_are_one_line_and_exit_code_two(command, tmp_path, home):
                     "--no-report",
                 )
             except Exception as error:
-                wrong.append((said, repr(error)))
+                wrong.append((message, repr(error)))
                 continue
         lines = [line for line in done.error.splitlines() if line.startswith("attlas:")]
         if done.code != 2 or len(lines) != 1 or done.out or "Traceback" in done.error:
-            wrong.append((said, done))
-        elif not pd.Series(lines).str.contains(said, regex=True).all():
-            wrong.append((said, lines))
+            wrong.append((message, done))
+        elif not pd.Series(lines).str.contains(message, regex=True).all():
+            wrong.append((message, lines))
     assert not wrong, "\n".join(map(str, wrong))

@@ -100,7 +100,7 @@ def frames(
             good = 1 / (1 + np.exp(-2 * (np.log10(scale) + 0.5)))
             apart = 0.25 * np.log10(max(scale, 1)) * (-1) ** number
             for seed in range(seeds):
-                reached, told = (
+                reached, separation = (
                     0.5 + 0.31 * good + rng.normal(0, 0.006),
                     0.5 + 0.42 * good - 0.05 * abs(apart) + rng.normal(0, 0.006),
                 )
@@ -115,16 +115,16 @@ def frames(
                     "epoch": epochs,
                 }
                 row |= {
-                    "separation": told,
-                    "separation_low": told - 0.03,
-                    "separation_high": told + 0.02,
+                    "separation": separation,
+                    "separation_low": separation - 0.03,
+                    "separation_high": separation + 0.02,
                     "separation_untrained": 0.5 + rng.normal(0, 0.01),
                     "separation_count": 0.713,
                 }
                 row |= {
-                    "separation_frequent": told - 0.12,
-                    "separation_frequent_low": told - 0.17,
-                    "separation_frequent_high": told - 0.07,
+                    "separation_frequent": separation - 0.12,
+                    "separation_frequent_low": separation - 0.17,
+                    "separation_frequent_high": separation - 0.07,
                     "gap": apart + rng.normal(0, 0.05) if two else abs(apart),
                     "polarity_auc": 0.9 + 0.09 * good if two else np.nan,
                 }
@@ -467,17 +467,17 @@ def test_ends_are_an_interval_of_one_seed_or_the_range_of_several() -> None:
     for seeds in (1, 3):
         tables = frames(seeds=seeds, scales=[1.0, 10.0])
         rows, summary = tables["dynamics"], tables["dynamics_summary"]
-        told = with_intervals(summary, rows, "separation_frequent")
+        table = with_intervals(summary, rows, "separation_frequent")
         own = rows.groupby(list(CELL), sort=False)
         what = (
             ("separation_frequent_low", "separation_frequent_high")
             if seeds == 1
             else ("separation_frequent",) * 2
         )
-        assert told["low"].tolist() == own[what[0]].min().tolist()
-        assert told["high"].tolist() == own[what[1]].max().tolist()
+        assert table["low"].tolist() == own[what[0]].min().tolist()
+        assert table["high"].tolist() == own[what[1]].max().tolist()
         assert with_intervals(summary, rows, "gap")["low"].tolist() == own["gap"].min().tolist()
-        assert len(told) == len(summary)
+        assert len(table) == len(summary)
 
 
 def test_frequency_alone_is_a_line_or_ticks(tables: dict[str, pd.DataFrame]) -> None:
@@ -711,12 +711,12 @@ def test_without_neutral_tokens_nothing_is_separated(tmp_path: Path) -> None:
     tables = {**frames(models=[("dot", "none")]), **told_rows(**nothing)}
     tables["dynamics_path"] = tables["dynamics_path"].assign(separation=np.nan)
     study = study_of(tmp_path, tables)
-    told = dynamics_findings(study)
-    assert told[1] == (
+    lines = dynamics_findings(study)
+    assert lines[1] == (
         "Separation cannot be computed: under this rule there are no neutral (or no polarity) "
         "tokens. You probably need more training texts."
     )
-    assert len(told) == 4
+    assert len(lines) == 4
     assert [figure.name for figure in SECTIONS["dynamics"].figures(study)] == [
         "accuracy-by-scale",
         "gap-by-scale",
@@ -739,12 +739,12 @@ def test_without_neutral_tokens_nothing_is_separated(tmp_path: Path) -> None:
 
 def test_more_classes_have_no_sign(tmp_path: Path) -> None:
     study = study_of(tmp_path, frames(classes=THREE), THREE)
-    told = dynamics_findings(study)
-    assert told[3] == (
+    lines = dynamics_findings(study)
+    assert lines[3] == (
         "At the largest scale, 10,000, the mean attention scores of the classes' tokens differ by "
         "1.00 pooled standard deviations (dot), at scale 10 by 0.25."
     )
-    assert len(told) == 4
+    assert len(lines) == 4
     assert dict(facts(study))["classes"] == ", ".join(THREE)
     assert "never below 0" in SECTIONS["dynamics"].figures(study)[2].caption
     named = study_of(tmp_path / "named", frames(models=[("dot", "none")]), ("ham", "<spam>"))

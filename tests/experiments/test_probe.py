@@ -591,7 +591,7 @@ def test_topology_may_stand_beside_a_study(tmp_path: Path) -> None:
         "n": 20,
     }
     heads = pd.DataFrame({"layer": [0, 0, 1, 1], "head": [0, 1, 0, 1], "train": 0.5, "test": 0.4})
-    told = {
+    topology_facts = {
         "difference_from_model": None,
         "test_texts_in_train": 0,
         "truncated": {},
@@ -607,7 +607,9 @@ def test_topology_may_stand_beside_a_study(tmp_path: Path) -> None:
     for place in places.values():
         with place.claim({}):
             pass
-    second = write_result(places["topology"], about("topology", topology=told), frames, {})
+    second = write_result(
+        places["topology"], about("topology", topology=topology_facts), frames, {}
+    )
     first = write_result(places["first"], about("first"), {"own": heads}, {})
     assert findings(second)
     assert findings(first.combined_with(second)) == findings(second)
@@ -661,10 +663,10 @@ def test_a_probe_from_the_command_line(
         "out",
     ]
     command += ["--min-cases", "5"] if kind == "syntax" else []
-    said = inside(*command, "--json")
-    assert said.code == 0, said.error
-    assert "Traceback" not in said.error
-    content = json.loads(said.out)
+    message = inside(*command, "--json")
+    assert message.code == 0, message.error
+    assert "Traceback" not in message.error
+    content = json.loads(message.out)
     assert content["study"] == "out"
     assert (tmp_path / content["report"]).stat().st_size > 500_000
     keys = {
@@ -673,10 +675,10 @@ def test_a_probe_from_the_command_line(
         "coreference": {"heads", "baselines"},
     }[kind]
     assert keys <= set(content)
-    told = inside(*command)  # found again, in words
-    assert told.code == 0, told.error
-    assert "nan" not in told.out
-    lines = told.out.splitlines()
+    output = inside(*command)  # found again, in words
+    assert output.code == 0, output.error
+    assert "nan" not in output.out
+    lines = output.out.splitlines()
     table = Study.open(tmp_path / "out").table(kind)
     assert len([line for line in lines if line.strip()]) >= len(table) + 1
     for name in table[{"syntax": "relation", "tree": "probe", "coreference": "who"}[kind]]:
@@ -699,7 +701,7 @@ def test_a_probe_of_one_file(
     inside: Callable[..., Output], tmp_path: Path, small_folder: Path
 ) -> None:
     write_files(tmp_path)
-    said = inside(
+    output = inside(
         "probe",
         "coreference",
         "--data",
@@ -712,8 +714,8 @@ def test_a_probe_of_one_file(
         "out",
         "--json",
     )
-    assert said.code == 0, said.error
-    content = json.loads(said.out)
+    assert output.code == 0, output.error
+    content = json.loads(output.out)
     assert (content["texts"]["train"], content["texts"]["test"]) == (10, 2)
     assert content["windows"]["tokens"] is None
     cut = inside(
@@ -781,11 +783,11 @@ def test_a_wrong_call_is_one_clear_line_and_nothing_is_written(
     if case == "a broken row":
         message = f"{names['broken']}, line {DATA[names['broken']].count(chr(10))}"
     before = sorted(tmp_path.rglob("*"))
-    said = inside("probe", kind, *arguments)
-    assert said.code == 2, said.error
-    assert message in said.error
-    assert said.error.count("\n") == 1, said.error
-    assert said.out == ""
+    output = inside("probe", kind, *arguments)
+    assert output.code == 2, output.error
+    assert message in output.error
+    assert output.error.count("\n") == 1, output.error
+    assert output.out == ""
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -810,10 +812,10 @@ def test_options_that_cannot_be_are_refused(
 ) -> None:
     write_files(tmp_path)
     data = "stories.conllu" if arguments[0] == "coreference" else "bank.conllu"
-    said = inside("probe", *arguments, "--data", data, "--model", small_folder, "--out", "out")
-    assert (said.code, said.out) == (2, "")
-    assert message in said.error
-    assert "Traceback" not in said.error
+    output = inside("probe", *arguments, "--data", data, "--model", small_folder, "--out", "out")
+    assert (output.code, output.out) == (2, "")
+    assert message in output.error
+    assert "Traceback" not in output.error
     right = inside(
         "probe",
         arguments[0],
@@ -830,9 +832,9 @@ def test_options_that_cannot_be_are_refused(
 
 
 def test_the_verb_alone_lists_its_probes(inside: Callable[..., Output]) -> None:
-    said = inside("probe", "--help")
-    assert said.code == 0
-    assert all(name in said.out for name in PROBED)
+    output = inside("probe", "--help")
+    assert output.code == 0
+    assert all(name in output.out for name in PROBED)
     assert "No such command 'grammar'" in inside("probe", "grammar").error
 
 
@@ -840,9 +842,9 @@ def test_one_report_of_several_folders(
     inside: Callable[..., Output], done: dict[str, Study], tmp_path: Path
 ) -> None:
     folders = [done[kind].folder for kind in PROBED]
-    said = inside("report", *folders, "--out", "all.html", "--json")
-    assert said.code == 0, said.error
-    content = json.loads(said.out)
+    output = inside("report", *folders, "--out", "all.html", "--json")
+    assert output.code == 0, output.error
+    content = json.loads(output.out)
     page = (tmp_path / content["report"]).read_text()
     assert re.findall(r'<section id="(\w+)"', page) == ["syntax", "tree", "coreference"]
     stranger = attlas.study(tiny("bert"), ["a cat"], ["surface"], tmp_path / "stranger")
@@ -850,9 +852,9 @@ def test_one_report_of_several_folders(
         (stranger.folder, "a report is of one model"),
         ("nowhere", "there is no study folder nowhere"),
     ):
-        said = inside("report", folders[0], wrong)
-        assert (said.code, said.out, said.error.count("\n")) == (2, "", 1)
-        assert message in said.error
+        output = inside("report", folders[0], wrong)
+        assert (output.code, output.out, output.error.count("\n")) == (2, "", 1)
+        assert message in output.error
 
 
 def test_heads_on_the_map_are_named_by_what_they_find(
@@ -871,20 +873,20 @@ def test_heads_on_the_map_are_named_by_what_they_find(
     assert '"behaviour": "obj"' not in json.dumps(
         SECTIONS["head_distance"].figures(study)[0].chart.to_dict()
     )  # type: ignore[union-attr]
-    told = findings(together)
+    lines = findings(together)
     table = done["syntax"].table("syntax").set_index("relation")
     assert any(
-        f"L0H3 for obj 1.00 (offset {table.loc['obj', 'baseline']:.2f}" in line for line in told
+        f"L0H3 for obj 1.00 (offset {table.loc['obj', 'baseline']:.2f}" in line for line in lines
     )
     for begins in (
         "Attention-only probe, UAS: ",
         "Probe of attention and words, UAS: ",
         "The best single head over all relations is",
     ):
-        assert any(line.startswith(begins) for line in told), begins
+        assert any(line.startswith(begins) for line in lines), begins
     best_head = done["coreference"].result["best"][0]
     assert any(
         line.startswith(f"L{best_head['layer']}H{best_head['head']} finds the antecedent: ")
-        for line in told
+        for line in lines
     )
-    assert not any("nan" in line for line in told)
+    assert not any("nan" in line for line in lines)

@@ -315,12 +315,12 @@ def test_texts_in_the_result_folder_are_refused(tmp_path: Path) -> None:
 
 def test_how_it_is_run_is_checked(tmp_path: Path) -> None:
     grid = ToyGrid(texts=list(TEXTS))
-    for how, said in (
+    for how, message in (
         ({"workers": 0}, "workers is 0"),
         ({"engine": "steam"}, "engine is 'steam'"),
         ({"cache": tmp_path / "out" / "states"}, "is inside the result folder"),
     ):
-        with pytest.raises(StudyError, match=said):
+        with pytest.raises(StudyError, match=message):
             run(grid, tmp_path / "out", **how)  # type: ignore[arg-type]
     assert "4 texts" in repr(run(grid, progress=False))
 
@@ -389,7 +389,7 @@ def test_a_finished_folder_is_opened_without_loading_anything(tmp_path: Path) ->
 def test_mistakes_cost_nothing(tmp_path: Path) -> None:
     """A misspelt file and a wrong value are refused before anything heavy is imported."""
     code = OPENS.replace("assert not end.code, end.code", "assert end.code == 2")
-    for options, said in (
+    for options, message in (
         ("--train no.conllu", "there is no file 'no.conllu'"),
         ("--train embedded:sentences --min-cases 0", "min_cases is 0; it must be"),
         ("--train embedded:novels", "there is no embedded corpus 'novels'"),
@@ -399,7 +399,7 @@ def test_mistakes_cost_nothing(tmp_path: Path) -> None:
             [sys.executable, "-c", code, *verb], capture_output=True, text=True, cwd=tmp_path
         )
         assert done.returncode == 0, done.stderr
-        assert said in done.stderr
+        assert message in done.stderr
         used, _, heavy = done.stderr.strip().splitlines()[-1].partition(" ")
         assert heavy == "[]"
         assert float(used) < 1.5

@@ -47,7 +47,7 @@ from tests.builders.explain import (
     not_a_number,
 )
 from tests.builders.folders import Stopped, stopping
-from tests.builders.models import stirred
+from tests.builders.models import perturbed_model
 from tests.builders.studies import table_bytes
 from tests.builders.texts import sentences
 from tests.close import close_tables, terms_of
@@ -136,13 +136,15 @@ def test_the_tables_are_the_explanations_of_single_texts(family: str, tmp_path: 
         0,
         0,
     )
-    told, tokens = study.table("explanations"), study.table("attributions")
-    assert told["text"].tolist() == [text.id for text in texts for _ in methods]
-    assert told["method"].tolist() == list(methods) * len(texts)
+    explained, tokens = study.table("explanations"), study.table("attributions")
+    assert explained["text"].tolist() == [text.id for text in texts for _ in methods]
+    assert explained["method"].tolist() == list(methods) * len(texts)
     for text in texts:
         for method in methods:
             one = explain(model, text, method, of="logit", seed=4)
-            (row,) = told[(told["text"] == text.id) & (told["method"] == method)].to_dict("records")
+            (row,) = explained[
+                (explained["text"] == text.id) & (explained["method"] == method)
+            ].to_dict("records")
             assert (row["label"], row["predicted"], row["target"]) == (
                 "LABEL_1",
                 one.predicted,
@@ -213,7 +215,7 @@ def assert_types(table: pd.DataFrame, expected: dict[Any, dict[str, list[float]]
 
 def two_minded() -> Model:
     """A classifier that does not predict one class for all: its bias is removed."""
-    model = stirred(tiny("bert", "classify", num_labels=3))
+    model = perturbed_model(tiny("bert", "classify", num_labels=3))
     with torch.no_grad():
         logits = [
             model.network(torch.tensor([model.tokenizer(text)["input_ids"]])).logits[0]
@@ -578,7 +580,7 @@ def test_the_command_line_can_name_every_parameter() -> None:
 
 
 def test_bad_texts_are_left_out_and_named_and_the_others_go_on(tmp_path: Path) -> None:
-    model = not_a_number(stirred(tiny("bert", "classify", num_labels=3)))
+    model = not_a_number(perturbed_model(tiny("bert", "classify", num_labels=3)))
     texts = [
         Text("good", "a good film", label="LABEL_1"),
         Text("unlabelled", "a very cat"),
@@ -613,11 +615,11 @@ def test_bad_texts_are_left_out_and_named_and_the_others_go_on(tmp_path: Path) -
     assert "makes no token" in why["nothing"]
     rows = [json.loads(line) for line in study.quarantine.read_text().splitlines()]
     assert {row["id"]: row.get("measure") for row in rows}["infinite"] == "explanations"
-    told = study.table("explanations")
-    assert told["text"].drop_duplicates().tolist() == ["good", "one", "masked", "last"]
+    explained = study.table("explanations")
+    assert explained["text"].drop_duplicates().tolist() == ["good", "one", "masked", "last"]
     fine = [text for text in texts if text.id in ("good", "one", "masked", "last")]
     alone = attlas.study(model, fine, [one], tmp_path / "alone")
-    least = float((told["value"] - told["baseline"]).abs().min())
+    least = float((explained["value"] - explained["baseline"]).abs().min())
     shares = {"gap": 1 / least, "error": 1 / least}  # of a difference between probabilities
     for name in ("explanations", "attributions", "attribution_types", "agreement"):
         close_tables(
@@ -673,20 +675,23 @@ def test_what_did_not_converge_is_counted(tmp_path: Path) -> None:
     model = classifier("distilbert")
     one = Explanations(methods=("integrated_gradients",), tolerance=1e-3, max_evaluations=20)
     study = attlas.study(model, TEXTS, [one], tmp_path / "study")
-    told = study.table("explanations")
+    explained = study.table("explanations")
     late = [
         not explain(model, text, tolerance=1e-3, max_evaluations=20).converged for text in TEXTS
     ]
-    assert (~told["converged"]).tolist() == late
+    assert (~explained["converged"]).tolist() == late
     assert study.manifest["counts"]["not_converged"] == sum(late) > 0
-    assert told["evaluations"].max() <= 20
+    assert explained["evaluations"].max() <= 20
 
 
 def test_a_text_of_one_token_does_not_stop_a_causal_classifier(tmp_path: Path) -> None:
     """Its only token cannot be taken away."""
     one = Explanations(methods=("saliency",), faithfulness=("remove",))
     study = attlas.study(
-        stirred(gpt2_classifier()), ["a cat sat", "dog", "the film"], [one], tmp_path / "study"
+        perturbed_model(gpt2_classifier()),
+        ["a cat sat", "dog", "the film"],
+        [one],
+        tmp_path / "study",
     )
     counts = study.manifest["counts"]
     assert counts["explained"] + counts["unexplained"] == 3

@@ -53,7 +53,7 @@ from tests.builders.explain import (
     gpt2_classifier,
     not_a_number,
 )
-from tests.builders.models import stirred
+from tests.builders.models import perturbed_model
 from tests.close import close, terms_of
 
 Answer = Callable[[Tensor], Tensor]  # logits -> the explained number of each row
@@ -76,12 +76,12 @@ EVERY = ("integrated_gradients", *PERTURBED, *ATTENTION)
 
 @cache
 def masked() -> Model:
-    return stirred(tiny("bert", "mlm"))
+    return perturbed_model(tiny("bert", "mlm"))
 
 
 @cache
 def causal() -> Model:
-    return stirred(tiny("gpt2", "lm"))
+    return perturbed_model(tiny("gpt2", "lm"))
 
 
 @pytest.fixture(scope="module")
@@ -328,10 +328,10 @@ def test_the_integral_of_a_name_a_number_a_label_and_of_what_the_model_gives() -
         {"terms": terms_of(model.network), "magnitude": float(logits.abs().max())},
     )
     best = int(shares.argmax())
-    told = explain(model, TEXT)
-    assert (told.target, told.predicted) == (f"LABEL_{best}", f"LABEL_{best}")
-    close(told.value, shares[best], **rounding)
-    close(told.probability, shares[best], **rounding)
+    explanation = explain(model, TEXT)
+    assert (explanation.target, explanation.predicted) == (f"LABEL_{best}", f"LABEL_{best}")
+    close(explanation.value, shares[best], **rounding)
+    close(explanation.probability, shares[best], **rounding)
     for number in range(3):
         name = f"LABEL_{number}"
         ways = [

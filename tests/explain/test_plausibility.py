@@ -518,10 +518,10 @@ def test_the_control_follows_from_the_marks_and_the_seed_alone():
         "import numpy as np; from attlas.explain.plausibility import scores_of;"
         f"print(scores_of(np.zeros(50), {marked.tolist()})[1].tolist())"
     )
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
     )
-    assert json.loads(said.stdout) == one
+    assert json.loads(output.stdout) == one
 
 
 def test_means_and_intervals_over_texts():

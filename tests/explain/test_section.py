@@ -68,9 +68,11 @@ def test_the_report_tints_for_and_against_and_answers_clicks(
     word = scores[scores["string"] == "film"]["integrated_gradients"].sum()
     assert shown["film"][0] == ("p" if word >= 0 else "n")
     first.locator("w", has_text="film").click()
-    said = first.locator(".says").inner_text()
+    message = first.locator(".says").inner_text()
     for method in METHODS:
-        assert re.search(rf"{method.replace('_', ' ')} [+-]?[\d.e-]+ \(rank \d+\)", said), said
+        assert re.search(rf"{method.replace('_', ' ')} [+-]?[\d.e-]+ \(rank \d+\)", message), (
+            message
+        )
     first.locator("select").select_option(label="attention all")
     assert all(re.match(r"t\d", one.get_attribute("class")) for one in first.locator("w").all())
     assert page.locator("#agreement .vega-bind select").count() == 1

@@ -12,7 +12,15 @@ import attlas
 from attlas.measures.heatmap import Heatmap
 from attlas.support.errors import MeasureError
 from attlas.testing import check_measure, fold, stream, tiny
-from tests.builders.long_texts import HEADS, TEXTS, cells_of, even, grid_twin, plainly, result
+from tests.builders.long_texts import (
+    HEADS,
+    TEXTS,
+    cells_of,
+    even,
+    grid_twin,
+    reference_texts,
+    result,
+)
 
 
 @pytest.mark.parametrize("family", ["bert", "longformer"])
@@ -22,7 +30,7 @@ from tests.builders.long_texts import HEADS, TEXTS, cells_of, even, grid_twin, p
 def test_heatmap_is_its_twin(family: str, size: int, span: int | None) -> None:
     model = tiny(family)
     batches = stream(model, TEXTS)
-    texts = plainly(model, batches)
+    texts = reference_texts(model, batches)
     measure = Heatmap(size=size, span=span, examples=2)
     if span == 14:
         check_measure(measure, batches, model, 1e-6)
@@ -77,7 +85,7 @@ def test_heatmap_of_several_global_tokens_is_its_twin() -> None:
     base = tiny("longformer")
     model = attlas.load((base.network, base.tokenizer), global_tokens=(2, 3, 11))
     batches = stream(model, [TEXTS[2], TEXTS[2].replace("cat", "dog")])
-    texts = plainly(model, batches)
+    texts = reference_texts(model, batches)
     found = result(Heatmap(size=5), model, [TEXTS[2], TEXTS[2].replace("cat", "dog")])
     grids = np.array(
         [

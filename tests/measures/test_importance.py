@@ -24,7 +24,7 @@ from attlas.models.differentiate import differentiate
 from attlas.support.errors import MeasureError, ModelError
 from attlas.testing import tiny
 from tests.builders.long_texts import HEADS, result
-from tests.builders.models import stirred
+from tests.builders.models import perturbed_model
 
 # importance
 
@@ -99,7 +99,7 @@ def head_products(model: Model, text: Text, label: int, whole: bool = True) -> l
 
 @pytest.fixture(scope="module", params=["bert", "roberta", "longformer"])
 def classifier(request: pytest.FixtureRequest) -> Model:
-    return stirred(tiny(request.param, "classify", seed=4))
+    return perturbed_model(tiny(request.param, "classify", seed=4))
 
 
 def test_taylor_is_what_the_gradients_of_each_text_give(classifier: Model) -> None:
@@ -219,7 +219,7 @@ def test_ablation_is_a_head_cut_out_of_the_output_projection(classifier: Model) 
 def test_ablation_of_a_text_without_label_asks_for_the_whole_models_answer() -> None:
     """Without a head the model may answer otherwise; its loss is still that of what it said as a
     whole."""
-    model = stirred(tiny("bert", "classify", seed=1))
+    model = perturbed_model(tiny("bert", "classify", seed=1))
     text = Text("a", "a dog was very bad")
     (answer,) = own_labels(model, [text])
     table, same = (
@@ -327,7 +327,7 @@ def test_the_loss_of_language_models_is_transformers_own() -> None:
 
 
 def test_parameters_that_are_frozen_have_importance_too() -> None:
-    model = stirred(tiny("bert", "classify"))
+    model = perturbed_model(tiny("bert", "classify"))
     expected = result(Importance(), model, LABELLED)["importance"]
     model.network.requires_grad_(False)
     pd.testing.assert_frame_equal(result(Importance(), model, LABELLED)["importance"], expected)

@@ -11,7 +11,7 @@ import pytest
 from attlas.measures.position_bias import PositionBias
 from attlas.support.errors import MeasureError
 from attlas.testing import check_measure, fold, stream, tiny
-from tests.builders.long_texts import TEXTS, even, plainly, result
+from tests.builders.long_texts import TEXTS, even, reference_texts, result
 
 # position_bias
 
@@ -21,7 +21,7 @@ from tests.builders.long_texts import TEXTS, even, plainly, result
 def test_position_bias_is_its_twin(family: str, span: int, period: int | None) -> None:
     model = tiny(family)
     batches = stream(model, TEXTS)
-    texts = plainly(model, batches)
+    texts = reference_texts(model, batches)
     measure = PositionBias(span=span, period=period)
     if span == 9:
         check_measure(measure, batches, model)

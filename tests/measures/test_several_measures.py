@@ -15,7 +15,7 @@ from attlas.measures.importance import Importance
 from attlas.measures.position_bias import PositionBias
 from attlas.measures.topk import TopK
 from attlas.testing import assert_same, fold, stream, tiny
-from tests.builders.long_texts import cells_of, grid_twin, plainly, topk_twin
+from tests.builders.long_texts import cells_of, grid_twin, reference_texts, topk_twin
 from tests.builders.studies import table_bytes
 
 # in studies
@@ -106,7 +106,7 @@ def test_long_measures_on_the_embedded_model(minilm: attlas.Model) -> None:
         )
     ]
     batches = stream(minilm, texts)
-    (text,) = plainly(minilm, batches)
+    (text,) = reference_texts(minilm, batches)
     found = TopK(k=2, shown=5)
     table = found.result(fold(found, batches, minilm))["topk"]
     expected = topk_twin(text, 2, 5, range(6), range(12))

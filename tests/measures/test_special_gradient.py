@@ -23,7 +23,7 @@ from attlas.models.differentiate import differentiate, pseudo_loss
 from attlas.support.errors import ModelError
 from attlas.testing import check_measure, stream, tiny
 from tests.builders.heads import TEXTS, run
-from tests.builders.models import stirred
+from tests.builders.models import perturbed_model
 from tests.close import close_tables, terms_of
 
 # gradients of weights
@@ -148,7 +148,7 @@ LEARNT = (
 def learnt(family, task):
     """A model, a batch of several texts after its backward pass, and the twin's gradient of each:
     [text][layer, head, query, key]."""
-    model = stirred(tiny(family, task, seed=2))
+    model = perturbed_model(tiny(family, task, seed=2))
     if family == "longformer":
         model = attlas.load(model, global_tokens=(0, 3))
     encoder = model.full_encoder
@@ -402,7 +402,7 @@ def stream_batch(model, *texts):
     ("family", "task"), [("bert", "mlm"), ("longformer", "base"), ("gpt2", "lm")]
 )
 def test_parameters_that_are_frozen_have_special_gradients_too(family, task):
-    model = stirred(tiny(family, task))
+    model = perturbed_model(tiny(family, task))
     expected = run(SpecialGradient(), stream(model, LEARNT), model)["special_gradient"]
     model.network.requires_grad_(False)
     found = run(SpecialGradient(), stream(model, LEARNT), model)["special_gradient"]
@@ -412,7 +412,7 @@ def test_parameters_that_are_frozen_have_special_gradients_too(family, task):
 
 @pytest.mark.parametrize("family", ["bert", "longformer"])
 def test_importance_and_special_gradient_in_one_study_are_as_alone(family, tmp_path):
-    model = stirred(tiny(family, "classify"))
+    model = perturbed_model(tiny(family, "classify"))
     measures = [SpecialGradient(), Importance(accumulate="grad"), Entropy(), HeadDistance()]
     both = attlas.study(model, list(LEARNT), measures, tmp_path / "both")
     for measure in measures:

@@ -27,7 +27,7 @@ from tests.builders.long_texts import (
     Seen,
     counts,
     even,
-    plainly,
+    reference_texts,
     result,
     topk_twin,
     type_string,
@@ -72,7 +72,7 @@ def test_topk_is_its_twin(family: str, options: dict[str, Any]) -> None:
     model = tiny(family)
     measure = TopK(**options)
     batches = stream(model, TEXTS)
-    texts = plainly(model, batches, str(options.get("keep", "keywords")))
+    texts = reference_texts(model, batches, str(options.get("keep", "keywords")))
     layers = sorted(options.get("layers", range(3)))
     heads = sorted(set(options.get("heads", range(HEADS))))
     if family == "longformer" and measure.layers == (2, 0):
@@ -118,14 +118,14 @@ def test_topk_of_several_global_tokens_and_a_batch_is_its_twin() -> None:
     model.forward(batch, layers.append)
     measure = TopK(k=3, shown=6)
     found = measure.result(fold(measure, [layers], model))
-    assert_topk(found["topk"], plainly(model, [layers]), 3, 6, range(3), range(HEADS))
+    assert_topk(found["topk"], reference_texts(model, [layers]), 3, 6, range(3), range(HEADS))
 
 
 @pytest.mark.parametrize("family", ["bert", "longformer"])
 def test_among_equals_the_lowest_position_is_first(family: str) -> None:
     model = even(tiny(family))
     batches = stream(model, [TEXTS[2]])
-    (text,) = plainly(model, batches)
+    (text,) = reference_texts(model, batches)
     measure = TopK(k=2, shown=100)
     table = measure.result(fold(measure, batches, model))["topk"]
     assert_topk(table, [text], 2, 100, range(3), range(HEADS))
@@ -184,7 +184,7 @@ def test_chance_is_the_mean_over_every_draw(
 ) -> None:
     model = tiny(family)
     batches = stream(model, [text])
-    (plain,) = plainly(model, batches)
+    (plain,) = reference_texts(model, batches)
     measure = TopK(shown=100, **options)
     found = measure.result(fold(measure, batches, model))
     table, layers = found["topk"], options["layers"]
@@ -216,7 +216,7 @@ def test_chance_is_the_mean_over_every_draw(
 def test_chance_is_what_random_lists_give(family: str) -> None:
     model, k, rounds = tiny(family), 2, 300
     batches = stream(model, [TEXTS[2]])
-    (text,) = plainly(model, batches)
+    (text,) = reference_texts(model, batches)
     measure = TopK(k=k, shown=100)
     table = measure.result(fold(measure, batches, model))["topk"]
     draw = random.Random(0)

@@ -131,11 +131,11 @@ def test_reproduce_bert(
     monkeypatch.setattr("attlas.papers.bert.SEGMENTS", 40)
     monkeypatch.setattr("attlas.papers.bert.RANDOM_SEGMENTS", 10)
     command = ["reproduce", "bert", "--data-root", "data", "--model", small_folder, "--out", "out"]
-    said = inside(*command)
-    assert said.code == 0, said.error
+    output = inside(*command)
+    assert output.code == 0, output.error
     out = tmp_path / "out"
     table = (out / "bert.md").read_text()
-    assert table.strip() in said.out
+    assert table.strip() in output.out
     assert "nan" not in table
     for line in (
         "### Table 1: relations, UD English-EWT",
@@ -172,7 +172,7 @@ def test_reproduce_bert(
     }
     for name in pictures:
         assert (out / name).read_bytes().startswith(b"\x89PNG")
-        assert f"out/{name}" in said.out
+        assert f"out/{name}" in output.out
     for name in (
         "attlas.experiments.probe.study",
         "attlas.tree.work.read_word_attention",

@@ -101,10 +101,14 @@ def test_every_part_is_run_and_all_cells_stand_beside_the_published(
         dynamics, "write_charts", lambda *given: []
     )  # the views have tests of their own
     monkeypatch.setattr(Study, "report", lambda study, path: path)
-    said: list[str] = []
-    done = reproduce(root, tmp_path, parts=RUN, seeds=1, workers=1, progress=False, say=said.append)
+    messages: list[str] = []
+    done = reproduce(
+        root, tmp_path, parts=RUN, seeds=1, workers=1, progress=False, say=messages.append
+    )
     text = done.markdown()
-    assert [line for line in said if line.startswith("part ")] == [f"part {name}" for name in RUN]
+    assert [line for line in messages if line.startswith("part ")] == [
+        f"part {name}" for name in RUN
+    ]
     for name in ("sst", "news2"):
         cells = done.to_dict()["ours"][name]["cells"]
         assert len(cells) == 28
@@ -146,18 +150,18 @@ def test_every_part_is_run_and_all_cells_stand_beside_the_published(
 
 def check_differences(root: Path, folder: Path) -> None:
     """Cells of other data, or of other seeds, are not compared with what was published."""
-    said: list[str] = []
+    messages: list[str] = []
     other = folder.with_name("other-data")
     shutil.copytree(root, other)
     packed(other / "sst" / "dev_binary.tsv.gz", ["1\tp0 n0", "0\tg0 n1"])
-    options = {"parts": ["differences"], "workers": 1, "progress": False, "say": said.append}
+    options = {"parts": ["differences"], "workers": 1, "progress": False, "say": messages.append}
     done = reproduce(other, folder, seeds=1, **options)
     assert "points over 20 cells" in done.markdown()  # of news2 alone
     assert {"news2", "synthetic"} <= done.parts.keys()
     assert not {"sst", "flow", "penalty", "frozen"} & done.parts.keys()
     for name in ("sst", "flow", "penalty", "frozen"):
         why = "it was made from other data (sst/dev_binary.tsv)"
-        assert f"part {name} of an earlier run is excluded: {why}; run it again" in said
+        assert f"part {name} of an earlier run is excluded: {why}; run it again" in messages
     assert not list(folder.glob("sst-*.png"))
     done = reproduce(other, folder, seeds=2, **options)
     assert set(done.parts) == {"differences"}
@@ -199,8 +203,8 @@ def test_the_difference_is_of_scales_of_ten_and_more() -> None:
         for scale, known in PUBLISHED["sst"].items()
         for place, (attention, encoder) in enumerate(MODELS)
     ]
-    told = accuracy_lines("sst", pd.DataFrame(rows))[-1]
-    assert "1.00 points over 20 cells (largest 1.0)" in told
+    line = accuracy_lines("sst", pd.DataFrame(rows))[-1]
+    assert "1.00 points over 20 cells (largest 1.0)" in line
 
 
 def test_a_part_that_is_not_there_is_refused(root: Path, tmp_path: Path) -> None:

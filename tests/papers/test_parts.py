@@ -94,7 +94,7 @@ def run(
     parts: Sequence[str] = ORDER,
     fresh: bool = False,
     weights: str = "w",
-    said: list[str] | None = None,
+    messages: list[str] | None = None,
     **options: Any,
 ) -> Reproduction:
     recipe = Toy(
@@ -102,7 +102,7 @@ def run(
         reproduction=Reproduction("tiny", ORDER, {"one": 1}, folder),
         model_parts={"weights": weights, "config": "c"},
         options={"fresh": fresh},
-        say=[].append if said is None else said.append,
+        say=[].append if messages is None else messages.append,
         **options,
     )
     return run_reproduction(recipe, parts)
@@ -133,12 +133,12 @@ def test_parts_are_added_to_what_is_there(tmp_path: Path) -> None:
 
 
 def test_parts_of_other_data_are_left_out(tmp_path: Path) -> None:
-    out, said = tmp_path / "out", []
+    out, messages = tmp_path / "out", []
     run(data(tmp_path / "old"), out, ["one", "three"])
-    done = run(data(tmp_path / "new", "2026", "2026"), out, ["two"], said=said)
+    done = run(data(tmp_path / "new", "2026", "2026"), out, ["two"], messages=messages)
     assert shown(out) == ({"two"}, "two 2026 3")
     assert set(done.parts) == {"two"}
-    assert said == [
+    assert messages == [
         "part two",
         "part one of an earlier run is excluded: it was made from other data (first/a.txt); "
         "run it again",
@@ -148,13 +148,13 @@ def test_parts_of_other_data_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_changed_or_missing_file_outdates_the_parts_that_read_it(tmp_path: Path) -> None:
-    root, out, said = data(tmp_path / "data"), tmp_path / "out", []
+    root, out, messages = data(tmp_path / "data"), tmp_path / "out", []
     run(root, out)
     (root / "second" / "b.txt").write_text("2021")
-    run(root, out, ["one"], said=said)
+    run(root, out, ["one"], messages=messages)
     assert shown(out) == ({"one", "three"}, "one 2020\nthree 1")
     assert not (out / "figure.png").exists()  # a picture of a part that is left out
-    assert "second/b.txt" in said[-1]
+    assert "second/b.txt" in messages[-1]
     run(root, out, ["two"])
     (root / "second" / "b.txt").unlink()
     run(root, out, ["one"])
@@ -162,38 +162,38 @@ def test_a_changed_or_missing_file_outdates_the_parts_that_read_it(tmp_path: Pat
 
 
 def test_the_name_of_the_data_root_does_not_count(tmp_path: Path) -> None:
-    out, said = tmp_path / "out", []
+    out, messages = tmp_path / "out", []
     run(data(tmp_path / "old"), out)
-    run(data(tmp_path / "new"), out, ["one"], said=said)
+    run(data(tmp_path / "new"), out, ["one"], messages=messages)
     assert shown(out)[0] == {*ORDER}
-    assert said == ["part one"]
+    assert messages == ["part one"]
 
 
 def test_a_part_that_used_another_is_outdated_with_it(tmp_path: Path) -> None:
-    root, out, said = data(tmp_path / "data"), tmp_path / "out", []
+    root, out, messages = data(tmp_path / "data"), tmp_path / "out", []
     run(root, out, ["three"])
-    run(root, out, ["one"], said=said)
+    run(root, out, ["one"], messages=messages)
     assert shown(out) == ({"one"}, "one 2020")
-    assert "it used part one, which is different now" in said[-1]
-    said.clear()
-    run(root, out, ["one", "three"], said=said)
+    assert "it used part one, which is different now" in messages[-1]
+    messages.clear()
+    run(root, out, ["one", "three"], messages=messages)
     assert shown(out) == ({"one", "three"}, "one 2020\nthree 1")
-    assert said == ["part one", "part three"]
+    assert messages == ["part one", "part three"]
 
 
 def test_options_and_code_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root, out, said = data(tmp_path / "data"), tmp_path / "out", []
+    root, out, messages = data(tmp_path / "data"), tmp_path / "out", []
     run(root, out)
-    run(root, out, ["one"], seeds=1, said=said)
+    run(root, out, ["one"], seeds=1, messages=messages)
     assert shown(out)[0] == {"one", "three"}
     assert (
         "part two of an earlier run is excluded: it was made with other inputs (options)"
-        in said[-1]
+        in messages[-1]
     )
     monkeypatch.setattr(module, "_recipe_digest", lambda: "another")
-    run(root, out, ["two"], said=said)
+    run(root, out, ["two"], messages=messages)
     assert shown(out)[0] == {"two"}
-    assert any("other inputs (recipe)" in line for line in said)
+    assert any("other inputs (recipe)" in line for line in messages)
     monkeypatch.setattr(module, "source_digest", lambda: "another")
     with pytest.raises(StudyError, match="other code"):
         run(root, out, ["two"])
@@ -260,14 +260,14 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     check_damage(lambda out, fresh: run(root, out, fresh=fresh), tmp_path)
     out = tmp_path / "damaged"
     (out / "toy.md").write_text("my own notes")
-    said = refusal(lambda folder, fresh: run(root, folder), out)
-    assert said is not None
-    assert "toy.md has changed since it was written" in said
+    messages = refusal(lambda folder, fresh: run(root, folder), out)
+    assert messages is not None
+    assert "toy.md has changed since it was written" in messages
     assert (out / "toy.md").read_text() == "my own notes"
 
 
 def test_a_record_that_does_not_match_is_not_used(tmp_path: Path) -> None:
-    root, out, said = data(tmp_path / "data"), tmp_path / "out", []
+    root, out, messages = data(tmp_path / "data"), tmp_path / "out", []
     run(root, out)
     manifest = json.loads((out / "manifest.json").read_text())
     manifest["status"] = "running"  # as a killed run leaves it
@@ -275,9 +275,12 @@ def test_a_record_that_does_not_match_is_not_used(tmp_path: Path) -> None:
     content = json.loads((out / "toy.json").read_text())
     content["parts"]["two"]["lines"] = ["two 1999 3"]
     (out / "toy.json").write_text(json.dumps(content))
-    run(root, out, ["one"], said=said)
+    run(root, out, ["one"], messages=messages)
     assert shown(out)[0] == {"one", "three"}
-    assert "part two of an earlier run is excluded: it was not finished, or has changed" in said[-1]
+    assert (
+        "part two of an earlier run is excluded: it was not finished, or has changed"
+        in messages[-1]
+    )
 
 
 def test_fresh_clears_what_is_listed_and_nothing_else(

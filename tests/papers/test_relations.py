@@ -131,14 +131,14 @@ def test_all_parts_run_and_are_found_again(
         lambda picture, path, kind: [draw(picture, path.with_name(f"{path.name}.{kind}"))],
     )
     model = tiny("bert")
-    said: list[str] = []
+    messages: list[str] = []
     done = reproduce(
-        data_root, tmp_path / "out", model=model, workers=1, progress=False, say=said.append
+        data_root, tmp_path / "out", model=model, workers=1, progress=False, say=messages.append
     )
     assert set(done.parts) == set(PARTS)
-    told = json.loads((tmp_path / "out" / "relations.json").read_text())
-    assert told["published"]["f1"] == PUBLISHED["f1"]
-    scored = told["ours"]["trex"]["scored"]
+    reproduced = json.loads((tmp_path / "out" / "relations.json").read_text())
+    assert reproduced["published"]["f1"] == PUBLISHED["f1"]
+    scored = reproduced["ours"]["trex"]["scored"]
     assert set(scored["controls"]) >= {
         "random_model",
         "relation_words",
@@ -148,10 +148,10 @@ def test_all_parts_run_and_are_found_again(
         "word_embeddings",
         "unseen_phrases",
     }
-    assert told["ours"]["redocred"]["exact spans"]["gold"] == 8
-    assert told["ours"]["redocred"]["exact spans"]["within"] == 8
+    assert reproduced["ours"]["redocred"]["exact spans"]["gold"] == 8
+    assert reproduced["ours"]["redocred"]["exact spans"]["within"] == 8
     assert (
-        "head_tail" not in told["ours"]["fewrel"]["scored"]["controls"]
+        "head_tail" not in reproduced["ours"]["fewrel"]["scored"]["controls"]
     )  # there is nothing else to read
     text = done.markdown()
     assert "0.902, 0.863" in text
@@ -168,7 +168,7 @@ def test_all_parts_run_and_are_found_again(
         "relations_tree",
     }
     assert done.pictures
-    said.clear()
+    messages.clear()
     again = reproduce(
         data_root,
         tmp_path / "out",
@@ -176,25 +176,25 @@ def test_all_parts_run_and_are_found_again(
         parts=("trex",),
         workers=1,
         progress=False,
-        say=said.append,
+        say=messages.append,
     )
-    assert said == ["part trex"]  # nothing was fitted again
+    assert messages == ["part trex"]  # nothing was fitted again
     assert again.markdown() == text
     check_other_data(data_root, tmp_path, model)
 
 
 def check_other_data(data_root: Path, tmp_path: Path, model: Model) -> None:
     """Parts that read a file which has changed since are excluded, and what used them is, too."""
-    said: list[str] = []
+    messages: list[str] = []
     other = tmp_path / "other-data"
     shutil.copytree(data_root, other)
     with gzip.open(other / "trex95" / "dev.jsonl.gz", "rt") as file:
         rows = [json.loads(line) for line in file]
     write(other / "trex95" / "dev.jsonl.gz", rows[:-1])
-    options = {"model": model, "workers": 1, "progress": False, "say": said.append}
+    options = {"model": model, "workers": 1, "progress": False, "say": messages.append}
     done = reproduce(other, tmp_path / "out", parts=("fewrel",), **options)
     assert set(done.parts) == {"fewrel", "semeval"}
-    assert [line.partition(" of an earlier run")[0] for line in said if "excluded" in line] == [
+    assert [line.partition(" of an earlier run")[0] for line in messages if "excluded" in line] == [
         "part trex",
         "part published",
         "part redocred",

@@ -915,16 +915,17 @@ def log_loss(
 def test_calibration_improves_dev_log_loss(classes):
     rng = np.random.default_rng(6)
     both, answers = blobs(rng, 150, 8, classes)
-    x, names, y, told = both[:60], answers[:60], both[60:], answers[60:]
+    x, names, y, labels = both[:60], answers[:60], both[60:], answers[60:]
     reader = fit_reader(x, names, (x, names), by_macro_f1, (300.0,))  # sure of too much
     plain = replace(reader, temperature=1.0, offset=0.0)
-    found = calibrate(plain, y, told)
-    number = np.array([int(name[1:]) for name in told])
-    weights = balanced(number) if classes == 2 else 1 / len(told)
-    mine = log_loss(found, y, told, weights)
-    assert mine <= log_loss(plain, y, told, weights)
+    found = calibrate(plain, y, labels)
+    number = np.array([int(name[1:]) for name in labels])
+    weights = balanced(number) if classes == 2 else 1 / len(labels)
+    mine = log_loss(found, y, labels, weights)
+    assert mine <= log_loss(plain, y, labels, weights)
     best = minimize_scalar(
-        lambda t: log_loss(replace(found, temperature=float(np.exp(t))), y, told, weights), (-3, 3)
+        lambda t: log_loss(replace(found, temperature=float(np.exp(t))), y, labels, weights),
+        (-3, 3),
     )
     assert mine <= best.fun + 1e-4
     if classes > 2:
@@ -985,8 +986,8 @@ def test_scores_are_scikit_learns(rng, size):
     gold = rng.choice(list("abcd"), related.sum())
     named = rng.choice(list("abcde"), related.sum())
     right, text = rng.random(size) < 0.7, rng.integers(0, 5, size)
-    told = Answers(text, related, right, gold, named)
-    found = told.scores()
+    answers = Answers(text, related, right, gold, named)
+    found = answers.scores()
     expected = precision_recall_fscore_support(
         gold, named, labels=np.unique(gold), average="macro", zero_division=0
     )
@@ -1161,10 +1162,10 @@ def test_matching_is_its_slow_twin(rng, strict, relation):
     predicted, all_gold = sum(map(len, found)), sum(map(len, gold))
     assert row["precision"] == pytest.approx(counts[0] / predicted if predicted else 0)
     missed = all_gold - counts[1]
-    told = (
+    sums = (
         (counts[1], all_gold) if strict else (counts[0], counts[0] + missed)
     )  # as published, every right prediction counts
-    assert row["recall"] == pytest.approx(told[0] / told[1] if told[1] else 0)
+    assert row["recall"] == pytest.approx(sums[0] / sums[1] if sums[1] else 0)
 
 
 # candidates from plain text
@@ -1348,10 +1349,10 @@ def test_distances_by_hand():
 def test_parts_of_speech_by_hand():
     text = Text("t", "The dog chased Ann")
     found = Surface([text]).tags([Case(0, (0, 7), (15, 18), (8, 14))])[0].reshape(3, 4, len(TAGS))
-    told = [[[TAGS[n] for n in np.flatnonzero(row)] for row in part] for part in found]
-    assert told[0] == [["NOUN"], [""], ["VERB"], ["NOUN", "DET"]]
-    assert told[1] == [["PROPN"], ["VERB"], [""], ["PROPN"]]
-    assert told[2] == [["VERB"], ["NOUN"], ["PROPN"], ["VERB"]]
+    tags = [[[TAGS[n] for n in np.flatnonzero(row)] for row in part] for part in found]
+    assert tags[0] == [["NOUN"], [""], ["VERB"], ["NOUN", "DET"]]
+    assert tags[1] == [["PROPN"], ["VERB"], [""], ["PROPN"]]
+    assert tags[2] == [["VERB"], ["NOUN"], ["PROPN"], ["VERB"]]
 
 
 def test_bags_by_hand():
@@ -1368,8 +1369,8 @@ def test_bags_by_hand():
     assert surface.strings(Case(1, (10, 13), (0, 3), None)) == ["< tail first", "hired"]
     assert surface.strings(Case(1, (0, 3), (3, 9), None)) == ["< head first"]
     assert len(surface.vocabulary(cases, 1)) == 1
-    told = [cases[0], replace(cases[1], relation="boss")]  # words of triples come first
-    assert {*surface.vocabulary(told, 2)} == {"hired", "= hired"}
+    triples = [cases[0], replace(cases[1], relation="boss")]  # words of triples come first
+    assert {*surface.vocabulary(triples, 2)} == {"hired", "= hired"}
 
 
 def test_word_vectors_are_means_over_the_words_of_a_phrase(model):
@@ -1724,8 +1725,8 @@ def test_sentences_of_bad_arguments(model):
         "penalty": ({"grid": (1.0, 0.0)}, "grid is"),
         "direction": ({"directions": ("h-t", "x-y")}, "'x-y'.*h-r, r-t"),
     }
-    for options, said in bad.values():
-        with pytest.raises(MeasureError, match=said):
+    for options, message in bad.values():
+        with pytest.raises(MeasureError, match=message):
             RelationExtractor(model, workers=1, **options).fit(rows(12))
     with pytest.raises(MeasureError, match=r"'h-r' cannot be read.*no relation words"):
         RelationExtractor(model, workers=1, directions=("h-r",)).fit(rows(12, worded=False))
@@ -2259,8 +2260,8 @@ def command(monkeypatch, capsys, tmp_path):
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
             main()
-        said = capsys.readouterr()
-        return SimpleNamespace(code=end.value.code or 0, out=said.out, error=said.err)
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=end.value.code or 0, out=printed.out, error=printed.err)
 
     return run
 
@@ -2374,14 +2375,14 @@ def test_mistakes_are_one_line_and_exit_code_two(command, home, tmp_path):
         ),
         "--test": ("score", "--extractor", out),
     }
-    for said, arguments in mistakes.items():
+    for message, arguments in mistakes.items():
         done = command(*arguments)
-        assert done.code == 2, (said, done)
+        assert done.code == 2, (message, done)
         lines = [line for line in done.error.splitlines() if line.startswith("attlas:")]
-        assert len(lines) == 1, (said, done.error)
+        assert len(lines) == 1, (message, done.error)
         assert "Traceback" not in done.error
-        assert said in lines[0], (said, lines)
-        assert not done.out, (said, done.out)
+        assert message in lines[0], (message, lines)
+        assert not done.out, (message, done.out)
 
 
 def test_fields_know_what_the_rest_knows():

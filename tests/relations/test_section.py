@@ -89,15 +89,15 @@ def tree_of(vectors: np.ndarray, names: list[str]) -> pd.DataFrame:
         ("ward", linkage(vectors, "ward")),
     ):
         for number, (left, right, distance, size) in enumerate(made):
-            said = [names[int(node)] if node < count else "" for node in (left, right)]
+            message = [names[int(node)] if node < count else "" for node in (left, right)]
             rows.append(
                 {
                     "linkage": how,
                     "node": count + number,
                     "left": int(left),
                     "right": int(right),
-                    "left_name": said[0],
-                    "right_name": said[1],
+                    "left_name": message[0],
+                    "right_name": message[1],
                     "distance": distance,
                     "size": int(size),
                 }
@@ -254,7 +254,7 @@ def head_tables() -> dict[str, pd.DataFrame]:
 
 
 def study_of(folder: Path, tables: dict[str, pd.DataFrame], **about: Any) -> Study:
-    told = {
+    scored = {
         "best_control": "word_embeddings",
         "adds": {},
         "lost": {"dev": {}},
@@ -275,7 +275,7 @@ def study_of(folder: Path, tables: dict[str, pd.DataFrame], **about: Any) -> Stu
         "counts": {"analysed": 9, "read": 9, "tokens": 90, "truncated": 0, "quarantined": 0},
         "versions": {"torch": "2", "transformers": "5"},
         "identity": {"kind": "relations"},
-        "relations": told,
+        "relations": scored,
         "seconds": 1.0,
     }
     place = Folder(folder, "relations")
@@ -347,20 +347,20 @@ def test_what_attention_adds_is_told_with_its_sign(
         texts={"test": 9, "in_both": 2},
         relations_never_learnt=["x"],
     )
-    told = relation_findings(study)
-    assert told[0] == (
+    lines = relation_findings(study)
+    assert lines[0] == (
         "Relations from attention: macro F1 0.60 [0.55, 0.65], 0.10 [0.05, 0.15] below the best "
         "control, word vectors of the phrases (0.70), 0.02 [-0.03, 0.07] above attention, random "
         "weights (0.58; not significant) (n = 1,234)."
     )
-    assert told[-3:] == [
+    assert lines[-3:] == [
         "Triples not scored (relations): 3 cut off.",
         "Warning (relations): 2 test texts also appear in the training data, so scores are "
         "optimistic.",
         "Relations without training data, which cannot be predicted: 1.",
     ]
-    assert set(told) <= set(findings(study))
-    assert told[0] in SECTIONS["relations"].figures(study)[0].caption
+    assert set(lines) <= set(findings(study))
+    assert lines[0] in SECTIONS["relations"].figures(study)[0].caption
 
 
 class Tags(HTMLParser):

@@ -56,10 +56,12 @@ def test_the_same_counts_have_the_same_interval_everywhere(count: tuple[int, int
 @pytest.mark.parametrize(("right", "n"), [(20, 20), (90, 100), (0, 30)])
 def test_topology_and_relations_draw_the_same_texts(right: int, n: int) -> None:
     """With one case per text, the bootstrap is the same with and without `texts`."""
-    told = told_of(right, n)
-    row = intervals({"x": told}, n, "x")["x"]
+    answers = told_of(right, n)
+    row = intervals({"x": answers}, n, "x")["x"]
     codes = {"a": 0, "b": 1}
-    gold, named = (np.array([codes[name] for name in part]) for part in (told.gold, told.named))
+    gold, named = (
+        np.array([codes[name] for name in part]) for part in (answers.gold, answers.named)
+    )
     alone = ends(bootstrap(gold, [named], 2, macro_f1)[0])
     assert (row["f1_low"], row["f1_high"]) == pytest.approx(alone, abs=0.02)
     assert row["f1_low"] < row["f1_high"], "all right or all wrong is not certain"
@@ -83,20 +85,20 @@ def bootstrap_slowly(
     cases = [np.flatnonzero(text == number) for number in range(texts)]
     occurring = np.unique(labels)
     for _ in range(DRAWS // 2):
-        gold, said, weights = [], [], []
+        gold, message, weights = [], [], []
         for number in rng.integers(0, texts + 1, texts):
             if number == texts:
                 gold.append(rng.choice(occurring))
-                said.append(rng.integers(classes))
+                message.append(rng.integers(classes))
                 weights.append(len(labels) / texts)
             else:
                 gold += labels[cases[number]].tolist()
-                said += guesses[cases[number]].tolist()
+                message += guesses[cases[number]].tolist()
                 weights += [1.0] * len(cases[number])
         names = np.unique(gold)
         out.append(
             f1_score(
-                gold, said, labels=names, average="macro", sample_weight=weights, zero_division=0
+                gold, message, labels=names, average="macro", sample_weight=weights, zero_division=0
             )
         )
     return np.array(out)

@@ -420,9 +420,9 @@ def test_memory_does_not_grow_with_the_corpus(
             "print(next(line.split()[1] for line in lines if line.startswith('VmHWM')))"
         )
         process = attlas_start(code=code)
-        said, problem = process.communicate(timeout=240)
+        message, problem = process.communicate(timeout=240)
         assert process.returncode == 0, problem
-        peaks.append(int(said))
+        peaks.append(int(message))
     assert peaks[1] - peaks[0] < 9 * (counts[1] - counts[0]), peaks
 
 

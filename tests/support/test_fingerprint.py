@@ -159,7 +159,7 @@ def test_kinds_of_values_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    ("thing", "said"),
+    ("thing", "message"),
     [
         (object(), "object has no fingerprint"),
         (lambda: 0, "use a function defined in a module"),
@@ -170,8 +170,8 @@ def test_kinds_of_values_differ() -> None:
         (np.array([object()], dtype=object), "object has no fingerprint"),
     ],
 )
-def test_what_has_no_rule_is_an_error(thing: Any, said: str) -> None:
-    with pytest.raises(FingerprintError, match=said):
+def test_what_has_no_rule_is_an_error(thing: Any, message: str) -> None:
+    with pytest.raises(FingerprintError, match=message):
         fingerprint(thing)
 
 

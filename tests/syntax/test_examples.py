@@ -192,8 +192,8 @@ def test_the_report_draws_lines_between_words(hostile: Study, tmp_path: Path, br
         assert page.locator("#syntax svg.lines line.gold").count() == len(one.gold) > 0
         query = one.gold[0][0]
         texts.nth(2 * query).hover()  # on the left: what it attends to
-        said = page.locator("#syntax .says").inner_text()
-        assert "attends to cat 1.00" in said
+        message = page.locator("#syntax .says").inner_text()
+        assert "attends to cat 1.00" in message
         left = page.locator("#syntax svg.lines line:not(.off)")
         assert left.count() == int((one.weights[query] >= 0.02).sum())
         ends = left.evaluate_all("all => all.map(node => node.getAttribute('y1'))")

@@ -55,7 +55,7 @@ from tests.builders.studies import write_result
 from tests.builders.topology import data
 
 
-def plainly(
+def reference_regression(
     features: np.ndarray, codes: np.ndarray, strength: float, iterations: int
 ) -> LogisticRegression:
     """scikit-learn's own, stopped after so many iterations."""
@@ -88,7 +88,7 @@ def test_every_stop_on_the_path_is_scikit_learns(classes: int) -> None:
                 iterations, last
             )  # a stop that is missing is after convergence: as the one before
             assert last is not None
-            theirs = plainly(scaled, codes, strength, iterations)
+            theirs = reference_regression(scaled, codes, strength, iterations)
             np.testing.assert_allclose(last[:-1].T, theirs.coef_, rtol=0, atol=1e-9)
             np.testing.assert_allclose(last[-1], theirs.intercept_, rtol=0, atol=1e-9)
             if len(stops) < len(ITERATIONS) and iterations == list(stops)[-1]:
@@ -111,7 +111,7 @@ def test_the_chosen_settings_are_the_best_of_the_whole_grid(classes: int, seed: 
     grid = {}
     for strength in sorted(strengths):
         for count in sorted(iterations):
-            theirs = plainly(scaler.transform(features), codes, strength, count)
+            theirs = reference_regression(scaler.transform(features), codes, strength, count)
             guesses = theirs.predict(scaler.transform(others))
             grid[strength, count] = (
                 matthews_corrcoef(wanted, guesses),
@@ -166,7 +166,7 @@ def test_without_dev_the_chosen_classifier_is_fitted_on_all(classes: int) -> Non
     features, codes = data(3, 50, classes=classes)
     ours = TopologyClassifier(C=(0.01, 0.1), max_iter=(2, 10), seed=1).fit(features, codes)
     scaled = StandardScaler().fit_transform(features)
-    theirs = plainly(scaled, codes, ours.C_, ours.max_iter_)
+    theirs = reference_regression(scaled, codes, ours.C_, ours.max_iter_)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=0, atol=1e-9)
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=0, atol=1e-9)
     again = TopologyClassifier(C=(0.01, 0.1), max_iter=(2, 10), seed=1).fit(features, codes)
@@ -1052,10 +1052,10 @@ NAMES = [f"L{layer}.H{head}.{name}" for layer in range(2) for head in range(3) f
 
 
 def test_the_head_that_carries_the_label_is_found() -> None:
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     train, dev, test = (heads_data(seed) for seed in range(3))
     scores = score_heads(
-        NAMES, train, dev, test, on_progress=lambda done, total: told.append((done, total))
+        NAMES, train, dev, test, on_progress=lambda done, total: progress.append((done, total))
     )
     assert scores[["layer", "head"]].to_numpy().tolist() == [
         [0, 0],
@@ -1066,7 +1066,7 @@ def test_the_head_that_carries_the_label_is_found() -> None:
         [1, 2],
     ]
     assert list(scores.columns) == ["layer", "head", "train", "dev", "test"]
-    assert told == [(number, 6) for number in range(1, 7)]
+    assert progress == [(number, 6) for number in range(1, 7)]
     for part in ("train", "dev", "test"):
         assert best_heads(scores, 2, by=part) == [(1, 2), (0, 1)]
     assert scores.iloc[5]["test"] > 0.85

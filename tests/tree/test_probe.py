@@ -482,7 +482,7 @@ def random_given(
     return batch, maps, ends, vectors
 
 
-def stirred(scorer: Scorer, seed: int) -> dict[str, np.ndarray]:
+def perturbed_scorer(scorer: Scorer, seed: int) -> dict[str, np.ndarray]:
     """Random weights in a scorer; the same as arrays."""
     generator = torch.Generator().manual_seed(seed)
     scorer.double()
@@ -555,7 +555,7 @@ def attention_slowly(
 def test_scores_from_attention_are_those_of_loops(n: int, words: bool, published: bool) -> None:
     batch, maps, ends, vectors = random_given(n, np.random.default_rng(n))
     scorer = (AttentionWordsScorer if words else AttentionScorer)(HEADS, SIZE, published)
-    own = stirred(scorer, n)
+    own = perturbed_scorer(scorer, n)
     found = scorer(batch)[0].detach().numpy()
     np.testing.assert_allclose(
         found, attention_slowly(maps, ends, vectors, own, words, published), atol=1e-10
@@ -567,7 +567,7 @@ def test_scores_from_distances_are_those_of_loops(published: bool) -> None:
     n, rng = 5, np.random.default_rng(0)
     batch, *_, vectors = random_given(n, rng)
     scorer = DistanceWordsScorer(0, SIZE, published)
-    own = stirred(scorer, 0)
+    own = perturbed_scorer(scorer, 0)
     found = scorer(batch)[0].detach().numpy()
     for candidate, word in itertools.product(range(n + 1), range(n)):
         if candidate == word + 1:

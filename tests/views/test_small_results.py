@@ -34,12 +34,12 @@ def test_reports_of_studies_with_little_in_them(tmp_path: Path, browser: Any) ->
         tmp_path / "study",
     )
     together = study.combined_with(syntax, tree, coreference)
-    told = findings(together)
+    lines = findings(together)
     assert any(
         line.startswith("For 0 of 1 relations, one head is significantly better than the")
-        for line in told
+        for line in lines
     )
-    assert not any("nan" in line for line in told)
+    assert not any("nan" in line for line in lines)
     page, wrong = open_page(browser, together.report(tmp_path / "all.html"))
     charts = sum(
         figure.chart is not None

@@ -119,10 +119,10 @@ def test_the_page_of_one_text(minilm: attlas.Model, tmp_path: Path, browser: Any
     page.select_option("#layer", "0")
     page.select_option("#head", "2")
     page.locator("#text .t").nth(cat).click()
-    said = page.locator("#says").inner_text()
+    message = page.locator("#says").inner_text()
     row = seen.weights[0, 2, cat]
     best = int(row.argmax())
-    assert said.startswith(f"cat attends to: {seen.tokens[best]} {float(row[best]):.2f}")
+    assert message.startswith(f"cat attends to: {seen.tokens[best]} {float(row[best]):.2f}")
     page.locator("#text .t").nth(cat).click()
     most = int(seen.received()[0, 2].argmax())
     assert (
@@ -272,11 +272,11 @@ def test_a_long_text_is_light_and_answers_a_click(tmp_path: Path, browser: Any) 
     by_word = np.zeros(2002)
     np.add.at(by_word, seen.batch.words[0].of, seen.by_head[2, 1].numpy())
     page.locator(".words w").nth(7).click()
-    said = page.locator(".says").inner_text()
-    received = float(re.search(r"receives ([\d.]+)", said).group(1))
+    message = page.locator(".says").inner_text()
+    received = float(re.search(r"receives ([\d.]+)", message).group(1))
     assert received == pytest.approx(by_word[7], rel=0.05, abs=0.02)
     words, weights = seen.tops
-    assert f"Attends most to: {seen.words[words[0, 7, 0]]} {weights[0, 7, 0]:.2f}" in said
+    assert f"Attends most to: {seen.words[words[0, 7, 0]]} {weights[0, 7, 0]:.2f}" in message
     page.select_option("[data-choose=layer]", "scaled")
     assert wrong == []
     for kind, signature in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
