@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 import attlas
 from attlas.cli import main
 from attlas.testing import tiny
+from tests.builders.models import changed_models
 from tests.builders.processes import FORKS, Output, Run, Start, Started
 
 # mapped from the file, or copied into memory: other alignments, other kernels
@@ -42,6 +43,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
         if folder in COSTLY_FOLDERS or fixtures & COSTLY_FIXTURES:
             item.add_marker(pytest.mark.costly)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared_models_stay_as_they_are() -> Iterator[None]:
+    yield
+    assert not changed_models()
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import io
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from attlas.cli import main
 from attlas.core.text import Text
 from attlas.measures.entropy import Entropy
 from attlas.support.errors import AttlasError
-from attlas.testing import tiny
+from tests.builders.models import shared
 
 Files = dict[str, bytes]  # path in the folder -> content
 
@@ -26,9 +25,8 @@ Files = dict[str, bytes]  # path in the folder -> content
 QUIET: dict[str, Any] = {"progress": False}
 
 
-@cache
 def model(task: str = "base") -> attlas.Model:
-    return tiny("bert", task, num_hidden_layers=1, num_attention_heads=2)
+    return shared("bert", task, num_hidden_layers=1, num_attention_heads=2)
 
 
 def reviews(count: int, seed: int = 0) -> list[dict[str, str]]:

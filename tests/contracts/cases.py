@@ -14,6 +14,7 @@ import attlas
 from attlas.core.text import Text
 from attlas.experiments.run import run
 from attlas.testing import Case, tiny
+from tests.builders.models import shared
 from tests.experiments import toy as toy_package
 from tests.experiments.toy.experiment import Toy, ToyGrid
 
@@ -21,14 +22,12 @@ TOY = Path(toy_package.__file__).parent
 TEXTS = ("the cat sat on the mat", "the dog saw it", "a very good film", "a film not bad")
 
 
-@cache
 def model(seed: int = 0) -> attlas.Model:
-    return tiny("bert", seed=seed)
+    return shared("bert", seed=seed)
 
 
-@cache
 def classifier(seed: int = 0) -> attlas.Model:
-    return tiny("bert", "classify", seed=seed)
+    return shared("bert", "classify", seed=seed)
 
 
 @cache
@@ -53,9 +52,8 @@ def labelled() -> tuple[Text, ...]:
     return tuple(Text(str(n), f"a {words[n % 4]} {'very ' * n}", "ab"[n % 2]) for n in range(30))
 
 
-@cache
 def head(seed: int = 0) -> attlas.Model:
-    return tiny("bert", "classify", seed, num_hidden_layers=1)
+    return shared("bert", "classify", seed, num_hidden_layers=1)
 
 
 def topology(**options: object) -> attlas.Topology:

@@ -34,6 +34,7 @@ from attlas.support.errors import CorpusError, MeasureError
 from attlas.testing import check_measure, fold, stream, tiny
 from tests import strategies
 from tests.builders.coreference import make_document, words_of
+from tests.builders.models import shared
 from tests.twins import attention as twins
 from tests.twins.coreference import antecedents_slowly, candidates_slowly
 
@@ -325,7 +326,7 @@ def test_mentions_need_words_and_must_lie_among_them():
 
 @pytest.fixture(scope="module")
 def bert():
-    return tiny("bert")
+    return shared("bert")
 
 
 @settings(max_examples=30)

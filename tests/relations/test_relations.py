@@ -122,6 +122,7 @@ from attlas.support.errors import AttlasError, CorpusError, MeasureError, ModelE
 from attlas.support.fingerprint import feed, sha256
 from attlas.testing import tiny
 from tests import strategies
+from tests.builders.models import shared
 from tests.builders.relations import NAMES, rows
 from tests.close import close, terms_of
 from tests.twins import attention as twins
@@ -156,7 +157,7 @@ def text_of(string: str, *triples: tuple[str, str, str | None, str], id: str = "
 
 @pytest.fixture(scope="module")
 def model() -> attlas.Model:
-    return tiny("bert")
+    return shared("bert")
 
 
 @pytest.fixture(scope="module")

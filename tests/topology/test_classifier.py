@@ -50,6 +50,7 @@ from attlas.topology.betti import Betti
 from attlas.topology.classifier import ITERATIONS, STRENGTHS, _path
 from attlas.topology.features import head_of
 from attlas.topology.heads import columns_of
+from tests.builders.models import shared
 from tests.builders.pages import findings, open_page, write_charts
 from tests.builders.studies import write_result
 from tests.builders.topology import data
@@ -731,7 +732,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def bert() -> Model:
-    return tiny("bert")
+    return shared("bert")
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
