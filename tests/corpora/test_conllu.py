@@ -31,6 +31,7 @@ from attlas.corpora.layouts.conllu import (
     word_on_cycle,
 )
 from attlas.support.errors import CorpusError
+from tests.twins.corpora import head_slowly
 
 GOOD = "1\tIt\tit\tPRON\t_\t_\t2\tnsubj\t_\t_\n2\tworks\twork\tVERB\t_\t_\t0\troot\t_\t_\n"
 
@@ -512,19 +513,6 @@ def brackets_at(word: int, spans: list[tuple[int, int, str]]) -> str:
     ]
     single = [f"({chain}-x-y)" for start, stop, chain in spans if (start, stop) == (word, word + 1)]
     return "Entity=" + "".join(closed + opened + single) if closed + opened + single else "_"
-
-
-def head_slowly(start, stop, heads):
-    """The head of a mention: of the words whose head is outside, the one nearest to the root."""
-    best = None
-    for word in range(start, stop):
-        way = [word]
-        while heads[way[-1]] != ROOT:
-            way.append(heads[way[-1]])
-        leaves = len(way) == 1 or way[1] < start or way[1] >= stop
-        if leaves and (best is None or len(way) < len(best)):
-            best = way
-    return best[0]
 
 
 @given(documents())

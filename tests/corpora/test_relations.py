@@ -21,6 +21,7 @@ from attlas.corpora.relation_names import relation_names
 from attlas.language.locate import closest, located
 from attlas.language.words import given_spans
 from attlas.support.errors import CorpusError
+from tests.twins.corpora import located_slowly
 
 TAUGHT = {
     "id": "t1",
@@ -596,43 +597,6 @@ def test_many_occurrences_are_no_burden():
         (119_996, 119_997),
     )
     assert located("a" * 20_000, "a", "aa", "aaa") == ((0, 1), (1, 3), (3, 6))
-
-
-def located_slowly(text, head, tail, words=None):
-    """Every combination of every occurrence."""
-    places = []
-    for part in (head, tail, words)[: 2 if words is None else 3]:
-        if isinstance(part, str):
-            if not part.strip():
-                return "empty"
-            spans = [(at, at + len(part)) for at in range(len(text)) if text.startswith(part, at)]
-            whole = [span for span in spans if not any(inside_word(text, at) for at in span)]
-            if not spans:
-                return "not in the text"
-            places.append(whole or spans)
-        else:
-            if part[0] >= part[1]:
-                return "empty"
-            if not 0 <= part[0] < part[1] <= len(text):
-                return "not in the text"
-            if not text[slice(*part)].strip():
-                return "empty"
-            places.append([part])
-    fits = [
-        spans for spans in product(*places) if all(a[1] <= b[0] for a, b in pairwise(sorted(spans)))
-    ]
-    if not fits:
-        return "overlap"
-    best = min(
-        fits, key=lambda spans: (max(b for _, b in spans) - min(spans)[0], min(spans)[0], spans)
-    )
-    return best if words is not None else (*best, None)
-
-
-def inside_word(text, at):
-    return 0 < at < len(text) and all(
-        letter.isalnum() or letter == "_" for letter in text[at - 1 : at + 1]
-    )
 
 
 TEXTS = st.text("ab_é1 .", max_size=14)

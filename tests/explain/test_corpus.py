@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,6 @@ from attlas.explain.corpus import attributions
 from attlas.explain.faithfulness import HOW
 from attlas.explain.gradients import BASELINES
 from attlas.explain.importance import importance_grid
-from attlas.explain.kinds import ANY
 from attlas.explain.target import OF
 from attlas.models import Model
 from attlas.models.embeddings import AT
@@ -51,6 +48,7 @@ from tests.builders.models import perturbed_model
 from tests.builders.studies import table_bytes
 from tests.builders.texts import sentences
 from tests.close import close_tables, terms_of
+from tests.twins.explain import types_slowly
 
 TEXTS = (
     "a cat sat on a mat , the cat saw a dog",
@@ -170,33 +168,6 @@ def test_the_tables_are_the_explanations_of_single_texts(family: str, tmp_path: 
             for column in ("token", "start", "stop", "string"):
                 assert mine[column].tolist() == frame[column].tolist()
     assert tokens["text"].drop_duplicates().tolist() == [text.id for text in texts]
-
-
-def types_slowly(
-    model: Model, texts: Sequence[str], methods: Sequence[str]
-) -> dict[Any, dict[str, list[float]]]:
-    """(method, answer) -> string -> texts, occurrences, mean over texts, mean of occurrences."""
-    out: dict[Any, dict[str, list[float]]] = {}
-    for method in methods:
-        answers = [explain(model, text, method) for text in texts]
-        for answer in (ANY, *sorted({one.predicted for one in answers})):
-            chosen = [one for one in answers if answer in (ANY, one.predicted)]
-            found: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0, 0.0])
-            for one in chosen:
-                for string in {
-                    token
-                    for token, special in zip(one.tokens, one.special, strict=True)
-                    if not special
-                }:
-                    found[string][0] += 1
-                for token, special, score in zip(one.tokens, one.special, one.scores, strict=True):
-                    if not special:
-                        found[token][1] += 1
-                        found[token][2] += score
-            for row in found.values():
-                row[2], row[3] = row[2] / len(chosen), row[2] / row[1]
-            out[method, answer] = dict(found)
-    return out
 
 
 def assert_types(table: pd.DataFrame, expected: dict[Any, dict[str, list[float]]]) -> None:

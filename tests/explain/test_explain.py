@@ -55,6 +55,7 @@ from tests.builders.explain import (
 )
 from tests.builders.models import perturbed_model
 from tests.close import close, terms_of
+from tests.twins.explain import attention_slowly
 
 Answer = Callable[[Tensor], Tensor]  # logits -> the explained number of each row
 GRADIENTS = ("integrated_gradients", "saliency", "input_x_gradient", "deeplift", "gradient_shap")
@@ -848,28 +849,6 @@ def weights_by_hand(model: Model, text: str, answer: Answer) -> tuple[np.ndarray
         kept = list(output.attentions)
     found = torch.autograd.grad(answer(output.logits).sum(), kept)
     return tuple(torch.cat(list(parts)).detach().double().numpy() for parts in (kept, found))  # type: ignore[return-value]
-
-
-def attention_slowly(weights: np.ndarray, slopes: np.ndarray, reader: int) -> dict[str, np.ndarray]:
-    """What each method says, from square matrices [layer, head, query, key]: [token]."""
-    layers, heads, n, _ = weights.shape
-    received = np.zeros((layers, n))
-    times = np.zeros(n)
-    for layer, head, query, key in np.ndindex(weights.shape):
-        received[layer, key] += weights[layer, head, query, key] / heads
-        times[key] += weights[layer, head, query, key] * slopes[layer, head, query, key]
-    rolled, relevance = np.eye(n), np.eye(n)
-    for layer in range(layers):
-        rolled = (np.eye(n) / 2 + weights[layer].mean(0) / 2) @ rolled
-        relevance = relevance + np.maximum(weights[layer] * slopes[layer], 0).mean(0) @ relevance
-    return {
-        "attention_last": received[-1],
-        "attention_all": received.mean(0),
-        "cls_row": weights[-1].mean(0)[reader],
-        "rollout": rolled[reader],
-        "attention_x_gradient": times,
-        "gradient_rollout": (relevance - np.eye(n))[reader],
-    }
 
 
 LONG = "a cat sat on the mat with a dog , and it was not a very good film of a cat in the mat ."

@@ -37,6 +37,7 @@ from attlas.explain.plausibility import (
 )
 from attlas.language.words import given_spans
 from attlas.support.errors import CorpusError, MeasureError
+from tests.twins.explain import iou_f1_slowly, token_f1_slowly
 
 PAIRS = {
     "id": "f1",
@@ -388,41 +389,6 @@ def test_words_that_overlap_a_span_are_marked():
 
 
 # explanations against rationales
-
-
-def top_slowly(scores, marked, share):
-    n = len(scores)
-    k = sum(marked) if share is None else max(1, round(share * n))
-    return set(sorted(range(n), key=lambda word: (-scores[word], word))[:k])
-
-
-def f1_slowly(hits, chosen, human):
-    precision, recall = hits / chosen, hits / human
-    return precision, recall, 2 * precision * recall / (precision + recall) if hits else 0.0
-
-
-def token_f1_slowly(scores, marked, share):
-    chosen = top_slowly(scores, marked, share)
-    return f1_slowly(sum(marked[word] for word in chosen), len(chosen), sum(marked))
-
-
-def runs_slowly(words):
-    runs = []
-    for word in sorted(words):
-        if runs and word - 1 in runs[-1]:
-            runs[-1].add(word)
-        else:
-            runs.append({word})
-    return runs
-
-
-def iou_f1_slowly(scores, marked, share, threshold):
-    chosen = runs_slowly(top_slowly(scores, marked, share))
-    human = runs_slowly(word for word, mark in enumerate(marked) if mark)
-    hits = sum(
-        max(len(one & other) / len(one | other) for other in human) >= threshold for one in chosen
-    )
-    return f1_slowly(hits, len(chosen), len(human))
 
 
 @st.composite

@@ -35,6 +35,7 @@ from attlas.support.files import is_temporary, locked
 from attlas.support.fingerprint import fingerprint
 from attlas.testing import tiny
 from tests.builders.folders import Stopped, stopping
+from tests.twins.finetune import inputs_slowly, logits_slowly
 
 WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "it", "was", "with"]
 Row = dict[str, Any]
@@ -110,14 +111,6 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
 def same_weights(left: Path, right: Path) -> bool:
     one, two = weights_of(left), weights_of(right)
     return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
-
-
-def logits_slowly(model: attlas.Model, texts: list[str]) -> torch.Tensor:
-    """A text at a time, with nothing but transformers."""
-    with torch.no_grad():
-        return torch.cat(
-            [model.network(**model.tokenizer(text, return_tensors="pt")).logits for text in texts]
-        )
 
 
 # --- what it learns and writes --------------------------------------------------------------------
@@ -1202,26 +1195,6 @@ def test_a_failing_run_puts_randomness_back(
 
 
 # --- the head alone -------------------------------------------------------------------------------
-
-
-def inputs_slowly(
-    model: attlas.Model, name: str, texts: list[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The inputs of the layer whose output becomes the logits, and the logits, text by text."""
-    seen: list[torch.Tensor] = []
-    layer = model.network.get_submodule(name)
-    handle = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    logits = logits_slowly(model, texts)
-    handle.remove()
-    rows = []
-    for states, out in zip(seen, logits, strict=True):
-        states = states.reshape(
-            -1, states.shape[-1]
-        )  # a causal model has a row a token; its last token decides
-        with torch.no_grad():
-            np.testing.assert_allclose(layer(states[-1]), out, rtol=1e-4, atol=1e-5)
-        rows.append(states[-1].double().numpy())
-    return np.stack(rows), logits.double().numpy()
 
 
 @pytest.mark.parametrize(

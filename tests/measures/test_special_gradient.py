@@ -25,6 +25,7 @@ from attlas.testing import check_measure, stream, tiny
 from tests.builders.heads import TEXTS, run
 from tests.builders.models import perturbed_model
 from tests.close import close_tables, terms_of
+from tests.twins.measures import sizes_slowly
 
 # gradients of weights
 
@@ -208,28 +209,6 @@ def test_the_gradient_of_each_weight_is_that_of_the_twin_and_a_finite_difference
                 assert slope == pytest.approx(
                     found, rel=max(digits, 2e-3), abs=digits * float(gradients[0].abs().max())
                 )
-
-
-def sizes_slowly(gradient, visible, tokens):
-    """Mean size of the gradient over the weights that a query can give to each sort of token:
-    [column] of one head."""
-    marks = {
-        "sep": [token == "[SEP]" for token in tokens],
-        "cls": [token == "[CLS]" for token in tokens],
-        "punctuation": [token in (".", ",") for token in tokens],
-        "other": [token not in ("[SEP]", "[CLS]", ".", ",") for token in tokens],
-        "all": [True for _ in tokens],
-    }
-    n, out = len(tokens), []
-    for name in COLUMNS:
-        found = [
-            abs(gradient[query][key])
-            for query in range(n)
-            for key in range(n)
-            if visible[query][key] and marks[name][key]
-        ]
-        out.append(sum(found) / len(found) if found else math.nan)
-    return out
 
 
 @pytest.mark.parametrize(("family", "task"), TASKS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from attlas.core.cases import add_cases, sums_frame, width
 from attlas.core.states import Tally
 from attlas.stats.clustered import ClusteredProportions, proportions_of
 from attlas.stats.intervals import Z, wilson
+from tests.twins.stats import sums_slowly
 
 # cases
 
@@ -24,30 +24,6 @@ def cases(seed, texts=7, answers=3, baselines=2):
     kinds = random.choice(["det", "obj", "all"], count).tolist()
     of = random.integers(0, texts, count) * 3 + 5
     return kinds, of, random.random((count, answers)) < 0.6, random.random((count, baselines)) < 0.3
-
-
-def sums_slowly(kinds, of, answers, baselines, kind):
-    by_text = defaultdict(list)
-    for case, one in enumerate(kinds):
-        if one == kind:
-            by_text[of[case]].append(case)
-    n = [len(cases) for cases in by_text.values()]
-    h, b = (
-        [
-            [sum(int(right[case][one]) for case in cases) for cases in by_text.values()]
-            for one in range(right.shape[1])
-        ]
-        for right in (answers, baselines)
-    )  # answer text
-
-    def products(one, other):
-        return sum(a * b for a, b in zip(one, other, strict=True))
-
-    out = [len(n), sum(n), products(n, n)]
-    for counts in (h, b):
-        out += [sum(one) for one in counts] + [products(one, one) for one in counts]
-        out += [products(n, one) for one in counts]
-    return out + [products(one, other) for one in h for other in b]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
-from sklearn.metrics import f1_score, matthews_corrcoef
+from sklearn.metrics import matthews_corrcoef
 
 from attlas.relations.answers import Answers, intervals
-from attlas.stats.bootstrap import DRAWS, bootstrap, difference, ends, score
+from attlas.stats.bootstrap import bootstrap, difference, ends, score
 from attlas.stats.clustered import ClusteredProportions
 from attlas.stats.intervals import Z, interval_over_seeds, mean_interval, student, wilson
 from attlas.stats.scores import accuracy, confusion, macro_f1, mcc
+from tests.twins.stats import bootstrap_slowly
 
 counts = st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -75,33 +76,6 @@ def test_twenty_right_of_twenty_are_not_certain() -> None:
     assert found.mcc_high == 1
     gap = difference(labels, labels, labels)
     assert gap["low"] < 0 < gap["high"]
-
-
-def bootstrap_slowly(
-    labels: np.ndarray, guesses: np.ndarray, text: np.ndarray, texts: int, classes: int
-) -> np.ndarray:
-    """Macro F1 of texts drawn one by one, the last of which is unknown; by scikit-learn."""
-    rng, out = np.random.default_rng(5), []
-    cases = [np.flatnonzero(text == number) for number in range(texts)]
-    occurring = np.unique(labels)
-    for _ in range(DRAWS // 2):
-        gold, message, weights = [], [], []
-        for number in rng.integers(0, texts + 1, texts):
-            if number == texts:
-                gold.append(rng.choice(occurring))
-                message.append(rng.integers(classes))
-                weights.append(len(labels) / texts)
-            else:
-                gold += labels[cases[number]].tolist()
-                message += guesses[cases[number]].tolist()
-                weights += [1.0] * len(cases[number])
-        names = np.unique(gold)
-        out.append(
-            f1_score(
-                gold, message, labels=names, average="macro", sample_weight=weights, zero_division=0
-            )
-        )
-    return np.array(out)
 
 
 def test_the_bootstrap_is_its_slow_twin() -> None:

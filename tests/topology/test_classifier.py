@@ -40,8 +40,6 @@ from attlas.topology import (
     TopologyClassifier,
     TopologyFeatures,
     best_heads,
-    betti,
-    digraph,
     likeness,
     score_heads,
 )
@@ -54,6 +52,7 @@ from tests.builders.models import shared
 from tests.builders.pages import findings, open_page, write_charts
 from tests.builders.studies import write_result
 from tests.builders.topology import data
+from tests.twins.topology import bootstrap_slowly, mcc_slowly, row_slowly
 
 
 def reference_regression(
@@ -605,33 +604,6 @@ def test_mcc_of_many_tables_at_once() -> None:
     assert mcc(tables)[2, 1] == mcc(tables[2, 1])
 
 
-def bootstrap_slowly(
-    parts: list[np.ndarray], what: Callable[..., Any], spread: bool, draws: int = 1500
-) -> np.ndarray:
-    """The 95% bootstrap interval; with `spread`, one more text is any cell of the table."""
-    rng, out = np.random.default_rng(1), []
-    n, classes = len(parts[0]), max(part.max() for part in parts) + 1
-    for _ in range(draws):
-        chosen = rng.integers(0, n + spread, n)
-        strange = rng.integers(0, classes, (len(parts), n))
-        out.append(
-            what(
-                *(
-                    np.where(chosen < n, part[chosen % n], any_)
-                    for part, any_ in zip(parts, strange, strict=True)
-                )
-            )
-        )
-    return np.quantile(out, [0.025, 0.975], axis=0)
-
-
-def mcc_slowly(labels: np.ndarray, guesses: np.ndarray) -> float:
-    table = np.zeros((4, 4))
-    for label, guess in zip(labels, guesses, strict=True):
-        table[label, guess] += 1
-    return float(mcc(table))
-
-
 def drawn(n: int, right: float, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng([n, seed])
     labels = np.random.default_rng(n).integers(0, classes, n)
@@ -747,32 +719,6 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Encoder, "batch", count)
     return batches
-
-
-def row_slowly(
-    model: Model, text: str, kinds: list[str], thresholds: tuple[float, ...]
-) -> dict[str, float]:
-    """The features of one text from its attention and the pure functions."""
-    seen = attlas.attention(model, text)
-    weights = np.asarray(seen.weights)
-    out: dict[str, float] = {}
-    for kind in kinds:
-        for layer in range(weights.shape[0]):
-            for head in range(weights.shape[1]):
-                one = weights[layer, head]
-                if kind == "betti":
-                    beta0, beta1 = betti(one, thresholds)
-                    named = [(f"b0@{t:g}", v) for t, v in zip(thresholds, beta0, strict=True)]
-                    named += [(f"b1@{t:g}", v) for t, v in zip(thresholds, beta1, strict=True)]
-                else:
-                    found = digraph(one, thresholds)
-                    named = [
-                        (f"{name}@{t:g}", v)
-                        for name, values in found._asdict().items()
-                        for t, v in zip(thresholds, values, strict=True)
-                    ]
-                out.update({f"L{layer}.H{head}.{name}": float(value) for name, value in named})
-    return out
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from attlas.measures.special_gradient import COLUMNS
 from tests.twins.attention import queries_seeing, uniform
 
 
@@ -56,4 +57,26 @@ def totals(layers, visibles):
                 *per_query,
             ]
         )
+    return out
+
+
+def sizes_slowly(gradient, visible, tokens):
+    """Mean size of the gradient over the weights that a query can give to each sort of token:
+    [column] of one head."""
+    marks = {
+        "sep": [token == "[SEP]" for token in tokens],
+        "cls": [token == "[CLS]" for token in tokens],
+        "punctuation": [token in (".", ",") for token in tokens],
+        "other": [token not in ("[SEP]", "[CLS]", ".", ",") for token in tokens],
+        "all": [True for _ in tokens],
+    }
+    n, out = len(tokens), []
+    for name in COLUMNS:
+        found = [
+            abs(gradient[query][key])
+            for query in range(n)
+            for key in range(n)
+            if visible[query][key] and marks[name][key]
+        ]
+        out.append(sum(found) / len(found) if found else math.nan)
     return out

@@ -10,6 +10,11 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+import attlas
+from attlas import topology
+from attlas.models.model import Model
+from attlas.stats.scores import mcc
+
 
 def at_each(
     twin: Callable[..., Any], weights: Any, thresholds: Sequence[float], **options: Any
@@ -135,3 +140,56 @@ def templates(head, comma, full_stop, separator):
         / math.hypot(norm(head), norm(pattern))
         for pattern in patterns
     ]
+
+
+def bootstrap_slowly(
+    parts: list[np.ndarray], what: Callable[..., Any], spread: bool, draws: int = 1500
+) -> np.ndarray:
+    """The 95% bootstrap interval; with `spread`, one more text is any cell of the table."""
+    rng, out = np.random.default_rng(1), []
+    n, classes = len(parts[0]), max(part.max() for part in parts) + 1
+    for _ in range(draws):
+        chosen = rng.integers(0, n + spread, n)
+        strange = rng.integers(0, classes, (len(parts), n))
+        out.append(
+            what(
+                *(
+                    np.where(chosen < n, part[chosen % n], any_)
+                    for part, any_ in zip(parts, strange, strict=True)
+                )
+            )
+        )
+    return np.quantile(out, [0.025, 0.975], axis=0)
+
+
+def mcc_slowly(labels: np.ndarray, guesses: np.ndarray) -> float:
+    table = np.zeros((4, 4))
+    for label, guess in zip(labels, guesses, strict=True):
+        table[label, guess] += 1
+    return float(mcc(table))
+
+
+def row_slowly(
+    model: Model, text: str, kinds: list[str], thresholds: tuple[float, ...]
+) -> dict[str, float]:
+    """The features of one text from its attention and the pure functions."""
+    seen = attlas.attention(model, text)
+    weights = np.asarray(seen.weights)
+    out: dict[str, float] = {}
+    for kind in kinds:
+        for layer in range(weights.shape[0]):
+            for head in range(weights.shape[1]):
+                one = weights[layer, head]
+                if kind == "betti":
+                    beta0, beta1 = topology.betti(one, thresholds)
+                    named = [(f"b0@{t:g}", v) for t, v in zip(thresholds, beta0, strict=True)]
+                    named += [(f"b1@{t:g}", v) for t, v in zip(thresholds, beta1, strict=True)]
+                else:
+                    found = topology.digraph(one, thresholds)
+                    named = [
+                        (f"{name}@{t:g}", v)
+                        for name, values in found._asdict().items()
+                        for t, v in zip(thresholds, values, strict=True)
+                    ]
+                out.update({f"L{layer}.H{head}.{name}": float(value) for name, value in named})
+    return out
