@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 import attlas
-from attlas import catalogue
 from attlas.experiments.experiment import Outcome
 from attlas.experiments.run import write_outcome
 from attlas.studies.folder import Folder
@@ -57,9 +56,6 @@ MEASURES = (
     "barcode",
     "templates",
 )
-
-
-SECTIONS = catalogue.sections()
 
 
 @cache

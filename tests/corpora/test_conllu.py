@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
-from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -31,6 +30,7 @@ from attlas.corpora.layouts.conllu import (
     word_on_cycle,
 )
 from attlas.support.errors import CorpusError
+from tests.builders.files import texts_of, write
 from tests.twins.corpora import head_slowly
 
 GOOD = "1\tIt\tit\tPRON\t_\t_\t2\tnsubj\t_\t_\n2\tworks\twork\tVERB\t_\t_\t0\troot\t_\t_\n"
@@ -69,21 +69,6 @@ SEA = Dependencies(
     ("root", "obj", "case", "det", "obl:arg", "case", "nummod", "nmod", "punct"),
     ("VERB", "PRON", "ADP", "DET", "NOUN", "ADP", "NUM", "NOUN", ""),
 )
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    data = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
-def texts_of(rows) -> list[Text]:
-    texts = []
-    for where, row in rows:
-        assert isinstance(row, Text), row
-        assert row.annotations["where"] == where
-        texts.append(row)
-    return texts
 
 
 def row(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -17,7 +15,6 @@ from attlas.core.annotations import (
     coreference_of,
     dependencies_of,
 )
-from attlas.core.text import Text
 from attlas.corpora import BadRow, read
 from attlas.corpora.annotated import documents
 from attlas.corpora.layouts.gap import GAP_COLUMNS, gap_rows
@@ -25,21 +22,7 @@ from attlas.corpora.layouts.litbank import litbank_rows
 from attlas.corpora.layouts.mentions import capitalised, name_head, surface_head, surface_kind
 from attlas.support.errors import CorpusError
 from attlas.testing import tiny
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    data = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
-def texts_of(rows) -> list[Text]:
-    texts = []
-    for where, row in rows:
-        assert isinstance(row, Text), row
-        assert row.annotations["where"] == where
-        texts.append(row)
-    return texts
+from tests.builders.files import texts_of, write
 
 
 def as_conll(*words: str, name: str = "book", part: object = 0) -> str:

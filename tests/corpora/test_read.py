@@ -18,6 +18,7 @@ import pytest
 from attlas.core.text import Text
 from attlas.corpora import BadRow, Corpus, embedded, read
 from attlas.support.errors import CorpusError
+from tests.builders.files import write
 
 ROWS = [
     {"id": "r1", "text": 'She said "no", then\nleft', "label": "neg"},
@@ -47,12 +48,6 @@ def refuses(message, source, **columns):
     with pytest.raises(CorpusError, match=re.escape(message)) as caught:
         list(read(source, **columns).rows())
     assert "\n" not in str(caught.value)
-
-
-def write(path, content):
-    data = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
 
 
 FILES = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
 from itertools import pairwise, product
 
@@ -21,6 +19,7 @@ from attlas.corpora.relation_names import relation_names
 from attlas.language.locate import closest, located
 from attlas.language.words import given_spans
 from attlas.support.errors import CorpusError
+from tests.builders.files import write_rows
 from tests.twins.corpora import located_slowly
 
 TAUGHT = {
@@ -117,12 +116,6 @@ PHRASES = {
 every_kind = pytest.mark.parametrize("kind", GOOD)
 
 
-def write(path, rows):
-    data = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows).encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
 def phrases(text):
     """The strings of head, tail and words of each triple, and its relation."""
     return [
@@ -148,7 +141,7 @@ def is_read(text, kind):
 @every_kind
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "ndjson"])
 def test_every_kind_of_row_from_a_file(tmp_path, kind, ending):
-    path = write(tmp_path / f"rows.{ending}", [GOOD[kind], GOOD[kind] | {"id": "second"}])
+    path = write_rows(tmp_path / f"rows.{ending}", [GOOD[kind], GOOD[kind] | {"id": "second"}])
     corpus = read(path)
     for _ in range(2):  # again and again
         first, second = corpus
@@ -487,7 +480,7 @@ def test_a_bad_row_in_the_middle_is_one_bad_row(tmp_path, kind):
     changed = [
         good | change | {"id": f"bad{number}"} for number, (change, _) in enumerate(BAD[kind])
     ]
-    path = write(tmp_path / "rows.jsonl.gz", [good, "{", *changed, good | {"id": "last"}])
+    path = write_rows(tmp_path / "rows.jsonl.gz", [good, "{", *changed, good | {"id": "last"}])
     first, no_json, *middle, last = read(path).rows()
     assert is_read(first, kind)
     assert is_read(last, kind)
@@ -680,10 +673,10 @@ def test_names_of_relations(tmp_path, ending):
     lines = [
         {"relation": key, "title": name, "description": "..."} for key, name in expected.items()
     ]
-    assert relation_names(write(tmp_path / f"a.jsonl{ending}", lines)) == expected
-    assert relation_names(str(write(tmp_path / f"b.json{ending}", [expected]))) == expected
+    assert relation_names(write_rows(tmp_path / f"a.jsonl{ending}", lines)) == expected
+    assert relation_names(str(write_rows(tmp_path / f"b.json{ending}", [expected]))) == expected
     described = {key: [name, "a description"] for key, name in expected.items()}
-    assert relation_names(write(tmp_path / f"c.json{ending}", [described])) == expected
+    assert relation_names(write_rows(tmp_path / f"c.json{ending}", [described])) == expected
 
 
 @pytest.mark.parametrize(
@@ -717,7 +710,7 @@ def test_names_of_relations(tmp_path, ending):
 )
 def test_anything_else_has_no_names(tmp_path, name, content, reason):
     with pytest.raises(CorpusError) as error:
-        relation_names(write(tmp_path / name, [content]))
+        relation_names(write_rows(tmp_path / name, [content]))
     assert reason in str(error.value)
     assert str(tmp_path / name) in str(error.value)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -32,6 +31,7 @@ from attlas.testing import tiny
 from attlas.views import charts
 from tests.builders.pages import (
     SECTIONS,
+    Tags,
     findings,
     open_page,
     render,
@@ -361,15 +361,6 @@ def test_what_attention_adds_is_told_with_its_sign(
     ]
     assert set(lines) <= set(findings(study))
     assert lines[0] in SECTIONS["relations"].figures(study)[0].caption
-
-
-class Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-
-    def handle_starttag(self, tag: str, attributes: object) -> None:
-        self.tags.append(tag)
 
 
 def test_hostile_strings_are_escaped_everywhere(study: Study) -> None:
