@@ -19,9 +19,9 @@ from attlas.testing import tiny
 from attlas.testing.sections import CODES, Frames
 from attlas.views import charts
 from attlas.views.report import render, write_charts
-from tests.builders.pages import open_page
+from tests.builders.pages import SECTIONS, open_page
 from tests.builders.runs import command_line
-from tests.builders.studies import SECTIONS, measured, studies, study_with
+from tests.builders.studies import measured, studies, study_with
 
 RUN = "window.__hacked=1"
 PAYLOADS = (

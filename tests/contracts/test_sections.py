@@ -16,7 +16,8 @@ from attlas.testing import check_drawing_is_light, section_checks
 from attlas.views.findings import facts, findings, origin
 from attlas.views.report import render, report_title
 from attlas.views.section import Figure, Section, shown
-from tests.builders.studies import OLD, SECTIONS, measured, studies, study_with
+from tests.builders.pages import SECTIONS
+from tests.builders.studies import OLD, measured, studies, study_with
 
 LAWS = [name for name, _ in section_checks(next(iter(SECTIONS.values())), None)]  # type: ignore[arg-type]
 COSTLY = [
