@@ -66,9 +66,9 @@ def treebank() -> tuple[str, list[Any]]:
 
     root = os.environ.get("ATTLAS_DATA")
     if root:
-        from attlas.papers.data import existing
+        from attlas.papers.data import require_file
 
-        path = existing(Path(root), "ud_ewt", "en_ewt-ud-train.conllu")
+        path = require_file(Path(root), "ud_ewt", "en_ewt-ud-train.conllu")
         return "of EWT", list(attlas.read(path))[:SENTENCES]
     few = list(attlas.read("embedded:sentences"))
     repeated = [few[number % len(few)] for number in range(SENTENCES)]

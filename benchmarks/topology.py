@@ -69,7 +69,7 @@ def layers_of(model: Any, texts: list[str]) -> tuple[Any, list[Attention]]:
     batch = next(
         iter(
             model.batches(
-                model.encode([(place, Text(str(place), text)) for place, text in enumerate(texts)])
+                model.encode([(index, Text(str(index), text)) for index, text in enumerate(texts)])
             )
         )
     )

@@ -17,7 +17,7 @@ import attlas
 from attlas.cli import main
 from attlas.testing import tiny
 from tests.builders.models import changed_models
-from tests.builders.processes import FORKS, Output, Run, Start, Started
+from tests.builders.processes import FORKS, CommandOutput, Run, Start, Started
 
 # mapped from the file, or copied into memory: other alignments, other kernels
 WEIGHTS = os.environ.get("ATTLAS_TEST_WEIGHTS", "mapped")
@@ -177,7 +177,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def inside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Output]:
+) -> Callable[..., CommandOutput]:
     """Run the command line in this process, where everything is imported already; in the same
     folder as `attlas_command`.
     """
@@ -185,13 +185,13 @@ def inside(
         monkeypatch.setenv(name, "error" if "VERBOSITY" in name else "1")
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str | Path) -> Output:
+    def run(*arguments: str | Path) -> CommandOutput:
         monkeypatch.setattr(sys, "argv", ["attlas", *map(str, arguments)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as end, threadpool_limits(1):
             main()
         printed = capsys.readouterr()
-        return Output(int(end.value.code or 0), printed.out, printed.err)
+        return CommandOutput(int(end.value.code or 0), printed.out, printed.err)
 
     return run
 

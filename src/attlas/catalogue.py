@@ -53,8 +53,8 @@ def measures() -> Registry[type[Measure[Any]]]:
     """All measures by name: those of the subjects, then single ones of other packages."""
     found: Registry[type[Measure[Any]]] = Registry("measure", MeasureError)
     for subject in subjects():
-        for name, (place, question) in subject.measures.items():
-            found.register(name, f"{subject.package}.{place}", question)
+        for name, (path, question) in subject.measures.items():
+            found.register(name, f"{subject.package}.{path}", question)
     for entry in sorted(entry_points(group=MEASURE_GROUP), key=lambda one: one.name):
         if entry.name in found:
             error = AttlasError(f"{entry.name!r} already exists")

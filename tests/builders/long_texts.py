@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from attlas.core.masks import Keep
+from attlas.core.masks import TokenMask
 from attlas.core.text import Text
 from attlas.models import Model
 from attlas.testing import fold, stream
@@ -73,7 +73,7 @@ def reference_texts(
                     [sees(model, layer.index, n, places) for layer in layers],
                     list(batch.tokens[text]),
                     batch.special[text].tolist(),
-                    Keep.of(keep).mask(batch)[text].tolist(),
+                    TokenMask.of(keep).mask(batch)[text].tolist(),
                 )
             )
     return out

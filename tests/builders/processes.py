@@ -119,7 +119,7 @@ def kill_when(process: subprocess.Popen[bytes] | Started, moment: Callable[[], b
     return code == -signal.SIGKILL
 
 
-class Output(NamedTuple):
+class CommandOutput(NamedTuple):
     code: int
     out: str
     error: str

@@ -30,7 +30,7 @@ from attlas.support.json import to_json
 from attlas.testing import tiny
 from attlas.views import numbers
 from tests.builders.pages import drawn_before
-from tests.builders.processes import Output, Run
+from tests.builders.processes import CommandOutput, Run
 
 LIGHT = """
 import sys
@@ -368,7 +368,7 @@ SCORES = {"mcc", "mcc_low", "mcc_high", "accuracy", "accuracy_low", "accuracy_hi
 
 @pytest.mark.slow
 def test_finetune_then_topology(
-    attlas_command: Run, inside: Callable[..., Output], tmp_path: Path, small_folder: Path
+    attlas_command: Run, inside: Callable[..., CommandOutput], tmp_path: Path, small_folder: Path
 ) -> None:
     for seed, (name, count) in enumerate({"train": 40, "dev": 16, "test": 20}.items()):
         write_reviews(tmp_path / f"{name}.csv", count, seed)
@@ -464,7 +464,7 @@ def test_finetune_then_topology(
 
 
 def test_finetune_the_head_alone(
-    inside: Callable[..., Output], tmp_path: Path, small_folder: Path
+    inside: Callable[..., CommandOutput], tmp_path: Path, small_folder: Path
 ) -> None:
     write_reviews(tmp_path / "train.csv", 40)
     done = inside(
@@ -531,7 +531,7 @@ def write_data(root: Path) -> None:
 @pytest.mark.slow
 def test_reproduce_betti(
     attlas_command: Run,
-    inside: Callable[..., Output],
+    inside: Callable[..., CommandOutput],
     tmp_path: Path,
     small_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -655,7 +655,7 @@ def test_no_text_of_a_task_is_on_two_sides(tmp_path: Path) -> None:
 
 
 def test_lengthen_finds_a_finished_model_and_refuses_another(
-    inside: Callable[..., Output],
+    inside: Callable[..., CommandOutput],
     tmp_path: Path,
     tiny_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -700,7 +700,7 @@ def test_lengthen_finds_a_finished_model_and_refuses_another(
 
 
 def test_a_lengthened_model_is_loaded_and_has_no_report(
-    inside: Callable[..., Output], tmp_path: Path, tiny_folder: Path
+    inside: Callable[..., CommandOutput], tmp_path: Path, tiny_folder: Path
 ) -> None:
     made = inside(
         "lengthen", "--model", tiny_folder, "--length", "600", "--window", "16", "--out", "long"
@@ -726,7 +726,7 @@ def test_a_lengthened_model_is_loaded_and_has_no_report(
 @pytest.mark.parametrize("number", [1, 2, 4, 6, 8])
 def test_lengthen_can_be_run_again_after_a_full_disk(
     number: int,
-    inside: Callable[..., Output],
+    inside: Callable[..., CommandOutput],
     tmp_path: Path,
     tiny_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -763,7 +763,7 @@ def test_lengthen_can_be_run_again_after_a_full_disk(
 
 
 def test_a_long_model_is_made_and_looks_at_a_long_text(
-    inside: Callable[..., Output], tmp_path: Path, tiny_folder: Path
+    inside: Callable[..., CommandOutput], tmp_path: Path, tiny_folder: Path
 ) -> None:
     made = inside(
         "lengthen",
@@ -828,7 +828,9 @@ def test_a_long_model_is_made_and_looks_at_a_long_text(
 
 
 @pytest.mark.slow
-def test_explain(inside: Callable[..., Output], tmp_path: Path, small_classifier: Path) -> None:
+def test_explain(
+    inside: Callable[..., CommandOutput], tmp_path: Path, small_classifier: Path
+) -> None:
     """From a file to the numbers that machines read: one text is empty, one has no keyword, one a
     rationale.
     """
@@ -932,7 +934,7 @@ def test_explain(inside: Callable[..., Output], tmp_path: Path, small_classifier
 
 @pytest.mark.slow
 def test_reproduce_longformer(
-    inside: Callable[..., Output],
+    inside: Callable[..., CommandOutput],
     tmp_path: Path,
     small_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -1287,7 +1289,7 @@ def write_wrong_data(folder: Path) -> None:
 @pytest.mark.parametrize("case", WRONG_CALLS)
 def test_wrong_calls_are_one_clear_line_and_nothing_is_written(
     case: str,
-    inside: Callable[..., Output],
+    inside: Callable[..., CommandOutput],
     tmp_path: Path,
     small_folder: Path,
     small_classifier: Path,

@@ -42,8 +42,8 @@ def agrees(layer, weights, visible, seed=0):
     )
     lists = visible.tolist()
     expected = {
-        "keys_seen": np.array([twins.keys_seen(one) for one in lists]),
-        "queries_seeing": np.array([twins.queries_seeing(one) for one in lists]),
+        "n_visible_keys": np.array([twins.n_visible_keys(one) for one in lists]),
+        "n_visible_queries": np.array([twins.n_visible_queries(one) for one in lists]),
         "by_offset": twins.each_head(twins.by_offset, weights, reach=reach),
         "received": twins.each_head(twins.received, weights),
         "row_entropy": twins.each_head(twins.row_entropy, weights),
@@ -57,8 +57,8 @@ def agrees(layer, weights, visible, seed=0):
     }
     for _ in range(2):
         found = {
-            "keys_seen": layer.keys_seen[:, 0],
-            "queries_seeing": layer.queries_seeing[:, 0],
+            "n_visible_keys": layer.n_visible_keys[:, 0],
+            "n_visible_queries": layer.n_visible_queries[:, 0],
             "by_offset": layer.by_offset(reach),
             "received": layer.received,
             "row_entropy": layer.row_entropy(),
@@ -162,26 +162,28 @@ def test_a_head_that_sees_other_keys_is_as_it_is_alone(n_texts, n_heads, n, by_t
         for number, (mine, theirs) in enumerate(pairs):
             kept = keep if number < 2 else None
             assert torch.equal(mine.visible[:, one], theirs.visible)
-            assert torch.equal(mine.keys_seen[:, one], theirs.keys_seen)
-            assert torch.equal(mine.queries_seeing[:, one], theirs.queries_seeing)
+            assert torch.equal(mine.n_visible_keys[:, one], theirs.n_visible_keys)
+            assert torch.equal(mine.n_visible_queries[:, one], theirs.n_visible_queries)
             for name in ("top_keys", "top_queries"):
                 for found, expected in zip(
                     getattr(mine, name)(n, kept), getattr(theirs, name)(n, kept), strict=True
                 ):
                     assert torch.equal(found[:, one], expected)
             for of_keys in (False, True):
-                assert sees(mine.sight(of_keys)[head], theirs.n_texts) == sees(
-                    theirs.sight(of_keys)[0], theirs.n_texts
+                assert sees(mine.visible_ranges(of_keys)[head], theirs.n_texts) == sees(
+                    theirs.visible_ranges(of_keys)[0], theirs.n_texts
                 )
                 square = theirs.visible[:, 0].transpose(-1, -2) if of_keys else theirs.visible[:, 0]
                 every_text = square.expand(theirs.n_texts, -1, -1)
-                assert sees(theirs.sight(of_keys)[0], theirs.n_texts) == every_text.tolist()
+                assert (
+                    sees(theirs.visible_ranges(of_keys)[0], theirs.n_texts) == every_text.tolist()
+                )
 
 
-def sees(sight, n_texts):
+def sees(ranges, n_texts):
     """What the tokens of each text see, spelled out."""
     out = []
-    for text in map(sight.of, range(n_texts)):
+    for text in map(ranges.of, range(n_texts)):
         n = len(text.first)
         out.append(
             [

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings, strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from attlas.core.batch import Batch
-from attlas.core.masks import KINDS, Keep
+from attlas.core.masks import KINDS, TokenMask
 from attlas.core.text import Text
 from attlas.language.lists import languages, stopwords
 from attlas.support.errors import MeasureError
@@ -72,9 +72,9 @@ def encoded(text: str | tuple[str, ...], name: str) -> Batch:
     )
 
 
-def kept(keep: str | Keep, batch: Batch) -> list[str]:
+def kept(keep: str | TokenMask, batch: Batch) -> list[str]:
     """What a reader sees of the tokens that take part in the only text."""
-    (mask,) = Keep.of(keep).mask(batch).tolist()
+    (mask,) = TokenMask.of(keep).mask(batch).tolist()
     (text,) = batch.texts
     return [
         text.text[start:stop].strip() or token
@@ -123,23 +123,23 @@ def test_each_kind_on_a_real_sentence(bert):
 def test_a_batch_has_a_row_for_each_text_on_its_device(minilm):
     texts = [(0, Text("a", "The cat sat!")), (1, Text("b", "Dogs and 3 ."))]
     (batch,) = minilm.batches(minilm.encode(texts))
-    mask = Keep().mask(batch)
+    mask = TokenMask().mask(batch)
     assert mask.dtype == torch.bool
     assert mask.device == batch.ids.device
     assert mask.tolist() == [
         [False, False, True, True, False, False],
         [False, True, False, False, False, False],
     ]
-    assert Keep("all").mask(batch).all()
-    assert Keep("ordinary").mask(batch).tolist() == (~batch.special).tolist()
+    assert TokenMask("all").mask(batch).all()
+    assert TokenMask("ordinary").mask(batch).tolist() == (~batch.special).tolist()
 
 
 def test_a_mask_is_worked_out_once_and_never_for_another(bert):
     batch = bert("The cat sat on the mat.")
-    first = Keep().mask(batch)
-    assert Keep().mask(batch) is first
-    assert kept(Keep(words=("cat",)), batch) == ["sat", "mat"]
-    assert kept(Keep(languages=()), batch) == ["The", "cat", "sat", "on", "the", "mat"]
+    first = TokenMask().mask(batch)
+    assert TokenMask().mask(batch) is first
+    assert kept(TokenMask(words=("cat",)), batch) == ["sat", "mat"]
+    assert kept(TokenMask(languages=()), batch) == ["The", "cat", "sat", "on", "the", "mat"]
     assert kept("keywords", batch) == ["cat", "sat", "mat"]
     assert batch.special[0].tolist() == [True] + [False] * 7 + [True]
 
@@ -176,7 +176,7 @@ def test_what_an_apostrophe_joins_is_judged_by_itself(bert):
         "films",
         "end",
     ]
-    french, italian = Keep(languages=("fr",)), Keep(languages=("it",))
+    french, italian = TokenMask(languages=("fr",)), TokenMask(languages=("it",))
     assert kept(french, bert("L’art: c'est qu’il n'a pas d'accord aujourd'hui")) == [
         "art",
         "accord",
@@ -214,7 +214,7 @@ def test_accents_composed_or_not_are_letters(name):
     assert kept("keywords", batch) == kept("words", batch) == [piece for piece in visible if piece]
     assert {"ï", "\u0301", "Æ", "ø"} <= set("".join(visible))
     assert (
-        kept(Keep(languages=("it",)), encoded("e\u0300 cosi\u0300", name)) == []
+        kept(TokenMask(languages=("it",)), encoded("e\u0300 cosi\u0300", name)) == []
     )  # è and così are stop words
 
 
@@ -280,15 +280,15 @@ def test_a_keycap_is_a_number_and_no_keyword():
 def test_languages_and_words_of_ones_own(bert):
     batch = bert("the und et chat Film film’s")
     assert kept("keywords", batch) == ["und", "et", "chat", "Film", "film"]
-    assert kept(Keep(languages=("de",)), batch) == ["the", "et", "chat", "Film", "film"]
-    assert kept(Keep(languages=("en", "de", "fr")), batch) == ["chat", "Film", "film"]
-    assert kept(Keep(languages=("fr", "de", "en"), words=("FILM",)), batch) == ["chat"]
-    assert kept(Keep(languages=()), batch) == ["the", "und", "et", "chat", "Film", "film", "s"]
-    assert kept(Keep(words=("cha",)), batch) == ["und", "et", "chat", "Film", "film"]
-    assert kept(Keep(words=("DÉJÀ", "don’t"), languages=()), bert("de\u0301ja\u0300 don't vu")) == [
-        "vu"
-    ]
-    assert kept(Keep(languages=("de",)), bert("Außer AUSSER dass daß")) == []
+    assert kept(TokenMask(languages=("de",)), batch) == ["the", "et", "chat", "Film", "film"]
+    assert kept(TokenMask(languages=("en", "de", "fr")), batch) == ["chat", "Film", "film"]
+    assert kept(TokenMask(languages=("fr", "de", "en"), words=("FILM",)), batch) == ["chat"]
+    assert kept(TokenMask(languages=()), batch) == ["the", "und", "et", "chat", "Film", "film", "s"]
+    assert kept(TokenMask(words=("cha",)), batch) == ["und", "et", "chat", "Film", "film"]
+    assert kept(
+        TokenMask(words=("DÉJÀ", "don’t"), languages=()), bert("de\u0301ja\u0300 don't vu")
+    ) == ["vu"]
+    assert kept(TokenMask(languages=("de",)), bert("Außer AUSSER dass daß")) == []
 
 
 def test_given_words_are_the_words(bert):
@@ -296,7 +296,7 @@ def test_given_words_are_the_words(bert):
     assert kept("keywords", bert(("New", "in_the", "ca", "n't"))) == ["New", "in", "the", "ca"]
     together = bert(("the", "the cat", "of"))
     assert kept("keywords", together) == ["the", "cat"]
-    assert kept(Keep(words=("the cat",)), together) == []
+    assert kept(TokenMask(words=("the cat",)), together) == []
 
 
 def test_the_words_of_a_batch_of_words(bert):
@@ -306,13 +306,18 @@ def test_the_words_of_a_batch_of_words(bert):
 
 
 def test_keep_is_a_plain_value():
-    assert Keep.of("words") == Keep("words")
-    own = Keep(words=("cat",))
-    assert Keep.of(own) is own
-    assert Keep(languages=["en", "de"], words=["x"]) == Keep(languages=("en", "de"), words=("x",))  # type: ignore[arg-type]
-    assert Keep(languages="de", words="film") == Keep(languages=("de",), words=("film",))  # type: ignore[arg-type]
-    assert repr(Keep()) == "Keep(kind='keywords', languages=('en',), words=())"
-    assert len({Keep(), Keep("keywords"), Keep("words"), Keep(languages=()), own}) == 4
+    assert TokenMask.of("words") == TokenMask("words")
+    own = TokenMask(words=("cat",))
+    assert TokenMask.of(own) is own
+    assert TokenMask(languages=["en", "de"], words=["x"]) == TokenMask(
+        languages=("en", "de"), words=("x",)
+    )  # type: ignore[arg-type]
+    assert TokenMask(languages="de", words="film") == TokenMask(languages=("de",), words=("film",))  # type: ignore[arg-type]
+    assert repr(TokenMask()) == "TokenMask(kind='keywords', languages=('en',), words=())"
+    assert (
+        len({TokenMask(), TokenMask("keywords"), TokenMask("words"), TokenMask(languages=()), own})
+        == 4
+    )
 
 
 @pytest.mark.parametrize("kind", ["", "keyword", "All", None, 3])
@@ -320,13 +325,13 @@ def test_an_unknown_kind_names_the_kinds(kind):
     with pytest.raises(
         MeasureError, match="the kinds are all, ordinary, words, keywords"
     ) as raised:
-        Keep.of(kind)
+        TokenMask.of(kind)
     assert repr(kind) in str(raised.value)
 
 
 @pytest.mark.parametrize("language", ["xx", "", "EN", "../en", "en.txt"])
 def test_an_unknown_language_names_the_known(language):
-    for ask in (stopwords, lambda language: Keep(languages=("en", language))):
+    for ask in (stopwords, lambda language: TokenMask(languages=("en", language))):
         with pytest.raises(MeasureError, match="the languages are de, en, es, fr, it") as raised:
             ask(language)
         assert repr(language) in str(raised.value)
@@ -379,12 +384,12 @@ names = st.sampled_from(["tiny", "bytes", "merged", "pairs"])
 @example(text="", name="tiny", spoken=[])
 def test_each_kind_is_part_of_the_one_before(text, name, spoken):
     batch = encoded(text, name)
-    masks = [Keep(kind, tuple(spoken)).mask(batch) for kind in KINDS]
+    masks = [TokenMask(kind, tuple(spoken)).mask(batch) for kind in KINDS]
     for wide, narrow in pairwise(masks):
         assert narrow.shape == batch.ids.shape
         assert not (narrow & ~wide).any()
     assert masks[0].all()
-    more = Keep("keywords", (*spoken, "de"), ("café",)).mask(batch)
+    more = TokenMask("keywords", (*spoken, "de"), ("café",)).mask(batch)
     assert not (more & ~masks[-1]).any()  # more stop words, fewer tokens
     if not {"'", "’", "ʼ"} & set(text):
         stops = frozenset().union(*map(stopwords, spoken))
@@ -396,12 +401,12 @@ def test_each_kind_is_part_of_the_one_before(text, name, spoken):
 def test_kinds_on_batches_of_several_texts(rng, n_texts, n):
     batch = strategies.make_batch(rng, n_texts, n)
     for kind in KINDS:
-        keep = Keep(kind)
+        keep = TokenMask(kind)
         mask = keep.mask(batch)
         assert mask.shape == (n_texts, n)
         singly = [keep.mask(batch[text : text + 1])[0].tolist() for text in range(n_texts)]
         assert mask.tolist() == singly
-    assert Keep("words").mask(batch).tolist() == [
+    assert TokenMask("words").mask(batch).tolist() == [
         [token in ("ab", "cd") for token in row] for row in batch.tokens
     ]
 

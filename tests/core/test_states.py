@@ -140,8 +140,8 @@ def test_a_top_list_is_the_head_of_the_sorted_entries_in_whatever_order_they_com
             )[:size]
             best += [(np.inf, -1)] * (size - len(best))
             np.testing.assert_array_equal(found.scores[1, head], [-score for score, _ in best])
-            np.testing.assert_array_equal(found.places[1, head], [place for _, place in best])
-        assert (found.places[0] == -1).all()
+            np.testing.assert_array_equal(found.indices[1, head], [place for _, place in best])
+        assert (found.indices[0] == -1).all()
 
 
 def test_rows_come_back_in_corpus_order_whatever_the_order_of_batches():

@@ -50,7 +50,7 @@ from tests.builders.probes import (
     stories,
     treebank,
 )
-from tests.builders.processes import Output, Start, kill_when
+from tests.builders.processes import CommandOutput, Start, kill_when
 from tests.builders.studies import table_bytes, write_result
 
 # estimators as scikit-learn has them, and what they refuse
@@ -644,7 +644,7 @@ def write_files(folder: Path) -> None:
 
 @KINDS_OF_PROBE
 def test_a_probe_from_the_command_line(
-    kind: str, inside: Callable[..., Output], tmp_path: Path, small_folder: Path
+    kind: str, inside: Callable[..., CommandOutput], tmp_path: Path, small_folder: Path
 ) -> None:
     write_files(tmp_path)
     first, second = (
@@ -698,7 +698,7 @@ def test_a_probe_from_the_command_line(
 
 
 def test_a_probe_of_one_file(
-    inside: Callable[..., Output], tmp_path: Path, small_folder: Path
+    inside: Callable[..., CommandOutput], tmp_path: Path, small_folder: Path
 ) -> None:
     write_files(tmp_path)
     output = inside(
@@ -764,7 +764,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
 @KINDS_OF_PROBE
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_call_is_one_clear_line_and_nothing_is_written(
-    case: str, kind: str, inside: Callable[..., Output], tmp_path: Path, small_folder: Path
+    case: str, kind: str, inside: Callable[..., CommandOutput], tmp_path: Path, small_folder: Path
 ) -> None:
     write_files(tmp_path)
     (tmp_path / "one.conllu").write_text(
@@ -806,7 +806,7 @@ def test_a_wrong_call_is_one_clear_line_and_nothing_is_written(
 def test_options_that_cannot_be_are_refused(
     arguments: list[str],
     message: str,
-    inside: Callable[..., Output],
+    inside: Callable[..., CommandOutput],
     tmp_path: Path,
     small_folder: Path,
 ) -> None:
@@ -831,7 +831,7 @@ def test_options_that_cannot_be_are_refused(
     assert right.code == 0, right.error  # what was refused holds no folder
 
 
-def test_the_verb_alone_lists_its_probes(inside: Callable[..., Output]) -> None:
+def test_the_verb_alone_lists_its_probes(inside: Callable[..., CommandOutput]) -> None:
     output = inside("probe", "--help")
     assert output.code == 0
     assert all(name in output.out for name in PROBED)
@@ -839,7 +839,7 @@ def test_the_verb_alone_lists_its_probes(inside: Callable[..., Output]) -> None:
 
 
 def test_one_report_of_several_folders(
-    inside: Callable[..., Output], done: dict[str, Study], tmp_path: Path
+    inside: Callable[..., CommandOutput], done: dict[str, Study], tmp_path: Path
 ) -> None:
     folders = [done[kind].folder for kind in PROBED]
     output = inside("report", *folders, "--out", "all.html", "--json")

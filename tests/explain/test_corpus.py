@@ -15,7 +15,7 @@ import torch
 
 import attlas
 from attlas.catalogue import measures_of
-from attlas.core.masks import KINDS, Keep
+from attlas.core.masks import KINDS, TokenMask
 from attlas.core.text import Text
 from attlas.explain import (
     METHODS,
@@ -273,7 +273,7 @@ def test_agreement_is_that_of_each_text(tmp_path: Path) -> None:
     table, of_texts = study.table("agreement"), study.table("agreement_texts")
     assert len(table) == 2 * 2 * 2 * 4
     for keep in ("all", "keywords"):
-        masks = [Keep.of(keep).mask(batch_of(model, text))[0].numpy() for text in TEXTS]
+        masks = [TokenMask.of(keep).mask(batch_of(model, text))[0].numpy() for text in TEXTS]
         able = [place for place, mask in enumerate(masks) if mask.sum() > 1]
         assert (len(able) == len(TEXTS)) == (keep == "all")
         for left in methods[1:]:
@@ -300,7 +300,7 @@ def test_agreement_is_that_of_each_text(tmp_path: Path) -> None:
                         (figure.value, figure.low, figure.high), abs=1e-4, nan_ok=True
                     )
     counts = study.manifest["counts"]
-    few = [sum(Keep().mask(batch_of(model, text))[0].tolist()) < 2 for text in TEXTS]
+    few = [sum(TokenMask().mask(batch_of(model, text))[0].tolist()) < 2 for text in TEXTS]
     assert counts["not_compared"] == sum(few) > 1
     assert len(of_texts) == len(TEXTS) * 8
     undefined = of_texts[(of_texts["keep"] == "keywords") & (of_texts["kept"] < 2)]

@@ -326,7 +326,7 @@ def test_causal_rows_see_only_what_is_before() -> None:
             assert float(square.weights.triu(1).abs().max()) == 0
         if family == "gemma2":  # every other layer looks through a window of 4
             windowed = [min(query + 1, 4) for query in range(n)]
-            assert [windowed == layer.keys_seen[0, 0].tolist() for layer in layers] == [
+            assert [windowed == layer.n_visible_keys[0, 0].tolist() for layer in layers] == [
                 True,
                 False,
                 True,
@@ -342,7 +342,7 @@ def test_windows_of_modernbert_are_seen() -> None:
         visible = layer.dense().visible
         if visible is not None:
             assert float((layer.dense().weights * ~visible).abs().max()) == 0
-            assert int(layer.keys_seen.max()) == 5
+            assert int(layer.n_visible_keys.max()) == 5
 
 
 def test_a_model_without_attention_is_named() -> None:
@@ -416,12 +416,12 @@ def test_decoders_with_code_of_their_own_are_causal(model: attlas.Model) -> None
     n = batch.n_tokens
     for layer, weights in zip(layers, reference.attentions, strict=True):
         assert torch.equal(layer.dense().weights, weights)
-        assert layer.keys_seen[0, 0].tolist() in (
+        assert layer.n_visible_keys[0, 0].tolist() in (
             [query + 1 for query in range(n)],
             [min(query + 1, 4) for query in range(n)],
         )
     assert torch.equal(output.last_hidden_state, reference.last_hidden_state)
-    assert [int(layer.keys_seen.max()) for layer in layers] == (
+    assert [int(layer.n_visible_keys.max()) for layer in layers] == (
         [n, 4] if type(model.network).__name__ == "GPTNeoModel" else [n, n]
     )
 

@@ -466,7 +466,7 @@ def test_global_tokens_are_those_that_were_chosen(given: Any, expected: tuple[in
     model.forward(batch, layers.append)
     for layer in layers:
         assert isinstance(layer, BandedAttention)
-        assert layer.places.tolist() == [list(expected)] * 2
+        assert layer.global_positions.tolist() == [list(expected)] * 2
         torch.testing.assert_close(layer.dense().weights.sum(-1), torch.ones(2, 4, 7))
 
 
@@ -556,7 +556,7 @@ def test_batches_never_mix_different_numbers_of_global_tokens() -> None:
             for left, right in zip(together, alone, strict=True):
                 assert isinstance(left, BandedAttention)
                 assert isinstance(right, BandedAttention)
-                assert left.places[number].tolist() == right.places[0].tolist()
+                assert left.global_positions[number].tolist() == right.global_positions[0].tolist()
                 close(
                     left.dense().weights[number],
                     right.dense().weights[0],

@@ -48,7 +48,7 @@ def test_hidden_states_are_those_of_one_text_at_a_time(family: str) -> None:
     model, states = tiny(family), {}
 
     def keep(batch: Batch, output: Any) -> None:
-        states.update(zip(batch.places, torch.stack(output.hidden_states, dim=1), strict=True))
+        states.update(zip(batch.indices, torch.stack(output.hidden_states, dim=1), strict=True))
 
     assert run_batches(model, TEXTS, keep, head=False, states=True) == []
     for place, one in enumerate(TEXTS):
@@ -59,7 +59,7 @@ def test_hidden_states_are_those_of_one_text_at_a_time(family: str) -> None:
 def test_texts_without_a_token_are_named() -> None:
     model, read = tiny("gpt2"), []
     texts = [attlas.Text("first", "a cat"), attlas.Text("second", "")]
-    assert run_batches(model, texts, lambda batch, _: read.extend(batch.places), head=False) == [1]
+    assert run_batches(model, texts, lambda batch, _: read.extend(batch.indices), head=False) == [1]
     assert read == [0]
     with pytest.raises(
         CorpusError, match=r"the tokenizer produces no tokens for text 'second' \(''\)"

@@ -25,7 +25,7 @@ from tests.builders.probes import (
     stories,
     treebank,
 )
-from tests.builders.processes import Output
+from tests.builders.processes import CommandOutput
 
 # the paper
 
@@ -120,7 +120,7 @@ def write_paper(root: Path) -> None:
 
 @pytest.mark.slow
 def test_reproduce_bert(
-    inside: Callable[..., Output],
+    inside: Callable[..., CommandOutput],
     tmp_path: Path,
     small_folder: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -18,7 +18,7 @@ from attlas.papers.dynamics import (
     MODELS,
     PARTS,
     PUBLISHED,
-    accuracy_lines,
+    accuracy_blocks,
     own_words,
     reproduce,
     texts_of,
@@ -103,7 +103,7 @@ def test_every_part_is_run_and_all_cells_stand_beside_the_published(
     monkeypatch.setattr(Study, "report", lambda study, path: path)
     messages: list[str] = []
     done = reproduce(
-        root, tmp_path, parts=RUN, seeds=1, workers=1, progress=False, say=messages.append
+        root, tmp_path, parts=RUN, seeds=1, workers=1, progress=False, log=messages.append
     )
     text = done.markdown()
     assert [line for line in messages if line.startswith("part ")] == [
@@ -120,7 +120,7 @@ def test_every_part_is_run_and_all_cells_stand_beside_the_published(
         assert "published" not in grid.table("dynamics_summary")
         compared = dynamics.with_published(grid, known)
         assert compared.table("dynamics_summary")["published"].tolist() == [*known.values()]
-        assert compared.holding("dynamics").manifest == grid.manifest
+        assert compared.study_with_table("dynamics").manifest == grid.manifest
         for known in PUBLISHED[name].values():
             assert all(f"({one:.1f})" in text for one in known)
     assert text.count("Mean absolute difference from published") == 3  # of each, and of both
@@ -203,7 +203,7 @@ def test_the_difference_is_of_scales_of_ten_and_more() -> None:
         for scale, known in PUBLISHED["sst"].items()
         for place, (attention, encoder) in enumerate(MODELS)
     ]
-    line = accuracy_lines("sst", pd.DataFrame(rows))[-1]
+    *_, line = accuracy_blocks("sst", pd.DataFrame(rows))
     assert "1.00 points over 20 cells (largest 1.0)" in line
 
 

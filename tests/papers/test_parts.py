@@ -102,7 +102,7 @@ def run(
         reproduction=Reproduction("tiny", ORDER, {"one": 1}, folder),
         model_parts={"weights": weights, "config": "c"},
         options={"fresh": fresh},
-        say=[].append if messages is None else messages.append,
+        log=[].append if messages is None else messages.append,
         **options,
     )
     return run_reproduction(recipe, parts)

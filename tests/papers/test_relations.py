@@ -133,7 +133,7 @@ def test_all_parts_run_and_are_found_again(
     model = tiny("bert")
     messages: list[str] = []
     done = reproduce(
-        data_root, tmp_path / "out", model=model, workers=1, progress=False, say=messages.append
+        data_root, tmp_path / "out", model=model, workers=1, progress=False, log=messages.append
     )
     assert set(done.parts) == set(PARTS)
     reproduced = json.loads((tmp_path / "out" / "relations.json").read_text())
@@ -176,7 +176,7 @@ def test_all_parts_run_and_are_found_again(
         parts=("trex",),
         workers=1,
         progress=False,
-        say=messages.append,
+        log=messages.append,
     )
     assert messages == ["part trex"]  # nothing was fitted again
     assert again.markdown() == text

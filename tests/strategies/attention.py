@@ -48,7 +48,7 @@ def make_batch(rng: np.random.Generator, n_texts: int, n: int, marks: bool = Tru
     strings = np.array(tokens, dtype=object).reshape(n_texts, n)
     return Batch(
         texts=tuple(text for text, _, _ in made),
-        places=tuple(rng.permutation(n_texts).tolist()),
+        indices=tuple(rng.permutation(n_texts).tolist()),
         ids=torch.from_numpy(rng.integers(0, 99, (n_texts, n))),
         tokens=tokens,
         offsets=np.array([offsets for _, _, offsets in made], dtype=np.int64).reshape(
@@ -153,7 +153,7 @@ def banded_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
         draw(generators),
     )
     n_global = draw(st.integers(0, min(3, n)))
-    places = np.array(
+    indices = np.array(
         [rng.permutation(n)[:n_global] for _ in range(n_texts)], dtype=np.int64
     ).reshape(n_texts, n_global)
     visible = np.array(
@@ -162,7 +162,7 @@ def banded_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
                 [abs(key - query) <= reach or query in own or key in own for key in range(n)]
                 for query in range(n)
             ]
-            for own in places
+            for own in indices
         ]
     )
     weights = stochastic(rng, n_heads, visible)
@@ -171,7 +171,7 @@ def banded_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
         np.zeros((n_texts, n_heads, n, n_global), np.float32),
     )
     rows = np.zeros((n_texts, n_heads, n_global, n), np.float32)
-    for text, own in enumerate(places.tolist()):
+    for text, own in enumerate(indices.tolist()):
         for query in range(n):
             for key in range(n):
                 if query in own:
@@ -180,7 +180,7 @@ def banded_layers(draw: st.DrawFn, max_tokens: int = 9) -> Layer:
                     columns[text, :, query, own.index(key)] = weights[text, :, query, key]
                 elif abs(key - query) <= reach:
                     band[text, :, query, key - query + reach] = weights[text, :, query, key]
-    parts = [torch.from_numpy(part) for part in (band, columns, rows, places)]
+    parts = [torch.from_numpy(part) for part in (band, columns, rows, indices)]
     return Layer(BandedAttention(*parts, make_batch(rng, n_texts, n)), weights, visible)
 
 

@@ -244,7 +244,7 @@ class Written:
         plain = weights_module.pass_counts
 
         def noted(read: int, texts: Sequence[Any], quarantined: int) -> dict[str, int]:
-            self.shards.append(texts[0].place // 4)
+            self.shards.append(texts[0].index // 4)
             if self.shards[-1] >= dies_from:
                 raise KeyboardInterrupt
             return plain(read, texts, quarantined)

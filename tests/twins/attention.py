@@ -93,18 +93,18 @@ def turned(matrix):
     return [[row[column] for row in matrix] for column in range(len(matrix))]
 
 
-def keys_seen(visible):
+def n_visible_keys(visible):
     return [sum(map(bool, row)) for row in visible]
 
 
-def queries_seeing(visible):
-    return keys_seen(turned(visible))
+def n_visible_queries(visible):
+    return n_visible_keys(turned(visible))
 
 
 def uniform(visible):
     return [
         [1 / seen if sees else 0.0 for sees in row]
-        for row, seen in zip(visible, keys_seen(visible), strict=True)
+        for row, seen in zip(visible, n_visible_keys(visible), strict=True)
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from attlas.measures.special_gradient import COLUMNS
-from tests.twins.attention import queries_seeing, uniform
+from tests.twins.attention import n_visible_queries, uniform
 
 
 def surface(head, cls, sep, punctuation):
@@ -45,7 +45,7 @@ def totals(layers, visibles):
         got = [sum(row[token] for head in heads for row in head) / len(heads) for heads in layers]
         even = [sum(row[token] for row in uniform(visible)) for visible in visibles]
         per_query = [
-            total / queries_seeing(visible)[token]
+            total / n_visible_queries(visible)[token]
             for total, visible in zip(got, visibles, strict=True)
         ]
         out.append(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attlas.support.options import MAX_LENGTH, WORKERS, Option, checked, help_of
+from attlas.support.options import WORKERS, Option, checked, help_of
 
 if TYPE_CHECKING:
     from attlas.studies import Study
@@ -50,40 +50,18 @@ NEXT = {  # after an experiment, by its kind
     "lengthen": "attlas look --file TEXT.txt --model {folder} --html look.html",
     "relations": 'attlas relations extract --extractor {folder} "TEXT"',
 }
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-ModelOption = Annotated[
-    str | None,
-    typer.Option("--model", help="Folder, Hub ID or embedded:long (default: the embedded model)."),
-]
-GlobalTokens = Annotated[
-    str | None,
-    typer.Option(
-        "--global-tokens",
-        help="Global tokens of a Longformer: first, special, none, or indices such as 0,5.",
-    ),
-]
-Out = Annotated[
-    Path | None, typer.Option("--out", help="Folder for the results (default: runs/NAME).")
-]
-Pickle = Annotated[
-    bool,
-    typer.Option(
-        "--allow-pickle",
-        help="Also read pickled weights, which can run code: only if you trust them.",
-    ),
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files that already exist.")]
+MODEL_HELP = "Folder, Hub ID or embedded:long (default: the embedded model)."
+JSON_HELP = "Print JSON instead of text."
+FORCE_HELP = "Overwrite files that already exist."
+FRESH_HELP = "Delete the results of an earlier run in this folder."
+REPORT_HELP = "Also write report.html into the folder."
+Json = Annotated[bool, typer.Option("--json", help=JSON_HELP)]
+ModelOption = Annotated[str | None, typer.Option("--model", help=MODEL_HELP)]
+Force = Annotated[bool, typer.Option("--force", help=FORCE_HELP)]
 Workers = Annotated[int | None, whole("--workers", WORKERS)]
 TextColumn = Annotated[str | None, typer.Option("--text", help="Column of the text.")]
-AnyLabelColumn = Annotated[str | None, typer.Option("--label", help="Column of the label.")]
-LabelColumn = Annotated[str, typer.Option("--label", help="Column of the label.")]
-MaxLength = Annotated[int | None, whole("--max-length", MAX_LENGTH)]
-Report = Annotated[
-    bool, typer.Option("--report/--no-report", help="Also write report.html into the folder.")
-]
-Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Delete the results of an earlier run in this folder.")
-]
+Report = Annotated[bool, typer.Option("--report/--no-report", help=REPORT_HELP)]
+Fresh = Annotated[bool, typer.Option("--fresh", help=FRESH_HELP)]
 
 
 def listed(names: str) -> list[str]:

@@ -8,11 +8,11 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attlas.cli.app import print_json, print_next, status
+from attlas.cli.app import FORCE_HELP, JSON_HELP, print_json, print_next, status
 from attlas.cli.subjects import group_of
 from attlas.cli.verbs import add_command
 from attlas.support.errors import AttlasError
-from attlas.support.options import WORKERS, check_fields, option
+from attlas.support.options import check_fields, option, workers_option
 from attlas.support.outputs import PAGE, check_output
 
 if TYPE_CHECKING:
@@ -28,13 +28,11 @@ class ExtractCommand:
     text: str | None = option(None, "The text; or give --data.", flags=("TEXT",))
     data: str | None = option(None, "File of texts; prints one line of JSON for each text.")
     column: str | None = option(None, "Column of the text.", flags=("--text",))
-    model: str | None = option(None, "Its model, if moved (default: where it was at the fit).")
+    model: str | None = option(None, "Model of the extractor, if it has moved since the fit.")
     html: Path | None = option(None, "Also write a page with phrases and the graph of triples.")
-    force: bool = option(False, "Overwrite files that already exist.")
-    workers: int | None = option(
-        None, WORKERS.help, at_least=WORKERS.at_least, at_most=WORKERS.at_most
-    )
-    as_json: bool = option(False, "Print JSON instead of text.", flags=("--json",))
+    force: bool = option(False, FORCE_HELP)
+    workers: int | None = workers_option()
+    as_json: bool = option(False, JSON_HELP, flags=("--json",))
 
     def __post_init__(self) -> None:
         check_fields(self)

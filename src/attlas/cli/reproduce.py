@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import typer
 
@@ -20,242 +23,84 @@ from attlas.cli.app import (
     status,
     whole,
 )
-from attlas.support.errors import AttlasError
+from attlas.papers import PAPERS, Paper, data_folder
 from attlas.support.options import Option
 
 SEEDS = Option(
     "Classifiers of each kind (default: three, one for imdb).", at_least=1, at_most=1_000
 )
+CONVENTION = (
+    "published: fit the classifier on the fine-tuning texts; corrected: on texts that were held "
+    "out."
+)
+OWN: dict[str, dict[str, tuple[Any, Any]]] = {  # options of one paper only, with their defaults
+    "betti": {
+        "conventions": (
+            Annotated[str, typer.Option("--convention", help=CONVENTION)],
+            "published,corrected",
+        )
+    },
+    "dynamics": {"seeds": (Annotated[int | None, whole("--seeds", SEEDS)], None)},
+}
+LISTS = ("tasks", "parts", "conventions")
 verbs = typer.Typer(
     help="Tables and figures of a paper: published and reproduced values.", no_args_is_help=True
 )
 app.add_typer(verbs, name="reproduce")
 
 
-def _data_root(help: str) -> Any:
-    """Declare the folder of data sets, which is checked before anything is imported."""
+def _options(name: str, paper: Paper) -> dict[str, tuple[Any, Any]]:
+    """The type and the default of each option; the folder of data is checked before any import."""
+    chosen = f"{paper.kind}s"
+    data = typer.Option("--data-root", help=f"Folder with {paper.data}.", callback=_existing)
+    out = typer.Option("--out", help=f"Folder for {paper.writes}.")
+    some = typer.Option(f"--{chosen}", help=f"Some of {', '.join(paper.parts)}.")
+    return {
+        "data_root": (Annotated[Path, data], Parameter.empty),
+        **({"model": (ModelOption, None)} if paper.model else {}),
+        "out": (Annotated[Path, out], Path(paper.out)),
+        chosen: (Annotated[str, some], ",".join(paper.parts)),
+        **OWN.get(name, {}),
+        "workers": (Workers, None),
+        "fresh": (Fresh, False),
+        "as_json": (Json, False),
+    }
 
-    def check(folder: Path) -> Path:
-        if not folder.expanduser().is_dir():
-            raise AttlasError(
-                f"there is no folder {folder}; give the folder of the data sets with --data-root"
-            )
-        return folder
 
-    return typer.Option("--data-root", help=help, callback=check)
+def _existing(folder: Path) -> Path:
+    data_folder(folder)
+    return folder
 
 
-@verbs.command()
-def betti(
-    data_root: Annotated[Path, _data_root("Folder with cola, imdb and sms_spam.")],
-    model: ModelOption = None,
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder for models, features and results.")
-    ] = Path("runs/betti"),
-    tasks: Annotated[
-        str, typer.Option("--tasks", help="Some of cola, sms_spam, imdb.")
-    ] = "cola,sms_spam,imdb",
-    conventions: Annotated[
-        str,
-        typer.Option(
-            "--convention",
-            help="published: fit the classifier on the fine-tuning texts; "
-            "corrected: on texts that were held out.",
-        ),
-    ] = "published,corrected",
-    workers: Workers = None,
-    fresh: Fresh = False,
-    as_json: Json = False,
-) -> None:
-    """Betti numbers of attention graphs: Table 1 and Figure 1.
+def _verb(name: str, paper: Paper) -> Callable[..., None]:
+    """The verb of a paper, with a signature that typer reads."""
 
-    Takes about an hour on two cores; an interrupted run resumes.
-    """
-    with status("loading"):
-        from attlas.papers.betti import reproduce
+    def verb(data_root: Path, out: Path, as_json: bool, **options: Any) -> None:
+        with status("loading"):
+            recipe = import_module(f"attlas.papers.{name}")
+        given = {key: listed(one) if key in LISTS else one for key, one in options.items()}
+        result = recipe.reproduce(data_root, out, **given, log=log_step)
+        if as_json:
+            print_json(result.to_dict())
+            return
+        print(result.markdown())
+        for path in result.pictures:
+            print(path)
+        print(f"folder    {out}")
+        for part in sorted((out / "parts").glob("*/"))[:1]:
+            print_next(f"attlas report {part}")
 
-    _print_result(
-        reproduce(
-            data_root,
-            out,
-            model=model,
-            tasks=listed(tasks),
-            conventions=listed(conventions),
-            workers=workers,
-            fresh=fresh,
-            say=log_step,
-        ),
-        out,
-        as_json,
+    options = _options(name, paper)
+    verb.__signature__ = Signature(  # type: ignore[attr-defined]
+        [
+            Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for key, (kind, default) in options.items()
+        ]
     )
+    verb.__annotations__ = {key: kind for key, (kind, _) in options.items()}
+    return verb
 
 
-@verbs.command()
-def longformer(
-    data_root: Annotated[Path, _data_root("Folder with arxiv_long, mock_notes and sst.")],
-    model: ModelOption = None,
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder for models, studies and pictures.")
-    ] = Path("runs/longformer"),
-    tasks: Annotated[
-        str, typer.Option("--tasks", help="Some of arxiv_long, mock_notes, sst.")
-    ] = "arxiv_long,mock_notes,sst",
-    workers: Workers = None,
-    fresh: Fresh = False,
-    as_json: Json = False,
-) -> None:
-    """Interpreting Longformer: accuracy, Figures 4 to 11, and Tables 1 to 4 with chance.
-
-    Takes about three hours on two cores; an interrupted run resumes.
-    """
-    with status("loading"):
-        from attlas.papers.longformer import reproduce
-
-    _print_result(
-        reproduce(
-            data_root,
-            out,
-            model=model,
-            tasks=listed(tasks),
-            workers=workers,
-            fresh=fresh,
-            say=log_step,
-        ),
-        out,
-        as_json,
-    )
-
-
-@verbs.command()
-def bert(
-    data_root: Annotated[Path, _data_root("Folder with ud_ewt, ud_gum, litbank, gap and glove50.")],
-    model: ModelOption = None,
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder for studies, tables and pictures.")
-    ] = Path("runs/bert"),
-    parts: Annotated[
-        str, typer.Option("--parts", help="Some of figures, syntax, coreference, tree.")
-    ] = "figures,syntax,coreference,tree",
-    workers: Workers = None,
-    fresh: Fresh = False,
-    as_json: Json = False,
-) -> None:
-    """What does BERT look at: Figures 2 to 6 and Tables 1 to 3, with random weights.
-
-    Takes about an hour on two cores; an interrupted run resumes.
-    """
-    with status("loading"):
-        from attlas.papers.bert import reproduce
-
-    _print_result(
-        reproduce(
-            data_root,
-            out,
-            model=model,
-            parts=listed(parts),
-            workers=workers,
-            fresh=fresh,
-            say=log_step,
-        ),
-        out,
-        as_json,
-    )
-
-
-@verbs.command()
-def relations(
-    data_root: Annotated[
-        Path, _data_root("Folder with trex95, redocred, fewrel and semeval2010_task8.")
-    ],
-    model: ModelOption = None,
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder for extractors, tables and pictures.")
-    ] = Path("runs/relations"),
-    parts: Annotated[
-        str, typer.Option("--parts", help="Some of trex, published, redocred, fewrel, semeval.")
-    ] = "trex,published,redocred,fewrel,semeval",
-    workers: Workers = None,
-    fresh: Fresh = False,
-    as_json: Json = False,
-) -> None:
-    """Attention understands semantic relations: tables and figures, controls, and other data.
-
-    Takes about half an hour on two cores; an interrupted run resumes.
-    """
-    with status("loading"):
-        from attlas.papers.relations import reproduce
-
-    _print_result(
-        reproduce(
-            data_root,
-            out,
-            model=model,
-            parts=listed(parts),
-            workers=workers,
-            fresh=fresh,
-            say=log_step,
-        ),
-        out,
-        as_json,
-    )
-
-
-@verbs.command()
-def dynamics(
-    data_root: Annotated[Path, _data_root("Folder with sst, imdb, newsgroups5 and glove50.")],
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder for studies, tables and pictures.")
-    ] = Path("runs/dynamics-paper"),
-    parts: Annotated[
-        str,
-        typer.Option(
-            "--parts",
-            help="Some of sst, news1, imdb, news2, differences, flow, penalty, frozen, synthetic.",
-        ),
-    ] = "sst,news1,imdb,news2,differences,flow,penalty,frozen,synthetic",
-    seeds: Annotated[int | None, whole("--seeds", SEEDS)] = None,
-    workers: Workers = None,
-    fresh: Fresh = False,
-    as_json: Json = False,
-) -> None:
-    """Understanding attention for text classification: Table 2 and Figures 2 to 5, with controls.
-
-    Takes about an hour and a half on two cores; an interrupted run resumes.
-    """
-    with status("loading"):
-        from attlas.papers.dynamics import reproduce
-
-    _print_result(
-        reproduce(
-            data_root,
-            out,
-            parts=listed(parts),
-            seeds=seeds,
-            workers=workers,
-            fresh=fresh,
-            say=log_step,
-        ),
-        out,
-        as_json,
-    )
-
-
-class _Result(Protocol):
-    @property
-    def pictures(self) -> list[Path]: ...
-
-    def to_dict(self) -> dict[str, Any]: ...
-
-    def markdown(self) -> str: ...
-
-
-def _print_result(result: _Result, out: Path, as_json: bool) -> None:
-    if as_json:
-        print_json(result.to_dict())
-        return
-    print(result.markdown())
-    for path in result.pictures:
-        print(path)
-    print(f"folder    {out}")
-    for part in sorted((out / "parts").glob("*/"))[:1]:
-        print_next(f"attlas report {part}")
+for _name, _paper in PAPERS.items():
+    _help = f"{_paper.title}\n\nTakes {_paper.takes} on two cores; an interrupted run resumes."
+    verbs.command(_name, help=_help)(_verb(_name, _paper))

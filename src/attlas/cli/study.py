@@ -10,26 +10,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attlas import __version__
-from attlas.cli.app import Force, Json, app, choice, print_json, print_next, print_study, status
+from attlas.cli.app import (
+    FORCE_HELP,
+    FRESH_HELP,
+    JSON_HELP,
+    MODEL_HELP,
+    REPORT_HELP,
+    Force,
+    Json,
+    app,
+    choice,
+    print_json,
+    print_next,
+    print_study,
+    status,
+)
 from attlas.cli.verbs import add_command
 from attlas.support.errors import AttlasError
-from attlas.support.options import (
-    WORKERS,
-    check_fields,
-    given,
-    max_length_opening,
-    option,
-)
+from attlas.support.options import check_fields, given, max_length_opening, option, workers_option
 from attlas.support.outputs import CHARTS, FORMAT, PAGE, PICTURES, check_output
 
 if TYPE_CHECKING:
     from attlas.corpora import Corpus
     from attlas.models import Model
 
-MODEL_HELP = "Folder, Hub ID or embedded:long (default: the embedded model)."
 GLOBAL_HELP = "Global tokens of a Longformer: first, special, none, or indices such as 0,5."
 PICKLE_HELP = "Also read pickled weights, which can run code: only if you trust them."
-JSON_HELP = "Print JSON instead of text."
 
 
 def _version(wanted: bool) -> None:
@@ -69,20 +75,18 @@ class StudyCommand:
     label: str | None = option(None, "Column of the label.")
     id: str | None = option(None, "Column of the id (default: the row number).")
     split: str = option("train", "Split of a data set of the Hub.")
-    engine: str = option("local", "Where the work is done.", choices=("local",))
-    workers: int | None = option(
-        None, WORKERS.help, at_least=WORKERS.at_least, at_most=WORKERS.at_most
-    )
+    engine: str = option("local", "Engine that runs the passes.", choices=("local",))
+    workers: int | None = workers_option()
     max_length: int | None = max_length_opening()
     task: str = option(
         "auto",
-        "What the model does; auto is what its weights were saved for.",
+        "Task of the model; auto: the one its weights were saved for.",
         choices=("auto", "base", "classify", "mlm", "lm"),
     )
     global_tokens: str | None = option(None, GLOBAL_HELP)
     long: str = option(
         "truncate",
-        "Texts longer than the model: truncate and count them, or refuse them.",
+        "Texts beyond the model's maximum length: truncate and count them, or stop.",
         choices=("truncate", "error"),
     )
     bad: str = option(
@@ -90,8 +94,8 @@ class StudyCommand:
         "Invalid rows: skip and log them, or stop.",
         choices=("quarantine", "error"),
     )
-    fresh: bool = option(False, "Delete the results of an earlier run in this folder.")
-    report: bool = option(True, "Also write report.html into the folder.")
+    fresh: bool = option(False, FRESH_HELP)
+    report: bool = option(True, REPORT_HELP)
     allow_pickle: bool = option(False, PICKLE_HELP)
     as_json: bool = option(False, JSON_HELP, flags=("--json",))
 
@@ -145,7 +149,7 @@ class StudyCommand:
 
 @dataclass(frozen=True, kw_only=True)
 class LookCommand:
-    """Look at the attention of one text, short or long: tokens shaded by attention received."""
+    """Show the attention of one text, short or long: tokens shaded by attention received."""
 
     text: str | None = option(None, "The text; or give --file.", flags=("TEXT",))
     file: Path | None = option(None, "File with the text; - for standard input.")
@@ -156,9 +160,7 @@ class LookCommand:
     head: int | None = option(
         None, "One head, from 0 (default: the mean of all).", at_least=0, at_most=9_999
     )
-    importance: Path | None = option(
-        None, "Folder of a study with the measure importance, to weight heads by."
-    )
+    importance: Path | None = option(None, "Study with the measure importance: weight heads by it.")
     html: Path | None = option(
         None, "Also write an interactive page; .svg, .png or .pdf for a picture."
     )
@@ -167,7 +169,7 @@ class LookCommand:
     )
     global_tokens: str | None = option(None, GLOBAL_HELP)
     allow_pickle: bool = option(False, PICKLE_HELP)
-    force: bool = option(False, "Overwrite files that already exist.")
+    force: bool = option(False, FORCE_HELP)
     as_json: bool = option(False, JSON_HELP, flags=("--json",))
 
     def __post_init__(self) -> None:
@@ -250,7 +252,7 @@ def _check_outputs(html: Path | None, heads: Path | None, force: bool) -> None:
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Result folders of one model; they share a page."),
+        typer.Argument(metavar="DIR...", help="Result folders of one model, for one page."),
     ],
     out: Annotated[
         Path | None,
@@ -263,7 +265,7 @@ def report(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write the report of a study, one page that opens offline, and its charts as pictures."""
+    """Write the report of one or more results: one page that opens offline, and its charts."""
     if out is not None and not out.is_dir():
         check_output(out, [PAGE], force)
     with status("writing the report"):

@@ -51,14 +51,13 @@ def tour(
     port: Annotated[int, whole("--port", PORT)] = 8765,
     as_json: Json = False,
 ) -> None:
-    """All five papers in miniature, on the embedded model and corpora: one report in two minutes.
+    """All five papers in miniature, on the embedded model and corpora, in one report.
 
     Interrupted tours resume when the command is repeated.
     """
     folder = out or Path("runs/tour-full" if full else "runs/tour")
-    result = Tour(
-        folder, model, full, {"workers": workers, "fresh": fresh, "progress": False}
-    ).run()
+    how = {"workers": workers, "fresh": fresh, "progress": False}
+    result = Tour(folder, model, full, how).run()
     with status("writing the report"):
         page = result.report(folder / "report.html")
     print_study(result, page, as_json, "attlas study --data YOUR.csv --text COLUMN --out runs/mine")
@@ -109,17 +108,17 @@ class Tour:
             title = f"{subject.name.capitalize()}: {question.splitlines()[0]}"
             yield Step(title, partial(run_part, subject, name, fields, self))
 
-    def _study(self, say: Callable[[str], None]) -> Study:
+    def _study(self, log: Callable[[str], None]) -> Study:
         from attlas.api import study
         from attlas.catalogue import measures_of
         from attlas.models import load
 
-        say("loading the model")
+        log("loading the model")
         texts = LABELLED if self.full else tour_texts("tour:test")
         chosen = [one for one in measures_of("all") if one.name not in LONG_MEASURES]
         return study(load(self.model, task="auto"), texts, [*chosen, *OPT_IN], self.out, **self.how)
 
-    def _study_long(self, say: Callable[[str], None]) -> Study:
+    def _study_long(self, log: Callable[[str], None]) -> Study:
         """The embedded model is lengthened; another one reads as much as it can."""
         from attlas.api import study
         from attlas.models import load
@@ -139,7 +138,7 @@ def run_part(
     name: str,
     fields: Mapping[str, Any],
     tour: Tour,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> Study | None:
     """One experiment of the tour; None, with a warning, for one of another package that fails."""
     from attlas.experiments.run import run
@@ -151,7 +150,7 @@ def run_part(
     own = {"model": tour.model} if isinstance(about, Given) and about.of == MODEL else {}
     try:
         given = {field: _input(value, tour.out / PARTS) for field, value in fields.items()}
-        return run(kind(**{**own, **given}), tour.out / PARTS / kind.name, **tour.how, say=say)
+        return run(kind(**{**own, **given}), tour.out / PARTS / kind.name, **tour.how, log=log)
     except Exception as error:
         if subject.package.startswith("attlas."):
             raise

@@ -10,16 +10,21 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
-from attlas.cli.app import log_step, print_experiment
+from attlas.cli.app import FRESH_HELP, JSON_HELP, REPORT_HELP, log_step, print_experiment
 from attlas.experiments.experiment import Experiment
 from attlas.support.options import WORKERS, Given, Option, declared, help_of, kinds_of, types_of
 
 HOW: dict[str, tuple[Any, Any, str, tuple[str, ...]]] = {  # the same for every verb
     "workers": (int | None, None, help_of(WORKERS), ("--workers",)),
-    "fresh": (bool, False, "Delete the results of an earlier run in this folder.", ("--fresh",)),
-    "cache": (Path | None, None, "Folder for cached results that experiments share.", ("--cache",)),
-    "report": (bool, True, "Also write report.html into the folder.", ("--report/--no-report",)),
-    "as_json": (bool, False, "Print JSON instead of text.", ("--json",)),
+    "fresh": (bool, False, FRESH_HELP, ("--fresh",)),
+    "cache": (
+        Path | None,
+        None,
+        "Folder for cached results, shared between experiments.",
+        ("--cache",),
+    ),
+    "report": (bool, True, REPORT_HELP, ("--report/--no-report",)),
+    "as_json": (bool, False, JSON_HELP, ("--json",)),
 }
 
 
@@ -46,14 +51,13 @@ def verb_of(experiment: type[Experiment]) -> Callable[..., None]:
         how = {name: values.pop(name) for name in HOW}
         report, as_json = how.pop("report"), how.pop("as_json")
         made = experiment(**values)
-        study = run(made, made.out_folder if out is None else out, **how, say=log_step)
+        study = run(made, made.out_folder if out is None else out, **how, log=log_step)
         print_experiment(study, report, as_json)
 
     parameters = [*_of_fields(experiment), _out_of(experiment)]
     for name, (kind, default, help, flags) in HOW.items():
-        parameters.append(
-            _parameter(name, Annotated[kind, typer.Option(*flags, help=help)], default)
-        )
+        option = typer.Option(*flags, help=help)
+        parameters.append(_parameter(name, Annotated[kind, option], default))
     return _with_options(verb, parameters)
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from attlas.language.words import Span
-
-Numbers = npt.NDArray[Any]
+from attlas.support.arrays import Array, Ints
 
 
 @dataclass(frozen=True)
@@ -23,7 +20,7 @@ class Words:
     characters that the tokenizer drops).
     """
 
-    of: npt.NDArray[np.int64]  # token
+    of: Ints  # token
     strings: tuple[str, ...]  # word
     source: tuple[int, ...]  # word
     missing: tuple[int, ...] = ()
@@ -88,7 +85,7 @@ def align(
     )
 
 
-def word_sums(values: Numbers, word_of: Numbers, count: int) -> Numbers:
+def word_sums(values: Array, word_of: Array, count: int) -> Array:
     """The sum over the tokens of each word: [token, ...] -> [word, ...].
 
     >>> word_sums(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 1]), 3)
@@ -99,13 +96,12 @@ def word_sums(values: Numbers, word_of: Numbers, count: int) -> Numbers:
     return sums
 
 
-def word_means(values: Numbers, word_of: Numbers, count: int) -> Numbers:
+def word_means(values: Array, word_of: Array, count: int) -> Array:
     """The mean over each word's tokens, 0 without one: [token, ...] -> [word, ...].
 
     >>> word_means(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 1]), 3)
     array([1., 3., 0.])
     """
     tokens = np.bincount(word_of, minlength=count).astype(values.dtype)
-    return word_sums(values, word_of, count) / np.maximum(tokens, 1).reshape(
-        -1, *[1] * (values.ndim - 1)
-    )
+    divisors = np.maximum(tokens, 1).reshape(-1, *[1] * (values.ndim - 1))
+    return word_sums(values, word_of, count) / divisors

@@ -10,12 +10,8 @@ from attlas.language.words import Span
 
 DEPENDENCIES, COREFERENCE, RELATIONS = "dependencies", "coreference", "relations"
 WHERE = "where"  # the file and row a text was read from; alone not part of its identity
-GLOBAL_SPANS = (
-    "global"  # (start, stop) character spans whose tokens attend globally in a Longformer
-)
-RATIONALE = (
-    "rationale"  # (start, stop) in characters; () if nothing was marked, absent if not known
-)
+GLOBAL_SPANS = "global"  # (start, stop) in characters, whose tokens attend globally in a Longformer
+RATIONALE = "rationale"  # (start, stop) in characters; () if nothing was marked, absent if unknown
 ROOT = -1  # the head of a word that has none
 KINDS = ("pronoun", "proper", "common")  # of mentions, by their head word
 

@@ -2,8 +2,8 @@
 
 Axes are `text head query key` (a row is a query and sums to one). A query *sees* a key if the model
 lets it attend there; causal models, sliding windows and global tokens all say so through `visible`,
-`keys_seen` and `queries_seeing`. `uniform` is the control of every measure: each row spread evenly
-over the keys it sees.
+`n_visible_keys` and `n_visible_queries`. `uniform` is the control of every measure: each row spread
+evenly over the keys it sees.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from attlas.core import kernels
 from attlas.core.alignment import Words
 from attlas.core.batch import Batch
+from attlas.support.arrays import Array, Bools, Floats, Ints
 from attlas.support.errors import CaptureError
 from attlas.support.memo import Memo
 
@@ -32,20 +32,18 @@ Top: TypeAlias = tuple[Tensor, Tensor]
 REACH = 8  # of `by_offset`, by default
 
 
-class Sight(NamedTuple):
+class VisibleRanges(NamedTuple):
     """What the tokens of a text see: `first` to `stop` and all of `always`, except `hidden`."""
 
-    first: npt.NDArray[np.int64]  # text token
-    stop: npt.NDArray[np.int64]  # text token
-    always: npt.NDArray[np.bool_]  # text token: seen by all
-    hidden: npt.NDArray[np.bool_] | None = (
-        None  # text token token; None where a token sees all of its range
-    )
+    first: Ints  # text token
+    stop: Ints  # text token
+    always: Bools  # text token: seen by all
+    hidden: Bools | None = None  # text token token; None where a token sees all of its range
 
-    def of(self, text: int) -> Sight:
+    def of(self, text: int) -> VisibleRanges:
         """The same of one text, without the axis of texts."""
         hidden = None if self.hidden is None else self.hidden[text]
-        return Sight(self.first[text], self.stop[text], self.always[text], hidden)
+        return VisibleRanges(self.first[text], self.stop[text], self.always[text], hidden)
 
 
 def row_entropy(weights: Tensor) -> Tensor:
@@ -105,16 +103,16 @@ class Attention(Memo, ABC):
 
     @property
     @abstractmethod
-    def keys_seen(self) -> Tensor:
+    def n_visible_keys(self) -> Tensor:
         """How many keys each query can attend to: [text or 1, head or 1, query]."""
 
     @property
     @abstractmethod
-    def queries_seeing(self) -> Tensor:
+    def n_visible_queries(self) -> Tensor:
         """How many queries can attend to each key: [text or 1, head or 1, key]."""
 
     @abstractmethod
-    def sight(self, of_keys: bool = False) -> tuple[Sight, ...]:
+    def visible_ranges(self, of_keys: bool = False) -> tuple[VisibleRanges, ...]:
         """Which keys each query sees (`of_keys`: queries see each key), of all heads or each."""
 
     @property
@@ -131,7 +129,7 @@ class Attention(Memo, ABC):
         """Attention received: column sums, [text, head, key]."""
 
     @abstractmethod
-    def carried(self, amounts: Tensor) -> Tensor:
+    def propagate(self, amounts: Tensor) -> Tensor:
         """What keys receive if query q passes on amounts[q]: [text, query] -> [text, head, key].
 
         Amounts of one give `received`.
@@ -157,7 +155,7 @@ class Attention(Memo, ABC):
         its tokens, *from* a unit the mean (without `mean`, the sum); an empty unit has 0.
         """
 
-    def between_words(self, text: int, words: Sequence[int] | npt.NDArray[Any]) -> Tensor:
+    def between_words(self, text: int, words: Sequence[int] | Array) -> Tensor:
         """Attention between some distinct words of one text: [head, word, word].
 
         *To* a word is the sum over its tokens, *from* a word the mean.
@@ -170,9 +168,8 @@ class Attention(Memo, ABC):
         mine = slot[of[tokens]].to(cells.device)
         pieces = torch.bincount(mine, minlength=len(words)).to(cells.dtype)
         heads, count = cells.shape[:2]
-        rows = cells.new_zeros(heads, len(words), count).index_add_(
-            1, mine, cells / pieces[mine][:, None]
-        )
+        rows = cells.new_zeros(heads, len(words), count)
+        rows.index_add_(1, mine, cells / pieces[mine][:, None])
         return cells.new_zeros(heads, len(words), len(words)).index_add_(2, mine, rows)
 
     @abstractmethod
@@ -190,16 +187,16 @@ class Attention(Memo, ABC):
     def _by_offset(self, reach: int) -> Tensor: ...
 
     @abstractmethod
-    def top_keys(self, k: int, keep: Tensor | None = None) -> Top:
+    def top_keys(self, k: int, mask: Tensor | None = None) -> Top:
         """The k keys each query attends to most: weights and positions, [text, head, query, k].
 
-        Only keys that the query sees and, if given, that are in `keep` ([text, key], bool); lowest
+        Only keys that the query sees and, if given, that are in `mask` ([text, key], bool); lowest
         position first among equals; where there are fewer than k, weight 0 at position -1.
         """
 
     @abstractmethod
-    def top_queries(self, k: int, keep: Tensor | None = None) -> Top:
-        """The k queries that attend most to each key (`keep` of queries): [text, head, key, k]."""
+    def top_queries(self, k: int, mask: Tensor | None = None) -> Top:
+        """The k queries that attend most to each key (`mask` of queries): [text, head, key, k]."""
 
     def grid(self, size: int, span: int | None = None, text: int | None = None) -> Tensor:
         """Attention between `size` bins of tokens, of one text or summed: [head, size, size].
@@ -210,14 +207,13 @@ class Attention(Memo, ABC):
         """
         edges = bin_edges(self.n_tokens, size, span)
         total = self._between_bins(edges, text)
-        held = np.clip(
-            np.minimum(edges[1:], self.n_tokens) - edges[:-1], 0, None
-        )  # how much of the text each bin has
+        # how much of the text each bin has
+        held = np.clip(np.minimum(edges[1:], self.n_tokens) - edges[:-1], 0, None)
         share = np.divide(1.0, held, out=np.zeros_like(held), where=held > 0)
         return total * torch.from_numpy(share).to(total)[:, None]
 
     @abstractmethod
-    def _between_bins(self, edges: npt.NDArray[np.float64], text: int | None) -> Tensor:
+    def _between_bins(self, edges: Floats, text: int | None) -> Tensor:
         """The mass between bins, summed over their queries and over the texts: [head, bin, bin]."""
 
     @abstractmethod
@@ -290,30 +286,26 @@ class DenseAttention(Attention):
         return int(self.weights.shape[-1])
 
     @cached_property
-    def keys_seen(self) -> Tensor:
+    def n_visible_keys(self) -> Tensor:
         return self._all_see() if self.visible is None else self.visible.sum(-1)
 
     @cached_property
-    def queries_seeing(self) -> Tensor:
+    def n_visible_queries(self) -> Tensor:
         return self._all_see() if self.visible is None else self.visible.sum(-2)
 
     def _all_see(self) -> Tensor:
         return torch.full((1, 1, self.n_tokens), self.n_tokens, device=self.weights.device)
 
-    def sight(self, of_keys: bool = False) -> tuple[Sight, ...]:
+    def visible_ranges(self, of_keys: bool = False) -> tuple[VisibleRanges, ...]:
         shape = (self.n_texts, self.n_tokens)
         if self.visible is None:
-            return (
-                Sight(
-                    np.zeros(shape, dtype=np.int64),
-                    np.full(shape, self.n_tokens),
-                    np.zeros(shape, dtype=bool),
-                ),
-            )
+            first, stop = np.zeros(shape, dtype=np.int64), np.full(shape, self.n_tokens)
+            return (VisibleRanges(first, stop, np.zeros(shape, dtype=bool)),)
         seen = self.visible.transpose(-1, -2) if of_keys else self.visible
         by_head = seen.cpu().numpy().swapaxes(0, 1)  # head text row token
         return self.uniform.once(
-            ("sight", of_keys), lambda: tuple(_sight(head, self.n_texts) for head in by_head)
+            ("visible_ranges", of_keys),
+            lambda: tuple(_visible_ranges(head, self.n_texts) for head in by_head),
         )
 
     @property
@@ -324,19 +316,17 @@ class DenseAttention(Attention):
 
     def _uniform(self) -> DenseAttention:
         n = self.n_tokens
-        visible = (
-            torch.ones(1, 1, n, n, device=self.weights.device)
-            if self.visible is None
-            else self.visible.float()
-        )
-        weights = visible / visible.sum(-1, keepdim=True).clamp_min(1)
-        return DenseAttention(weights, self.batch, self.index, self.visible)
+        if self.visible is None:
+            visible = torch.ones(1, 1, n, n, device=self.weights.device)
+        else:
+            visible = self.visible.float()
+        return self._like(visible / visible.sum(-1, keepdim=True).clamp_min(1))
 
     @cached_property
     def received(self) -> Tensor:
         return self.weights.sum(-2)
 
-    def carried(self, amounts: Tensor) -> Tensor:
+    def propagate(self, amounts: Tensor) -> Tensor:
         return torch.matmul(amounts.to(self.weights)[:, None, None], self.weights).squeeze(-2)
 
     def row_entropy(self) -> Tensor:
@@ -347,9 +337,8 @@ class DenseAttention(Attention):
 
     def between(self, queries: Tensor, keys: Tensor) -> Tensor:
         text, query = queries.nonzero(as_tuple=True)  # only those rows are read
-        rows = self.weights[
-            text.clamp(max=len(self.weights) - 1), :, query
-        ]  # row head key; uniform keeps one for all texts
+        own = text.clamp(max=len(self.weights) - 1)  # uniform keeps one for all texts
+        rows = self.weights[own, :, query]  # row head key
         given = torch.matmul(rows, keys[text].to(rows.dtype)[..., None])[..., 0]
         return given.new_zeros(len(queries), self.n_heads).index_add_(0, text, given)
 
@@ -364,9 +353,8 @@ class DenseAttention(Attention):
     def _by_offset(self, reach: int) -> Tensor:
         n = self.n_tokens
         if kernels_serve(self.weights):
-            return torch.from_numpy(
-                kernels.by_offset(self.weights.flatten(0, 1).contiguous().numpy(), reach)
-            ).reshape(*self.weights.shape[:2], -1)
+            flat = kernels.by_offset(self.weights.flatten(0, 1).contiguous().numpy(), reach)
+            return torch.from_numpy(flat).reshape(*self.weights.shape[:2], -1)
         out = self.weights.new_zeros(*self.weights.shape[:2], 2 * reach + 3)
         for offset in range(max(-reach, 1 - n), min(reach, n - 1) + 1):
             out[..., offset + reach + 1] = self.weights.diagonal(offset, -2, -1).sum(-1)
@@ -374,20 +362,20 @@ class DenseAttention(Attention):
         out[..., -1] = self.weights.triu(reach + 1).sum((-1, -2))
         return out / n
 
-    def top_keys(self, k: int, keep: Tensor | None = None) -> Top:
-        return _top(self.weights, self._positions(self.visible, keep), k)
+    def top_keys(self, k: int, mask: Tensor | None = None) -> Top:
+        return _top(self.weights, self._positions(self.visible, mask), k)
 
-    def top_queries(self, k: int, keep: Tensor | None = None) -> Top:
+    def top_queries(self, k: int, mask: Tensor | None = None) -> Top:
         seeing = None if self.visible is None else self.visible.transpose(-1, -2)
-        return _top(self.weights.transpose(-1, -2), self._positions(seeing, keep), k)
+        return _top(self.weights.transpose(-1, -2), self._positions(seeing, mask), k)
 
-    def _positions(self, visible: Tensor | None, keep: Tensor | None) -> Tensor:
+    def _positions(self, visible: Tensor | None, mask: Tensor | None) -> Tensor:
         positions = torch.arange(self.n_tokens, device=self.weights.device).expand(1, 1, 1, -1)
         if visible is not None:
             positions = torch.where(visible, positions, -1)
-        return positions if keep is None else torch.where(keep[:, None, None], positions, -1)
+        return positions if mask is None else torch.where(mask[:, None, None], positions, -1)
 
-    def _between_bins(self, edges: npt.NDArray[np.float64], text: int | None) -> Tensor:
+    def _between_bins(self, edges: Floats, text: int | None) -> Tensor:
         weights = (
             self.weights.sum(0, dtype=torch.float64)
             if text is None
@@ -396,27 +384,26 @@ class DenseAttention(Attention):
         share = torch.from_numpy(overlaps(self.n_tokens, edges)).to(weights)  # token bin
         return torch.matmul(share.T, torch.matmul(weights, share))
 
+    def _like(self, weights: Tensor) -> DenseAttention:
+        """Other weights of the same layer, which see the same."""
+        return DenseAttention(weights, self.batch, self.index, self.visible)
+
     def over_heads(self) -> DenseAttention:
         seen = None if self.visible is None else self.visible.any(1, keepdim=True)
         return DenseAttention(self.weights.mean(1, keepdim=True), self.batch, self.index, seen)
 
     def plus(self, other: Attention) -> DenseAttention:
-        theirs = other.dense()
-        seen = (
-            None
-            if self.visible is None or theirs.visible is None
-            else self.visible | theirs.visible
-        )
+        theirs, seen = other.dense(), self.visible
+        if seen is not None:
+            seen = None if theirs.visible is None else seen | theirs.visible
         return DenseAttention(self.weights + theirs.weights, self.batch, self.index, seen)
 
     def times(self, other: Attention, positive: bool = False) -> DenseAttention:
         product = self.weights * other.dense().weights
-        return DenseAttention(
-            product.relu() if positive else product, self.batch, self.index, self.visible
-        )
+        return self._like(product.relu() if positive else product)
 
     def absolute(self) -> DenseAttention:
-        return DenseAttention(self.weights.abs(), self.batch, self.index, self.visible)
+        return self._like(self.weights.abs())
 
     def blocks(self, reach: int = 0) -> list[Tensor]:
         return [self.weights]
@@ -436,34 +423,29 @@ class DenseAttention(Attention):
     def _visible_words(self, text: int, words: Words) -> Tensor | None:
         if self.visible is None:
             return None
-        return (
-            words_from_tokens(self.visible[text if len(self.visible) > 1 else 0].float(), words)[
-                None
-            ]
-            > 0
-        )
+        visible = self.visible[text if len(self.visible) > 1 else 0].float()
+        return words_from_tokens(visible, words)[None] > 0
 
     def dense(self) -> DenseAttention:
         return self
 
 
-def _sight(visible: npt.NDArray[np.bool_], n_texts: int) -> Sight:
+def _visible_ranges(visible: Bools, n_texts: int) -> VisibleRanges:
     """What the rows of [text or 1, row, token] see."""
     n = visible.shape[-1]
-    always: npt.NDArray[np.bool_] = np.all(visible, axis=1)
+    always: Bools = np.all(visible, axis=1)
     rest = visible & ~always[:, None]
     first = rest.argmax(-1)
     stop = np.where(rest.any(-1), n - rest[..., ::-1].argmax(-1), first)
     hidden = (np.arange(n) >= first[..., None]) & (np.arange(n) < stop[..., None]) & ~visible
-    return Sight(
-        np.broadcast_to(first, (n_texts, n)).copy(),
-        np.broadcast_to(stop, (n_texts, n)).copy(),
-        np.broadcast_to(always, (n_texts, n)).copy(),
-        np.broadcast_to(hidden, (n_texts, n, n)) if hidden.any() else None,
-    )
+    shape, holes = (n_texts, n), None
+    if hidden.any():
+        holes = np.broadcast_to(hidden, (n_texts, n, n))
+    first, stop, always = (np.broadcast_to(one, shape).copy() for one in (first, stop, always))
+    return VisibleRanges(first, stop, always, holes)
 
 
-def bin_edges(n: int, size: int, span: int | None = None) -> npt.NDArray[np.float64]:
+def bin_edges(n: int, size: int, span: int | None = None) -> Floats:
     """The edges of `size` equal bins over a text of n tokens, or over `span` positions.
 
     >>> bin_edges(6, 3), bin_edges(6, 2, 8)
@@ -472,7 +454,7 @@ def bin_edges(n: int, size: int, span: int | None = None) -> npt.NDArray[np.floa
     return np.linspace(0.0, n if span is None else span, size + 1)
 
 
-def overlaps(n: int, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def overlaps(n: int, edges: Floats) -> Floats:
     """How much of each token lies in each bin: [token, bin].
 
     >>> overlaps(3, bin_edges(3, 2))
@@ -498,11 +480,8 @@ def words_from_tokens(weights: Tensor, words: Words) -> Tensor:
     pieces = torch.bincount(of, minlength=len(words)).to(weights.dtype)
     heads, n = weights.shape[0], weights.shape[-1]
     rows = weights.new_zeros(heads, len(words), n).index_add_(1, of, weights / pieces[of][:, None])
-    return (
-        weights.new_zeros(heads, len(words), len(words))
-        .index_add_(1, of, rows.transpose(1, 2))
-        .transpose(1, 2)
-    )
+    columns = weights.new_zeros(heads, len(words), len(words))
+    return columns.index_add_(1, of, rows.transpose(1, 2)).transpose(1, 2)
 
 
 def _top(values: Tensor, positions: Tensor, k: int) -> Top:
@@ -518,10 +497,13 @@ def _top(values: Tensor, positions: Tensor, k: int) -> Top:
         positions = positions.expand(texts, heads, -1, -1)
     keys = positions.flatten(0, 1).cpu().numpy()
     best, where = kernels.top_cells(np.ascontiguousarray(flat), np.ascontiguousarray(keys), k)
-    shape = (texts, heads, -1, k)
-    return torch.from_numpy(best).reshape(shape).to(values.device), torch.from_numpy(where).reshape(
-        shape
-    ).to(values.device)
+    return on_device((best, where), (texts, heads, -1, k), values.device)
+
+
+def on_device(top: tuple[Array, Array], shape: Sequence[int], device: torch.device) -> Top:
+    """What a compiled loop found, as tensors of this shape."""
+    best, where = (torch.from_numpy(part).reshape(tuple(shape)).to(device) for part in top)
+    return best, where
 
 
 def same_visible(left: Tensor | None, right: Tensor | None) -> bool:

@@ -1,7 +1,7 @@
 """Compiled loops over a band with global columns and rows, on the CPU; each cell is read once.
 
 Shapes: band [group, query, 2 reach + 1], columns [group, query, global], rows [group, global, key];
-a group is a head of a text, and `of` is its text. `places` [text, global] are the positions of the
+a group is a head of a text, and `of` is its text. `positions` [text, global] are those of the
 global tokens, which are not in the band.
 As in kernels.py nothing holds a lock or starts threads.
 """
@@ -11,17 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from attlas.core.kernels import offer
 from attlas.stats.jit import numba
-
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from attlas.support.arrays import Bools, Floats, Floats32, Ints
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def received(band: Floats, columns: Floats, rows: Floats, places: Ints, of: Ints) -> Floats:
+def received(
+    band: Floats32, columns: Floats32, rows: Floats32, positions: Ints, of: Ints
+) -> Floats32:
     """Attention received: [group, key]. Rows of global queries are 0 in band and columns."""
     groups, n, width = band.shape
     reach = width // 2
@@ -38,7 +37,7 @@ def received(band: Floats, columns: Floats, rows: Floats, places: Ints, of: Ints
             mass = 0.0
             for query in range(n):
                 mass += columns[group, query, number]
-            total[places[of[group], number]] += mass
+            total[positions[of[group], number]] += mass
             for key in range(n):
                 total[key] += rows[group, number, key]
         for key in range(n):
@@ -46,116 +45,87 @@ def received(band: Floats, columns: Floats, rows: Floats, places: Ints, of: Ints
     return out
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
-def _offer(best: Any, where: Any, found: Any, value: Any, position: Any, k: Any) -> Any:
-    """Put a cell into a list of the k largest, lowest position first among equals; its length."""
-    if found == k and (value < best[k - 1] or (value == best[k - 1] and position > where[k - 1])):
-        return found
-    slot = found if found < k else k - 1
-    while slot > 0 and (
-        value > best[slot - 1] or (value == best[slot - 1] and position < where[slot - 1])
-    ):
-        best[slot] = best[slot - 1]
-        where[slot] = where[slot - 1]
-        slot -= 1
-    best[slot] = value
-    where[slot] = position
-    return min(found + 1, k)
-
-
 @numba.njit(nogil=True, cache=True)
-def _global_tokens(places: Any, n: Any) -> Any:
+def _global_tokens(positions: Any, n: Any) -> Any:
     """Which tokens are global, so that they are not in the band: [text, token]."""
-    out = np.zeros((len(places), n), dtype=np.bool_)
-    for text in range(len(places)):
-        for place in places[text]:
-            out[text, place] = True
+    out = np.zeros((len(positions), n), dtype=np.bool_)
+    for text in range(len(positions)):
+        for position in positions[text]:
+            out[text, position] = True
     return out
 
 
 @numba.njit(nogil=True, cache=True)
 def top_keys(
-    band: Floats,
-    columns: Floats,
-    rows: Floats,
-    places: Ints,
+    band: Floats32,
+    columns: Floats32,
+    rows: Floats32,
+    positions: Ints,
     seen: Bools,
-    keep: Bools,
+    mask: Bools,
     of: Ints,
     k: int,
-) -> tuple[Floats, Ints]:
+) -> tuple[Floats32, Ints]:
     """The k kept keys with the largest weights for each query: [group, query, k], and positions."""
     groups, n, width = band.shape
     reach = width // 2
     best = np.zeros((groups, n, k), dtype=np.float32)
     where = np.full((groups, n, k), -1, dtype=np.int64)
-    hidden = _global_tokens(places, n)
+    hidden = _global_tokens(positions, n)
     for group in range(groups):
         text = of[group]
         for query in range(n):
             if hidden[text, query]:
                 continue
-            found = 0
-            for number in range(places.shape[1]):
-                if keep[text, places[text, number]]:
-                    found = _offer(
-                        best[group, query],
-                        where[group, query],
-                        found,
-                        columns[group, query, number],
-                        places[text, number],
-                        k,
-                    )
-            least = best[group, query, k - 1] if found == k else np.float32(-np.inf)
+            largest, at, found = best[group, query], where[group, query], 0
+            for number in range(positions.shape[1]):
+                key = positions[text, number]
+                if mask[text, key]:
+                    found = offer(largest, at, found, columns[group, query, number], key, k)
+            least = largest[k - 1] if found == k else np.float32(-np.inf)
             for key in range(max(0, query - reach), min(n, query + reach + 1)):
                 value = band[group, query, key - query + reach]
-                if value < least or hidden[text, key] or not keep[text, key]:
+                if value < least or hidden[text, key] or not mask[text, key]:
                     continue
                 if seen.shape[0] and not seen[text, query, key - query + reach]:
                     continue
-                found = _offer(best[group, query], where[group, query], found, value, key, k)
+                found = offer(largest, at, found, value, key, k)
                 if found == k:
-                    least = best[group, query, k - 1]
-        for number in range(places.shape[1]):
-            query, found = places[text, number], 0
+                    least = largest[k - 1]
+        for number in range(positions.shape[1]):
+            query, found = positions[text, number], 0
+            largest, at = best[group, query], where[group, query]
             for key in range(n):
-                if keep[text, key]:
-                    found = _offer(
-                        best[group, query],
-                        where[group, query],
-                        found,
-                        rows[group, number, key],
-                        key,
-                        k,
-                    )
+                if mask[text, key]:
+                    found = offer(largest, at, found, rows[group, number, key], key, k)
     return best, where
 
 
 @numba.njit(nogil=True, cache=True)
 def top_queries(
-    band: Floats,
-    columns: Floats,
-    rows: Floats,
-    places: Ints,
+    band: Floats32,
+    columns: Floats32,
+    rows: Floats32,
+    positions: Ints,
     seen: Bools,
-    keep: Bools,
+    mask: Bools,
     of: Ints,
     k: int,
-) -> tuple[Floats, Ints]:
+) -> tuple[Floats32, Ints]:
     """The k kept queries that attend most to each key: [group, key, k], and positions."""
     groups, n, width = band.shape
     reach = width // 2
     best = np.zeros((groups, n, k), dtype=np.float32)
     where = np.full((groups, n, k), -1, dtype=np.int64)
-    hidden = _global_tokens(places, n)
+    hidden = _global_tokens(positions, n)
     found = np.zeros(n, dtype=np.int64)
     least = np.empty(n, dtype=np.float32)
     for group in range(groups):
-        text = of[group]
+        text, largest, at = of[group], best[group], where[group]
         found[:] = 0
         least[:] = -np.inf
         for query in range(n):
-            if hidden[text, query] or not keep[text, query]:
+            if hidden[text, query] or not mask[text, query]:
                 continue
             for key in range(max(0, query - reach), min(n, query + reach + 1)):
                 value = band[group, query, key - query + reach]
@@ -163,33 +133,18 @@ def top_queries(
                     continue
                 if seen.shape[0] and not seen[text, query, key - query + reach]:
                     continue
-                found[key] = _offer(
-                    best[group, key], where[group, key], found[key], value, query, k
-                )
+                found[key] = offer(largest[key], at[key], found[key], value, query, k)
                 if found[key] == k:
-                    least[key] = best[group, key, k - 1]
-            for number in range(places.shape[1]):
-                key = places[text, number]
-                found[key] = _offer(
-                    best[group, key],
-                    where[group, key],
-                    found[key],
-                    columns[group, query, number],
-                    query,
-                    k,
-                )
-        for number in range(places.shape[1]):
-            query = places[text, number]
-            if keep[text, query]:
+                    least[key] = largest[key, k - 1]
+            for number in range(positions.shape[1]):
+                key, value = positions[text, number], columns[group, query, number]
+                found[key] = offer(largest[key], at[key], found[key], value, query, k)
+        for number in range(positions.shape[1]):
+            query = positions[text, number]
+            if mask[text, query]:
                 for key in range(n):
-                    found[key] = _offer(
-                        best[group, key],
-                        where[group, key],
-                        found[key],
-                        rows[group, number, key],
-                        query,
-                        k,
-                    )
+                    value = rows[group, number, key]
+                    found[key] = offer(largest[key], at[key], found[key], value, query, k)
     return best, where
 
 
@@ -205,9 +160,8 @@ def _spread(cells: Any, first: int, stop: int, shift: int, edges: Any, line: Any
     while key < stop:
         while number < bins - 1 and edges[number + 1] <= key:
             number += 1
-        whole = (
-            stop if number == bins - 1 else min(stop, int(np.floor(edges[number + 1])))
-        )  # keys up to here lie inside
+        # keys up to here lie inside
+        whole = stop if number == bins - 1 else min(stop, int(np.floor(edges[number + 1])))
         total = np.float32(0)
         for position in range(key, whole):
             total += cells[position + shift]
@@ -222,14 +176,14 @@ def _spread(cells: Any, first: int, stop: int, shift: int, edges: Any, line: Any
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def grid(
-    band: Floats,
-    columns: Floats,
-    rows: Floats,
-    places: Ints,
+    band: Floats32,
+    columns: Floats32,
+    rows: Floats32,
+    positions: Ints,
     of: Ints,
-    edges: npt.NDArray[np.float64],
+    edges: Floats,
     heads: int,
-) -> npt.NDArray[np.float64]:
+) -> Floats:
     """Mass between bins of at least one token, summed over texts: [head, query bin, key bin]."""
     groups, n, width = band.shape
     reach, bins = width // 2, len(edges) - 1
@@ -240,8 +194,8 @@ def grid(
     for group in range(groups):
         head, text = group % heads, of[group]
         is_global[:] = -1
-        for number in range(places.shape[1]):
-            is_global[places[text, number]] = number
+        for number in range(positions.shape[1]):
+            is_global[positions[text, number]] = number
         for query in range(n):
             line[:] = 0.0
             if is_global[query] >= 0:
@@ -255,13 +209,13 @@ def grid(
                     edges,
                     line,
                 )
-                for number in range(places.shape[1]):
-                    place = places[text, number]
+                for number in range(positions.shape[1]):
+                    position = positions[text, number]
                     _spread(
                         columns[group, query, number : number + 1],
-                        place,
-                        place + 1,
-                        -place,
+                        position,
+                        position + 1,
+                        -position,
                         edges,
                         line,
                     )

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -20,13 +19,15 @@ from attlas.core.alignment import Words
 from attlas.core.attention import (
     Attention,
     DenseAttention,
-    Sight,
     Top,
+    VisibleRanges,
     giver_shares,
     kernels_serve,
+    on_device,
     row_entropy,
 )
 from attlas.core.batch import Batch
+from attlas.support.arrays import Floats, Floats32, Ints
 
 T = TypeVar("T")
 
@@ -37,10 +38,10 @@ class BandedAttention(Attention):
     A query sees the keys at most `reach` away and the global tokens; a global token sees all tokens
     and is seen by all. The band is 0 outside the text, for global keys and in rows of global
     queries; the columns are 0 in rows of global queries.
-      band     [text, head, query, 2 reach + 1]   weight on key query + offset
-      columns  [text, head, query, global]        weight on each global token
-      rows     [text, head, global, key]          the whole rows of the global queries
-      places   [text, global]                     positions of the global tokens
+      band              [text, head, query, 2 reach + 1]   weight on key query + offset
+      columns           [text, head, query, global]        weight on each global token
+      rows              [text, head, global, key]          the whole rows of the global queries
+      global_positions  [text, global]                     positions of the global tokens
     Words see less: `seen` [text, query, 2 reach + 1] marks the cells that count, None means all.
     """
 
@@ -49,25 +50,28 @@ class BandedAttention(Attention):
         band: Tensor,
         columns: Tensor,
         rows: Tensor,
-        places: Tensor,
+        global_positions: Tensor,
         batch: Batch,
         index: int = 0,
         seen: Tensor | None = None,
     ) -> None:
-        self.band, self.columns, self.rows, self.places, self.batch, self.index, self.seen = (
-            band,
-            columns,
-            rows,
-            places,
-            batch,
-            index,
-            seen,
-        )
+        self.band, self.columns, self.rows = band, columns, rows
+        self.global_positions, self.batch, self.index = global_positions, batch, index
+        self.seen = seen
+
+    def _like(self, band: Tensor, columns: Tensor, rows: Tensor) -> BandedAttention:
+        """Other weights of the same layer, which see the same."""
+        rest = (self.global_positions, self.batch, self.index, self.seen)
+        return BandedAttention(band, columns, rows, *rest)
 
     def by_form(
         self, *, dense: Callable[[DenseAttention], T], banded: Callable[[BandedAttention], T]
     ) -> T:
         return banded(self)
+
+    @property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.band, self.columns, self.rows
 
     @property
     def reach(self) -> int:
@@ -85,9 +89,9 @@ class BandedAttention(Attention):
     def is_global(self) -> Tensor:
         """Which tokens are global: [text, token]."""
         out = torch.zeros(
-            self.places.shape[0], self.n_tokens, dtype=torch.bool, device=self.band.device
+            self.global_positions.shape[0], self.n_tokens, dtype=torch.bool, device=self.band.device
         )
-        return out.scatter_(1, self.places, True)
+        return out.scatter_(1, self.global_positions, True)
 
     @cached_property
     def keys(self) -> Tensor:
@@ -101,19 +105,19 @@ class BandedAttention(Attention):
         return torch.where(counts if self.seen is None else counts & self.seen, key, -1)
 
     @cached_property
-    def keys_seen(self) -> Tensor:
-        seen = (self.keys >= 0).sum(-1) + self.places.shape[1]
+    def n_visible_keys(self) -> Tensor:
+        seen = (self.keys >= 0).sum(-1) + self.global_positions.shape[1]
         return torch.where(self.is_global, self.n_tokens, seen)[:, None]
 
     @property
-    def queries_seeing(self) -> Tensor:
-        return self.keys_seen  # the pattern is symmetric
+    def n_visible_queries(self) -> Tensor:
+        return self.n_visible_keys  # the pattern is symmetric
 
-    def sight(self, of_keys: bool = False) -> tuple[Sight, ...]:
+    def visible_ranges(self, of_keys: bool = False) -> tuple[VisibleRanges, ...]:
         token, always = np.arange(self.n_tokens), self.is_global.cpu().numpy()
         first = np.where(always, 0, np.maximum(token - self.reach, 0))
         stop = np.where(always, self.n_tokens, np.minimum(token + self.reach + 1, self.n_tokens))
-        return (Sight(first, stop, always),)
+        return (VisibleRanges(first, stop, always),)
 
     @property
     def uniform(self) -> BandedAttention:
@@ -121,27 +125,21 @@ class BandedAttention(Attention):
         key = (
             "uniform",
             self.reach,
-            self.places.cpu().numpy().tobytes(),
+            self.global_positions.cpu().numpy().tobytes(),
             None if self.seen is None else id(self.seen),
         )
         return self.batch.once(key, lambda: (self._uniform(), self.seen))[0]
 
     def _uniform(self) -> BandedAttention:
-        share = torch.where(self.is_global, 0.0, 1.0 / self.keys_seen[:, 0])  # text query
+        share = torch.where(self.is_global, 0.0, 1.0 / self.n_visible_keys[:, 0])  # text query
         band = (self.keys >= 0) * share[..., None]
-        columns = share[..., None].expand(-1, -1, self.places.shape[1])
+        columns = share[..., None].expand(-1, -1, self.global_positions.shape[1])
         rows = torch.full(
-            (*self.places.shape, self.n_tokens), 1.0 / self.n_tokens, device=self.band.device
+            (*self.global_positions.shape, self.n_tokens),
+            1.0 / self.n_tokens,
+            device=self.band.device,
         )
-        return BandedAttention(
-            band[:, None],
-            columns[:, None],
-            rows[:, None],
-            self.places,
-            self.batch,
-            self.index,
-            self.seen,
-        )
+        return self._like(band[:, None], columns[:, None], rows[:, None])
 
     @cached_property
     def transposed(self) -> BandedAttention:
@@ -154,69 +152,57 @@ class BandedAttention(Attention):
             (heads * size, size, width, width - 1),
             first - self.reach * (width - 1),
         )
-        per_head = self.places[:, None, :].expand(-1, heads, -1)  # text head global
+        count = self.global_positions.shape[1]
+        per_row = self.global_positions[:, None, None].expand(-1, heads, count, -1)
         columns = self.rows.transpose(-1, -2) * ~self.is_global[:, None, :, None]
-        between = self.rows.gather(
-            -1, per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1)
-        )  # text head global(query) global(key)
+        between = self.rows.gather(-1, per_row)  # text head global(query) global(key)
         rows = self.columns.transpose(-1, -2).clone()
-        rows.scatter_(
-            -1,
-            per_head[:, :, None, :].expand(-1, -1, per_head.shape[-1], -1),
-            between.transpose(-1, -2),
-        )
-        return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
+        rows.scatter_(-1, per_row, between.transpose(-1, -2))
+        return self._like(band, columns, rows)
 
     def _with_rows(self, local: Tensor, whole: Tensor) -> Tensor:
         """Values of local rows [text, head, query] and of global ones [text, head, global]."""
-        return local.scatter(-1, self.places[:, None, :].expand(-1, local.shape[1], -1), whole)
+        positions = self.global_positions[:, None, :].expand(-1, local.shape[1], -1)
+        return local.scatter(-1, positions, whole)
 
     @cached_property
     def received(self) -> Tensor:
         if kernels_serve(self.band):
-            flat = band_kernels.received(*self._parts, self._places, self._of)
+            flat = band_kernels.received(*self._arrays, self._global_positions, self._of)
             return torch.from_numpy(flat).reshape(*self.band.shape[:2], -1)
         keys = self.transposed
         return keys._with_rows(keys.band.sum(-1) + keys.columns.sum(-1), keys.rows.sum(-1))
 
     @cached_property
-    def _parts(self) -> tuple[npt.NDArray[np.float32], ...]:
+    def _arrays(self) -> tuple[Floats32, ...]:
         """Band, columns and rows as arrays [head of a text, ...] for compiled loops."""
-        return tuple(
-            np.ascontiguousarray(
-                part.detach()
-                .float()
-                .cpu()
-                .numpy()
-                .reshape(len(part) * self.n_heads, *part.shape[2:])
-            )
-            for part in (self.band, self.columns, self.rows)
-        )
+        parts = (part.detach().float().cpu().numpy() for part in self.parts)
+        heads = (part.reshape(len(part) * self.n_heads, *part.shape[2:]) for part in parts)
+        return tuple(map(np.ascontiguousarray, heads))
 
     @cached_property
-    def _places(self) -> npt.NDArray[np.int64]:
-        return np.ascontiguousarray(self.places.cpu().numpy())
+    def _global_positions(self) -> Ints:
+        return np.ascontiguousarray(self.global_positions.cpu().numpy())
 
     @cached_property
-    def _of(self) -> npt.NDArray[np.int64]:
+    def _of(self) -> Ints:
         """The text of each head of each text."""
         return np.arange(self.band.shape[0]).repeat(self.n_heads)
 
-    def carried(self, amounts: Tensor) -> Tensor:
+    def propagate(self, amounts: Tensor) -> Tensor:
         return self.transposed.mass_to(amounts)
 
     def row_entropy(self) -> Tensor:
-        return self._with_rows(
-            row_entropy(self.band) + row_entropy(self.columns), row_entropy(self.rows)
-        )
+        band, columns, rows = map(row_entropy, self.parts)
+        return self._with_rows(band + columns, rows)
 
     def mass_to(self, keys: Tensor) -> Tensor:
         marked = keys.to(self.band.dtype)
-        window = torch.nn.functional.pad(marked, (self.reach, self.reach)).unfold(
-            -1, self.band.shape[-1], 1
-        )  # text query cell
+        padded = torch.nn.functional.pad(marked, (self.reach, self.reach))
+        window = padded.unfold(-1, self.band.shape[-1], 1)  # text query cell
         local = torch.einsum("thqc,tqc->thq", self.band, window.expand(self.band.shape[0], -1, -1))
-        local = local + torch.einsum("thqg,tg->thq", self.columns, marked.gather(1, self.places))
+        to_global = marked.gather(1, self.global_positions)
+        local = local + torch.einsum("thqg,tg->thq", self.columns, to_global)
         return self._with_rows(local, torch.einsum("thgk,tk->thg", self.rows, marked))
 
     def between_units(self, members: Tensor, mean: bool = True) -> Tensor:
@@ -234,8 +220,8 @@ class BandedAttention(Attention):
         near = offset.abs() <= self.reach
         cell = torch.where(near, offset + self.reach, 0)
         out = self.band[text][:, tokens[:, None], cell] * near
-        for number, place in enumerate(self.places[text]):
-            here = tokens == place  # one of them, or none
+        for number, position in enumerate(self.global_positions[text]):
+            here = tokens == position  # one of them, or none
             out[:, :, here] += self.columns[text][:, tokens, number, None]
             out[:, here] += self.rows[text][:, None, number, tokens]
         return out
@@ -246,90 +232,62 @@ class BandedAttention(Attention):
         offsets = torch.arange(-half, half + 1, device=self.band.device)
         out.index_add_(-1, offsets.clamp(-reach - 1, reach + 1) + reach + 1, self.band.sum(-2))
         tokens = torch.arange(n, device=self.band.device)
-        to_global = (
-            (self.places[:, None, :] - tokens[:, None]).clamp(-reach - 1, reach + 1) + reach + 1
-        )  # text query global
-        from_global = (
-            (tokens - self.places[..., None]).clamp(-reach - 1, reach + 1) + reach + 1
-        )  # text global key
-        for bins, weights in ((to_global, self.columns), (from_global, self.rows)):
+        apart = self.global_positions[:, None, :] - tokens[:, None]  # text query global
+        for offset, weights in ((apart, self.columns), (-apart.transpose(-1, -2), self.rows)):
+            bins = offset.clamp(-reach - 1, reach + 1) + reach + 1
             flat = bins.flatten(1)[:, None].expand(-1, weights.shape[1], -1)
             out.scatter_add_(-1, flat, weights.flatten(2))
         return out / n
 
-    def top_keys(self, k: int, keep: Tensor | None = None) -> Top:
-        return self._top(band_kernels.top_keys, k, keep)
+    def top_keys(self, k: int, mask: Tensor | None = None) -> Top:
+        return self._top(band_kernels.top_keys, k, mask)
 
-    def top_queries(self, k: int, keep: Tensor | None = None) -> Top:
-        return self._top(band_kernels.top_queries, k, keep)
+    def top_queries(self, k: int, mask: Tensor | None = None) -> Top:
+        return self._top(band_kernels.top_queries, k, mask)
 
-    def _top(self, kernel: Callable[..., Any], k: int, keep: Tensor | None) -> Top:
+    def _top(self, kernel: Callable[..., Any], k: int, mask: Tensor | None) -> Top:
         shape = (self.band.shape[0], self.n_tokens)
-        kept = (
-            np.ones(shape, dtype=bool)
-            if keep is None
-            else np.array(keep.cpu().expand(*shape).numpy())
-        )
+        kept = np.ones(shape, bool) if mask is None else np.array(mask.cpu().expand(*shape).numpy())
         seen = np.ones((0, 0, 0), dtype=bool) if self.seen is None else self.seen.cpu().numpy()
-        best, where = kernel(*self._parts, self._places, seen, kept, self._of, k)
-        out = (*self.band.shape[:3], k)
-        return (
-            torch.from_numpy(best).reshape(out).to(self.band.device),
-            torch.from_numpy(where).reshape(out).to(self.band.device),
-        )
+        best, where = kernel(*self._arrays, self._global_positions, seen, kept, self._of, k)
+        return on_device((best, where), (*self.band.shape[:3], k), self.band.device)
 
-    def _between_bins(self, edges: npt.NDArray[np.float64], text: int | None) -> Tensor:
+    def _between_bins(self, edges: Floats, text: int | None) -> Tensor:
         if edges[1] - edges[0] < 1:  # more bins than tokens
             return self.dense()._between_bins(edges, text)
-        parts, places, of = self._parts, self._places, self._of
+        arrays, of = self._arrays, self._of
         if text is not None:
             some = slice(text * self.n_heads, (text + 1) * self.n_heads)
-            parts, of = tuple(part[some] for part in parts), of[some]
+            arrays, of = tuple(part[some] for part in arrays), of[some]
         size, length = len(edges) - 1, edges[1] - edges[0]
-        beyond = max(
-            0, math.ceil((self.n_tokens - edges[-1]) / length)
-        )  # bins after the last edge, which are dropped
+        # bins after the last edge, which are dropped
+        beyond = max(0, math.ceil((self.n_tokens - edges[-1]) / length))
         all_edges = np.append(edges, edges[-1] + length * np.arange(1, beyond + 1))
-        sums = band_kernels.grid(*parts, places, of, all_edges, self.n_heads)[:, :size, :size]
-        return torch.from_numpy(sums).to(self.band.device)
+        sums = band_kernels.grid(*arrays, self._global_positions, of, all_edges, self.n_heads)
+        return torch.from_numpy(sums[:, :size, :size]).to(self.band.device)
 
     def over_heads(self) -> BandedAttention:
-        band, columns, rows = (
-            part.mean(1, keepdim=True) for part in (self.band, self.columns, self.rows)
-        )
-        return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
+        return self._like(*(part.mean(1, keepdim=True) for part in self.parts))
 
     def plus(self, other: Attention) -> Attention:
-        if (
-            not isinstance(other, BandedAttention)
-            or self.seen is not None
-            or other.seen is not None
-        ):
+        by_words = self.seen is not None or getattr(other, "seen", None) is not None
+        if by_words or not isinstance(other, BandedAttention):
             return self.dense().plus(other)
         reach = max(self.reach, other.reach)
         mine, theirs = (
             torch.nn.functional.pad(one.band, (reach - one.reach, reach - one.reach))
             for one in (self, other)
         )
-        return BandedAttention(
-            mine + theirs,
-            self.columns + other.columns,
-            self.rows + other.rows,
-            self.places,
-            self.batch,
-            self.index,
-        )
+        return self._like(mine + theirs, self.columns + other.columns, self.rows + other.rows)
 
     def times(self, other: Attention, positive: bool = False) -> Attention:
         if not isinstance(other, BandedAttention) or other.reach != self.reach:
             return self.dense().times(other, positive)
-        products = (self.band * other.band, self.columns * other.columns, self.rows * other.rows)
-        band, columns, rows = (product.relu() if positive else product for product in products)
-        return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
+        products = (mine * theirs for mine, theirs in zip(self.parts, other.parts, strict=True))
+        return self._like(*(product.relu() if positive else product for product in products))
 
     def absolute(self) -> BandedAttention:
-        band, columns, rows = (part.abs() for part in (self.band, self.columns, self.rows))
-        return BandedAttention(band, columns, rows, self.places, self.batch, self.index, self.seen)
+        return self._like(*(part.abs() for part in self.parts))
 
     def blocks(self, reach: int = 0) -> list[Tensor]:
         more = max(reach - self.reach, 0)
@@ -347,60 +305,58 @@ class BandedAttention(Attention):
         keys = self.keys[text]
         query, cell = torch.nonzero(keys >= 0, as_tuple=True)
         key = keys[query, cell]
-        half = (
-            int((of[key] - of[query]).abs().max()) if len(key) else 0
-        )  # how far a token sees, in words
+        # how far a token sees, in words
+        half = int((of[key] - of[query]).abs().max()) if len(key) else 0
         count, heads, width = len(words), self.n_heads, 2 * half + 1
         share = 1.0 / torch.bincount(of, minlength=count).to(self.band.dtype)[of]  # token
-        places = torch.unique(of[self.places[text]])
+        global_positions = torch.unique(of[self.global_positions[text]])
         order = torch.full((count,), -1, device=of.device).scatter_(
-            0, places, torch.arange(len(places), device=of.device)
+            0, global_positions, torch.arange(len(global_positions), device=of.device)
         )
         band = self.band.new_zeros(heads, count * width)
-        columns = self.band.new_zeros(heads, count * len(places))
-        rows = self.band.new_zeros(heads, len(places) * count)
+        columns = self.band.new_zeros(heads, count * len(global_positions))
+        rows = self.band.new_zeros(heads, len(global_positions) * count)
 
         def add(query: Tensor, key: Tensor, weights: Tensor) -> None:
             """Add cells (query, key, [head, cell]) to the band, columns and rows of words."""
             source, target = of[query], of[key]
             value = weights * share[query]
             from_global, to_global = order[source] >= 0, order[target] >= 0
-            for out, chosen, place in (
+            for out, chosen, position in (
                 (rows, from_global, order[source] * count + target),
-                (columns, ~from_global & to_global, source * len(places) + order[target]),
+                (columns, ~from_global & to_global, source * len(global_positions) + order[target]),
                 (band, ~from_global & ~to_global, source * width + target - source + half),
             ):
-                out.index_add_(1, place[chosen], value[:, chosen])
+                out.index_add_(1, position[chosen], value[:, chosen])
 
         add(query, key, self.band[text][:, query, cell])
         seen = torch.zeros(1, count, width, dtype=torch.bool, device=of.device)
         seen[0, of[query], of[key] - of[query] + half] = True
         tokens = torch.arange(self.n_tokens, device=of.device)
-        for number, place in enumerate(self.places[text]):
-            add(tokens, place.expand(self.n_tokens), self.columns[text, :, :, number])
-            add(place.expand(self.n_tokens), tokens, self.rows[text, :, number])
+        for number, position in enumerate(self.global_positions[text]):
+            add(tokens, position.expand(self.n_tokens), self.columns[text, :, :, number])
+            add(position.expand(self.n_tokens), tokens, self.rows[text, :, number])
         shape = (1, heads, count)
         band, columns, rows = (
             band.reshape(*shape, width),
-            columns.reshape(*shape, len(places)),
-            rows.reshape(1, heads, len(places), count),
+            columns.reshape(*shape, len(global_positions)),
+            rows.reshape(1, heads, len(global_positions), count),
         )
         return BandedAttention(
-            band, columns, rows, places[None], self.batch.by_word(text), self.index, seen
+            band, columns, rows, global_positions[None], self.batch.by_word(text), self.index, seen
         )
 
     def dense(self) -> DenseAttention:
-        weights = _square(self.band, self.columns, self.rows, self.places)
-        seen = _square(
-            (self.keys >= 0).to(self.band.dtype)[:, None],
-            self.columns.new_ones(len(self.places), 1, self.n_tokens, self.places.shape[1]),
-            self.rows.new_ones(len(self.places), 1, *self.rows.shape[2:]),
-            self.places,
-        )
+        weights = _square(*self.parts, self.global_positions)
+        texts, count = self.global_positions.shape
+        band = (self.keys >= 0).to(self.band.dtype)[:, None]
+        columns = self.columns.new_ones(texts, 1, self.n_tokens, count)
+        rows = self.rows.new_ones(texts, 1, count, self.n_tokens)
+        seen = _square(band, columns, rows, self.global_positions)
         return DenseAttention(weights, self.batch, self.index, seen[:, 0] > 0)
 
 
-def _square(band: Tensor, columns: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+def _square(band: Tensor, columns: Tensor, rows: Tensor, global_positions: Tensor) -> Tensor:
     """The square form of a band with its global columns and rows: [text, head, query, key]."""
     texts, heads, n, width = band.shape
     reach = width // 2
@@ -408,7 +364,7 @@ def _square(band: Tensor, columns: Tensor, rows: Tensor, places: Tensor) -> Tens
     line = n + 2 * reach
     wide.as_strided((texts, heads, n, width), (heads * n * line, n * line, line + 1, 1)).copy_(band)
     out = wide[..., reach : reach + n].contiguous()
-    across = places[:, None, None, :].expand(texts, heads, n, -1)
+    across = global_positions[:, None, None, :].expand(texts, heads, n, -1)
     out.scatter_(-1, across, columns)
-    down = places[:, None, :, None].expand(texts, heads, -1, n)
+    down = global_positions[:, None, :, None].expand(texts, heads, -1, n)
     return out.scatter_(2, down, rows.expand(texts, heads, -1, -1))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from attlas.core.alignment import Words, align
 from attlas.core.text import Text
 from attlas.language.words import given_spans, word_spans
+from attlas.support.arrays import Array, Bools, Ints
 from attlas.support.memo import Memo
 
 
@@ -22,21 +21,19 @@ from attlas.support.memo import Memo
 class Batch(Memo):
     """Encoded texts that all have the same number of tokens.
 
-    `places` are the texts' indices in the corpus; `truncated_by` is the number of truncated tokens.
+    `indices` are those of the texts in the corpus; `truncated_by` counts truncated tokens.
     """
 
     texts: tuple[Text, ...]
-    places: tuple[int, ...]  # text
+    indices: tuple[int, ...]  # text
     ids: Tensor  # text token
     tokens: tuple[tuple[str, ...], ...]  # text token: the tokenizer's own strings
-    offsets: npt.NDArray[np.int64]  # text token 2: characters from, to
-    special: npt.NDArray[np.bool_]  # text token
+    offsets: Ints  # text token 2: characters from, to
+    special: Bools  # text token
     cls: Tensor  # text token, bool
     sep: Tensor  # text token, bool
     truncated_by: tuple[int, ...]  # text
-    inputs: Mapping[str, Tensor] = field(
-        default_factory=dict
-    )  # what the model takes besides the ids
+    inputs: Mapping[str, Tensor] = field(default_factory=dict)  # what the model takes with the ids
 
     @property
     def n_texts(self) -> int:
@@ -78,7 +75,7 @@ class Batch(Memo):
             )
         )
 
-    def token_columns(self) -> dict[str, npt.NDArray[Any]]:
+    def token_columns(self) -> dict[str, Array]:
         """Columns `text token start stop string`; characters of special tokens are -1."""
         n = self.n_tokens
         return {
@@ -104,34 +101,24 @@ class Batch(Memo):
 
     def __getitem__(self, texts: slice) -> Batch:
         """Some of the texts as a batch of their own."""
-        return Batch(
-            self.texts[texts],
-            self.places[texts],
-            self.ids[texts],
-            self.tokens[texts],
-            self.offsets[texts],
-            self.special[texts],
-            self.cls[texts],
-            self.sep[texts],
-            self.truncated_by[texts],
-            {name: tensor[texts] for name, tensor in self.inputs.items()},
-        )
+        inputs = {name: tensor[texts] for name, tensor in self.inputs.items()}
+        others = [one.name for one in fields(self) if one.name != "inputs"]
+        return Batch(**{name: getattr(self, name)[texts] for name in others}, inputs=inputs)
 
     def by_word(self, text: int) -> Batch:
         """One text with words instead of tokens; a word's id is that of its first token."""
-        words = self.words[text]
+        words, one = self.words[text], self[text : text + 1]
         first = np.unique(words.of, return_index=True)[1]  # word -> its first token
         last = len(words.of) - 1 - np.unique(words.of[::-1], return_index=True)[1]
         pick = torch.from_numpy(first).to(self.ids.device)
         offsets = np.stack([self.offsets[text, first, 0], self.offsets[text, last, 1]], -1)
-        return Batch(
-            self.texts[text : text + 1],
-            self.places[text : text + 1],
-            self.ids[text : text + 1, pick],
-            (words.strings,),
-            offsets[None],
-            self.special[text : text + 1, first],
-            self.cls[text : text + 1, pick],
-            self.sep[text : text + 1, pick],
-            self.truncated_by[text : text + 1],
+        return replace(
+            one,
+            ids=one.ids[:, pick],
+            tokens=(words.strings,),
+            offsets=offsets[None],
+            special=one.special[:, first],
+            cls=one.cls[:, pick],
+            sep=one.sep[:, pick],
+            inputs={},
         )

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.states import Tally
-
-Bools = npt.NDArray[np.bool_]
+from attlas.support.arrays import Array, Bools
 
 
 def width(answers: int, baselines: int) -> int:
@@ -20,7 +17,7 @@ def width(answers: int, baselines: int) -> int:
 
 
 def add_cases(
-    tally: Tally, kinds: Sequence[str], texts: npt.NDArray[Any], answers: Bools, baselines: Bools
+    tally: Tally, kinds: Sequence[str], texts: Array, answers: Bools, baselines: Bools
 ) -> None:
     """Add cases with their kinds and texts, [case, answer] and [case, baseline] true if right."""
     if not len(kinds):
@@ -28,9 +25,8 @@ def add_cases(
     names, kind = np.unique(np.asarray(kinds, dtype=object), return_inverse=True)
     order = np.lexsort([texts, kind])
     kind, texts = kind[order], np.asarray(texts)[order]
-    begins = np.flatnonzero(
-        np.r_[True, (kind[1:] != kind[:-1]) | (texts[1:] != texts[:-1])]
-    )  # a group: one kind in one text
+    # a group: one kind in one text
+    begins = np.flatnonzero(np.r_[True, (kind[1:] != kind[:-1]) | (texts[1:] != texts[:-1])])
     n = np.diff(np.r_[begins, len(kind)]).astype(np.float64)
     h = np.add.reduceat(answers[order].astype(np.float64), begins, axis=0)  # group answer
     b = np.add.reduceat(baselines[order].astype(np.float64), begins, axis=0)  # group baseline

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from attlas.support.arrays import Array
 from attlas.support.fingerprint import Put, feed, framed
 
 
-def feed_array(values: npt.NDArray[Any], put: Put) -> None:
+def feed_array(values: Array, put: Put) -> None:
     """Write dtype, shape and bytes of an array; objects one by one."""
     feed(("array", values.dtype.str, values.shape), put)
     if values.dtype.hasobject:
@@ -49,11 +47,8 @@ def _feed_column(column: pd.Series, put: Put) -> None:
     if values.dtype.kind in "iufbc":
         feed_array(values, put)
     else:
-        missing = column.isna().to_numpy()
-        objects = [
-            None if gap else value for value, gap in zip(column.tolist(), missing, strict=True)
-        ]
-        feed(objects, put)
+        pairs = zip(column.tolist(), column.isna(), strict=True)
+        feed([None if missing else value for value, missing in pairs], put)
 
 
 @feed.register

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from attlas.support.arrays import Array, Floats
 from attlas.support.errors import MeasureError
 
-Floats = npt.NDArray[np.float64]
 
-
-def scaled(values: npt.NDArray[Any], importance: npt.NDArray[Any]) -> Floats:
+def scaled(values: Array, importance: Array) -> Floats:
     """The mean of [layer, head, ...] over layers and heads, weighted by importance [layer, head].
 
     >>> scaled(np.array([[[1.0, 3.0], [5.0, 5.0]]]), np.array([[1.0, 0.0]]))
@@ -22,26 +18,20 @@ def scaled(values: npt.NDArray[Any], importance: npt.NDArray[Any]) -> Floats:
     weights = np.asarray(importance, dtype=np.float64)
     if not weights.sum() > 0:
         raise MeasureError("no head has an importance above 0; there is nothing to scale by")
-    mean: Floats = np.tensordot(
-        weights / weights.sum(), np.asarray(values, dtype=np.float64), axes=2
-    )
-    return mean
+    return np.tensordot(weights / weights.sum(), np.asarray(values, dtype=np.float64), axes=2)
 
 
 def importance_of(table: pd.DataFrame, column: str = "importance") -> Floats:
     """A column of the table `importance` as [layer, head]."""
-    grid: Floats = table.pivot(index="layer", columns="head", values=column).to_numpy(
-        dtype=np.float64
-    )
-    return grid
+    return table.pivot(index="layer", columns="head", values=column).to_numpy(dtype=np.float64)
 
 
 def received_by(
-    values: npt.NDArray[Any],
+    values: Array,
     layer: int | None = None,
     head: int | None = None,
-    importance: npt.NDArray[Any] | None = None,
-) -> npt.NDArray[Any]:
+    importance: Array | None = None,
+) -> Array:
     """Attention received in a layer, a head, or all: [layer, head, token] -> [token].
 
     The mean over heads is weighted by importance if that is given.

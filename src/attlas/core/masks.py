@@ -6,22 +6,20 @@ import unicodedata
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from attlas.core.alignment import Words
 from attlas.core.batch import Batch
 from attlas.language.lists import fold, stopwords
+from attlas.support.arrays import Bools, Ints
 from attlas.support.errors import MeasureError
 
 KINDS = ("all", "ordinary", "words", "keywords")
-_JOINED = frozenset(
-    ("Mn", "Mc", "Me", "Cf")
-)  # marks and invisible characters: treated as part of their word
+_JOINED = frozenset(("Mn", "Mc", "Me", "Cf"))  # marks and invisible characters: part of their word
 
 
 @dataclass(frozen=True)
-class Keep:
+class TokenMask:
     """Which tokens take part; a token that does not is dropped, never counted as zero.
 
     `all` are all tokens, `ordinary` all but special ones, `words` those with a letter or digit,
@@ -30,7 +28,7 @@ class Keep:
 
     >>> from attlas.testing import stream, tiny
     >>> batch = stream(tiny("bert"), ["The dog didn't bark: a cat sat!"])[0][0].batch
-    >>> mask = Keep(words=("bark",)).mask(batch)[0]
+    >>> mask = TokenMask(words=("bark",)).mask(batch)[0]
     >>> [token for token, kept in zip(batch.tokens[0], mask) if kept]
     ['dog', 'cat', 'sat']
     """
@@ -51,15 +49,15 @@ class Keep:
             stopwords(language)
 
     @classmethod
-    def of(cls, keep: str | Keep) -> Keep:
+    def of(cls, mask: str | TokenMask) -> TokenMask:
         """Parse a kind, with languages after a colon if they are not English.
 
-        >>> Keep.of("words").kind, Keep.of("keywords:de+fr").languages
+        >>> TokenMask.of("words").kind, TokenMask.of("keywords:de+fr").languages
         ('words', ('de', 'fr'))
         """
-        if isinstance(keep, Keep):
-            return keep
-        kind, _, chosen = str(keep).partition(":")
+        if isinstance(mask, TokenMask):
+            return mask
+        kind, _, chosen = str(mask).partition(":")
         return cls(kind, tuple(chosen.split("+"))) if chosen else cls(kind)
 
     @property
@@ -70,25 +68,23 @@ class Keep:
     def mask(self, batch: Batch) -> torch.Tensor:
         """Which tokens take part: text token, bool, on the ids' device."""
         return batch.once(
-            ("keep", self), lambda: torch.from_numpy(self._mask(batch)).to(batch.ids.device)
+            ("mask", self), lambda: torch.from_numpy(self._mask(batch)).to(batch.ids.device)
         )
 
-    def _mask(self, batch: Batch) -> npt.NDArray[np.bool_]:
+    def _mask(self, batch: Batch) -> Bools:
         kept = np.ones_like(batch.special) if self.kind == "all" else ~batch.special
         if self.kind in ("words", "keywords"):
             stops = self.stopwords if self.kind == "keywords" else None
-            for text, offsets, words, row in zip(
-                batch.texts, batch.offsets, batch.words, kept, strict=True
-            ):
-                row &= (
-                    _of_words(text.text, offsets, words)
-                    if stops is None
-                    else _of_content(text.text, offsets, words, stops)
-                )
+            each = zip(batch.texts, batch.offsets, batch.words, kept, strict=True)
+            for text, offsets, words, row in each:
+                if stops is None:
+                    row &= _of_words(text.text, offsets, words)
+                else:
+                    row &= _of_content(text.text, offsets, words, stops)
         return kept
 
 
-def _of_words(text: str, offsets: npt.NDArray[np.int64], words: Words) -> npt.NDArray[np.bool_]:
+def _of_words(text: str, offsets: Ints, words: Words) -> Bools:
     """Which tokens hold a letter or digit, or a mark of a word that does."""
     return np.array(
         [
@@ -100,9 +96,7 @@ def _of_words(text: str, offsets: npt.NDArray[np.int64], words: Words) -> npt.ND
     )
 
 
-def _of_content(
-    text: str, offsets: npt.NDArray[np.int64], words: Words, stops: frozenset[str]
-) -> npt.NDArray[np.bool_]:
+def _of_content(text: str, offsets: Ints, words: Words, stops: frozenset[str]) -> Bools:
     """Which tokens are letters only and not (part of) a stop word.
 
     "c'est" is a stop word because c' and est are; of "l'homme" only l is dropped.
@@ -110,9 +104,8 @@ def _of_content(
     folded = [fold(word) for word in words.strings]
     stopped = [word in stops or _alone(word, stops) in stops for word in folded]
     kept = np.zeros(len(words.of), dtype=bool)
-    for token, ((start, stop), word) in enumerate(
-        zip(offsets.tolist(), words.of.tolist(), strict=True)
-    ):
+    tokens = zip(offsets.tolist(), words.of.tolist(), strict=True)
+    for token, ((start, stop), word) in enumerate(tokens):
         if not stopped[word]:
             kept[token] = _is_letters(text[start:stop].strip(), words.strings[word]) and not (
                 "'" in folded[word] and _is_joined_word(text, start, stop, stops)

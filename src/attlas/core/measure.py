@@ -215,3 +215,19 @@ def head_frame(n_layers: int, n_heads: int, columns: Mapping[str, Any]) -> pd.Da
             },
         }
     )
+
+
+def head_table(names: Sequence[str], mean: Any, **others: Any) -> pd.DataFrame:
+    """A table with one row per head, from arrays [layer, head, name]: NAME, then NAME_OTHER, ...
+
+    >>> head_table(["self"], np.array([[[0.5]]]), uniform=np.array([[[0.1]]]))
+       layer  head  self  self_uniform
+    0      0     0   0.5           0.1
+    """
+    arrays = {"": mean, **{f"_{other}": values for other, values in others.items()}}
+    columns = {
+        f"{name}{end}": values[..., number]
+        for number, name in enumerate(names)
+        for end, values in arrays.items()
+    }
+    return head_frame(mean.shape[0], mean.shape[1], columns)

@@ -39,9 +39,8 @@ class Registry(Mapping[str, T], Generic[T]):
         thing = self._things[self._known(name)]
         if isinstance(thing, str):
             module, _, attribute = thing.partition(":")
-            thing = self._things[name] = cast(
-                T, getattr(importlib.import_module(module), attribute)
-            )
+            thing = cast(T, getattr(importlib.import_module(module), attribute))
+            self._things[name] = thing
         return thing
 
     def __iter__(self) -> Iterator[str]:

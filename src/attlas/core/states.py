@@ -14,14 +14,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from torch import Tensor
 
 from attlas.core import kernels
-
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
+from attlas.support.arrays import Array, Floats, Ints
 
 
 def as_float_array(values: Any) -> Array:
@@ -44,18 +41,28 @@ def floats(values: Any) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
+def below(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays whose names begin with a prefix, without it."""
+    return {
+        name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)
+    }
+
+
+@dataclass
 class Accumulator(ABC):
     """Arrays that merge; `arrays` and `restored` carry them to and from a file."""
 
     @abstractmethod
     def merge(self, other: Self) -> Self: ...
 
-    @abstractmethod
-    def arrays(self) -> dict[str, Array]: ...
+    def arrays(self) -> dict[str, Array]:
+        """The fields that are arrays, by name."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
-    @abstractmethod
     def restored(self, arrays: Mapping[str, Array]) -> Self:
         """An accumulator of this form with these arrays."""
+        return replace(self, **arrays)
 
 
 @dataclass
@@ -78,18 +85,11 @@ class Sums(Accumulator):
 
     def mean(self) -> Floats:
         """Total over count; NaN where nothing was counted."""
-        return np.divide(
-            self.total, self.count, out=np.full(self.total.shape, np.nan), where=self.count > 0
-        )
+        unknown = np.full(self.total.shape, np.nan)
+        return np.divide(self.total, self.count, out=unknown, where=self.count > 0)
 
     def merge(self, other: Sums) -> Sums:
         return Sums(self.total + other.total, self.count + other.count)
-
-    def arrays(self) -> dict[str, Array]:
-        return {"total": self.total, "count": self.count}
-
-    def restored(self, arrays: Mapping[str, Array]) -> Sums:
-        return Sums(arrays["total"], arrays["count"])
 
 
 @dataclass
@@ -106,14 +106,8 @@ class Moments(Accumulator):
 
     def add(self, where: int, values: Any) -> None:
         """Add [text, ...] values at an index of the first axis; non-finite values are skipped."""
-        values = as_float_array(values)
-        here = slice(where, where + 1)
-        kernels.add_moments(
-            self.count[here].reshape(-1),
-            self.mean[here].reshape(-1),
-            self.squares[here].reshape(-1),
-            flat(values),
-        )
+        parts = (part[where : where + 1].reshape(-1) for part in self.arrays().values())
+        kernels.add_moments(*parts, flat(as_float_array(values)))
 
     def merge(self, other: Moments) -> Moments:
         count = self.count + other.count
@@ -131,26 +125,16 @@ class Moments(Accumulator):
 
     def error(self) -> Floats:
         """Standard error of the mean over texts; NaN below two."""
-        variance = np.divide(
-            self.squares,
-            self.count - 1,
-            out=np.full(self.count.shape, np.nan),
-            where=self.count > 1,
-        )
-        return np.sqrt(np.divide(variance, self.count, out=variance, where=self.count > 1))
-
-    def arrays(self) -> dict[str, Array]:
-        return {"count": self.count, "mean": self.mean, "squares": self.squares}
-
-    def restored(self, arrays: Mapping[str, Array]) -> Moments:
-        return Moments(arrays["count"], arrays["mean"], arrays["squares"])
+        several, unknown = self.count > 1, np.full(self.count.shape, np.nan)
+        variance = np.divide(self.squares, self.count - 1, out=unknown, where=several)
+        return np.sqrt(np.divide(variance, self.count, out=variance, where=several))
 
 
 @dataclass
 class Histogram(Accumulator):
     """Counts in equal bins of [low, high]; a value on or past an end goes into the end bin."""
 
-    counts: npt.NDArray[np.int64]  # ..., bin
+    counts: Ints  # ..., bin
     low: float = 0.0
     high: float = 1.0
 
@@ -166,13 +150,7 @@ class Histogram(Accumulator):
         return np.linspace(self.low, self.high, self.counts.shape[-1] + 1)
 
     def merge(self, other: Histogram) -> Histogram:
-        return Histogram(self.counts + other.counts, self.low, self.high)
-
-    def arrays(self) -> dict[str, Array]:
-        return {"counts": self.counts}
-
-    def restored(self, arrays: Mapping[str, Array]) -> Histogram:
-        return Histogram(arrays["counts"], self.low, self.high)
+        return replace(self, counts=self.counts + other.counts)
 
 
 @dataclass
@@ -184,31 +162,31 @@ class TopList(Accumulator):
     """
 
     scores: Floats  # ..., rank
-    places: npt.NDArray[np.int64]  # ..., rank
+    indices: Ints  # ..., rank
 
     @classmethod
     def empty(cls, *shape: int, size: int) -> TopList:
         return cls(np.full((*shape, size), -np.inf), np.full((*shape, size), -1, dtype=np.int64))
 
-    def add(self, where: int, scores: Any, places: Any) -> None:
-        """Offer scores [text, ...] of places [text] at an index of the first axis, if finite."""
+    def add(self, where: int, scores: Any, indices: Any) -> None:
+        """Offer scores [text, ...] of texts [text] at an index of the first axis, if finite."""
         scores, size = as_float_array(scores), self.scores.shape[-1]
         kernels.add_top(
             self.scores[where].reshape(-1, size),
-            self.places[where].reshape(-1, size),
+            self.indices[where].reshape(-1, size),
             flat(scores),
-            np.asarray(places, dtype=np.int64),
+            np.asarray(indices, dtype=np.int64),
         )
 
     def merge(self, other: TopList) -> TopList:
         scores = np.concatenate([self.scores, other.scores], axis=-1)
-        places = np.concatenate([self.places, other.places], axis=-1)
-        places = np.where(np.isneginf(scores), -1, places)
-        order = np.lexsort([places, -scores], axis=-1)[..., : self.scores.shape[-1]]
-        return TopList(np.take_along_axis(scores, order, -1), np.take_along_axis(places, order, -1))
+        indices = np.concatenate([self.indices, other.indices], axis=-1)
+        indices = np.where(np.isneginf(scores), -1, indices)
+        order = np.lexsort([indices, -scores], axis=-1)[..., : self.scores.shape[-1]]
+        return TopList(*(np.take_along_axis(one, order, -1) for one in (scores, indices)))
 
     def arrays(self) -> dict[str, Array]:
-        return {"scores": self.scores, "places": self.places}
+        return {"scores": self.scores, "places": self.indices}
 
     def restored(self, arrays: Mapping[str, Array]) -> TopList:
         return TopList(arrays["scores"], arrays["places"])
@@ -235,9 +213,8 @@ class Tally(Accumulator):
     def table(self) -> tuple[list[str], Floats]:
         """The strings in order, and their totals [string, column]."""
         strings = sorted(self.rows)
-        return strings, np.array([self.rows[string] for string in strings]).reshape(
-            len(strings), self.width
-        )
+        totals = np.array([self.rows[string] for string in strings])
+        return strings, totals.reshape(len(strings), self.width)
 
     def arrays(self) -> dict[str, Array]:
         strings, totals = self.table()
@@ -267,9 +244,9 @@ class Rows(Accumulator):
     def empty(cls, names: tuple[str, ...] = ()) -> Rows:
         return cls([], names)
 
-    def add(self, places: Array, columns: Mapping[str, Array], wide: Array | None = None) -> None:
-        """Add rows: the place of the text of each row, the columns, and the matrix [row, name]."""
-        block = {"place": np.asarray(places, dtype=np.int64), **columns}
+    def add(self, indices: Array, columns: Mapping[str, Array], wide: Array | None = None) -> None:
+        """Add rows: the index of the text of each row, the columns, and the matrix [row, name]."""
+        block = {"place": np.asarray(indices, dtype=np.int64), **columns}
         self.blocks.append(block if wide is None else {**block, "wide": wide})
 
     def merge(self, other: Rows) -> Rows:
@@ -287,11 +264,9 @@ class Rows(Accumulator):
         }
         wide = joined.pop("wide", None)
         narrow = pd.DataFrame(joined)
-        return (
-            narrow
-            if wide is None
-            else pd.concat([narrow, pd.DataFrame(wide, columns=list(self.names))], axis=1)
-        )
+        if wide is None:
+            return narrow
+        return pd.concat([narrow, pd.DataFrame(wide, columns=list(self.names))], axis=1)
 
     def arrays(self) -> dict[str, Array]:
         return {}
@@ -319,9 +294,8 @@ class State:
     def merge(self, other: Self) -> Self:
         """This state and another one, as if their texts had come one after the other."""
         theirs = other.parts()
-        return replace(
-            self, **{name: mine.merge(theirs[name]) for name, mine in self.parts().items()}
-        )
+        merged = {name: mine.merge(theirs[name]) for name, mine in self.parts().items()}
+        return replace(self, **merged)
 
     def arrays(self) -> dict[str, Array]:
         """Everything bounded, by `field.array`."""
@@ -333,17 +307,9 @@ class State:
 
     def restored(self, arrays: Mapping[str, Array]) -> Self:
         """A state of this form with the arrays that `arrays` gave; Rows come back empty."""
-
-        def own(name: str) -> dict[str, Array]:
-            return {
-                key.removeprefix(f"{name}."): array
-                for key, array in arrays.items()
-                if key.startswith(f"{name}.")
-            }
-
-        return replace(
-            self, **{name: part.restored(own(name)) for name, part in self.parts().items()}
-        )
+        own = {name: below(f"{name}.", arrays) for name in self.parts()}
+        restored = {name: part.restored(own[name]) for name, part in self.parts().items()}
+        return replace(self, **restored)
 
     def streamed(self) -> dict[str, Rows]:
         """The parts that grow with the corpus."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -163,25 +164,20 @@ class AntecedentCounts(Measure[AntecedentState]):
     def finish_batch(self, state: AntecedentState, batch: Batch, outputs: Outputs) -> None:
         answers, texts = np.stack(state.pending, 2), state.mentions  # mention direction layer head
         state.pending, state.mentions = [], []
-        found = [mentions for mentions in texts if mentions is not None]
-        for mentions in found:
-            state.counts.add(
-                list(mentions.counts), np.array([[count] for count in mentions.counts.values()])
-            )
-        state.counts.add(
-            ["texts", "texts_without_mentions"], np.array([[len(texts)], [len(texts) - len(found)]])
-        )
+        annotated = [mentions for mentions in texts if mentions is not None]
+        for mentions in annotated:
+            _add_counts(state, mentions.counts)
+        without = len(texts) - len(annotated)
+        _add_counts(state, {"texts": len(texts), "texts_without_mentions": without})
         if not len(answers):
             return
-        kinds = [kind for mentions in found for kind in mentions.kinds]
+        kinds = [kind for mentions in annotated for kind in mentions.kinds]
         lengths = [0 if mentions is None else len(mentions) for mentions in texts]
-        places = np.repeat(np.array(batch.places, dtype=np.int64), lengths)
-        answers, baselines = (
-            answers.reshape(len(answers), -1),
-            np.concatenate([each.baselines for each in found]),
-        )
-        add_cases(state.right, ["all"] * len(kinds), places, answers, baselines)
-        add_cases(state.right, kinds, places, answers, baselines)
+        indices = np.repeat(np.array(batch.indices, dtype=np.int64), lengths)
+        by_case = answers.reshape(len(answers), -1)
+        baselines = np.concatenate([each.baselines for each in annotated])
+        for names in ([ALL] * len(kinds), kinds):
+            add_cases(state.right, names, indices, by_case, baselines)
 
     def result(self, state: AntecedentState) -> dict[str, pd.DataFrame]:
         layers, heads = state.n_layers, state.n_heads
@@ -189,15 +185,11 @@ class AntecedentCounts(Measure[AntecedentState]):
         rows, controls = [], []
         for kind in (kind for kind in ALL_KINDS if kind in state.right.rows):
             shares = ClusteredProportions(state.right.rows[kind], answers, len(BASELINES))
-            size = (shares.cases, shares.texts)
-            for answer, accuracy in enumerate(shares.answers):
-                direction, layer, head = np.unravel_index(answer, (len(DIRECTIONS), layers, heads))
-                about = (layer, head, kind, DIRECTIONS[direction])
-                rows.append((*about, accuracy, *shares.interval(answer), *size))
-            for number, name in enumerate(BASELINES):
-                controls.append(
-                    (kind, name, shares.baselines[number], *shares.baseline_interval(number), *size)
-                )
+            rows += [_head(kind, shares, answer, (layers, heads)) for answer in range(answers)]
+            controls += [
+                {"kind": kind, "baseline": name, **shares.baseline_row(number)}
+                for number, name in enumerate(BASELINES)
+            ]
         counts = [
             int(state.counts.rows[name][0]) if name in state.counts.rows else 0 for name in COUNTS
         ]
@@ -207,6 +199,10 @@ class AntecedentCounts(Measure[AntecedentState]):
             "antecedents_sums": sums_frame(state.right, "kind"),
             "antecedents_counts": pd.DataFrame({"count": COUNTS, "n": counts}),
         }
+
+
+def _add_counts(state: AntecedentState, counts: Mapping[str, int]) -> None:
+    state.counts.add(list(counts), np.array(list(counts.values()))[:, None])
 
 
 def _texts(batch: Batch) -> list[Mentions | None]:
@@ -241,11 +237,15 @@ def score_heads(chosen: Chosen, sums: pd.DataFrame, shape: tuple[int, int]) -> p
     shares = _shares(sums, shape)
     for kind in (kind for kind in ALL_KINDS if kind in shares):
         one = shares[kind]
-        rows.append(_head("head", kind, one, chosen.to[ALL], shape))
+        heads = {"head": chosen.to[ALL]}
         if kind != ALL and kind in chosen.to:
-            rows.append(_head("head_by_kind", kind, one, chosen.to[kind], shape))
-        rows.append(_head("head_back", kind, one, chosen.back[ALL], shape))
-        rows += [_baseline(name, number, kind, one) for number, name in enumerate(BASELINES)]
+            heads["head_by_kind"] = chosen.to[kind]
+        heads["head_back"] = chosen.back[ALL]
+        rows += [{"who": who} | _head(kind, one, head, shape) for who, head in heads.items()]
+        rows += [
+            {"who": name, "kind": kind, **one.baseline_row(number)}
+            for number, name in enumerate(BASELINES)
+        ]
     if not rows:
         raise CorpusError(NO_ANTECEDENT)
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -256,38 +256,14 @@ def _shares(sums: pd.DataFrame, shape: tuple[int, int]) -> dict[str, ClusteredPr
 
 
 def _head(
-    who: str, kind: str, shares: ClusteredProportions, answer: int, shape: tuple[int, int]
+    kind: str, shares: ClusteredProportions, answer: int, shape: tuple[int, int]
 ) -> dict[str, Any]:
-    direction, layer, head = (
-        int(part) for part in np.unravel_index(answer, (len(DIRECTIONS), *shape))
-    )
-    low, high = shares.interval(answer)
-    gap, gap_low, gap_high = shares.difference(answer, list(BASELINES).index("rules"))
+    """A head and direction on one kind of mention, and its difference from the rules."""
+    direction, layer, head = np.unravel_index(answer, (len(DIRECTIONS), *shape))
     return {
-        "who": who,
         "kind": kind,
-        "accuracy": float(shares.answers[answer]),
-        "low": low,
-        "high": high,
-        "n": shares.cases,
-        "texts": shares.texts,
-        "layer": layer,
-        "head": head,
+        "layer": int(layer),
+        "head": int(head),
         "direction": DIRECTIONS[direction],
-        "difference": gap,
-        "difference_low": gap_low,
-        "difference_high": gap_high,
-    }
-
-
-def _baseline(who: str, number: int, kind: str, shares: ClusteredProportions) -> dict[str, Any]:
-    low, high = shares.baseline_interval(number)
-    return {
-        "who": who,
-        "kind": kind,
-        "accuracy": float(shares.baselines[number]),
-        "low": low,
-        "high": high,
-        "n": shares.cases,
-        "texts": shares.texts,
+        **shares.row(answer, list(BASELINES).index("rules")),
     }

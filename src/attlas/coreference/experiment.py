@@ -7,13 +7,13 @@ from typing import ClassVar
 
 from attlas.experiments.experiment import Experiment
 from attlas.support.options import (
-    MODEL,
     ModelLike,
     TextsLike,
     given,
     max_length_opening,
-    opening,
+    model_input,
     option,
+    pickle_opening,
     seed_option,
 )
 
@@ -34,9 +34,7 @@ class Coreference(Experiment):
         flags=("--train", "--data"),
     )
     test: TextsLike | None = given("Documents to score them on (default: a fifth of train).", None)
-    model: ModelLike | None = given(
-        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
-    )
+    model: ModelLike | None = model_input()
     tokens: int | None = option(
         128,
         "Split documents at sentence ends into windows of this many tokens (0: the model's limit).",
@@ -45,9 +43,7 @@ class Coreference(Experiment):
     )
     seed: int = seed_option()
     max_length: int | None = max_length_opening()
-    allow_pickle: bool = opening(
-        False, "Also read pickled weights, which can run code: only if you trust them."
-    )
+    allow_pickle: bool = pickle_opening()
 
     def __post_init__(self) -> None:
         super().__post_init__()

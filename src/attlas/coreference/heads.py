@@ -21,7 +21,7 @@ class CoreferenceHeads(ModelProbe):
 
     It is chosen in `fit` and scored in `evaluate`. A mention with an antecedent in its window is
     right if its head word attends most, of the head words of all mentions before it, to that of an
-    antecedent. Documents are split between sentences into windows of `tokens` (128 in the paper;
+    antecedent. Documents are split between sentences into windows of `tokens` (128 there;
     None: as many as the model takes); `cut_` counts the antecedents that are lost by it.
     """
 

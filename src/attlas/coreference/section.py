@@ -66,7 +66,7 @@ def _figures(study: Tables) -> list[Figure]:
 def _findings(study: Tables) -> list[str]:
     table = study.table("coreference")
     every = table[table["kind"] == "all"].set_index("who")
-    left = excluded(study.holding("coreference").manifest)
+    left = excluded(study.study_with_table("coreference").manifest)
     if "head" not in every.index or not every["accuracy"].notna().any():
         return left
     head = every.loc["head"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,7 +24,7 @@ from attlas.support.errors import MeasureError
 TOKENS = 128  # of a window in Clark et al. 2019
 
 
-@dataclass
+@dataclass(frozen=True)
 class Cut:
     """The windows of documents and what is lost between them.
 
@@ -32,19 +32,17 @@ class Cut:
     none in their own window. `across` are mentions that lie in no window as a whole.
     """
 
-    texts: list[Text] = field(default_factory=list)
+    texts: list[Text]
     documents: int = 0  # with mentions
     mentions: int = 0
     across: int = 0
     scored: int = 0
     out_of_reach: int = 0
 
-    def add(self, other: Cut) -> None:
-        """Append the windows and counts of other documents."""
-        for part in fields(self):
-            mine = getattr(self, part.name)
-            mine += getattr(other, part.name)  # in place, if a list
-            setattr(self, part.name, mine)
+    @property
+    def counts(self) -> dict[str, int]:
+        """All but the windows."""
+        return {name: value for name, value in vars(self).items() if name != "texts"}
 
 
 def windows(model: Model, documents: Iterable[Text], tokens: int | None = TOKENS) -> Iterator[Text]:
@@ -55,10 +53,9 @@ def windows(model: Model, documents: Iterable[Text], tokens: int | None = TOKENS
 
 def cut(model: Model, documents: Iterable[Text], tokens: int | None = TOKENS) -> Cut:
     """All windows of some documents, and the counts."""
-    whole = Cut()
-    for document in documents:
-        whole.add(cut_document(model, document, tokens))
-    return whole
+    parts = [cut_document(model, document, tokens) for document in documents]
+    counts = {name: sum(part.counts[name] for part in parts) for name in Cut([]).counts}
+    return Cut([text for part in parts for text in part.texts], **counts)
 
 
 def cut_document(model: Model, document: Text, tokens: int | None = TOKENS) -> Cut:

@@ -10,7 +10,7 @@ from attlas.core.text import Text
 from attlas.coreference.antecedents import AntecedentCounts, choose_heads, score_heads
 from attlas.coreference.experiment import Coreference
 from attlas.coreference.windows import cut
-from attlas.corpora.annotated import documents
+from attlas.corpora.annotated import documents as read
 from attlas.corpora.splits import overlap
 from attlas.experiments.experiment import Outcome
 from attlas.experiments.inputs import held_out as resolve
@@ -19,14 +19,7 @@ from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.studies import Study
 
-LOST = ("documents", "mentions", "across", "scored", "out_of_reach")
-
 __all__ = ["read", "resolve", "run"]
-
-
-def read(source: Any) -> list[Text]:
-    """Documents with coreferent mentions."""
-    return documents(source)
 
 
 def run(
@@ -61,7 +54,7 @@ def run(
     heads = by_kind(scored_on.table("antecedents"))
     mean = by_kind(control[1].table("antecedents")).drop(columns=["layer", "head"]).mean()
     heads = heads.assign(**{f"{name}_random": value for name, value in mean.items()})
-    lost = {name: getattr(windows[1], name) for name in LOST}
+    lost = windows[1].counts
     result = _result(table, heads, coreference.tokens, lost, chosen_on, scored_on)
     texts = {"train": len(train), "test": len(test), "in_both": overlap(train, test)}
     counts = dict(scored_on.manifest["counts"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from attlas.corpora.layouts.conllu import conllu_rows
@@ -11,15 +12,9 @@ from attlas.corpora.layouts.litbank import litbank_rows
 from attlas.corpora.rows import Row, csv_rows, folder_rows, jsonl_rows, line_rows, parquet_rows
 from attlas.support.errors import CorpusError
 
-
-def tsv_rows(path: Path) -> Iterator[Row]:
-    """Rows of a tab-separated table."""
-    return csv_rows(path, "\t")
-
-
 READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
     ".csv": csv_rows,
-    ".tsv": tsv_rows,
+    ".tsv": partial(csv_rows, delimiter="\t"),
     ".jsonl": jsonl_rows,
     ".ndjson": jsonl_rows,
     ".parquet": parquet_rows,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from attlas.support.progress import progress_bar
 from attlas.support.saving import Saved, check_shapes
 
 Floats = npt.NDArray[Any]
+Pairs = tuple[list[Any], npt.NDArray[Any]]  # texts and their labels
 SAVED = Saved(
     what="attention classifier",
     kind="attlas attention classifier 1",
@@ -120,9 +122,10 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         texts, labels = self._pairs(X, y, "fit")
         self.classes_ = ordered_labels(labels)
         check_labels(labels.tolist())
-        kept = self._dev(texts, labels, dev)
-        if kept is not None and dev is None:
-            texts, labels, kept = kept[0], kept[1], (kept[2], kept[3])
+        if dev is None:
+            texts, labels, held_out = self._set_aside(texts, labels)
+        else:
+            held_out = None if dev is False else self._given_dev(dev)
         codes = label_codes(labels, self.classes_)
         tokens = tokens_of(texts, self._tokenizer)
         self.vocabulary_ = vocabulary_of(tokens, self.min_count)
@@ -131,7 +134,9 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.fit_ragged(
             self._ragged(texts, tokens),
             codes,
-            None if kept is None else (self._ragged(kept[0]), label_codes(kept[1], self.classes_)),
+            None
+            if held_out is None
+            else (self._ragged(held_out[0]), label_codes(held_out[1], self.classes_)),
         )
 
     def fit_ragged(
@@ -183,7 +188,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.tokenize if callable(self.tokenize) else TOKENIZERS[self.tokenize]
 
     @staticmethod
-    def _pairs(texts: Any, labels: Any, what: str) -> tuple[list[Any], npt.NDArray[Any]]:
+    def _pairs(texts: Any, labels: Any, what: str) -> Pairs:
         """Texts and as many labels; those of Texts if no others are given."""
         if isinstance(texts, str | Text):
             raise CorpusError("expected a list of texts, got one text; put it in a list")
@@ -208,34 +213,31 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise MeasureError("there are no texts")
         return given, array
 
-    def _dev(self, texts: list[Any], labels: npt.NDArray[Any], dev: Any) -> tuple[Any, ...] | None:
-        """Texts and labels of dev, after those that are left to train on if dev is set aside."""
-        if dev is False:
-            return None
-        if dev is not None:
-            if isinstance(dev, tuple) and len(dev) == 2:
-                kept, wanted = self._pairs(*dev, "dev")
-            elif isinstance(dev, Sequence) and dev and all(isinstance(one, Text) for one in dev):
-                kept, wanted = self._pairs(dev, None, "dev")
-            else:
-                raise MeasureError(
-                    "dev must be a pair (texts, labels), Texts with labels, or False for none"
-                )
-            check_labels_known("dev", wanted, self.classes_)
-            return kept, wanted
+    def _given_dev(self, dev: Any) -> Pairs:
+        """Texts and labels of dev."""
+        if isinstance(dev, tuple) and len(dev) == 2:
+            texts, labels = self._pairs(*dev, "dev")
+        elif isinstance(dev, Sequence) and dev and all(isinstance(one, Text) for one in dev):
+            texts, labels = self._pairs(dev, None, "dev")
+        else:
+            raise MeasureError(
+                "dev must be a pair (texts, labels), Texts with labels, or False for none"
+            )
+        check_labels_known("dev", labels, self.classes_)
+        return texts, labels
+
+    def _set_aside(
+        self, texts: list[Any], labels: npt.NDArray[Any]
+    ) -> tuple[list[Any], npt.NDArray[Any], Pairs | None]:
+        """Texts and labels to train on, and those of dev; None if there are too few for dev."""
         if len(texts) < MIN_TEXTS:
-            return None
-        rest, chosen = split_indices(
-            list(map(_content, texts)), labels.tolist(), DEV_SHARE, self.seed
-        )
+            return texts, labels, None
+        contents = list(map(_content, texts))
+        rest, chosen = split_indices(contents, labels.tolist(), DEV_SHARE, self.seed)
         if not len(chosen) or len(np.unique(labels[rest])) < len(self.classes_):
-            return None
-        return (
-            [texts[at] for at in rest],
-            labels[rest],
-            [texts[at] for at in chosen],
-            labels[chosen],
-        )
+            return texts, labels, None
+        train, dev = (([texts[at] for at in part], labels[part]) for part in (rest, chosen))
+        return *train, dev
 
     def _ragged(
         self, texts: Iterable[Any], tokens: Sequence[Sequence[str]] | None = None
@@ -271,14 +273,20 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
             opened = (model_of if self.encoder == "model" else vectors_of)(self.source)
             fitted = getattr(self, "source_", None)
-            if fitted is not None:
-                _refuse_other(self.encoder, self.source, fitted, identity_parts(opened))
+            now = {} if fitted is None else identity_parts(opened)
+            known = fitted or {}
+            changed = [name for name in {**known, **now} if known.get(name) != now.get(name)]
+            if changed:
+                raise AttlasError(
+                    f"the classifier was fitted with another {self.encoder} than "
+                    f"{self.source or 'the embedded one'} is now (changed: {', '.join(changed)}); "
+                    "restore it, or fit the classifier again"
+                )
             self._given = opened
         return self._given
 
     def _table(self, ragged: RaggedTexts) -> Table:
         """The vectors of words before training."""
-        draw = np.random.default_rng(self.seed)
         if self.encoder in FROZEN:
             from attlas.dynamics.inputs import static_rows, word_states  # which need transformers
 
@@ -288,23 +296,15 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             else:
                 given = word_states(ragged.words, self._frozen(), self.progress)
             return Table(given, frozen=True)
-        rows = draw.uniform(-self.init, self.init, (len(ragged.words) + 1, self.dim)).astype(
-            np.float32
-        )
+        size = len(ragged.words) + 1, self.dim
+        rows = np.random.default_rng(self.seed).uniform(-self.init, self.init, size)
         rows[-1] = 0
-        return Table(rows)
+        return Table(rows.astype(np.float32))
 
     def _shape(self, dim: int) -> Shape:
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
-        return Shape(
-            len(self.vocabulary_),
-            dim,
-            outputs,
-            self.attention,
-            self.encoder,
-            float(self.scale),
-            float(self.dropout),
-        )
+        kinds = self.attention, self.encoder, float(self.scale), float(self.dropout)
+        return Shape(len(self.vocabulary_), dim, outputs, *kinds)
 
     def token_table_at(
         self,
@@ -314,15 +314,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         where: bool = True,
     ) -> pd.DataFrame:
         """The words of a snapshot; see `attlas.dynamics.scores.token_table`."""
-        return token_table(
-            snapshot,
-            ragged,
-            self.counts_,
-            [str(name) for name in self.classes_],
-            self.rule,
-            test,
-            where,
-        )
+        classes = [str(name) for name in self.classes_]
+        return token_table(snapshot, ragged, self.counts_, classes, self.rule, test, where)
 
     def decision_function(self, X: Iterable[Any]) -> Floats:  # noqa: N803
         """Logits: of the second of two classes [text], of each of more classes [text, class]."""
@@ -353,43 +346,29 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "_training"):
             return self.token_table_at(self.best_snapshot_, self.training_texts()[0], seen)
         empty = RaggedTexts(np.zeros(0, np.int64), np.zeros(1, np.int64), self.vocabulary_)
-        return self.token_table_at(
-            self.best_snapshot_,
-            empty,
-            seen,
-            where=seen is not None and not self.best_snapshot_.contextual,
-        )
+        where = seen is not None and not self.best_snapshot_.contextual
+        return self.token_table_at(self.best_snapshot_, empty, seen, where)
 
     def weights(self, X: Iterable[Any]) -> list[pd.DataFrame]:  # noqa: N803
         """Tables of tokens, one per text: attention weight, attention score, polarity, known."""
         check_is_fitted(self, "best_snapshot_")
         tokens = tokens_of(X, self._tokenizer)
         ragged = self._ragged(tokens, tokens)
-        read, out = self.best_snapshot_.read(ragged), []
-        for text, (start, stop) in enumerate(
-            zip(ragged.starts[:-1], ragged.starts[1:], strict=True)
-        ):
-            polarity = read.polarity[start:stop]
-            polarities = (
-                {"polarity": polarity[:, 0]}
-                if polarity.shape[1] == 1
-                else {
-                    f"polarity:{name}": polarity[:, column]
-                    for column, name in enumerate(self.classes_)
-                }
-            )
-            out.append(
-                pd.DataFrame(
-                    {
-                        "token": tokens[text],
-                        "weight": read.weights[start:stop],
-                        "attention_score": read.scores[start:stop],
-                        **polarities,
-                        "known": ragged.ids[start:stop] < len(ragged.words),
-                    }
-                )
-            )
-        return out
+        read = self.best_snapshot_.read(ragged)
+        names = [f"polarity:{name}" for name in self.classes_]
+        if read.polarity.shape[1] == 1:
+            names = ["polarity"]
+        whole = pd.DataFrame(
+            {
+                "token": [token for text in tokens for token in text],
+                "weight": read.weights,
+                "attention_score": read.scores,
+                **dict(zip(names, read.polarity.T, strict=True)),
+                "known": ragged.ids < len(ragged.words),
+            }
+        )
+        ends = pairwise(ragged.starts)
+        return [whole.iloc[start:stop].reset_index(drop=True) for start, stop in ends]
 
     def interpretability(self) -> dict[str, float]:
         """Separation of polarity tokens from neutral ones; see `attlas.dynamics.scores`."""
@@ -464,11 +443,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         out.counts_, out.source_ = arrays["counts"], about.get("source")
         table = Table(arrays["table"], out.encoder in FROZEN)
         network = Network(out._shape(table.rows.shape[1]))
-        own = {
-            name.partition(".")[2]: torch.from_numpy(part)
-            for name, part in arrays.items()
-            if "." in name
-        }
+        own = {name.partition(".")[2]: torch.from_numpy(arrays[name]) for name in arrays}
+        own.pop("")  # the arrays that are not of the network
         network.load_state_dict(own)
         out.epoch_ = int(about["epoch"])
         out.best_snapshot_ = Snapshot(out.epoch_, network.eval(), table)
@@ -497,11 +473,9 @@ class _Recorder:
 
     def _record(self, snapshot: Snapshot, row: dict[str, Any]) -> None:
         fitted, epoch = self.classifier, {"epoch": snapshot.epoch}
-        tokens = (
-            fitted.token_table_at(snapshot, self.texts, where=False)
-            if snapshot.epoch
-            else fitted.untrained_
-        )
+        tokens = fitted.untrained_
+        if snapshot.epoch:
+            tokens = fitted.token_table_at(snapshot, self.texts, where=False)
         scores = interpretability(tokens)
         row |= {name: scores[name] for name in ("separation", "gap")}
         self.by_kind += [{**epoch, **one} for one in kind_means(tokens)]
@@ -509,22 +483,6 @@ class _Recorder:
             kinds = token_kinds(fitted.counts_, fitted.classes_.tolist(), fitted.rule)
             terms = flow_terms(Parameters.of(snapshot), self.texts, self.codes)
             self.flow += [{**epoch, **one} for one in terms.by_kind(kinds, fitted.counts_)]
-
-
-def _refuse_other(
-    encoder: str,
-    source: Any,
-    fitted: Mapping[str, str],
-    opened: Mapping[str, str],
-) -> None:
-    """Refuse a frozen model or vectors other than those that a classifier was fitted with."""
-    changed = [name for name in {**fitted, **opened} if fitted.get(name) != opened.get(name)]
-    if changed:
-        raise AttlasError(
-            f"the classifier was fitted with another {encoder} than "
-            f"{source or 'the embedded one'} is now (changed: {', '.join(changed)}); "
-            "restore it, or fit the classifier again"
-        )
 
 
 def _content(text: Any) -> str | tuple[str, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from attlas.experiments.experiment import Experiment
-from attlas.support.errors import AttlasError
+from attlas.support.errors import AttlasError, MeasureError
 from attlas.support.options import (
     FILE_OR_MODEL,
     MODEL_OR_NONE,
@@ -56,8 +56,9 @@ class Dynamics(Experiment):
     """How does attention become interpretable?
 
     Trains attention classifiers from scratch over a grid of scales, encoders and kinds of
-    attention, in parallel: accuracy, polarity and attention score of each word, what moves them,
-    and whether attention marks the words that matter (Sun and Lu 2020).
+    attention, in parallel. Reports accuracy, the polarity and attention score of each word, the
+    gradient terms that change them, and whether attention marks the words that matter (Sun and Lu
+    2020).
     """
 
     name: ClassVar[str] = "dynamics"
@@ -71,7 +72,7 @@ class Dynamics(Experiment):
     dev: TextsLike | None = given("Texts to choose the epoch by (default: a tenth of train).", None)
     test: TextsLike | None = given("Texts to score on (default: a fifth of train).", None)
     model: ModelLike | None = given(
-        "For encoder model: folder or Hub ID (default: the embedded model).",
+        "Model of the encoder `model`: folder or Hub ID (default: the embedded model).",
         None,
         of=MODEL_OR_NONE,
     )
@@ -84,7 +85,7 @@ class Dynamics(Experiment):
     )
     scales: tuple[float, ...] = option(
         (1, 10, 100),
-        "What attention scores are divided by (lambda in Sun and Lu 2020), comma-separated.",
+        "Scales that attention scores are divided by (lambda in Sun and Lu 2020), comma-separated.",
         above=0,
         below=math.inf,
     )
@@ -98,7 +99,7 @@ class Dynamics(Experiment):
     )
     models: tuple[str, ...] | None = option(
         None,
-        "Pairs of attention and encoder, where not all pairs are wanted: dot+none,additive+none "
+        "Pairs of attention and encoder instead of all combinations: dot+none,additive+none "
         "(replaces --attention and --encoders).",
         choices=MODELS,
     )
@@ -176,8 +177,8 @@ class Dynamics(Experiment):
     def settings(self, encoder: str | None = None) -> dict[str, Any]:
         """The options of a classifier, with those that hold for its encoder only."""
         own = {name: value for (of, name), value in self._by_encoder().items() if of == encoder}
-        found = {name: getattr(self, name) for name in (*SETTINGS, "min_count")} | own
-        return {**found, "record": found["record"] or max(1, found["epochs"] // 10)}
+        options = {name: getattr(self, name) for name in (*SETTINGS, "min_count")} | own
+        return {**options, "record": options["record"] or max(1, options["epochs"] // 10)}
 
     def _by_encoder(self) -> dict[tuple[str, str], Any]:
         """The value of each encoder's own options."""
@@ -205,18 +206,20 @@ class Dynamics(Experiment):
         for name in FROZEN:
             value = getattr(self, name)
             chosen[name] = (EMBEDDED if value is None else value) if name in encoders else None
-        _check_vectors(chosen["vectors"])
+        is_vector_file(chosen["vectors"])  # refused before anything is opened
         return replace(self, **chosen)
 
 
-def _check_vectors(source: Any) -> None:
-    """Refuse what looks like a file of vectors and does not exist."""
-    if isinstance(source, str | os.PathLike):
-        path = Path(source).expanduser()
-        if path.suffix in VECTOR_FILES and not path.is_file():
-            raise AttlasError(
-                f"there is no file of vectors {source}; give one in GloVe's format, or a model"
-            )
+def is_vector_file(source: Any) -> bool:
+    """Whether vectors are given by a file; one that looks like it must exist."""
+    if not isinstance(source, str | os.PathLike):
+        return False
+    path = Path(source).expanduser()
+    if path.suffix in VECTOR_FILES and not path.is_file():
+        raise MeasureError(
+            f"there is no file of vectors {source}; give one in GloVe's format, or a model"
+        )
+    return path.is_file()
 
 
 def _written(value: Any) -> str:

@@ -25,7 +25,7 @@ differentiation (`check_flow`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -102,45 +102,33 @@ class Flow:
 
     def frame(self, words: tuple[str, ...], counts: Numbers) -> pd.DataFrame:
         """One row per word, one column per term; see `class_polarity` for more than two classes."""
-        top = counts.argmax(-1)
-        out: dict[str, Any] = {"token": list(words)}
-        for side, terms, rate in (
-            (POLARITY, self.polarity, self.polarity_rate),
-            (ATTENTION, self.attention, self.attention_rate),
-        ):
-            for name, term in {**terms, f"{side}_rate": rate}.items():
-                out[name] = class_polarity(term, top) if side == POLARITY else term
-        return pd.DataFrame(out)
+        terms = {
+            f"{side}_rate" if name == SUM else name: term
+            for side, name, term in self._terms(counts)
+        }
+        return pd.DataFrame({"token": list(words), **terms})
 
     def by_kind(self, kinds: npt.NDArray[np.str_], counts: Numbers) -> list[dict[str, Any]]:
         """The mean of each term, and of their sum, over the words of each kind."""
-        top, out = counts.argmax(-1), []
-        for side, terms, rate in (
-            (POLARITY, self.polarity, self.polarity_rate),
-            (ATTENTION, self.attention, self.attention_rate),
-        ):
-            for name, term in {**terms, SUM: rate}.items():
-                values = class_polarity(term, top) if side == POLARITY else term
-                out += [
-                    {
-                        "kind": kind,
-                        "side": side,
-                        "term": name,
-                        "mean": float(values[kinds == kind].mean()),
-                    }
-                    for kind in sorted(set(kinds) - {""})
-                ]
-        return out
+        return [
+            {"kind": kind, "side": side, "term": name, "mean": float(term[kinds == kind].mean())}
+            for side, name, term in self._terms(counts)
+            for kind in sorted(set(kinds) - {""})
+        ]
+
+    def _terms(self, counts: Numbers) -> Iterator[tuple[str, str, Floats]]:
+        """Side, name and values [word] of each term, and of the sum of each side."""
+        top = counts.argmax(-1)
+        for name, term in {**self.polarity, SUM: self.polarity_rate}.items():
+            yield POLARITY, name, class_polarity(term, top)
+        for name, term in {**self.attention, SUM: self.attention_rate}.items():
+            yield ATTENTION, name, term
 
 
 def flow_terms(parameters: Parameters, ragged: RaggedTexts, codes: Numbers) -> Flow:
     """The terms of all words, on the training texts; unknown tokens have a vector of zeros."""
-    vectors, query, output, scale = (
-        parameters.vectors,
-        parameters.query,
-        parameters.output,
-        parameters.scale,
-    )
+    vectors, query = parameters.vectors, parameters.query
+    output, scale = parameters.output, parameters.scale
     states = vectors if parameters.layer is None else vectors @ parameters.layer.T
     keys = states if parameters.key is None else np.tanh(states @ parameters.key.T)
     scores, polarity = keys @ query / scale, states @ output.T
@@ -157,10 +145,8 @@ def flow_terms(parameters: Parameters, ragged: RaggedTexts, codes: Numbers) -> F
 
     def add(moved: Floats, polar: str, attending: str) -> None:
         """Add what a change of representations [word, dimension] adds to both scores."""
-        sides[POLARITY][polar], sides[ATTENTION][attending] = (
-            moved @ output.T,
-            (moved * slope).sum(-1),
-        )
+        sides[POLARITY][polar] = moved @ output.T
+        sides[ATTENTION][attending] = (moved * slope).sum(-1)
 
     def trained(moved: Floats) -> Floats:
         """The change of representations by training the vectors of words."""
@@ -186,10 +172,8 @@ def _sums(
 ) -> tuple[Floats, Floats, float]:
     """P [word, output], R [word] and the mean loss, from the scores of words."""
     size = len(scores)
-    scores, polarity = (
-        np.append(scores, 0.0),
-        np.concatenate([polarity, np.zeros_like(polarity[:1])]),
-    )  # unknown tokens
+    scores = np.append(scores, 0.0)  # of unknown tokens
+    polarity = np.concatenate([polarity, np.zeros_like(polarity[:1])])
     weights = np.empty(len(ragged.ids))
     kernels.softmax(scores[ragged.ids], ragged.starts, weights)
     each = polarity[ragged.ids]
@@ -202,10 +186,12 @@ def _sums(
     text = ragged.text_of
     held = weights[:, None] * missed[text] / len(ragged)
     away = (held * (each - logits[text])).sum(-1)
-    pull: Floats = np.stack(
-        [np.bincount(ragged.ids, column, minlength=size + 1)[:size] for column in held.T], -1
-    ).astype(np.float64)
-    return pull, np.bincount(ragged.ids, away, minlength=size + 1)[:size].astype(np.float64), loss
+
+    def by_word(values: Floats) -> Floats:
+        sums = np.bincount(ragged.ids, values, minlength=size + 1)[:size]
+        return sums.astype(np.float64)
+
+    return np.stack([by_word(column) for column in held.T], -1), by_word(away), loss
 
 
 def autograd_flow(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,13 @@ import pandas as pd
 from attlas.dynamics.classifier import AttentionClassifier
 from attlas.dynamics.ragged import Numbers, RaggedTexts
 from attlas.dynamics.scores import NEGATIVE, NEUTRAL, OTHER, POSITIVE, interpretability, separation
-from attlas.dynamics.training import predictions_of
+from attlas.dynamics.summary import CELL
 from attlas.stats.intervals import interval_over_seeds, wilson
 from attlas.stats.scores import majority_share
 from attlas.support.files import write_json
 
 PARTS = ("train", "dev", "test")
 ABOUT = "data.json"
-CELL = ("attention", "encoder", "scale")
 TOKEN_COLUMNS = [
     "token",
     "kind",
@@ -77,7 +76,7 @@ class Data:
     codes: Mapping[str, Numbers]
     rows: Mapping[str, np.ndarray]  # the words of a frozen encoder, by encoder
     states: Mapping[str, np.ndarray]  # the tokens of a frozen model, by part
-    cut: tuple[int, int] = (0, 0)  # texts that a frozen model truncates, and their tokens beyond
+    truncated: tuple[int, int] = (0, 0)  # texts of a frozen model, and their tokens beyond
 
     def write(self, folder: Path) -> None:
         """Write one file per array, so that workers share the memory of those that are large."""
@@ -93,7 +92,7 @@ class Data:
             "words": list(self.ragged["train"].words),
             "rows": sorted(self.rows),
             "states": sorted(self.states),
-            "cut": list(self.cut),
+            "cut": list(self.truncated),
         }
         write_json(folder / ABOUT, about)
 
@@ -123,7 +122,7 @@ class Data:
         if encoder != "model":
             return dict(self.ragged)
         return {
-            part: RaggedTexts(one.ids, one.starts, one.words, np.asarray(self.states[part]))
+            part: replace(one, states=np.asarray(self.states[part]))
             for part, one in self.ragged.items()
         }
 
@@ -164,12 +163,9 @@ def fit_cell(cell: Cell, data: Data, options: Mapping[str, Any], detailed: bool)
     if not detailed:
         return {"row": row}
     shown = tokens.loc[tokens["kind"] != OTHER, TOKEN_COLUMNS]
-    training = {
-        "path": classifier.history_,
-        "kinds": classifier.kinds_,
-        "flow": classifier.flow_,
-    }
-    tables = {"tokens": shown, **{name: one for name, one in training.items() if len(one)}}
+    fitted = classifier.history_, classifier.kinds_, classifier.flow_
+    training = zip(("path", "kinds", "flow"), fitted, strict=True)
+    tables = {"tokens": shown, **{name: one for name, one in training if len(one)}}
     return {"row": row, **{name: _of_cell(cell, one) for name, one in tables.items()}}
 
 
@@ -181,7 +177,7 @@ def row_of(
     codes: Numbers,
 ) -> dict[str, Any]:
     """Accuracy of a classifier, and how well its attention separates words."""
-    right = predictions_of(classifier.best_snapshot_.read(test).logits) == codes
+    right = classifier.best_snapshot_.read(test).predictions == codes
     accuracy, n = float(right.mean()), len(right)
     low, high = wilson(accuracy, n)
     history = classifier.history_

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy.typing as npt
 from attlas.core.alignment import word_means
 from attlas.core.batch import Batch
 from attlas.core.text import Text
-from attlas.dynamics.ragged import RaggedTexts
+from attlas.dynamics.experiment import is_vector_file
+from attlas.dynamics.ragged import RaggedTexts, starts_of
 from attlas.models import Model, load
 from attlas.models.predict import run_batches
 from attlas.models.vectors import GloveVectors, ModelVectors, Vectors, rows_content, standardised
@@ -27,21 +28,11 @@ def vectors_of(source: Any = None) -> Vectors:
     """Static vectors from a file in GloVe's format, a mapping, or a model's input embeddings."""
     if isinstance(source, Mapping):
         return MappedVectors(source)
-    if isinstance(source, str | Path) and _is_file(source):
+    if is_vector_file(source):
         return GloveVectors(source)
     if hasattr(source, "of"):
         return cast(Vectors, source)
     return ModelVectors(model_of(source))
-
-
-def _is_file(source: str | Path) -> bool:
-    """Whether a name is that of a file of vectors; one that looks like it must exist."""
-    path = Path(source).expanduser()
-    if path.suffix in (".txt", ".gz", ".vec") and not path.is_file():
-        raise MeasureError(
-            f"there is no file of vectors {source}; give one in GloVe's format, or a model"
-        )
-    return path.is_file()
 
 
 class MappedVectors:
@@ -69,11 +60,8 @@ class MappedVectors:
 
     def of(self, words: Sequence[str]) -> Floats:
         """The vector of each word, zeros if unknown: [word, size]."""
-        out = np.zeros((len(words), self.size), dtype=np.float32)
-        for number, word in enumerate(words):
-            if word in self.rows:
-                out[number] = self.table[self.rows[word]]
-        return out
+        rows = np.array([self.rows.get(word, -1) for word in words], dtype=np.int64)
+        return np.where(rows[:, None] < 0, np.float32(0), self.table[rows])
 
 
 @feed.register
@@ -93,13 +81,17 @@ def static_rows(words: Sequence[str], source: Any = None) -> Floats:
             "none of the words of the training texts has a vector; "
             "use vectors of the same language, lower-cased"
         )
-    return np.concatenate([rows, np.zeros((1, rows.shape[1]), dtype=np.float32)])
+    return _with_unknown(rows)
 
 
 def word_states(words: Sequence[str], source: Any, progress: bool | None = None) -> Floats:
     """Hidden states of each word alone, and zeros for unknown tokens: [word + 1, size]."""
-    rows = _states(model_of(source), [[word] for word in words], progress, "words by themselves")
-    return np.concatenate([rows, np.zeros((1, rows.shape[1]), dtype=np.float32)])
+    alone = [[word] for word in words]
+    return _with_unknown(_states(model_of(source), alone, progress, "words by themselves"))
+
+
+def _with_unknown(rows: Floats) -> Floats:
+    return np.concatenate([rows, np.zeros_like(rows[:1])])
 
 
 def encoded(
@@ -109,12 +101,7 @@ def encoded(
 
     Tokens that are truncated, or for which the tokenizer has no pieces, have zeros.
     """
-    return RaggedTexts(
-        ragged.ids,
-        ragged.starts,
-        ragged.words,
-        _states(model_of(source), tokens, progress, "hidden states"),
-    )
+    return replace(ragged, states=_states(model_of(source), tokens, progress, "hidden states"))
 
 
 def model_of(source: Any) -> Model:
@@ -130,15 +117,15 @@ def identity_parts(given: Vectors | Model) -> dict[str, str]:
 
 def cut_off(model: Model, tokens: Sequence[Sequence[str]]) -> tuple[int, int]:
     """The numbers of texts, and of their word pieces, that a model truncates."""
-    cuts = [one.truncated_by for one in model.encode(list(enumerate(_texts(tokens))))]
-    return sum(cut > 0 for cut in cuts), sum(cuts)
+    lost = [one.truncated_by for one in model.encode(list(enumerate(_texts(tokens))))]
+    return sum(count > 0 for count in lost), sum(lost)
 
 
 def _states(
     model: Model, tokens: Sequence[Sequence[str]], progress: bool | None, what: str
 ) -> Floats:
     """The last hidden state of every token, the mean over its word pieces: [token, size]."""
-    starts = np.concatenate([[0], np.cumsum([len(text) for text in tokens])])
+    starts = starts_of(np.array([len(text) for text in tokens]))
     out: list[Floats] = []  # one array, made when its size is known
     read: list[int] = []
     with progress_bar(what, wanted=progress) as report:
@@ -147,12 +134,12 @@ def _states(
             hidden = output.hidden_states[-1].float().cpu().numpy()
             if not out:
                 out.append(np.zeros((int(starts[-1]), hidden.shape[-1]), dtype=np.float32))
-            for states, index, words in zip(hidden, batch.places, batch.words, strict=True):
+            for states, index, words in zip(hidden, batch.indices, batch.words, strict=True):
                 source = np.array(words.source)[words.of]
                 own = source >= 0
                 means = word_means(states[own], source[own], len(tokens[index]))
                 out[0][starts[index] : starts[index + 1]] = means
-            read.extend(batch.places)
+            read.extend(batch.indices)
             report(len(read), len(tokens))
 
         run_batches(model, _texts(tokens), keep, head=False, states=True)

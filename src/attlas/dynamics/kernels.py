@@ -67,16 +67,9 @@ def scatter(
             out[slot] = 0
             used += 1
         to, given, first = out[slot], grad[token], np.uint32(token * width)
-        if rate <= 0:
-            for at in range(width):
-                to[at] += given[at]
-        else:
-            for at in range(width):
-                to[at] += (
-                    given[at] * scale
-                    if _kept(first + np.uint32(at), seed, least)
-                    else np.float32(0)
-                )
+        for at in range(width):
+            kept = _kept(first + np.uint32(at), seed, least)
+            to[at] += given[at] * scale if kept else np.float32(0)
     for slot in range(used):
         slots[rows[slot]] = -1
     return used

@@ -96,26 +96,22 @@ def tokens_of(texts: Iterable[Any], tokenize: Tokenizer) -> list[list[str]]:
         raise CorpusError("expected a list of texts, got one text; put it in a list")
     out = []
     for number, one in enumerate(texts):
-        if isinstance(one, Text):
-            found = (
-                [word.lower() for word in one.words]
-                if one.words is not None
-                else list(tokenize(one.text))
-            )
-        elif isinstance(one, str):
-            found = list(tokenize(one))
+        if isinstance(one, Text) and one.words is not None:
+            tokens = [word.lower() for word in one.words]
+        elif isinstance(one, Text | str):
+            tokens = list(tokenize(one if isinstance(one, str) else one.text))
         elif isinstance(one, Sequence | np.ndarray) and all(
             isinstance(token, str) for token in one
         ):
-            found = [str(token) for token in one]
+            tokens = [str(token) for token in one]
         else:
             raise CorpusError(
                 f"text {number} is a {type(one).__name__}; give strings, Texts or lists of tokens"
             )
-        if not found:
+        if not tokens:
             name = f"text {one.id!r}" if isinstance(one, Text) else f"text {number}"
             raise CorpusError(f"{name} has no tokens; remove empty texts")
-        out.append(found)
+        out.append(tokens)
     if not out:
         raise CorpusError("there are no texts")
     return out

@@ -193,10 +193,10 @@ def gap(tokens: pd.DataFrame, column: str = "attention_score") -> float:
 
     Positive minus negative tokens; with more classes the largest mean minus the smallest.
     """
-    kinds = [kind for kind in dict.fromkeys(tokens["kind"]) if kind not in (NEUTRAL, OTHER)]
     parts = {
-        kind: tokens.loc[tokens["kind"] == kind, column].to_numpy(dtype=np.float64)
-        for kind in kinds
+        kind: rows[column].to_numpy(dtype=np.float64)
+        for kind, rows in tokens.groupby("kind", sort=False)
+        if kind not in (NEUTRAL, OTHER)
     }
     free = sum(len(part) - 1 for part in parts.values())
     if len(parts) < 2 or free < 1:
@@ -239,11 +239,8 @@ def interpretability(
 
 
 def _polarity_auc(tokens: pd.DataFrame) -> float:
-    parts = [
-        tokens.loc[tokens["kind"] == kind, "polarity"].to_numpy(dtype=np.float64)
-        for kind in (POSITIVE, NEGATIVE)
-    ]
-    return auc(parts[0], parts[1]).auc
+    kinds, values = tokens["kind"], tokens["polarity"].to_numpy(dtype=np.float64)
+    return auc(values[kinds == POSITIVE], values[kinds == NEGATIVE]).auc
 
 
 def kind_means(tokens: pd.DataFrame) -> list[dict[str, Any]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -76,23 +77,16 @@ class Rows:
         """One step from the gradient of every token's vector."""
         self.step += 1
         most = min(len(ragged.ids), len(self.slots))
-        rows, sums = (
-            np.empty(most, dtype=np.int64),
-            np.empty((most, grad.shape[1]), dtype=np.float32),
-        )
+        rows = np.empty(most, dtype=np.int64)
+        sums = np.empty((most, grad.shape[1]), dtype=np.float32)
         used = kernels.scatter(grad.numpy(), ragged.ids, dropout, seed, self.slots, rows, sums)
         rows, sums, rate = rows[:used], sums[:used], self.settings.rate
         known = rows < len(self.slots) - 1  # the vector of unknown tokens stays
         if not known.all():
             rows, sums = rows[known], sums[known]
         if self.settings.optimizer == "adagrad":
-            kernels.adagrad(
-                self.table.rows,
-                self.memory[0],
-                rows,
-                sums,
-                rate / (1 + (self.step - 1) * self.settings.lr_decay),
-            )
+            decayed = rate / (1 + (self.step - 1) * self.settings.lr_decay)
+            kernels.adagrad(self.table.rows, *self.memory, rows, sums, decayed)
         elif self.settings.optimizer == "adam":
             kernels.adam(self.table.rows, *self.memory, rows, sums, rate, self.step)
         else:
@@ -114,9 +108,13 @@ class Snapshot:
 
     def by_word(self) -> tuple[Floats, Floats]:
         """Attention score [word + 1] and polarity [word + 1, output]; unknown tokens last."""
+        vectors = torch.from_numpy(self.table.rows)
+        return self._scores(vectors, np.arange(len(vectors) + 1))
+
+    def _scores(self, vectors: Tensor, starts: Numbers) -> tuple[Floats, Floats]:
+        """Attention scores and polarities of token vectors, text by text."""
         with torch.no_grad():
-            vectors = torch.from_numpy(self.table.rows)
-            states = self.network.encode(vectors, np.arange(len(vectors) + 1))
+            states = self.network.encode(vectors, starts)
             return self.network.scores(states).numpy(), (states @ self.network.output.T).numpy()
 
     def by_token(self, ragged: RaggedTexts) -> tuple[Floats, Floats]:
@@ -124,14 +122,8 @@ class Snapshot:
         if not self.contextual:
             scores, polarity = self.by_word()
             return scores[ragged.ids], polarity[ragged.ids]
-        parts = []
         self.network.eval()
-        with torch.no_grad():
-            for part in _parts(ragged):
-                states = self.network.encode(self.table.vectors(part), part.starts)
-                parts.append(
-                    (self.network.scores(states).numpy(), (states @ self.network.output.T).numpy())
-                )
+        parts = [self._scores(self.table.vectors(part), part.starts) for part in _parts(ragged)]
         scores, polarity = (np.concatenate(part) for part in zip(*parts, strict=True))
         return scores, polarity
 
@@ -140,12 +132,8 @@ class Snapshot:
         scores, polarity = self.by_token(ragged)
         weights = np.empty_like(scores)
         kernels.softmax(scores, ragged.starts, weights)
-        return Read(
-            scores,
-            polarity,
-            weights,
-            np.add.reduceat(weights[:, None] * polarity, ragged.starts[:-1]),
-        )
+        logits = np.add.reduceat(weights[:, None] * polarity, ragged.starts[:-1])
+        return Read(scores, polarity, weights, logits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,12 +147,9 @@ class Read:
 
     @property
     def predictions(self) -> Numbers:
-        return predictions_of(self.logits)
-
-
-def predictions_of(logits: Floats) -> Numbers:
-    """The most likely class of each text; of two, the second if its logit is above zero."""
-    return (logits[:, 0] > 0).astype(np.int64) if logits.shape[1] == 1 else logits.argmax(-1)
+        """The most likely class of each text; of two, the second if its logit is above zero."""
+        logits = self.logits
+        return (logits[:, 0] > 0).astype(np.int64) if logits.shape[1] == 1 else logits.argmax(-1)
 
 
 def _parts(ragged: RaggedTexts) -> list[RaggedTexts]:
@@ -174,10 +159,7 @@ def _parts(ragged: RaggedTexts) -> list[RaggedTexts]:
         if ragged.starts[text + 1] - ragged.starts[start] > EVALUATED and text > start:
             cuts.append(text)
             start = text
-    return [
-        ragged.take(np.arange(one, other))
-        for one, other in zip(cuts, [*cuts[1:], len(ragged)], strict=True)
-    ]
+    return [ragged.take(np.arange(*ends)) for ends in pairwise([*cuts, len(ragged)])]
 
 
 EpochCallback = Callable[[Snapshot, dict[str, Any]], None]  # gets the epoch's row of the history
@@ -212,19 +194,18 @@ def train(
         for epoch in range(settings.epochs + 1):
             if epoch:
                 loss = _epoch(network, table, rows, optimizer, ragged, codes, settings, draw)
-            snapshot = Snapshot(epoch, network, table)
-            reached = (
-                None if dev is None else float((snapshot.read(dev[0]).predictions == dev[1]).mean())
-            )
+            snapshot, accuracy = Snapshot(epoch, network, table), None
+            if dev is not None:
+                accuracy = float((snapshot.read(dev[0]).predictions == dev[1]).mean())
             history.append(
-                {"epoch": epoch, "loss": loss, "dev_accuracy": reached, **norms(network)}
+                {"epoch": epoch, "loss": loss, "dev_accuracy": accuracy, **norms(network)}
             )
             on_epoch(snapshot, history[-1])
             if not epoch:
                 continue
-            if reached is None or reached > best:
-                best, since = reached or 0.0, 0
-                if reached is not None or epoch == settings.epochs:
+            if accuracy is None or accuracy > best:
+                best, since = accuracy or 0.0, 0
+                if accuracy is not None or epoch == settings.epochs:
                     kept = Snapshot(
                         epoch,
                         copy.deepcopy(network),
@@ -286,15 +267,13 @@ def _optimizer(network: Network, settings: Settings) -> torch.optim.Optimizer:
     """The optimizer of all parameters but the table, with the L2 penalty on encoders."""
     penalised = network.encoders
     free = [one for one in network.parameters() if all(one is not other for other in penalised)]
-    groups: Sequence[dict[str, Any]] = [
-        {"params": free},
-        *([{"params": penalised, "weight_decay": settings.l2}] if penalised else []),
-    ]
+    groups: list[dict[str, Any]] = [{"params": free}]
+    if penalised:
+        groups.append({"params": penalised, "weight_decay": settings.l2})
     if settings.optimizer == "adagrad":
         return torch.optim.Adagrad(groups, lr=settings.rate, lr_decay=settings.lr_decay)
-    return {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[settings.optimizer](
-        groups, lr=settings.rate
-    )
+    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[settings.optimizer]
+    return kind(groups, lr=settings.rate)
 
 
 def norms(network: Network) -> dict[str, float]:

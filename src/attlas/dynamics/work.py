@@ -14,7 +14,13 @@ from attlas.corpora.splits import check_label_column, label_codes, label_names, 
 from attlas.dynamics.classifier import check_labels
 from attlas.dynamics.experiment import Dynamics
 from attlas.dynamics.grid import PARTS, Cell, Data, Frames, assembled, fit_job, job_name, job_of
-from attlas.dynamics.inputs import cut_off, encoded, static_rows, vectors_of, word_states
+from attlas.dynamics.inputs import (
+    cut_off,
+    encoded,
+    static_rows,
+    vectors_of as open_vectors,
+    word_states,
+)
 from attlas.dynamics.ragged import TOKENIZERS, to_ragged, tokens_of, vocabulary_of
 from attlas.experiments.experiment import Experiment, Outcome
 from attlas.experiments.run import source_name
@@ -28,11 +34,6 @@ TEST, DEV = 0.2, 0.1  # shares that are set aside where no files are given
 SUBJECT = "attention classifiers"  # what a report is about: there is no model with heads
 
 __all__ = ["open_vectors", "read", "resolve", "run"]
-
-
-def open_vectors(source: Any) -> Vectors:
-    """Static vectors of words."""
-    return vectors_of(source)
 
 
 def resolve(experiment: Experiment, opened: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def write_data(
     }
     rows: dict[str, Any] = {}
     states: dict[str, Any] = {}
-    cut = 0, 0
+    truncated = 0, 0
     if vectors is not None:
         rows["vectors"] = static_rows(words, vectors)
     if model is not None:
@@ -132,8 +133,8 @@ def write_data(
         states = {
             name: encoded(one, tokens[name], model, False).states for name, one in ragged.items()
         }
-        cut = cut_off(model, [text for part in tokens.values() for text in part])
-    Data(classes, ragged, codes, rows, states, cut).write(folder)
+        truncated = cut_off(model, [text for part in tokens.values() for text in part])
+    Data(classes, ragged, codes, rows, states, truncated).write(folder)
 
 
 def _counts(data: Data) -> dict[str, int]:
@@ -142,9 +143,9 @@ def _counts(data: Data) -> dict[str, int]:
         "read": texts,
         "analysed": texts,
         "quarantined": 0,
-        "truncated": data.cut[0],
+        "truncated": data.truncated[0],
         "tokens": sum(len(part.ids) for part in data.ragged.values()),
-        "tokens_cut": data.cut[1],
+        "tokens_cut": data.truncated[1],
     }
 
 

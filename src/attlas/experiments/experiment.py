@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import importlib
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -60,28 +60,21 @@ class Experiment:
     @property
     def options(self) -> dict[str, Any]:
         """The plain values that its identity contains, by name."""
-        return {
-            name: getattr(self, name)
-            for name, about in declared(self).items()
-            if isinstance(about, Option) and not isinstance(about, Opening)
-        }
+        return self._values(lambda about: not isinstance(about, Given | Opening))
 
     @property
     def inputs(self) -> dict[str, Any]:
         """Its inputs as they were given, by name."""
-        return {
-            name: getattr(self, name)
-            for name, about in declared(self).items()
-            if isinstance(about, Given)
-        }
+        return self._values(lambda about: isinstance(about, Given))
 
     def openings(self, of: str) -> dict[str, Any]:
         """How inputs of a kind are opened: arguments of what opens them."""
-        return {
-            name: getattr(self, name)
-            for name, about in declared(self).items()
-            if isinstance(about, Opening) and about.of == of
-        }
+        return self._values(lambda about: isinstance(about, Opening) and about.of == of)
+
+    def _values(self, wanted: Callable[[Given | Option], bool]) -> dict[str, Any]:
+        """The values of the fields whose declaration is wanted, by name."""
+        each = declared(self).items()
+        return {name: getattr(self, name) for name, about in each if wanted(about)}
 
     def part(self, location: str) -> Any:
         """A function of its package by its location there, `module:function`."""

@@ -60,7 +60,7 @@ class How:
     cache: str | Path | None = None  # a folder of passes that experiments may share
     keep_states: bool = False
     progress: bool | None = None  # show bars and lines; None: on a terminal
-    say: Callable[[str], None] | None = None  # gets the lines instead of standard error
+    log: Callable[[str], None] | None = None  # gets the lines instead of standard error
 
     def __post_init__(self) -> None:
         check_fields(self, StudyError)
@@ -75,7 +75,7 @@ class RunKeywords(TypedDict, total=False):
     cache: str | Path | None
     keep_states: bool
     progress: bool | None
-    say: Callable[[str], None] | None
+    log: Callable[[str], None] | None
 
 
 def run(experiment: Experiment, out: str | Path | None = None, **how: Unpack[RunKeywords]) -> Study:
@@ -83,7 +83,7 @@ def run(experiment: Experiment, out: str | Path | None = None, **how: Unpack[Run
 
     An interrupted run resumes. The fields of `How` are keywords: `workers`, `engine`, `fresh`
     (clear what an earlier run wrote to `out`), `cache` (a folder that experiments may share),
-    `keep_states`, `progress` and `say`. Without `out` the result lives in a temporary folder as
+    `keep_states`, `progress` and `log`. Without `out` the result lives in a temporary folder as
     long as it is used.
     """
     settings = How(**how)
@@ -117,7 +117,7 @@ def run(experiment: Experiment, out: str | Path | None = None, **how: Unpack[Run
             workers=settings.workers,
             engine=settings.engine,
             progress=settings.progress,
-            say=settings.say,
+            log=settings.log,
         )
         return _run(experiment, work, inferred, settings.fresh, settings.keep_states)
 
@@ -403,11 +403,8 @@ def write_outcome(
     from attlas.studies.run import table_kind
     from attlas.studies.store import arrow, write_parquet
 
-    shape = (
-        (0, 0)
-        if about["model"] is None
-        else (about["model"]["n_layers"], about["model"]["n_heads"])
-    )
+    model = about["model"] or {"n_layers": 0, "n_heads": 0}
+    shape = (model["n_layers"], model["n_heads"])
     tables = {}
     with folder.staging() as stage, write_errors(folder.path):
         for name, thing in outcome.files.items():

@@ -6,12 +6,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from attlas.core.measure import Measure
 from attlas.core.text import Text
@@ -25,7 +23,7 @@ from attlas.studies.run import Hashed, pass_over
 from attlas.studies.shards import Survey, survey, survey_of_texts
 from attlas.support.errors import LockedError, StudyError
 from attlas.support.fingerprint import fingerprint, source_digest
-from attlas.support.machine import cores, one_thread
+from attlas.support.machine import cores, one_thread, threads_of_one
 from attlas.support.options import WORKERS, checked
 from attlas.support.processes import run_in_processes
 from attlas.support.progress import Report, progress_bar
@@ -51,11 +49,11 @@ class Workspace:
         workers: int | None = None,
         engine: str = "local",
         progress: bool | None = None,
-        say: Line | None = None,
+        log: Line | None = None,
     ) -> None:
         self.folder, self.engine = folder, engine
         self.workers = checked("workers", workers, int | None, WORKERS, StudyError)
-        self._progress, self._say, self._user_cache = progress, say, cache
+        self._progress, self._log, self._user_cache = progress, log, cache
         self._passes = folder.states.folder if cache is None else cache
         self._cache = Cache(self._passes)
         self._models: dict[str, Model] = {}
@@ -267,7 +265,7 @@ class Workspace:
             engine=self.engine,
             cache=self._user_cache,
             progress=self._progress,
-            say=self._say,
+            log=self._log,
         )
 
     @contextmanager
@@ -279,8 +277,8 @@ class Workspace:
     def log(self, line: str) -> None:
         """Report a step: on the terminal, and with the time in the folder's `log.txt`."""
         self.folder.log(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}")
-        if self._say is not None:
-            self._say(line)
+        if self._log is not None:
+            self._log(line)
         elif self._progress or (self._progress is None and sys.stderr.isatty()):
             print(line, file=sys.stderr, flush=True)
 
@@ -317,10 +315,7 @@ def _in_threads(
         with one_thread():
             yield from ((number, function(job, *common)) for number, job in enumerate(jobs))
         return
-    with (
-        one_thread(),
-        ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
-    ):
+    with threads_of_one(workers) as pool:
         futures = {pool.submit(function, job, *common): number for number, job in enumerate(jobs)}
         try:
             for future in as_completed(futures):

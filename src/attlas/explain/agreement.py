@@ -10,37 +10,35 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 import torch
 
 from attlas.explain import numpy_order
-from attlas.explain.estimate import Estimate, estimate, shown
+from attlas.explain.estimate import Estimate, Estimates, count_texts, estimate
 from attlas.stats import chance, rankings
 from attlas.stats.chance import SHUFFLES
 from attlas.stats.rankings import rbo
-from attlas.support.arrays import Floats, Ints
+from attlas.support.arrays import Bools, Floats, Ints
 from attlas.support.errors import MeasureError
 from attlas.support.options import CONVENTIONS
 
 METRICS = ("cosine", "tau", "rbo", "jaccard")
-Bools = npt.NDArray[np.bool_]
 
 __all__ = ["CONVENTIONS", "METRICS", "Agreement", "agreement", "compare", "rbo"]
 
 
 @dataclass(frozen=True, repr=False)
-class Agreement:
+class Agreement(Estimates):
     """How far two explanations agree: an estimate for each metric, and the settings.
 
     `kept` is the number of tokens compared, in all texts; `p` is that of rbo, 1 for its plain mean
     over depths.
     """
 
+    names: ClassVar[tuple[str, ...]] = METRICS
+    control: ClassVar[str] = "chance"
     cosine: Estimate
     tau: Estimate
     rbo: Estimate
@@ -51,53 +49,11 @@ class Agreement:
     texts: int
     kept: int
 
-    def __getitem__(self, metric: str) -> Estimate:
-        if metric not in METRICS:
-            raise MeasureError(
-                f"there is no metric {metric!r}; the metrics are {', '.join(METRICS)}"
-            )
-        one: Estimate = getattr(self, metric)
-        return one
+    def _labels(self) -> tuple[str, ...]:
+        return "cosine", "tau", f"rbo (p = {self.p:g})", f"jaccard (top {100 * self.top:g}%)"
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per metric: value, chance and difference with their intervals."""
-        return pd.DataFrame([{"metric": name, **self[name].row("chance")} for name in METRICS])
-
-    def __repr__(self) -> str:
-        parts = ", ".join(f"{name} {one.shown('chance')}" for name, one in self._named())
-        return f"Agreement({parts}; {self._settings()})"
-
-    def _repr_html_(self) -> str:
-        """A small table: value, chance and difference of each metric."""
-        cells = [
-            (
-                name,
-                shown(one.value, one.low, one.high),
-                shown(one.chance),
-                shown(one.difference, one.difference_low, one.difference_high),
-            )
-            for name, one in self._named()
-        ]
-        head = "".join(
-            f"<th>{name}</th>" for name in ("metric", "value", "chance", "value - chance")
-        )
-        rows = "".join(
-            f"<tr><th>{escape(name)}</th><td>{'</td><td>'.join(map(escape, numbers))}</td></tr>"
-            for name, *numbers in cells
-        )
-        return (
-            f"<table><caption>Agreement: {escape(self._settings())}</caption>"
-            f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-        )
-
-    def _named(self) -> list[tuple[str, Estimate]]:
-        """The estimates under the names they are shown with."""
-        names = ("cosine", "tau", f"rbo (p = {self.p:g})", f"jaccard (top {100 * self.top:g}%)")
-        return list(zip(names, map(self.__getitem__, METRICS), strict=True))
-
-    def _settings(self) -> str:
-        texts = f"{self.texts} text{'s' * (self.texts != 1)}"
-        return f"{self.kept} tokens of {texts}, {self.convention}"
+    def _about(self) -> str:
+        return f"{self.kept} tokens of {count_texts(self.texts)}, {self.convention}"
 
 
 def agreement(
@@ -141,7 +97,7 @@ def agreement(
         _check_text(*text, convention, f"text {number}: " if len(texts) > 1 else "")
     how: Any = {"convention": convention, "p": p, "top": top, "permutations": permutations}
     compared = [compare(*text, **how, seed=(seed, number)) for number, text in enumerate(texts)]
-    values, chances = (np.array(part) for part in zip(*compared, strict=True))  # text metric
+    values, chances = np.array(compared).swapaxes(0, 1)  # text metric
     cosine, tau, overlap, jaccard = map(estimate, values.T, chances.T)
     return Agreement(
         cosine,

@@ -7,9 +7,8 @@ amounts is propagated from the last layer to the first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -17,12 +16,20 @@ from attlas.core.attention import Attention
 from attlas.explain.gradients import GradientEvaluator
 from attlas.explain.target import readers
 from attlas.models.embeddings import checkpointed
+from attlas.support.arrays import Floats
 from attlas.support.errors import ModelError
 
-Floats = npt.NDArray[np.float64]
-Layers = Sequence[Attention]
 WITH_GRADIENTS = ("attention_x_gradient", "gradient_rollout")
 SCALED = ("attention_last_scaled", "attention_all_scaled")
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """What methods read: all layers, how much the prediction reads each token, and importance."""
+
+    layers: Sequence[Attention]
+    answering: Tensor  # text token
+    importance: Floats | None = None  # layer head
 
 
 def attention_scores(
@@ -44,19 +51,14 @@ def attention_scores(
         and first.visible is not None
         and not bool(first.visible[0, :, 0, -1].any())
     )
-    answering = readers(model, batch, evaluator.resolved, causal)
-    scores = {
-        method: METHODS[method](layers, answering, importance).double().cpu() for method in methods
-    }
+    read = Read(layers, readers(model, batch, evaluator.resolved, causal), importance)
+    scores = {method: METHODS[method](read).double().cpu() for method in methods}
     evaluator.check(*scores.values())
     return scores
 
 
 def _read_with_gradients(evaluator: GradientEvaluator, layers: list[Attention]) -> None:
-    """Run the batch and back from the explained number, keeping all layers' weights.
-
-    No parameter's `grad` is written.
-    """
+    """Run the batch and back from the explained number; keep all layers, write no `grad`."""
     leaves = {name: tensor.detach().requires_grad_() for name, tensor in evaluator.inputs.items()}
     target = evaluator.resolved
     with (
@@ -68,15 +70,9 @@ def _read_with_gradients(evaluator: GradientEvaluator, layers: list[Attention]) 
         torch.autograd.grad(values.sum(), list(leaves.values()))
 
 
-def _last(layers: Layers, answering: Tensor, importance: Floats | None) -> Tensor:
-    return layers[-1].received.mean(1)
-
-
-def _all(layers: Layers, answering: Tensor, importance: Floats | None) -> Tensor:
-    return torch.stack([layer.received.mean(1) for layer in layers]).mean(0)
-
-
-def _scaled(layers: Layers, importance: Floats | None, chosen: slice) -> Tensor:
+def _scaled(read: Read, chosen: slice) -> Tensor:
+    """Attention received in some layers, heads weighted by importance."""
+    layers, importance = read.layers, read.importance
     if importance is None:
         raise ModelError(
             "scaled attention needs the importance of heads; give importance=, a study with that "
@@ -94,54 +90,46 @@ def _scaled(layers: Layers, importance: Floats | None, chosen: slice) -> Tensor:
     return torch.einsum("lthk,lh->tk", received, weights / weights.sum())
 
 
-def _last_scaled(layers: Layers, answering: Tensor, importance: Floats | None) -> Tensor:
-    return _scaled(layers, importance, slice(-1, None))
-
-
-def _all_scaled(layers: Layers, answering: Tensor, importance: Floats | None) -> Tensor:
-    return _scaled(layers, importance, slice(None))
-
-
-def _answering_row(layers: Layers, answering: Tensor, importance: Floats | None) -> Tensor:
-    return layers[-1].carried(answering).mean(1)
-
-
-def _rollout(layers: Layers, answering: Tensor, importance: Floats | None) -> Tensor:
+def _rollout(read: Read) -> Tensor:
     """Abnar and Zuidema 2020: the product of layers that are half attention, half residual.
 
     Heads are averaged; the product is read by the answering token.
     """
-    row = answering
-    for layer in reversed(layers):
-        row = (row + layer.carried(row).mean(1)) / 2
+    row = read.answering
+    for layer in reversed(read.layers):
+        row = (row + layer.propagate(row).mean(1)) / 2
     return row
 
 
-def _times_gradient(layers: Layers, answering: Tensor, importance: Floats | None) -> Tensor:
+def _times_gradient(read: Read) -> Tensor:
     """Weight times gradient, summed over queries, heads and layers.
 
     To first order, what the prediction would lose if no query attended to a token.
     """
-    return torch.stack([layer.times(layer.gradient()).received.sum(1) for layer in layers]).sum(0)
+    products = [layer.times(layer.gradient()).received.sum(1) for layer in read.layers]
+    return torch.stack(products).sum(0)
 
 
-def _gradient_rollout(layers: Layers, answering: Tensor, importance: Floats | None) -> Tensor:
+def _gradient_rollout(read: Read) -> Tensor:
     """Chefer et al. 2021: rollout of the positive part of weight times gradient (mean of heads).
 
     The residual counts in full, and the answering token's own start is subtracted.
     """
-    row = torch.zeros_like(answering)  # without the start, in which small numbers would be lost
-    for layer in reversed(layers):
-        row = row + layer.times(layer.gradient(), positive=True).carried(answering + row).mean(1)
+    start = read.answering
+    row = torch.zeros_like(start)  # without the start, in which small numbers would be lost
+    for layer in reversed(read.layers):
+        row = row + layer.times(layer.gradient(), positive=True).propagate(start + row).mean(1)
     return row
 
 
-METHODS: dict[str, Callable[[Layers, Tensor, Floats | None], Tensor]] = {
-    "attention_last": _last,
-    "attention_all": _all,
-    "attention_last_scaled": _last_scaled,
-    "attention_all_scaled": _all_scaled,
-    "cls_row": _answering_row,
+METHODS: dict[str, Callable[[Read], Tensor]] = {
+    "attention_last": lambda read: read.layers[-1].received.mean(1),
+    "attention_all": lambda read: torch.stack([one.received.mean(1) for one in read.layers]).mean(
+        0
+    ),
+    "attention_last_scaled": lambda read: _scaled(read, slice(-1, None)),
+    "attention_all_scaled": lambda read: _scaled(read, slice(None)),
+    "cls_row": lambda read: read.layers[-1].propagate(read.answering).mean(1),
     "rollout": _rollout,
     "attention_x_gradient": _times_gradient,
     "gradient_rollout": _gradient_rollout,

@@ -1,7 +1,4 @@
-"""Captum's attributions on the same embeddings, baselines and targets.
-
-Saliency, input x gradient, DeepLIFT, gradient SHAP and occlusion.
-"""
+"""Captum's saliency, input x gradient, DeepLIFT, gradient SHAP and occlusion on our embeddings."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -61,20 +59,13 @@ def captum_scores(
     return scores, EVALUATIONS.get(method, evaluator.batch.n_tokens + 1)
 
 
-def _saliency(answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int) -> Tensor:
-    """The size of the gradient, summed over dimensions: never negative."""
-    from captum.attr import Saliency
-
-    method = Saliency(answer)
-    return method.attribute(inputs.requires_grad_(), additional_forward_args=(rows,)).sum(-1)
-
-
-def _input_x_gradient(
-    answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int
+def _gradient(
+    name: str, answer: _Answer, inputs: Tensor, baseline: Tensor, rows: Tensor, seed: int
 ) -> Tensor:
-    from captum.attr import InputXGradient
+    """By a class of captum that takes one gradient, summed over dimensions."""
+    from captum import attr
 
-    method = InputXGradient(answer)
+    method = getattr(attr, name)(answer)
     return method.attribute(inputs.requires_grad_(), additional_forward_args=(rows,)).sum(-1)
 
 
@@ -100,20 +91,13 @@ def _gradient_shap(
     most = max(1, answer.evaluator.rows)
     sizes = [min(most, SAMPLES - start) for start in range(0, SAMPLES, most)]
     for text, start, row in zip(inputs, baseline, rows, strict=True):
+        options = {"stdevs": 0.0, "additional_forward_args": (row[None],)}
         with _lock, _seeded(seed):
-            parts = [
-                size
-                * GradientShap(answer)
-                .attribute(
-                    text[None],
-                    start[None],
-                    n_samples=size,
-                    stdevs=0.0,
-                    additional_forward_args=(row[None],),
-                )
-                .sum(-1)
+            means = [
+                GradientShap(answer).attribute(text[None], start[None], n_samples=size, **options)
                 for size in sizes
             ]
+        parts = [size * mean.sum(-1) for size, mean in zip(sizes, means, strict=True)]
         scores.append(torch.stack(parts).sum(0) / SAMPLES)
     return torch.cat(scores)
 
@@ -135,7 +119,7 @@ def _occlusion(
 
 
 def _copy_of(model: Model) -> Model:
-    """The same model with a network of its own, copied once; its weights are the present ones."""
+    """The same model with a network of its own, copied once; its weights are the current ones."""
     with _lock:
         if model.network not in _copies:
             _copies[model.network] = replace(model, network=copy.deepcopy(model.network))
@@ -158,8 +142,8 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 METHODS: dict[str, Callable[..., Any]] = {
-    "saliency": _saliency,
-    "input_x_gradient": _input_x_gradient,
+    "saliency": partial(_gradient, "Saliency"),  # the size of the gradient: never negative
+    "input_x_gradient": partial(_gradient, "InputXGradient"),
     "deeplift": _deeplift,
     "gradient_shap": _gradient_shap,
     "occlusion": _occlusion,

@@ -63,16 +63,16 @@ class Explain(Experiment):
     checks: ClassVar[str] = "work:check"
 
     data: TextsLike = given(
-        "Texts: a file as for attlas study, also ERASER's and HateXplain's with rationales."
+        "Texts, as for attlas study; rationales of ERASER and HateXplain are used."
     )
     model: ModelLike | None = given(
         "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
     )
     importance: Any = given(
-        "Study with the measure importance, for scaled attention (default: run it first).",
+        "Study with the measure importance, to weight heads by (default: measure it).",
         None,
         of=FILE,
-        opened_by="work:read_importance",
+        opened_by="importance:importance_grid",
     )
     methods: tuple[str, ...] = option(
         USUAL,
@@ -84,7 +84,9 @@ class Explain(Experiment):
         None, "Class or token to explain; label: the text's label (default: the prediction)."
     )
     of: str = option(
-        "probability", "Which output for the target to explain.", choices=("probability", "logit")
+        "probability",
+        "Explain the target's probability or its logit.",
+        choices=("probability", "logit"),
     )
     position: int | None = option(
         None,
@@ -94,7 +96,7 @@ class Explain(Experiment):
     )
     baseline: str = option(
         "padding",
-        "What replaces a removed word.",
+        "What replaces each word in the baseline.",
         choices=("padding", "mask", "zero", "mean"),
     )
     at: str = option(
@@ -107,7 +109,7 @@ class Explain(Experiment):
     )
     max_evaluations: int = option(
         500,
-        "Maximum gradients per text; texts that do not converge are counted.",
+        "Maximum number of gradients per text; texts that do not converge are counted.",
         at_least=9,
         at_most=100_000,
     )
@@ -125,7 +127,7 @@ class Explain(Experiment):
         0.05, "Share of top tokens that the Jaccard index compares.", above=0, at_most=1
     )
     permutations: int = option(
-        100, "Permutations per text that estimate chance.", at_least=1, at_most=100_000
+        100, "Number of permutations per text, to estimate chance.", at_least=1, at_most=100_000
     )
     faithfulness: tuple[str, ...] = option(
         ("remove",),
@@ -139,11 +141,14 @@ class Explain(Experiment):
         below=1,
     )
     draws: int = option(
-        5, "Random orders of tokens: the faithfulness control.", at_least=1, at_most=1_000
+        5,
+        "Number of random orders of tokens, the control of faithfulness.",
+        at_least=1,
+        at_most=1_000,
     )
     share: float | None = option(
         None,
-        "Share of words that counts as marked by a method (default: as many as people marked).",
+        "Plausibility: share of words that a method marks (default: as many as people marked).",
         above=0,
         at_most=1,
     )
@@ -152,7 +157,7 @@ class Explain(Experiment):
     label: str | None = opening(None, "Column of the label.", of="texts")
     task: str = opening(
         "auto",
-        "Task of the model; auto is what its weights were saved for.",
+        "Task of the model; auto: the one its weights were saved for.",
         choices=("auto", "classify", "mlm", "lm"),
     )
     max_length: int | None = max_length_opening()

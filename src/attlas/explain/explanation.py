@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.alignment import word_sums
@@ -16,13 +15,12 @@ from attlas.corpora import read
 from attlas.explain.importance import importance_grid
 from attlas.explain.methods import Explained, Settings, explain_batch, settings_of
 from attlas.models import Model, load
+from attlas.support.arrays import Bools, Floats, Ints
 from attlas.support.errors import CorpusError
 from attlas.support.progress import progress_bar
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +32,9 @@ class Explanation:
     model: str
     tokens: tuple[str, ...]  # as shown to readers
     scores: Floats  # token
-    special: npt.NDArray[np.bool_]  # token
-    offsets: npt.NDArray[np.int64]  # token 2: characters from, to
-    word_of: npt.NDArray[np.int64]  # token
+    special: Bools  # token
+    offsets: Ints  # token 2: characters from, to
+    word_of: Ints  # token
     words: tuple[str, ...]
     target: str  # the explained class or token
     of: str  # its probability or its logit
@@ -75,10 +73,10 @@ class Explanation:
 
     def __repr__(self) -> str:
         gap = "" if np.isnan(self.gap) else f", gap {self.gap:.2%}"
-        late = "" if self.converged or not gap else " (not converged)"
+        note = "" if self.converged or not gap else " (not converged)"
         return (
             f"Explanation({self.method} of {self.of} {self.target!r} = {self.value:.3f}, "
-            f"{len(self.tokens)} tokens, {self.evaluations} evaluations{gap}{late})"
+            f"{len(self.tokens)} tokens, {self.evaluations} evaluations{gap}{note})"
         )
 
     def _repr_html_(self) -> str:
@@ -144,8 +142,8 @@ def _explain_texts(
     model: Model, texts: Sequence[Text], method: str, settings: Settings, progress: bool | None
 ) -> list[Explanation]:
     for text in texts:
-        if (defect := text.problem()) is not None:
-            raise CorpusError(f"text {text.id!r} cannot be explained: {defect}")
+        if (problem := text.problem()) is not None:
+            raise CorpusError(f"text {text.id!r} cannot be explained: {problem}")
     encoder = model.full_encoder
     encoded = encoder.encode(list(enumerate(texts)))
     for one in encoded:
@@ -154,24 +152,24 @@ def _explain_texts(
                 f"text {one.text.id!r} cannot be explained: the tokenizer produces no tokens for it"
             )
     explanations: dict[int, Explanation] = {}
-    many = len(encoded) > 1
-    with progress_bar("explaining", "texts" if many else "gradients", wanted=progress) as report:
+    several = len(encoded) > 1
+    with progress_bar("explaining", "texts" if several else "gradients", wanted=progress) as report:
         used = 0
 
         def on_progress(evaluations: int) -> None:
             nonlocal used
             used += evaluations
-            if not many:
+            if not several:
                 report(used, settings.max_evaluations)
 
         for group in encoder.groups(encoded):
             batch = encoder.batch(group, model.device)
             explained = explain_batch(model, batch, [method], settings, on_progress)
-            for number, index in enumerate(batch.places):
+            for number, index in enumerate(batch.indices):
                 explanations[index] = explanation_of(
                     model, explained, method, number, settings.tolerance
                 )
-            if many:
+            if several:
                 report(len(explanations), len(encoded))
     return [explanations[index] for index in range(len(texts))]
 

@@ -12,27 +12,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 import torch
 
 from attlas.core.batch import Batch
 from attlas.core.text import Text
-from attlas.explain.estimate import Estimate, estimate
+from attlas.explain.estimate import Estimate, Estimates, count_texts, estimate
 from attlas.explain.explanation import Explanation, explain
 from attlas.explain.gradients import BUDGET_TOKENS, GradientEvaluator
 from attlas.explain.methods import METHODS
 from attlas.explain.target import ResolvedTarget, Target
 from attlas.models import Model, load
 from attlas.stats.chance import RUNS, permutations
+from attlas.support.arrays import Floats, Ints
 from attlas.support.errors import MeasureError, ModelError
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Orders = Sequence[Sequence[Ints]]  # [text][order] of tokens
 BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
 HOW = ("remove", "mask")
@@ -151,10 +147,10 @@ def _run(
 ) -> Floats:
     device = batch.ids.device
     texts = torch.tensor([text for text, _ in rows], device=device)
-    stays = torch.from_numpy(np.zeros((len(rows), batch.n_tokens), dtype=bool))
+    kept_tokens = np.zeros((len(rows), batch.n_tokens), dtype=bool)
     for row, (_, kept) in enumerate(rows):
-        stays[row, kept] = True
-    stays = stays.to(device)
+        kept_tokens[row, kept] = True
+    stays = torch.from_numpy(kept_tokens).to(device)
     positions = None
     ids = batch.ids[texts]
     inputs = {name: tensor[texts] for name, tensor in batch.inputs.items()}
@@ -171,10 +167,7 @@ def _run(
 
 
 def blank(model: Model) -> int:
-    """The token that replaces a masked one: the mask token, or the unknown one.
-
-    Never padding, by which some models find the last token.
-    """
+    """The mask token, or the unknown one; never padding, by which some find the last token."""
     for name in ("mask_token_id", "unk_token_id"):
         number = getattr(model.tokenizer, name, None)
         if number is not None and number != model.network.config.pad_token_id:
@@ -195,10 +188,12 @@ def order_of(scores: Floats) -> Ints:
     return np.argsort(-scores, kind="stable")
 
 
-@dataclass(frozen=True, eq=False)
-class Faithfulness:
+@dataclass(frozen=True, eq=False, repr=False)
+class Faithfulness(Estimates):
     """Comprehensiveness (high is faithful) and sufficiency (low is faithful), with controls."""
 
+    names: ClassVar[tuple[str, ...]] = MEASURED
+    kind: ClassVar[str] = "measured"
     method: str
     perturbation: Perturbation
     by_bin: Floats  # text measured bin
@@ -209,10 +204,6 @@ class Faithfulness:
         number = MEASURED.index(measured)
         return estimate(self.by_bin[:, number].mean(-1), self.random[:, number].mean(-1))
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per number: value, random order and difference with their intervals."""
-        return pd.DataFrame([{"measured": name, **self[name].row("random")} for name in MEASURED])
-
     @property
     def comprehensiveness(self) -> float:
         return self["comprehensiveness"].value
@@ -221,15 +212,8 @@ class Faithfulness:
     def sufficiency(self) -> float:
         return self["sufficiency"].value
 
-    def __repr__(self) -> str:
-        parts = [
-            f"{name} {self[name].value:.3f} (random {self[name].random:.3f})" for name in MEASURED
-        ]
-        what = f"{self.method}, {self.perturbation.how}"
-        return f"Faithfulness({what}: {', '.join(parts)}, {len(self.by_bin)} texts)"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.to_frame().round(3).to_html(index=False)}"
+    def _about(self) -> str:
+        return f"{self.method}, {self.perturbation.how}, {count_texts(len(self.by_bin))}"
 
 
 def faithfulness(
@@ -264,12 +248,11 @@ def faithfulness(
     encoded = encoder.encode([(index, one.text) for index, one in enumerate(explanations)])
     for group in encoder.groups(encoded):
         batch = encoder.batch(group, model.device)
-        for number, index in enumerate(batch.places):
+        for number, index in enumerate(batch.indices):
             alone = batch[number : number + 1]
             drops[index] = _drops_of(model, alone, explanations[index], perturbation)
-    ordered = [drops[index] for index in range(len(explanations))]
-    values = np.stack([each[0] for each in ordered])
-    controls = np.stack([each[1:].mean(0) for each in ordered])
+    ordered = np.stack([drops[index] for index in range(len(explanations))])
+    values, controls = ordered[:, 0], ordered[:, 1:].mean(1)  # text measured bin
     return Faithfulness(explanations[0].method, perturbation, values, controls)
 
 

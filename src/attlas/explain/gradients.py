@@ -171,10 +171,7 @@ def blank_vector(model: Model, baseline: str) -> Tensor:
 
 
 def row_bytes(model: Model, tokens: int) -> int:
-    """About how much memory a text of so many tokens takes in a backward pass.
-
-    Tests compare it with what is measured.
-    """
+    """An estimate of the memory that a backward pass takes for a text of this many tokens."""
     config = model.network.config.get_text_config()
     width = int(config.hidden_size)
     sizes = (getattr(config, name, None) for name in ("intermediate_size", "hidden_dim"))

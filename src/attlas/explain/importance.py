@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from attlas.core.importance import importance_of
 from attlas.studies.opened import Study
+from attlas.support.arrays import Floats
 from attlas.support.errors import ModelError
 
 
-def importance_grid(given: Any) -> npt.NDArray[np.float64] | None:
+def importance_grid(given: Any) -> Floats | None:
     """Importance [layer, head] from a study with that measure, its folder, an array, or None."""
     if given is None:
         return None

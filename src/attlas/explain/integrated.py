@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from attlas.explain.gradients import GradientEvaluator
+from attlas.support.arrays import Floats
 from attlas.support.errors import MeasureError
 
-Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 Progress = Callable[[int], None]  # gets the number of new evaluations
 START = 4  # intervals to begin with

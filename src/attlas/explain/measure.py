@@ -13,28 +13,22 @@ import pandas as pd
 
 from attlas.core.batch import Batch
 from attlas.core.measure import BatchReport, Measure, Outputs, Shape
-from attlas.explain.agreement import check_options
-from attlas.explain.corpus import Part
-from attlas.explain.corpus.agreement import AgreementOverTexts, AgreementState
-from attlas.explain.corpus.attributions import Attributions, AttributionsState
-from attlas.explain.corpus.faithfulness import FaithfulnessOverTexts, FaithfulnessState
-from attlas.explain.corpus.plausibility import PlausibilityOverTexts, PlausibilityState
+from attlas.explain.corpus import ExplanationsState, Part
+from attlas.explain.corpus.agreement import AgreementOverTexts
+from attlas.explain.corpus.attributions import Attributions
+from attlas.explain.corpus.faithfulness import FaithfulnessOverTexts
+from attlas.explain.corpus.plausibility import PlausibilityOverTexts
 from attlas.explain.experiment import USUAL, Explain
+from attlas.explain.explanation import ExplainOptions
 from attlas.explain.faithfulness import BINS, Perturbation, blank
 from attlas.explain.importance import importance_grid
 from attlas.explain.methods import METHODS, Settings, explain_batch, settings_of
-from attlas.explain.plausibility import check_options as check_plausibility
 from attlas.models import Model
 from attlas.stats.chance import RUNS, SHUFFLES
 from attlas.support.errors import AttlasError, MeasureError
 from attlas.support.options import same_option, seed_option
 
 KEEPS = ("all", "ordinary", "keywords")
-
-
-@dataclass
-class ExplanationsState(PlausibilityState, FaithfulnessState, AgreementState, AttributionsState):
-    """The states of the four parts as one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +67,9 @@ class Explanations(Measure[ExplanationsState]):
         for name in ("methods", "keep", "faithfulness", "bins"):
             object.__setattr__(self, name, _as_tuple(getattr(self, name)))
         super().__post_init__()
-        if self.importance is not None and not isinstance(self.importance, tuple):
-            grid = importance_grid(self.importance)
-            rows = None if grid is None else tuple(tuple(map(float, row)) for row in grid)
-            object.__setattr__(self, "importance", rows)
+        grid = None if isinstance(self.importance, tuple) else importance_grid(self.importance)
+        if grid is not None:
+            object.__setattr__(self, "importance", tuple(map(tuple, grid.tolist())))
         if self.at == "parts":
             raise MeasureError(
                 "at='parts' is for single texts (explain); for a corpus choose embeddings or words"
@@ -87,23 +80,14 @@ class Explanations(Measure[ExplanationsState]):
             )
         for method in self.methods:
             METHODS.question(method)
-        check_options("sound", self.p, self.top, self.permutations, self.seed)
-        check_plausibility(self.share, seed=self.seed)
         self.settings, self.parts  # noqa: B018  validates early
 
     @cached_property
     def settings(self) -> Settings:
-        return settings_of(
-            target=self.target,
-            of=self.of,
-            position=self.position,
-            baseline=self.baseline,
-            at=self.at,
-            tolerance=self.tolerance,
-            max_evaluations=self.max_evaluations,
-            importance=None if self.importance is None else np.array(self.importance),
-            seed=self.seed,
-        )
+        options = {name: getattr(self, name) for name in ExplainOptions.__annotations__}
+        if self.importance is not None:
+            options["importance"] = np.array(self.importance)
+        return settings_of(**options)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -135,7 +119,7 @@ class Explanations(Measure[ExplanationsState]):
     def start(self, model: Shape) -> ExplanationsState:
         empty: dict[str, Any] = {}
         for part in self.parts:
-            empty |= part.start().parts()
+            empty |= part.start()
         return ExplanationsState(**empty)
 
     def finish_batch(self, state: ExplanationsState, batch: Batch, outputs: Outputs) -> BatchReport:
@@ -160,7 +144,7 @@ def _add_batch(
     except AttlasError as error:
         if batch.n_texts == 1:
             counts["unexplained"] = 1
-            return BatchReport([(batch.places[0], str(error))], counts)
+            return BatchReport([(batch.indices[0], str(error))], counts)
         report = BatchReport()
         for text in range(batch.n_texts):
             report.add(_add_batch(measure, state, model, batch[text : text + 1]))

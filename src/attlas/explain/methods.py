@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -19,9 +18,8 @@ from attlas.explain.kinds import METHODS as METHODS
 from attlas.explain.target import ResolvedTarget, Target, check_target
 from attlas.models import Model
 from attlas.models.embeddings import AT
+from attlas.support.arrays import Bools, Floats, Ints
 from attlas.support.errors import MeasureError, ModelError
-
-Floats = npt.NDArray[np.float64]
 
 
 def has_baseline(method: str) -> bool:
@@ -86,13 +84,13 @@ class Scores:
 
     method: str
     scores: Floats  # text token
-    evaluations: npt.NDArray[np.int64]  # text
+    evaluations: Ints  # text
     gap: Floats  # text: |sum of scores - difference| / difference; NaN if they need not add up
     error: Floats  # text: estimated error over all tokens, relative to their sizes; NaN if unknown
     baseline: Floats  # text: the explained number at the baseline; NaN where there is none
     parts: dict[str, Floats] = field(default_factory=dict)  # text token, by part of the embedding
 
-    def converged(self, tolerance: float) -> npt.NDArray[np.bool_]:
+    def converged(self, tolerance: float) -> Bools:
         """Which texts' gap and error are within the tolerance; NaN counts as converged: [text]."""
         return np.isnan(self.error) | ((self.gap <= tolerance) & (self.error <= tolerance))
 
@@ -114,10 +112,7 @@ def explain_batch(
     settings: Settings,
     on_progress: Progress = lambda evaluations: None,
 ) -> Explained:
-    """Explain the texts of a batch by each method; what methods share is computed once.
-
-    The batch is of `Model.full_encoder`.
-    """
+    """Explain a batch of `Model.full_encoder` by each method; what they share is computed once."""
     evaluator = GradientEvaluator(model, batch, settings.target, settings.at)
     scores: dict[str, Scores] = {}
     with evaluator.open():
@@ -126,22 +121,17 @@ def explain_batch(
         at_baseline = np.full(batch.n_texts, np.nan)
         if any(METHODS[name].complete and name in captum_methods.METHODS for name in methods):
             at_baseline = _values(evaluator, start)
-        attending = [name for name in methods if name in attention.METHODS]
-        received = (
-            attention.attention_scores(attending, evaluator, settings.importance)
-            if attending
-            else {}
-        )
+        received: dict[str, Tensor] = {}
+        if attending := [name for name in methods if name in attention.METHODS]:
+            received = attention.attention_scores(attending, evaluator, settings.importance)
         for name in methods:
             if name == "integrated_gradients":
                 scores[name] = _integrated(evaluator, start, settings, on_progress)
                 continue
             if name in captum_methods.METHODS:
-                found, evaluations = captum_methods.captum_scores(
-                    name, evaluator, start, settings.seed
-                )
-                each = found.cpu().numpy()
-            elif name in attention.METHODS:
+                by_captum = captum_methods.captum_scores(name, evaluator, start, settings.seed)
+                each, evaluations = by_captum[0].cpu().numpy(), by_captum[1]
+            elif name in received:
                 each, evaluations = received[name].numpy(), 1
             else:
                 each, evaluations = _random(batch, settings.seed), 0
@@ -168,8 +158,8 @@ def _integrated(
     settings: Settings,
     on_progress: Progress,
 ) -> Scores:
-    tolerance, most = settings.tolerance, settings.max_evaluations
-    paths = integrate(evaluator, start, tolerance, most, on_progress)
+    how = (settings.tolerance, settings.max_evaluations)
+    paths = integrate(evaluator, start, *how, on_progress)
     totals = np.stack([path.total() for path in paths])  # text part token
     parts = {name: totals[:, number] for number, name in enumerate(start)}
     return Scores(

@@ -25,27 +25,27 @@ def published(
     for item in range(where.size):
         one[where[item]] = left[item]
     first, singles, starts = ranks_of(descending(one)), np.arange(1, size + 1), np.arange(size)
-    places, tree = np.empty(size, dtype=np.int64), np.empty(size + 1, dtype=np.int64)
+    right_ranks, tree = np.empty(size, dtype=np.int64), np.empty(size + 1, dtype=np.int64)
     for row in range(rows.shape[0]):
         for item in range(where.size):
             two[where[item]] = right[rows[row, item]]
         second = ranks_of(descending(two))
         for position in range(size):
-            places[first[position]] = second[position]
+            right_ranks[first[position]] = second[position]
         out[row, 0] = cosine(left, right, rows[row])
-        out[row, 1] = surplus(places, singles, starts, singles, tree) / (size * (size - 1) / 2)
-        out[row, 2] = _mean_overlap(places, tree)
+        out[row, 1] = surplus(right_ranks, singles, starts, singles, tree) / (size * (size - 1) / 2)
+        out[row, 2] = _mean_overlap(right_ranks, tree)
         out[row, 3] = jaccard(tops[0], tops[1], rows[row])
     return out
 
 
 @numba.njit(nogil=True, cache=True)
-def _mean_overlap(places: Ints, deepest: Ints) -> float:
+def _mean_overlap(right_ranks: Ints, deepest: Ints) -> float:
     """The mean over all depths of the overlap of two rankings without ties: p = 1."""
-    n = places.size
+    n = right_ranks.size
     deepest[:] = 0
     for item in range(n):
-        deepest[max(item, places[item])] += 1
+        deepest[max(item, right_ranks[item])] += 1
     common, total = 0, 0.0
     for depth in range(1, n + 1):
         common += deepest[depth - 1]

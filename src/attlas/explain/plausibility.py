@@ -12,22 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import nan
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from attlas.explain.estimate import Estimate, estimate
+from attlas.explain.estimate import Estimate, Estimates, count_texts, estimate
 from attlas.stats.chance import SHUFFLES, permutations
 from attlas.stats.scores import retrieval_scores
+from attlas.support.arrays import Bools, Floats, Ints
 from attlas.support.errors import MeasureError
 
 METRICS = ("token_f1", "auprc", "iou_f1")
-
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 class Overlap(NamedTuple):
@@ -65,8 +61,7 @@ def token_f1(scores: Any, marked: Any, share: float | None = None) -> Overlap:
     """
     check_options(share)
     values, truth = _scorable(scores, marked)
-    hits, chosen, human = _word_hits(_chosen(_ranked(values), _count(truth, share)), truth)
-    return _agreement(hits, chosen, human)
+    return _overlap(*_word_hits(_chosen(_ranked(values), _count(truth, share)), truth))
 
 
 def auprc(scores: Any, marked: Any) -> float:
@@ -78,8 +73,7 @@ def auprc(scores: Any, marked: Any) -> float:
     >>> auprc([0.1, 0.9, 0.8, 0.0], [False, True, True, False])
     1.0
     """
-    values, truth = _scorable(scores, marked)
-    return _area_of(values, truth)
+    return _area_of(*_scorable(scores, marked))
 
 
 def iou_f1(scores: Any, marked: Any, share: float | None = None, threshold: float = 0.5) -> Overlap:
@@ -95,10 +89,8 @@ def iou_f1(scores: Any, marked: Any, share: float | None = None, threshold: floa
     """
     check_options(share, threshold)
     values, truth = _scorable(scores, marked)
-    hits, chosen, human = _run_hits(
-        _chosen(_ranked(values), _count(truth, share)), truth, threshold
-    )
-    return _agreement(hits, chosen, human)
+    chosen = _chosen(_ranked(values), _count(truth, share))
+    return _overlap(*_run_hits(chosen, truth, threshold))
 
 
 def scores_of(
@@ -134,9 +126,10 @@ def scores_of(
 
 
 @dataclass(frozen=True, repr=False)
-class Plausibility:
+class Plausibility(Estimates):
     """How well explanations agree with human rationales; `left_out` texts could not be scored."""
 
+    names: ClassVar[tuple[str, ...]] = METRICS
     token_f1: Estimate
     auprc: Estimate
     iou_f1: Estimate
@@ -144,23 +137,11 @@ class Plausibility:
     left_out: int = 0
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per metric: metric, value, random, low, high, texts."""
-        rows = [{"metric": name, **getattr(self, name).row("random")} for name in METRICS]
-        return pd.DataFrame(rows)[["metric", "value", "random", "low", "high", "texts"]]
+        return super().to_frame()[["metric", "value", "random", "low", "high", "texts"]]
 
-    def __repr__(self) -> str:
-        numbers = ", ".join(f"{name} {getattr(self, name).shown('random')}" for name in METRICS)
-        return f"Plausibility({numbers}; {self._counts()})"
-
-    def _repr_html_(self) -> str:
-        table = self.to_frame().to_html(
-            index=False, float_format="{:.3f}".format, na_rep="", border=0
-        )
-        return f"<p>Plausibility, {self._counts()}</p>{table}"
-
-    def _counts(self) -> str:
-        texts = f"{self.texts} text{'s' * (self.texts != 1)}"
-        return f"{texts}, {self.left_out} excluded" if self.left_out else texts
+    def _about(self) -> str:
+        excluded = f", {self.left_out} excluded" if self.left_out else ""
+        return f"{count_texts(self.texts)}{excluded}"
 
 
 def plausibility(
@@ -226,10 +207,7 @@ def _is_one_text(marked: Any) -> bool:
 def _control(
     marks: bytes, share: float | None, threshold: float, draws: int, seed: int
 ) -> tuple[float, ...]:
-    """Mean metrics of random orderings of words, shared by all explanations of a text.
-
-    `marks` are the bytes of [word].
-    """
+    """Mean metrics of random orderings of a text's words; `marks` are the bytes of [word]."""
     truth = np.frombuffer(marks, dtype=np.bool_)
     n = len(truth)
     order = permutations(n, draws, (seed, n, zlib.crc32(marks)))  # draw, rank -> word
@@ -276,11 +254,12 @@ def _run_hits(chosen: Bools, truth: Bools, threshold: float) -> tuple[Ints, Ints
     )
     common = shared[1] - shared[0]
     union = (our_runs[1] - our_runs[0])[one] + (their_runs[1] - their_runs[0])[other] - common
-    met = our_runs[0][np.unique(one[common / union >= threshold])]
-    hits, count, human = (
-        np.bincount(at // width, minlength=draws) for at in (met, our_runs[0], their_runs[0])
+    hit_starts = our_runs[0][np.unique(one[common / union >= threshold])]
+    hits, runs, human = (
+        np.bincount(starts // width, minlength=draws)
+        for starts in (hit_starts, our_runs[0], their_runs[0])
     )
-    return hits, count, human
+    return hits, runs, human
 
 
 def _runs(flags: Bools) -> Ints:
@@ -295,7 +274,7 @@ def _f1(hits: Ints, chosen: Ints, human: Ints) -> Floats:
     return f1
 
 
-def _agreement(hits: Ints, chosen: Ints, human: Ints) -> Overlap:
+def _overlap(hits: Ints, chosen: Ints, human: Ints) -> Overlap:
     return Overlap(**retrieval_scores(hits[0], chosen[0], hits[0], human[0]))
 
 

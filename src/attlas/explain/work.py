@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from attlas.corpora import Corpus, read as read_texts
+from attlas.corpora import Corpus, read
 from attlas.experiments.experiment import Outcome, TableFile
 from attlas.experiments.workspace import Workspace
 from attlas.explain.attention import SCALED
@@ -21,7 +18,10 @@ from attlas.models import Model
 from attlas.studies import Study
 from attlas.studies.folder import TABLES
 from attlas.studies.run import check_measures
+from attlas.support.arrays import Floats
 from attlas.support.errors import MeasureError
+
+__all__ = ["check", "read", "run"]
 
 COMPARED = ("attention_last", "attention_all")  # with a single method that is not attention itself
 CONTROLS = {  # table: the columns that name a number in the result, and the control of `value`
@@ -29,17 +29,6 @@ CONTROLS = {  # table: the columns that name a number in the result, and the con
     "faithfulness": (("how", "method", "measured"), "random"),
     "plausibility": (("method", "metric"), "random"),
 }
-Grid = npt.NDArray[np.float64]
-
-
-def read(source: Any, text: str | None = None, label: str | None = None) -> Corpus:
-    """Texts, read lazily: rows that are not texts are quarantined by the pass."""
-    return read_texts(source, text=text, label=label)
-
-
-def read_importance(source: Any) -> Grid | None:
-    """Importance [layer, head] from a study with that measure, its folder, or an array."""
-    return importance_grid(source)
 
 
 def chosen_methods(explain: Explain) -> tuple[str, ...]:
@@ -49,19 +38,21 @@ def chosen_methods(explain: Explain) -> tuple[str, ...]:
     return (*methods, *COMPARED) if alone else methods
 
 
-def needs_importance(explain: Explain, importance: Grid | None) -> bool:
+def needs_importance(explain: Explain, importance: Floats | None) -> bool:
     """Whether importance is measured first."""
     return importance is None and any(method in SCALED for method in chosen_methods(explain))
 
 
-def measure_of(explain: Explain, methods: tuple[str, ...], importance: Grid | None) -> Explanations:
+def measure_of(
+    explain: Explain, methods: tuple[str, ...], importance: Floats | None
+) -> Explanations:
     """The measure with the options of the experiment."""
     options = {name: value for name, value in explain.options.items() if name != "methods"}
     return Explanations(methods=methods, importance=importance, **options)
 
 
 def check(
-    explain: Explain, work: Workspace, *, data: Corpus, model: Model, importance: Grid | None
+    explain: Explain, work: Workspace, *, data: Corpus, model: Model, importance: Floats | None
 ) -> None:
     """Refuse what this model and these labels cannot serve."""
     plain = tuple(method for method in chosen_methods(explain) if method not in SCALED)
@@ -72,7 +63,7 @@ def check(
 
 
 def run(
-    explain: Explain, work: Workspace, *, data: Corpus, model: Model, importance: Grid | None
+    explain: Explain, work: Workspace, *, data: Corpus, model: Model, importance: Floats | None
 ) -> Outcome:
     """Explain every text by each method, compare the methods, and test them."""
     steps = 1 + needs_importance(explain, importance)

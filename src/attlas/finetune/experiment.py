@@ -37,9 +37,9 @@ class Finetune(Experiment):
     """Train a model to predict the labels of texts; the result is a model folder.
 
     After every epoch the model is scored on dev by Matthews' correlation. The best epoch is kept,
-    and training ends after `patience` epochs without a better one. Interrupted, it resumes from the
-    last epoch. Batch size, epochs and patience that are not given follow from the number of
-    training texts.
+    and training stops after `patience` epochs without improvement. An interrupted run resumes from
+    the last epoch. The defaults of batch size, epochs and patience depend on the number of training
+    texts.
     """
 
     name: ClassVar[str] = "finetune"
@@ -57,7 +57,7 @@ class Finetune(Experiment):
     )
     epochs: int | None = option(
         None,
-        f"Maximum number of epochs (default: {EPOCHS}, more if under {MIN_STEPS} optimiser steps).",
+        f"Maximum number of epochs (default: {EPOCHS}, or as many as {MIN_STEPS} steps need).",
         at_least=1,
         at_most=10_000,
     )
@@ -72,8 +72,8 @@ class Finetune(Experiment):
     )
     patience: int | None = option(
         None,
-        f"Stop after this many epochs without a better one (default: {PATIENCE}, or all epochs if "
-        f"their default is more than {EPOCHS}).",
+        f"Stop after this many epochs without improvement (default: {PATIENCE}; never early if the "
+        f"default number of epochs is above {EPOCHS}).",
         at_least=1,
         at_most=10_000,
     )
@@ -83,7 +83,7 @@ class Finetune(Experiment):
         at_least=0,
         below=1,
     )
-    head_only: bool = option(False, "Fit the classification head alone, in seconds.")
+    head_only: bool = option(False, "Fit only the classification head, which is much faster.")
     seed: int = seed_option()
     text: str | None = opening(None, "Column of the text.", of="texts")
     label: str | None = opening("label", "Column of the label.", of="texts")

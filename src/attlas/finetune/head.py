@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -19,11 +17,11 @@ from attlas.models.model import Model
 from attlas.models.predict import head_inputs, last_layer
 from attlas.stats.choose import first_best
 from attlas.stats.scores import scores_of
+from attlas.support.arrays import Array
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # C of the logistic regression, chosen on dev
 SHARD = 512  # texts whose inputs are cached together
 
-Array = npt.NDArray[Any]
 Labelled = tuple[list[Text], Array]  # texts, and the numbers of their labels
 
 
@@ -34,12 +32,8 @@ def fit_head(
     layer, strengths = last_layer(model.network), sorted(STRENGTHS)
     inputs = _inputs(model, [*_shards(fitted[0]), *_shards(dev[0])], work)
     learned, scored = inputs[: len(fitted[0])], inputs[len(fitted[0]) :]
-    fits = work.map(
-        fit_regression,
-        strengths,
-        common=(learned, fitted[1], scored, _has_bias(layer)),
-        what="fitting the head",
-    )
+    common = (learned, fitted[1], scored, _has_bias(layer))
+    fits = work.map(fit_regression, strengths, common=common, what="fitting the head")
     history = [
         {"C": strength, **scores_of(dev[1], fit["predictions"], labels)}
         for strength, fit in zip(strengths, fits, strict=True)

@@ -26,7 +26,7 @@ def _figures(study: Tables) -> list[Figure]:
 
 
 def _findings(study: Tables) -> list[str]:
-    about = study.holding("finetune").manifest.get("finetune")
+    about = study.study_with_table("finetune").manifest.get("finetune")
     if about is None:
         return []
     scores, majority = about["scores"], about["majority"]

@@ -74,13 +74,9 @@ def train(job: Job, states: States, key: str, report: Report) -> History:
         with _torch_errors(states.folder), job.model.fast_longformer():
             trainer.train(resume_from_checkpoint=last)
     job.model.network.eval()
+    scores = ("loss", "mcc", "accuracy")
     return [
-        {
-            "epoch": row["epoch"],
-            "loss": row["eval_loss"],
-            "mcc": row["eval_mcc"],
-            "accuracy": row["eval_accuracy"],
-        }
+        {"epoch": row["epoch"], **{name: row[f"eval_{name}"] for name in scores}}
         for row in trainer.state.log_history
         if "eval_mcc" in row
     ]
@@ -195,12 +191,12 @@ class _Checkpoints(TrainerCallback):
             return None, {}
         self.steps = {step} if best is None else {best, step}
         for one in sorted(self.steps):  # in the order of their making, which the Trainer relies on
-            _link_files(whole[one], self._place(one), self._listed(one))  # nothing else in there
+            _link_files(whole[one], self._path(one), self._listed(one))  # nothing else in there
         if best is not None:
-            state["best_model_checkpoint"] = str(self._place(best))
-        write_json(self._place(step) / TRAINER_STATE, state)
+            state["best_model_checkpoint"] = str(self._path(best))
+        write_json(self._path(step) / TRAINER_STATE, state)
         self._drop(set(whole) - self.steps)
-        return str(self._place(step)), state
+        return str(self._path(step)), state
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Keep what the Trainer has just written, then drop what it has removed."""
@@ -225,7 +221,7 @@ class _Checkpoints(TrainerCallback):
     def _key(self, step: int) -> str:
         return fingerprint(("checkpoint", self.key, step))
 
-    def _place(self, step: int) -> Path:
+    def _path(self, step: int) -> Path:
         return self.output / f"{CHECKPOINT}{step}"
 
     def _listed(self, step: int) -> list[str]:

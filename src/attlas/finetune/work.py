@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import torch
 
@@ -23,7 +22,7 @@ from attlas.experiments.run import source_name
 from attlas.experiments.workspace import Workspace
 from attlas.finetune.experiment import Finetune
 from attlas.finetune.head import fit_head
-from attlas.finetune.training import Job, own_randomness, train
+from attlas.finetune.training import History, Job, own_randomness, train
 from attlas.models import Model, load
 from attlas.models.encode import Encoded
 from attlas.models.predict import logits_of
@@ -31,6 +30,7 @@ from attlas.models.record import RECORD, reload_name
 from attlas.models.sources import EMBEDDED
 from attlas.stats.intervals import wilson
 from attlas.stats.scores import majority_share, mcc_and_accuracy
+from attlas.support.arrays import Ints
 from attlas.support.errors import CorpusError, ModelError, StudyError
 from attlas.support.files import write_bytes, write_json
 
@@ -49,7 +49,7 @@ class Parts:
     held_out: list[Text]
     names: list[str]
 
-    def numbers(self, texts: Sequence[Text]) -> npt.NDArray[np.int64]:
+    def numbers(self, texts: Sequence[Text]) -> Ints:
         """The number of each text's label."""
         return np.array([self.names.index(str(one.label)) for one in texts])
 
@@ -94,11 +94,9 @@ def run(
     classifier = classifier_of(finetune, model, parts.names)
     fitted, scored = (encode(classifier, part) for part in (parts.fitted, parts.dev))
     work.log(f"Finetune 2/3: {_training(finetune, len(fitted))}")
-    if finetune.head_only:
-        history = _fit_head(classifier, parts, work)
-    else:
-        key = work.key("finetune", model, texts, dev, finetune.options)
-        history = _fit(Job(classifier, fitted, scored, parts.names, finetune), work, key)
+    job = Job(classifier, fitted, scored, parts.names, finetune)
+    key = work.key("finetune", model, texts, dev, finetune.options)
+    history = _fit_head(job, parts, work) if finetune.head_only else _fit(job, work, key)
     work.log(f"Finetune 3/3: scoring on {len(scored):,} texts")
     labels, settings = parts.numbers(parts.dev), finetune.settings(len(fitted))
     scores = mcc_and_accuracy(labels, logits_of(classifier, parts.dev))
@@ -130,11 +128,7 @@ def run(
     shown["options"] = settings
     return Outcome(
         tables={"finetune": pd.DataFrame(history).assign(majority=majority)},
-        result={
-            **record,
-            "accuracy_interval": interval,
-            "controls": {"majority": majority},
-        },
+        result={**record, "accuracy_interval": interval, "controls": {"majority": majority}},
         counts=_counts(parts, [*fitted, *scored]),
         files={".": Finetuned(classifier, record, parts.held_out)},
         controls=[("finetune", "accuracy", "majority")],
@@ -194,15 +188,15 @@ def encode(model: Model, texts: Sequence[Text]) -> list[Encoded]:
     return encoded
 
 
-def _fit(job: Job, work: Workspace, key: str) -> list[dict[str, float]]:
+def _fit(job: Job, work: Workspace, key: str) -> History:
     with work.progress("fine-tuning", "steps") as report:
         return train(job, work.folder.states, key, report)
 
 
-def _fit_head(classifier: Model, parts: Parts, work: Workspace) -> list[dict[str, float]]:
+def _fit_head(job: Job, parts: Parts, work: Workspace) -> History:
     fitted, dev = ((texts, parts.numbers(texts)) for texts in (parts.fitted, parts.dev))
     with own_randomness():
-        return fit_head(classifier, fitted, dev, len(parts.names), work)
+        return fit_head(job.model, fitted, dev, len(parts.names), work)
 
 
 def _training(finetune: Finetune, texts: int) -> str:

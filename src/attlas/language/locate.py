@@ -1,4 +1,4 @@
-"""Which characters of a text do the phrases of a triple stand for?"""
+"""Where in a text are the phrases of a triple?"""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ import regex
 
 from attlas.language.words import Span
 
-ABSENT, EMPTY, OVERLAP, REPEATED = (
-    "not in the text",
-    "empty",
-    "overlap",
-    "repeated",
-)  # why a triple is lost
+# why a triple is excluded
+ABSENT, EMPTY, OVERLAP, REPEATED = "not in the text", "empty", "overlap", "repeated"
 Part = str | Span  # a phrase that occurs in the text, or its characters
 SHORT = 64  # characters of a phrase that is searched for anew after each occurrence
 _LETTER = regex.compile(r"[\p{L}\p{M}\p{N}_]")
@@ -24,9 +20,7 @@ _LETTER = regex.compile(r"[\p{L}\p{M}\p{N}_]")
 def located(
     text: str, head: Part, tail: Part, words: Part | None = None
 ) -> tuple[Span, Span, Span | None] | str:
-    """The characters of a triple's phrases in its text, or why it is lost.
-
-    Reasons are "empty", "not in the text" and "overlap".
+    """The characters of a triple's phrases in its text, or why it is excluded.
 
     An occurrence inside a longer word counts only if there is no other. Of all ways to place the
     phrases side by side it is the one of the smallest extent, of several such the earliest.
@@ -36,26 +30,24 @@ def located(
     >>> located("Ann taught Anna.", "Ann", "Ben"), located("Ann taught Anna.", [0, 3], "Ann taught")
     ('not in the text', 'overlap')
     """
-    places = []
+    every = []
     for part in (head, tail) if words is None else (head, tail, words):
-        found = _places(text, part)
-        if isinstance(found, str):
-            return found
-        places.append(found)
-    spans = _tightest(places)
-    if spans is None:
+        spans = _spans(text, part)
+        if isinstance(spans, str):
+            return spans
+        every.append(spans)
+    chosen = _tightest(every)
+    if chosen is None:
         return OVERLAP
-    return spans[0], spans[1], None if words is None else spans[2]
+    return chosen[0], chosen[1], None if words is None else chosen[2]
 
 
 def closest(
     heads: Iterable[Span], tails: Iterable[Span], sentences: Sequence[int] = (0,)
 ) -> tuple[Span, Span] | None:
-    """The pair of mentions (head, tail) that lie closest without overlapping.
+    """The pair of mentions (head, tail) that lie closest without overlapping; None if all do.
 
-    In one sentence if any do; of several the earliest.
-
-    `sentences` are the characters at which sentences begin.
+    In one sentence if possible; of several the earliest. `sentences` are where sentences begin.
 
     >>> heads, tails = [(0, 3), (20, 23)], [(9, 12), (16, 19)]
     >>> closest(heads, tails), closest(heads, tails, (0, 14, 20))
@@ -74,8 +66,8 @@ def closest(
     return min(pairs, key=distance, default=None)
 
 
-def _places(text: str, part: Part) -> list[Span] | str:
-    """Where a phrase stands in a text, in order, or why it is lost."""
+def _spans(text: str, part: Part) -> list[Span] | str:
+    """Where a phrase occurs in a text, in order, or why it is excluded."""
     if isinstance(part, str):
         return (_occurrences(text, part) or ABSENT) if part.strip() else EMPTY
     start, stop = part
@@ -120,20 +112,20 @@ def _long_starts(text: str, phrase: str) -> Iterator[int]:
         matched += letter == phrase[matched]
         borders.append(matched)
     matched = 0
-    for place, letter in enumerate(text):
+    for position, letter in enumerate(text):
         while matched and (matched == len(phrase) or letter != phrase[matched]):
             matched = borders[matched - 1]
         matched += letter == phrase[matched]
         if matched == len(phrase):
-            yield place - matched + 1
+            yield position - matched + 1
 
 
-def _is_inside_word(text: str, place: int) -> bool:
-    """Whether a letter, digit or underscore stands on either side of a place."""
-    return 0 < place < len(text) and all(_LETTER.match(text[at]) for at in (place - 1, place))
+def _is_inside_word(text: str, end: int) -> bool:
+    """Whether there is a letter, digit or underscore on both sides of a phrase's end."""
+    return 0 < end < len(text) and all(_LETTER.match(text[at]) for at in (end - 1, end))
 
 
-def _tightest(places: Sequence[list[Span]]) -> tuple[Span, ...] | None:
+def _tightest(every: Sequence[list[Span]]) -> tuple[Span, ...] | None:
     """One span of each list, without overlap and of the smallest extent; None if there are none.
 
     The spans of a list are in order and equally long.
@@ -143,12 +135,12 @@ def _tightest(places: Sequence[list[Span]]) -> tuple[Span, ...] | None:
         start = min(start for start, _ in spans)
         return max(stop for _, stop in spans) - start, start, spans
 
-    found = (
-        tuple(spans[order.index(part)] for part in range(len(places)))
-        for order in permutations(range(len(places)))
-        for spans in _side_by_side(*(places[part] for part in order))
+    choices = (
+        tuple(spans[order.index(part)] for part in range(len(every)))
+        for order in permutations(range(len(every)))
+        for spans in _side_by_side(*(every[part] for part in order))
     )
-    return min(found, key=rank, default=None)
+    return min(choices, key=rank, default=None)
 
 
 def _side_by_side(

@@ -45,14 +45,14 @@ def phrases(text: str, parser: str = "rules") -> list[Phrase]:
         )
     words, chunks = PARSERS[parser](text)
     units = _units(words)
-    found = {(first, stop, "nominal") for first, stop in _within(units, chunks)}
+    candidates = {(*span, "nominal") for span in _within(units, chunks)}
     for kind, rules in _RULES.items():
-        found.update((first, stop, kind) for rule in rules for first, stop in rule(units))
-    made = (
+        candidates.update((*span, kind) for rule in rules for span in rule(units))
+    every = (
         Phrase(units[first].start, units[stop - 1].stop, kind, _head(units[first:stop]))
-        for first, stop, kind in found
+        for first, stop, kind in candidates
     )
-    return sorted(made, key=lambda phrase: (phrase.start, phrase.stop, phrase.kind))
+    return sorted(every, key=lambda phrase: (phrase.start, phrase.stop, phrase.kind))
 
 
 def head_tag(words: Sequence[Word], span: Span) -> str:
@@ -72,13 +72,10 @@ def _head(words: Sequence[Word | _Unit]) -> str:
     tags = [word.tag for word in words]
     if not tags:
         return "X"
-    core = tags[
-        : next((place for place, tag in enumerate(tags) if place and tag in ("ADP", "SCONJ")), None)
-    ]
-    nouns = [tag for tag in core if tag in ("NOUN", "PROPN")]
-    modified = core[-1] in ("NOUN", "PROPN") and words[0].string.endswith(
-        ("ing", "ed")
-    )  # "operating system"
+    links = (at for at, tag in enumerate(tags) if at and tag in ("ADP", "SCONJ"))
+    core = tags[: next(links, None)]
+    nouns = [tag for tag in core if tag in _NOUNS]
+    modified = core[-1] in _NOUNS and words[0].string.endswith(("ing", "ed"))  # "operating system"
     if core[0] in ("AUX", "VERB", "ADV", "PART") and "VERB" in core and not modified:
         return "VERB"
     return nouns[-1] if nouns else core[0]
@@ -103,23 +100,23 @@ class _Unit:
 def _units(words: Sequence[Word]) -> list[_Unit]:
     """The words of a sentence, joined where they are written together."""
     units: list[_Unit] = []
-    opening, place = True, 0
-    while place < len(words):
-        stop = _joined(words, place)
-        units.append(_unit(words[place:stop], opening))
+    opening, at = True, 0
+    while at < len(words):
+        stop = _joined(words, at)
+        units.append(_unit(words[at:stop], opening))
         opening = opening and units[-1].tag in ("PUNCT", "SYM")
         if stop < len(words) and _genitive(words[stop - 1], words[stop]):
             units[-1] = replace(units[-1], owner=True)
             stop += 1
         elif _dotted(units[-1], words[stop : stop + 2]):
             stop += 1
-        place = stop
+        at = stop
     return units
 
 
-def _joined(words: Sequence[Word], place: int) -> int:
+def _joined(words: Sequence[Word], at: int) -> int:
     """Where the unit that starts at a word stops: past joints that touch both words."""
-    stop = place + 1
+    stop = at + 1
     while stop + 1 < len(words) and _joint(*words[stop - 1 : stop + 2]):
         stop += 2
     return stop
@@ -138,21 +135,16 @@ def _joint(left: Word, mark: Word, right: Word) -> bool:
 
 def _unit(words: Sequence[Word], opening: bool) -> _Unit:
     last, string = words[-1], "".join(word.string for word in words)
-    owner = len(string) > 2 and string.endswith(("'s", "’s")) and last.tag in ("NOUN", "PROPN")
+    owner = len(string) > 2 and string.endswith(("'s", "’s")) and last.tag in _NOUNS
     tag = last.tag
     if len(words) > 1 and tag != "NUM":
         tag = "PROPN" if last.string[0].isupper() else "ADJ" if tag in ("VERB", "ADJ") else "NOUN"
     bare = string[: len(string) - 2 * owner]
-    start = (
-        words[0].start + len(bare) - len(bare.lstrip(_MARKS))
-        if bare.strip(_MARKS)
-        else words[0].start
-    )
-    stop = start + len(bare.strip(_MARKS) or bare)
-    written = (
-        not opening and tag not in ("PUNCT", "SYM") and string != "I" and string.lower() != string
-    )
-    return _Unit(start, stop, string, tag, opening, tag == "PROPN" or written, owner)
+    inner = bare.strip(_MARKS) or bare
+    start = words[0].start + bare.index(inner)
+    has_capital = string != "I" and string.lower() != string
+    capital = tag == "PROPN" or (has_capital and not opening and tag not in ("PUNCT", "SYM"))
+    return _Unit(start, start + len(inner), string, tag, opening, capital, owner)
 
 
 def _genitive(owner: Word, mark: Word) -> bool:
@@ -161,14 +153,10 @@ def _genitive(owner: Word, mark: Word) -> bool:
 
 def _dotted(unit: _Unit, after: Sequence[Word]) -> bool:
     """Whether the full stop after a unit belongs to it: an initial, a title, or "U.S."."""
-    if (
-        len(after) < 2
-        or after[0].string != "."
-        or after[0].start != unit.stop
-        or not unit.string[0].isupper()
-    ):
+    if len(after) < 2 or after[0].string != "." or after[0].start != unit.stop:
         return False
-    return len(unit.string) == 1 or "." in unit.string or unit.string in NEVER_LAST | MAY_BE_LAST
+    short = len(unit.string) == 1 or "." in unit.string or unit.string in NEVER_LAST | MAY_BE_LAST
+    return short and unit.string[0].isupper()
 
 
 _MARKS = "_.,;:!?-–—'\"‘’“”«»()[]{}*/\\…"
@@ -183,34 +171,36 @@ _PREPOSITIONS = word_list("prepositions", "of a relation")
 _COPULAS = word_list("verbs", "be")
 _ARTICLES = word_list("determiners", "articles")
 _JUDGED = word_list("adjectives", "judgement")
+_NOUNS = ("NOUN", "PROPN")
 _MAY_OPEN = frozenset(("DET", "VERB", "ADJ", "NOUN", "ADV"))  # of a first word before a name
 _NEVER_FIRST = frozenset(("PRON", "CCONJ", "SCONJ", "ADP", "AUX", "PART", "INTJ", "PUNCT"))
 
 
-def _names(units: Sequence[_Unit]) -> list[Span]:
-    """Runs of capitalised units; a genitive ends one."""
-    runs: list[Span] = []
-    place = 0
-    while place < len(units):
-        start = place
-        while place < len(units) and _in_name(units, start, place):
-            place += 1
-            if units[place - 1].owner:
+def _runs(units: Sequence[_Unit], belongs: Callable[[int, int], bool]) -> Iterator[Span]:
+    """Runs of units; `belongs(start, at)` tests whether one continues, and a genitive ends it."""
+    at = 0
+    while at < len(units):
+        start = at
+        while at < len(units) and belongs(start, at):
+            at += 1
+            if units[at - 1].owner:
                 break
-        if place == start:
-            place += 1
-        elif any(unit.tag != "DET" for unit in units[start:place]):
-            runs.append((start, place))
-    return runs
+        if at > start:
+            yield start, at
+        else:
+            at += 1
 
 
-def _in_name(units: Sequence[_Unit], start: int, place: int) -> bool:
+def _names(units: Sequence[_Unit]) -> list[Span]:
+    """Runs of capitalised units."""
+    runs = _runs(units, lambda start, at: _in_name(units, start, at))
+    return [span for span in runs if any(unit.tag != "DET" for unit in units[slice(*span)])]
+
+
+def _in_name(units: Sequence[_Unit], start: int, at: int) -> bool:
     """Whether a unit belongs to the name that starts at `start`; a month of a date does not."""
-    return (
-        units[place].capital
-        and not _dated(units, place)
-        and (place > start or units[place].tag not in _NEVER_FIRST)
-    )
+    may_open = at > start or units[at].tag not in _NEVER_FIRST
+    return units[at].capital and may_open and not _dated(units, at)
 
 
 def _name_parts(units: Sequence[_Unit]) -> Iterator[Span]:
@@ -225,21 +215,31 @@ def _name_parts(units: Sequence[_Unit]) -> Iterator[Span]:
             start += 1
             if start < stop:
                 yield start, stop
-        elif (
-            start
-            and units[start - 1].opening
-            and units[start - 1].tag in _MAY_OPEN
-            and units[start - 1].string[0].isupper()
-        ):
+        elif start and _may_open(units[start - 1]):
             yield start - 1, stop
         first, last = start - _number(units, start - 1), stop + _number(units, stop)
         if (first, last) != (start, stop):
             yield first, last
 
 
-def _number(units: Sequence[_Unit], place: int) -> int:
-    """1 if a number stands here, else 0."""
-    return int(0 <= place < len(units) and units[place].tag == "NUM")
+def _may_open(unit: _Unit) -> bool:
+    """Whether a unit is the capitalised first word of its sentence that may belong to a name."""
+    return unit.opening and unit.tag in _MAY_OPEN and unit.string[0].isupper()
+
+
+def _tag(units: Sequence[_Unit], at: int) -> str:
+    """The tag of a unit; empty outside the sentence."""
+    return units[at].tag if 0 <= at < len(units) else ""
+
+
+def _string(units: Sequence[_Unit], at: int) -> str:
+    """A unit as it is written; empty outside the sentence."""
+    return units[at].string if 0 <= at < len(units) else ""
+
+
+def _number(units: Sequence[_Unit], at: int) -> int:
+    """1 if there is a number here, else 0."""
+    return int(_tag(units, at) == "NUM")
 
 
 def _linked_names(units: Sequence[_Unit]) -> Iterator[Span]:
@@ -256,118 +256,92 @@ def _linked_names(units: Sequence[_Unit]) -> Iterator[Span]:
 
 def _linked(units: Sequence[_Unit], left: Span, right: Span) -> bool:
     between = units[left[1] : right[0]]
-    return (
-        len(between) <= 2
-        and all(unit.string in _LINKS for unit in between)
-        and (bool(between) or units[left[1] - 1].owner)
-    )
+    links = len(between) <= 2 and all(unit.string in _LINKS for unit in between)
+    return links and (bool(between) or units[left[1] - 1].owner)
 
 
 def _dates(units: Sequence[_Unit]) -> Iterator[Span]:
     """Dates with a month ("12 March 1963", "March 12, 1963", "March 1963") and bare numbers."""
-    for place, unit in enumerate(units):
-        of_month = _day(unit) and any(_dated(units, month) for month in (place - 1, place + 1))
+    for at, unit in enumerate(units):
+        of_month = _day(unit) and any(_dated(units, month) for month in (at - 1, at + 1))
         if unit.tag == "NUM" and not of_month:
-            yield place, place + 1
-        if not _dated(units, place):
+            yield at, at + 1
+        if not _dated(units, at):
             continue
-        start = place - 1 if place and _day(units[place - 1]) else place
-        stop = place + 1 + _number(units, place + 1)
-        stop += 2 if stop > place + 1 and _year_after_comma(units, stop) else 0
+        start = at - 1 if at and _day(units[at - 1]) else at
+        stop = at + 1 + _number(units, at + 1)
+        stop += 2 if stop > at + 1 and _year_after_comma(units, stop) else 0
         yield start, stop
-        if start < place and stop > place + 1:
-            yield place, stop
+        if start < at and stop > at + 1:
+            yield at, stop
 
 
-def _dated(units: Sequence[_Unit], place: int) -> bool:
-    """Whether a month next to a number is here."""
-    named = (
-        0 <= place < len(units)
-        and units[place].tag in ("PROPN", "NOUN")
-        and units[place].string.lower() in _MONTHS
-    )
-    return named and bool(_number(units, place - 1) or _number(units, place + 1))
+def _dated(units: Sequence[_Unit], at: int) -> bool:
+    """Whether there is a month here, next to a number."""
+    named = _tag(units, at) in _NOUNS and units[at].string.lower() in _MONTHS
+    return named and "NUM" in (_tag(units, at - 1), _tag(units, at + 1))
 
 
 def _day(unit: _Unit) -> bool:
     return unit.tag == "NUM" and len(unit.string) <= 2
 
 
-def _year(unit: _Unit) -> bool:
-    return unit.tag == "NUM" and 3 <= len(unit.string) <= 4
-
-
-def _year_after_comma(units: Sequence[_Unit], place: int) -> bool:
-    return (
-        _day(units[place - 1])
-        and place + 1 < len(units)
-        and units[place].string == ","
-        and _year(units[place + 1])
-    )
+def _year_after_comma(units: Sequence[_Unit], at: int) -> bool:
+    """Whether there is a comma here, between a day and a year."""
+    if not _day(units[at - 1]) or not _number(units, at + 1):
+        return False
+    return units[at].string == "," and 3 <= len(units[at + 1].string) <= 4
 
 
 def _pronouns(units: Sequence[_Unit]) -> Iterator[Span]:
     """Personal pronouns; not "it" before "is ... that", which names nothing."""
-    for place, unit in enumerate(units):
-        if unit.tag == "PRON" and unit.string.lower() in _PERSONAL and not _expletive(units, place):
-            yield place, place + 1
+    for at, unit in enumerate(units):
+        if unit.tag == "PRON" and unit.string.lower() in _PERSONAL and not _expletive(units, at):
+            yield at, at + 1
 
 
-def _expletive(units: Sequence[_Unit], place: int) -> bool:
-    after = units[place + 1 : place + 4]
-    if units[place].string.lower() != "it" or len(after) < 3:
+def _expletive(units: Sequence[_Unit], at: int) -> bool:
+    after = units[at + 1 : at + 4]
+    if units[at].string.lower() != "it" or len(after) < 3:
         return False
-    return after[0].string in _COPULAS and (
-        after[2].string == "that" or (after[1].string in _JUDGED and after[2].string == "to")
-    )
+    judged = after[1].string in _JUDGED and after[2].string == "to"
+    return after[0].string in _COPULAS and (judged or after[2].string == "that")
 
 
 def _chunks(units: Sequence[_Unit]) -> Iterator[Span]:
-    """Noun chunks without article or possessive: modifiers and nouns; a genitive ends one."""
-    place = 0
-    while place < len(units):
-        start = place
-        while place < len(units) and _in_chunk(units, place):
-            place += 1
-            if units[place - 1].owner:
-                break
-        stop = max(place, start)
-        while (
-            stop > start
-            and units[stop - 1].tag in ("ADJ", "VERB")
-            and not _heads_alone(units, start, stop)
-        ):
+    """Noun chunks without article or possessive: modifiers and nouns."""
+    for start, stop in _runs(units, lambda _, at: _in_chunk(units, at)):
+        while stop > start and _ends_in_modifier(units, start, stop):
             stop -= 1
-        if stop > start and any(unit.tag != "NUM" for unit in units[start:stop]):
+        if any(unit.tag != "NUM" for unit in units[start:stop]):
             yield start, stop
-        place = max(place, start + 1)
 
 
-def _in_chunk(units: Sequence[_Unit], place: int) -> bool:
-    unit = units[place]
-    if _dated(units, place):
+def _in_chunk(units: Sequence[_Unit], at: int) -> bool:
+    unit = units[at]
+    if _dated(units, at):
         return False
-    if unit.tag in ("NOUN", "PROPN", "ADJ", "NUM") or (
-        unit.capital and unit.tag not in _NEVER_FIRST and unit.tag != "DET"
-    ):
+    if unit.tag in ("NOUN", "PROPN", "ADJ", "NUM"):
         return True
-    if unit.tag != "VERB" or not 0 < place < len(units) - 1:
+    if unit.capital and unit.tag not in _NEVER_FIRST and unit.tag != "DET":
+        return True
+    if unit.tag != "VERB" or not 0 < at < len(units) - 1:
         return False
-    before, after = units[place - 1], units[place + 1]
-    modifies = (
-        before.tag in ("DET", "ADJ", "NUM") or before.owner or before.string.lower() in _POSSESSIVES
-    )
-    modifies = modifies or (
-        before.capital and unit.string.endswith("ing")
-    )  # "the Vulcan building code"
+    before, after = units[at - 1], units[at + 1]
+    named = before.capital and unit.string.endswith("ing")  # "the Vulcan building code"
+    owned = before.owner or before.string.lower() in _POSSESSIVES
+    modifies = named or owned or before.tag in ("DET", "ADJ", "NUM")
     return modifies and after.tag in ("NOUN", "ADJ") and not after.capital
 
 
-def _heads_alone(units: Sequence[_Unit], start: int, stop: int) -> bool:
-    """Whether the last adjective of a chunk stands for a noun: a capital, or "a subsidiary"."""
-    return units[stop - 1].capital or (
-        start > 0 and units[start - 1].tag == "DET" and units[stop - 1].tag == "ADJ"
-    )
+def _ends_in_modifier(units: Sequence[_Unit], start: int, stop: int) -> bool:
+    """Whether a chunk ends in an adjective or participle that does not stand for a noun.
+
+    One does with a capital, or as in "a subsidiary".
+    """
+    last = units[stop - 1]
+    stands_alone = last.tag == "ADJ" and _tag(units, start - 1) == "DET"
+    return last.tag in ("ADJ", "VERB") and not last.capital and not stands_alone
 
 
 def _chunk_parts(units: Sequence[_Unit]) -> Iterator[Span]:
@@ -381,7 +355,7 @@ def _chunk_parts(units: Sequence[_Unit]) -> Iterator[Span]:
             yield common, stop
             yield _nouns(units, common, stop), stop
             yield stop - 1, stop
-        name = next((place for place in range(start, stop) if units[place].capital), start)
+        name = next((at for at in range(start, stop) if units[at].capital), start)
         if start < name < common:
             yield name, stop
 
@@ -421,36 +395,30 @@ def _verbs(units: Sequence[_Unit]) -> Iterator[Span]:
     With a following preposition, with its auxiliaries, and with a bare noun and preposition ("took
     part in").
     """
-    for place, unit in enumerate(units):
+    for at, unit in enumerate(units):
         if unit.tag != "VERB" or unit.string.lower() in _COPULAS:
             continue
-        yield place, place + 1
-        stop = place + 1 + _preposition(units, place + 1)
-        yield place, stop
-        if stop > place + 1 and _preposition(units, stop):
-            yield place, stop + 1
-        start = place
+        yield at, at + 1
+        stop = at + 1 + _preposition(units, at + 1)
+        yield at, stop
+        if stop > at + 1 and _preposition(units, stop):
+            yield at, stop + 1
+        start = at
         while start and units[start - 1].tag in ("AUX", "ADV", "PART"):
             start -= 1
-        while start < place and units[start].tag != "AUX":
+        while start < at and units[start].tag != "AUX":
             start += 1
         yield start, stop
-        if place and units[place - 1].string.lower() == "first":
-            yield place - 1, place + 1
-        if (
-            place + 2 < len(units)
-            and units[place + 1].tag == "NOUN"
-            and _preposition(units, place + 2)
-        ):
-            yield place, place + 2
-            yield place, place + 3
+        if at and units[at - 1].string.lower() == "first":
+            yield at - 1, at + 1
+        if _tag(units, at + 1) == "NOUN" and _preposition(units, at + 2):
+            yield at, at + 2
+            yield at, at + 3
 
 
-def _preposition(units: Sequence[_Unit], place: int) -> int:
-    """1 if a preposition or particle stands here, else 0."""
-    return int(
-        place < len(units) and (units[place].tag == "ADP" or units[place].string in _PREPOSITIONS)
-    )
+def _preposition(units: Sequence[_Unit], at: int) -> int:
+    """1 if there is a preposition or particle here, else 0."""
+    return int(_tag(units, at) == "ADP" or _string(units, at) in _PREPOSITIONS)
 
 
 def _copulas(units: Sequence[_Unit]) -> Iterator[Span]:
@@ -459,21 +427,21 @@ def _copulas(units: Sequence[_Unit]) -> Iterator[Span]:
     An article ("is a"), also with a noun and "of" ("is a type of"), a preposition, or an adjective
     and a preposition.
     """
-    for place, unit in enumerate(units[:-1]):
+    for at, unit in enumerate(units[:-1]):
         if unit.string.lower() not in _COPULAS:
             continue
-        if units[place + 1].tag == "ADJ" and _preposition(units, place + 2):
-            yield place, place + 3
-            yield place + 1, place + 3
-        if _preposition(units, place + 1) or units[place + 1].string in _ARTICLES:
-            yield place, place + 2
-        if units[place + 1].string not in _ARTICLES:
+        if units[at + 1].tag == "ADJ" and _preposition(units, at + 2):
+            yield at, at + 3
+            yield at + 1, at + 3
+        if _preposition(units, at + 1) or units[at + 1].string in _ARTICLES:
+            yield at, at + 2
+        if units[at + 1].string not in _ARTICLES:
             continue
-        noun = place + 2
-        while noun < len(units) and units[noun].tag == "ADJ":
+        noun = at + 2
+        while _tag(units, noun) == "ADJ":
             noun += 1
-        if noun + 1 < len(units) and units[noun].tag == "NOUN" and units[noun + 1].string == "of":
-            yield place, noun + 2
+        if _tag(units, noun) == "NOUN" and _string(units, noun + 1) == "of":
+            yield at, noun + 2
 
 
 _Rule = Callable[[Sequence[_Unit]], Iterator[Span]]
@@ -481,10 +449,6 @@ _RULES: dict[str, tuple[_Rule, ...]] = {
     "nominal": (_name_parts, _linked_names, _dates, _pronouns, _chunk_parts),
     "relational": (_verbs, _copulas, _predicates),
 }
-
-
-def _by_rules(text: str) -> tuple[list[Word], list[Span]]:
-    return tagged(text), []
 
 
 def _by_spacy(text: str) -> tuple[list[Word], list[Span]]:
@@ -522,16 +486,15 @@ def _pipeline() -> Any:
 
 def _within(units: Sequence[_Unit], chunks: Sequence[Span]) -> Iterator[Span]:
     """Given chunks as units, without what may not start or end a nominal phrase."""
+    marks = ("PUNCT", "SYM", "PART")
     for start, stop in chunks:
-        inside = [
-            place for place, unit in enumerate(units) if start <= unit.start and unit.stop <= stop
-        ]
+        inside = [at for at, one in enumerate(units) if start <= one.start and one.stop <= stop]
         while inside and (
-            units[inside[0]].tag in ("DET", "PUNCT", "SYM", "PART")
+            units[inside[0]].tag in ("DET", *marks)
             or units[inside[0]].string.lower() in _POSSESSIVES
         ):
             inside.pop(0)
-        while inside and units[inside[-1]].tag in ("PUNCT", "SYM", "PART"):
+        while inside and units[inside[-1]].tag in marks:
             inside.pop()
         if inside:
             yield inside[0], inside[-1] + 1
@@ -539,6 +502,6 @@ def _within(units: Sequence[_Unit], chunks: Sequence[Span]) -> Iterator[Span]:
 
 MODELS = ("en_core_web_trf", "en_core_web_lg", "en_core_web_md", "en_core_web_sm")
 PARSERS: dict[str, Callable[[str], tuple[list[Word], list[Span]]]] = {
-    "rules": _by_rules,
+    "rules": lambda text: (tagged(text), []),
     "spacy": _by_spacy,
 }

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from attlas.language.lists import word_list
 from attlas.language.words import Span, word_spans
 
-LONGEST = 120  # words of a sentence, beyond which it is cut
+LONGEST = 120  # words of a sentence; a longer one is split
 _STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(?=\s|$)|[。！？]++[」』”’）]*+")
-_PARAGRAPH = re.compile(
-    r"\n[^\S\n]*(?:\n\s*|(?=(?:[-*•]|\d{1,3}[.)])\s))|[\f\u2029]\s*"
-)  # a blank line, or a line that opens with a bullet
+# a blank line, or a line that opens with a bullet
+_PARAGRAPH = re.compile(r"\n[^\S\n]*(?:\n\s*|(?=(?:[-*•]|\d{1,3}[.)])\s))|[\f\u2029]\s*")
 _BEFORE_STOP = re.compile(r"[^\s(\[\"“‘'’]*$")
 NEVER_LAST = word_list("sentences", "never last")
 MAY_BE_LAST = word_list("sentences", "may be last")
@@ -31,34 +30,27 @@ def sentence_spans(text: str) -> list[Span]:
     """
     cased = any(map(str.isupper, text))
     spans: list[Span] = []
-    for start, stop in _between(
-        text, 0, len(text), [match.span() for match in _PARAGRAPH.finditer(text)]
-    ):
-        ends = [
-            match.end()
-            for match in _STOP.finditer(text, start, stop)
-            if _ends(text, match, stop, cased)
-        ]
-        for span in _between(text, start, stop, [(end, end) for end in ends]):
+    breaks = [match.span() for match in _PARAGRAPH.finditer(text)]
+    for start, stop in _between(text, 0, len(text), breaks):
+        stops = _STOP.finditer(text, start, stop)
+        ends = [(one.end(), one.end()) for one in stops if _ends(text, one, stop, cased)]
+        for span in _between(text, start, stop, ends):
             spans += _shortened(text, *span)
     return spans
 
 
 def _between(text: str, start: int, stop: int, cuts: Sequence[Span]) -> list[Span]:
-    """What lies between cuts of a text, without blanks at the ends and without what is blank."""
+    """The spans between cuts of a text, without blanks at their ends and without blank spans."""
     edges = [start, *(edge for cut in cuts for edge in cut), stop]
-    found = (
-        _stripped(text, left, right) for left, right in zip(edges[::2], edges[1::2], strict=True)
-    )
-    return [span for span in found if span[0] < span[1]]
-
-
-def _stripped(text: str, start: int, stop: int) -> Span:
-    while start < stop and text[start].isspace():
-        start += 1
-    while start < stop and text[stop - 1].isspace():
-        stop -= 1
-    return start, stop
+    spans = []
+    for left, right in zip(edges[::2], edges[1::2], strict=True):
+        while left < right and text[left].isspace():
+            left += 1
+        while left < right and text[right - 1].isspace():
+            right -= 1
+        if left < right:
+            spans.append((left, right))
+    return spans
 
 
 def _ends(text: str, match: re.Match[str], stop: int, cased: bool) -> bool:
@@ -75,8 +67,8 @@ def _ends(text: str, match: re.Match[str], stop: int, cased: bool) -> bool:
         return False
     if not match[0].startswith(".") or match[0].startswith(".."):
         return True
-    found = _BEFORE_STOP.search(text, max(0, match.start() - 20), match.start())
-    before = found[0] if found else ""
+    word = _BEFORE_STOP.search(text, max(0, match.start() - 20), match.start())
+    before = word[0] if word else ""
     if before in NEVER_LAST or (before in _BEFORE_NUMBERS and text[after].isdigit()):
         return False
     short = before in MAY_BE_LAST or "." in before[:-1] or (len(before) == 1 and before.isupper())
@@ -84,16 +76,16 @@ def _ends(text: str, match: re.Match[str], stop: int, cased: bool) -> bool:
 
 
 def _shortened(text: str, start: int, stop: int) -> list[Span]:
-    """A sentence in pieces of at most `LONGEST` words, cut after a semicolon, comma or any word."""
+    """A sentence in parts of at most `LONGEST` words: up to a semicolon, a comma or any word."""
     words = [(start + left, start + right) for left, right in word_spans(text[start:stop])]
     cuts, first = [], 0
     while len(words) - first > LONGEST:
         window = [text[left:right] for left, right in words[first : first + LONGEST]]
         marks = (
-            place
+            number
             for mark in (";", ",")
-            for place in range(LONGEST - 1, LONGEST // 4, -1)
-            if window[place] == mark
+            for number in range(LONGEST - 1, LONGEST // 4, -1)
+            if window[number] == mark
         )
         first += next(marks, LONGEST - 1) + 1
         cuts.append(words[first - 1][1])

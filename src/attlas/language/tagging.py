@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from attlas.language.lists import word_list, word_sections
@@ -30,6 +30,8 @@ _PEOPLES = word_list("adjectives", "peoples")
 _NOUNS = word_list("nouns", "nouns")
 _NOUN_VERBS = word_list("verbs", "noun or verb")
 _BE = word_list("verbs", "be") | {"'s"}
+_COPULAS = _BE | {"am", "'m", "'re"}
+_ARTICLES = word_list("determiners", "articles")
 _POSSESSIVES = word_list("determiners", "possessive")
 _SUBJECTS = word_list("pronouns_by_use", "subjects")
 _SINGULAR = word_list("pronouns_by_use", "subjects of a verb in -s")
@@ -42,10 +44,12 @@ _IRREGULAR = tuple(row.split("/") for row in word_sections("verbs")["irregular"]
 _UNCHANGED = frozenset(base for base, _, participle in _IRREGULAR if base == participle)
 _NO_BARE = _BE | word_list("verbs", "no bare verb follows")
 _AFTER_IMPERATIVES = word_list("verbs", "after an imperative")
+_DEGREES = frozenset(("very", "so", "too", "more", "most", "as", "really"))
 _PREFIXES = word_list("prefixes")
 _ENDINGS = {
     ending: kind for kind, endings in word_sections("endings").items() for ending in endings
 }
+_NOT_COMPARED = ("ous", "ful", "al", "ed", "ing", "ic", "ble", "ent", "ant", "ive")
 _REACH = 5  # adverbs that are looked past
 _CLAUSE_ENDS = frozenset('.,;:!?()"“”–') | {"--"}
 _OPENERS = frozenset('.!?:;"“”([*') | {"--", "..."}
@@ -70,29 +74,20 @@ _AFTER_VERBS = frozenset(
 def _forms(base: str) -> tuple[str, list[str], list[str]]:
     """Third person, pasts and -ing forms of a regular verb; final consonants single and doubled."""
     last, vowel = base[-1], base[-2] in "aeiou"
-    double = (
-        base + last
-        if vowel and last not in "aeiouwxy" and base[-3:-2] not in tuple("aeiou")
-        else base
-    )
+    doubles = vowel and last not in "aeiouwxy" and base[-3:-2] not in tuple("aeiou")
+    double = base + last if doubles else base
     if last == "e":
         ing = base[:-2] + "ying" if base.endswith("ie") else base[:-1] + "ing"
         return base + "s", [base + "d"], [ing, base + "ing"]
     if last == "y" and not vowel:
         return base[:-1] + "ies", [base[:-1] + "ied"], [base + "ing"]
-    hissing = base.endswith(("s", "x", "z", "ch", "sh", "o"))
-    return (
-        base + ("es" if hissing else "s"),
-        [base + "ed", double + "ed"],
-        [base + "ing", double + "ing"],
-    )
+    third = base + ("es" if base.endswith(("s", "x", "z", "ch", "sh", "o")) else "s")
+    return third, [base + "ed", double + "ed"], [base + "ing", double + "ing"]
 
 
 def _compared(adjective: str) -> list[str]:
     """The comparatives and superlatives of a short adjective."""
-    if len(adjective) > 7 or adjective.endswith(
-        ("ous", "ful", "al", "ed", "ing", "ic", "ble", "ent", "ant", "ive")
-    ):
+    if len(adjective) > 7 or adjective.endswith(_NOT_COMPARED):
         return []
     stem = adjective[:-1] if adjective[-1] in "ey" else adjective
     stem += "i" if adjective[-1] == "y" else ""
@@ -132,43 +127,56 @@ def _pairs() -> Iterator[tuple[str, str]]:
 
 @dataclass
 class _Sentence:
-    """A sentence being tagged: its words in small letters, their kinds, and the tags so far."""
+    """A sentence being tagged: words in small letters, kinds, tags so far, and one word's sides."""
 
     lowers: list[str]
     kinds: list[str]
-    tags: list[str]
+    tags: list[str] = field(default_factory=list)
     finite: bool = False  # whether this clause has its verb
+    at: int = 0  # the word that is tagged next
+    word_before: str = ""
+    tag_before: str = "PUNCT"
+    word_after: str = ""
+    kind_after: str = "PUNCT"
 
-    def word(self, place: int) -> str:
-        return self.lowers[place] if 0 <= place < len(self.lowers) else ""
+    def move_to(self, at: int) -> None:
+        """Make a word the one that is tagged next."""
+        self.at = at
+        if at:
+            self.word_before, self.tag_before = self.lowers[at - 1], self.tags[at - 1]
+        last = at + 1 == len(self.lowers)
+        self.word_after = "" if last else self.lowers[at + 1]
+        self.kind_after = "PUNCT" if last else self.kinds[at + 1]
 
-    def kind(self, place: int) -> str:
-        return self.kinds[place] if 0 <= place < len(self.kinds) else "PUNCT"
+    def word(self, at: int) -> str:
+        return self.lowers[at] if 0 <= at < len(self.lowers) else ""
 
-    def tag(self, place: int) -> str:
-        return self.tags[place] if place >= 0 else "PUNCT"
+    def kind(self, at: int) -> str:
+        return self.kinds[at] if 0 <= at < len(self.kinds) else "PUNCT"
 
-    def back(self, place: int) -> int:
-        """The nearest place before that is no adverb and no negation."""
-        place, farthest = place - 1, max(place - _REACH, 0)
-        while place >= farthest and (
-            self.tags[place] == "ADV" or self.lowers[place] in ("not", "n't")
-        ):
-            place -= 1
-        return place
+    def tag(self, at: int) -> str:
+        return self.tags[at] if at >= 0 else "PUNCT"
 
-    def ahead(self, place: int) -> int:
-        """The nearest place after that is no adverb and no negation."""
-        place, farthest = place + 1, min(place + _REACH, len(self.kinds))
-        while place < farthest and (
-            self.kinds[place] == "ADV" or self.lowers[place] in ("not", "n't", "only")
-        ):
-            place += 1
-        return place
+    @property
+    def back(self) -> int:
+        """The nearest word before that is neither an adverb nor a negation."""
+        at, farthest = self.at - 1, max(self.at - _REACH, 0)
+        while at >= farthest and (self.tags[at] == "ADV" or self.lowers[at] in ("not", "n't")):
+            at -= 1
+        return at
 
-    def wants_verb(self, place: int) -> bool:
+    def ahead(self, at: int) -> int:
+        """The nearest word after one that is neither an adverb nor a negation."""
+        at, farthest = at + 1, min(at + _REACH, len(self.kinds))
+        skipped = ("not", "n't", "only")
+        while at < farthest and (self.kinds[at] == "ADV" or self.lowers[at] in skipped):
+            at += 1
+        return at
+
+    @property
+    def wants_verb(self) -> bool:
         """Whether a bare verb is due: after `to`, a modal, `do`, or a pronoun that is a subject."""
-        before = self.back(place)
+        before = self.back
         if before < 0:
             return False
         word, tag = self.lowers[before], self.tags[before]
@@ -180,435 +188,316 @@ class _Sentence:
             return self.tag(before - 1) == "NOUN"
         return word in _BARE_SUBJECTS or word in _CONTRACTED or word in ("let's", "lets")
 
-    def wants_noun(self, place: int) -> bool:
+    @property
+    def wants_noun(self) -> bool:
         """Whether a noun is due: after an article, possessive, adjective, number or preposition."""
-        tag, word = self.tag(place - 1), self.word(place - 1)
+        tag, word = self.tag_before, self.word_before
         if tag == "PRON":
             return word in _POSSESSIVES
-        return (
-            tag in _BEFORE_NOUNS
-            or (tag == "PART" and word not in ("to", "not", "n't"))
-            or word in ("-", "/")
-        )
+        genitive = tag == "PART" and word not in ("to", "not", "n't")
+        return tag in _BEFORE_NOUNS or genitive or word in ("-", "/")
 
-    def noun_follows(self, place: int) -> bool:
+    @property
+    def is_determined(self) -> bool:
+        """Whether a determiner or possessive comes just before."""
+        return self.tag_before == "DET" or self.word_before in _POSSESSIVES
+
+    @property
+    def noun_follows(self) -> bool:
         """Whether the next word is likely a noun or part of a noun phrase."""
-        return self.kind(place + 1) in _NOMINAL_KINDS
+        return self.kind_after in _NOMINAL_KINDS
 
-    def clause_follows(self, place: int) -> bool:
+    @property
+    def clause_follows(self) -> bool:
         """Whether a subject and its verb come next, before the clause ends."""
-        if self.word(place + 1) in _SUBJECTS or self.word(place + 1) in _CONTRACTED_SUBJECTS:
+        if self.word_after in _SUBJECTS or self.word_after in _CONTRACTED_SUBJECTS:
             return True
-        for there in range(place + 2, min(place + 8, len(self.kinds))):
-            if self.lowers[there] in _CLAUSE_ENDS or self.kinds[there] in ("that", "PART", "SCONJ"):
+        for at in range(self.at + 2, min(self.at + 8, len(self.kinds))):
+            if self.lowers[at] in _CLAUSE_ENDS or self.kinds[at] in ("that", "PART", "SCONJ"):
                 return False
-            if self.kinds[there] in _FINITE_KINDS:
+            if self.kinds[at] in _FINITE_KINDS:
                 return True
         return False
 
 
-def _noun_verb(s: _Sentence, place: int) -> str:
+def _noun_verb(s: _Sentence) -> str:
     """A noun or a bare verb ("work")."""
-    if s.wants_verb(place):
+    if s.wants_verb:
         return "VERB"
-    before, after = s.tag(place - 1), s.kind(place + 1)
-    if s.wants_noun(place) or s.word(place + 1) == "of":
+    if s.wants_noun or s.word_after == "of":
         return "NOUN"
-    if before in ("PUNCT", "CCONJ", "INTJ") and (
-        after in ("DET", "this") or s.word(place + 1) in _AFTER_IMPERATIVES
-    ):
-        return "VERB"
-    if (
-        before in ("NOUN", "PROPN")
-        and not s.finite
-        and s.word(place - 1).endswith("s")
-        and after in _AFTER_VERBS
-    ):
-        return "VERB"
-    return "NOUN"
+    if s.tag_before in ("PUNCT", "CCONJ", "INTJ"):
+        imperative = s.kind_after in ("DET", "this") or s.word_after in _AFTER_IMPERATIVES
+        return "VERB" if imperative else "NOUN"
+    after_plural = s.tag_before in ("NOUN", "PROPN") and s.word_before.endswith("s")
+    return "VERB" if after_plural and not s.finite and s.kind_after in _AFTER_VERBS else "NOUN"
 
 
-def _noun_verbs(s: _Sentence, place: int) -> str:
+def _noun_verbs(s: _Sentence) -> str:
     """A plural or a verb of the third person ("borders")."""
-    if s.word(s.back(place)) in _SINGULAR and s.tag(s.back(place)) == "PRON":
+    word, tag = s.word(s.back), s.tag(s.back)
+    if word in _SINGULAR and tag == "PRON":
         return "VERB"
-    if s.wants_noun(place) or s.word(place + 1) in ("of", "are", "were", "have"):
+    if s.wants_noun or s.word_after in ("of", "are", "were", "have"):
         return "NOUN"
-    before = s.tag(s.back(place))
-    if before in ("NOUN", "PROPN") and not s.finite and s.kind(place + 1) in _AFTER_VERBS:
+    if tag in ("NOUN", "PROPN") and not s.finite and s.kind_after in _AFTER_VERBS:
         return "VERB"
-    return "VERB" if before == "CCONJ" and s.kind(place + 1) in ("DET", "PRON") else "NOUN"
+    return "VERB" if tag == "CCONJ" and s.kind_after in ("DET", "PRON") else "NOUN"
 
 
-def _verb(s: _Sentence, place: int) -> str:
+def _verb(s: _Sentence) -> str:
     """A bare verb, rarely a noun ("find")."""
-    if s.wants_verb(place):
-        return "VERB"
-    return "NOUN" if s.wants_noun(place) and s.word(place - 1) not in ("-", "/") else "VERB"
+    noun = s.wants_noun and s.word_before not in ("-", "/") and not s.wants_verb
+    return "NOUN" if noun else "VERB"
 
 
-def _verbs(s: _Sentence, place: int) -> str:
-    """A verb of the third person, rarely a plural ("finds")."""
-    return "NOUN" if s.wants_noun(place) else "VERB"
-
-
-def _left(s: _Sentence, place: int) -> str:
-    """A past, or an adjective after an article."""
-    return "ADJ" if s.tag(place - 1) == "DET" or s.word(place - 1) in _POSSESSIVES else "VERB"
-
-
-def _pretty(s: _Sentence, place: int) -> str:
-    """An adverb before an adjective or adverb ("pretty good"), else an adjective."""
-    return "ADV" if s.kind(place + 1) in ("ADJ", "ADV", "more", "adjective_adverb") else "ADJ"
-
-
-def _ing(s: _Sentence, place: int) -> str:
+def _ing(s: _Sentence) -> str:
     """A participle, or a noun after an article and before "of"."""
-    if s.word(place + 1) == "of" and s.tag(place - 1) in ("DET", "ADJ"):
+    if s.word_after == "of" and s.tag_before in ("DET", "ADJ"):
         return "NOUN"
-    noun = s.tag(place - 1) in ("DET", "ADJ", "NUM") or s.word(place - 1) in _POSSESSIVES
-    return "NOUN" if noun and not s.noun_follows(place) else "VERB"
+    noun = s.is_determined or s.tag_before in ("ADJ", "NUM")
+    return "NOUN" if noun and not s.noun_follows else "VERB"
 
 
-def _ing_noun(s: _Sentence, place: int) -> str:
+def _ing_noun(s: _Sentence) -> str:
     """A noun that is a participle after `be` ("building")."""
-    before = s.word(s.back(place))
-    return (
-        "VERB"
-        if (before in _BE or before in ("am", "'m", "'re")) and s.kind(place + 1) in _AFTER_VERBS
-        else "NOUN"
-    )
+    return "VERB" if s.word(s.back) in _COPULAS and s.kind_after in _AFTER_VERBS else "NOUN"
 
 
-def _unknown(s: _Sentence, place: int) -> str:
-    """An unlisted word: a noun, but a verb where one must stand."""
-    word = s.word(place)
-    if word.endswith("s") and not word.endswith("ss"):
-        before = s.back(place)
-        return (
-            "VERB"
-            if s.word(before) in ("he", "she", "it", "who", "which") and s.tag(before) == "PRON"
-            else "NOUN"
-        )
-    return "VERB" if s.wants_verb(place) else "NOUN"
+def _unknown(s: _Sentence) -> str:
+    """An unlisted word: a noun, but a verb where one is due."""
+    word = s.word(s.at)
+    if not word.endswith("s") or word.endswith("ss"):
+        return "VERB" if s.wants_verb else "NOUN"
+    subject = s.word(s.back) in ("he", "she", "it", "who", "which") and s.tag(s.back) == "PRON"
+    return "VERB" if subject else "NOUN"
 
 
-def _adjective_noun(s: _Sentence, place: int) -> str:
+def _adjective_noun(s: _Sentence) -> str:
     """An adjective before a noun or alone after a copula or an adverb, else a noun ("public")."""
-    if s.noun_follows(place) and s.kind(place + 1) not in ("NUM", "past", "ing"):
+    if s.noun_follows and s.kind_after not in ("NUM", "past", "ing"):
         return "ADJ"
-    if s.word(s.back(place)) in _BE or s.word(place - 1) in (
-        "very",
-        "so",
-        "too",
-        "more",
-        "most",
-        "as",
-        "really",
-    ):
-        return "ADJ"
-    return "NOUN"
+    return "ADJ" if s.word(s.back) in _BE or s.word_before in _DEGREES else "NOUN"
 
 
-def _adjective_verb(s: _Sentence, place: int) -> str:
-    """An adjective that is a verb where one must stand ("open")."""
-    if s.wants_verb(place):
-        return "VERB"
-    return (
-        "VERB"
-        if s.tag(place - 1) in ("PUNCT", "CCONJ") and s.kind(place + 1) in ("DET", "this")
-        else "ADJ"
-    )
+def _adjective_verb(s: _Sentence) -> str:
+    """An adjective that is a verb where one is due ("open")."""
+    imperative = s.tag_before in ("PUNCT", "CCONJ") and s.kind_after in ("DET", "this")
+    return "VERB" if imperative or s.wants_verb else "ADJ"
 
 
-def _adjective_adverb(s: _Sentence, place: int) -> str:
+def _adjective_adverb(s: _Sentence) -> str:
     """An adjective before a noun or after an article or copula, else an adverb ("early")."""
-    before = s.word(s.back(place))
-    if s.tag(place - 1) == "DET" or s.word(place - 1) in _POSSESSIVES:
+    if s.is_determined or (s.word(s.back) in _COPULAS and s.kind_after != "past"):
         return "ADJ"
-    if (before in _BE or before in ("'m", "'re", "am")) and s.kind(place + 1) != "past":
-        return "ADJ"
-    return (
-        "ADJ"
-        if s.noun_follows(place) and s.kind(place + 1) not in ("past", "ing", "PROPN")
-        else "ADV"
-    )
+    return "ADJ" if s.noun_follows and s.kind_after not in ("past", "ing", "PROPN") else "ADV"
 
 
-def _people(s: _Sentence, place: int) -> str:
+def _people(s: _Sentence) -> str:
     """A people or a faith: an adjective, but part of a name, or a language after "in"."""
-    after = s.kind(place + 1)
-    if after == "PROPN" or s.tag(place - 1) == "PROPN":
+    if "PROPN" in (s.kind_after, s.tag_before):
         return "PROPN"
-    return "PROPN" if s.tag(place - 1) == "ADP" and not s.noun_follows(place) else "ADJ"
+    return "PROPN" if s.tag_before == "ADP" and not s.noun_follows else "ADJ"
 
 
-def _be(s: _Sentence, place: int) -> str:
+def _be(s: _Sentence) -> str:
     """The copula and auxiliary, a verb after "there"; "'s" marks the genitive after a noun."""
-    if s.lowers[place] == "'s":
-        return _apostrophe(s, place)
-    return "VERB" if s.word(s.back(place)) == "there" and s.tag(s.back(place)) == "PRON" else "AUX"
+    if s.word(s.at) == "'s":
+        return _apostrophe(s)
+    return "VERB" if s.word(s.back) == "there" and s.tag(s.back) == "PRON" else "AUX"
 
 
-def _apostrophe(s: _Sentence, place: int) -> str:
-    before, after = s.word(place - 1), s.kind(place + 1)
-    if before == "let":
-        return "PRON"
-    if before in _SINGULAR or before in ("there", "here", "what", "where", "how", "when"):
-        return "VERB" if before == "there" else "AUX"
-    return "AUX" if after in ("DET", "PART", "no") and s.tag(place - 1) != "PART" else "PART"
+def _apostrophe(s: _Sentence) -> str:
+    if s.word_before in ("let", "there"):
+        return {"let": "PRON", "there": "VERB"}[s.word_before]
+    if s.word_before in _SINGULAR or s.word_before in ("here", "what", "where", "how", "when"):
+        return "AUX"
+    return "AUX" if s.kind_after in ("DET", "PART", "no") and s.tag_before != "PART" else "PART"
 
 
-def _have(s: _Sentence, place: int) -> str:
+def _have(s: _Sentence) -> str:
     """An auxiliary before a participle, else a verb."""
-    there = s.ahead(place)
-    if s.kind(there) == "PRON" and s.word(there) in _SUBJECTS:
-        there = s.ahead(there)
-    perfect = (
-        s.kind(there) in ("past", "be")
-        or s.word(there) in _UNCHANGED
-        or s.word(there) in ("had", "done")
-    )
-    return "AUX" if perfect and not s.word(there).startswith(("is", "'s")) else "VERB"
+    at = s.ahead(s.at)
+    if s.kind(at) == "PRON" and s.word(at) in _SUBJECTS:
+        at = s.ahead(at)
+    word = s.word(at)
+    perfect = s.kind(at) in ("past", "be") or word in _UNCHANGED or word in ("had", "done")
+    return "AUX" if perfect and not word.startswith(("is", "'s")) else "VERB"
 
 
-def _do(s: _Sentence, place: int) -> str:
+def _do(s: _Sentence) -> str:
     """An auxiliary before a negation, a bare verb or a subject, else a verb."""
-    if s.word(place + 1) in ("not", "n't"):
+    if s.word_after in ("not", "n't"):
         return "AUX"
-    there = s.ahead(place)
-    if s.word(there) in _SUBJECTS and s.tag(place - 1) in ("PUNCT", "ADV", "PRON", "CCONJ", "NOUN"):
+    at = s.ahead(s.at)
+    kind, before = s.kind(at), ("PUNCT", "ADV", "PRON", "CCONJ", "NOUN")
+    if s.word(at) in _SUBJECTS and s.tag_before in before:
         return "AUX"
-    bare = s.kind(there) in ("verb", "be", "have") or (
-        s.kind(there) == "noun_verb" and s.kind(there + 1) in _AFTER_VERBS
-    )
-    return "AUX" if bare else "VERB"
+    bare = kind in ("verb", "be", "have")
+    return "AUX" if bare or (kind == "noun_verb" and s.kind(at + 1) in _AFTER_VERBS) else "VERB"
 
 
-def _to(s: _Sentence, place: int) -> str:
+def _to(s: _Sentence) -> str:
     """The mark of an infinitive, else a preposition."""
-    there = s.ahead(place)
-    kind, word = s.kind(there), s.word(there)
+    at = s.ahead(s.at)
+    kind, after = s.kind(at), s.kind(at + 1)
     if kind in ("verb", "be", "have", "do", "like"):
         return "PART"
     if kind in ("noun_verb", "adjective_verb"):
-        noun = (
-            s.word(there + 1) == "of"
-            or s.kind(there + 1) in ("NOUN", "be", "noun_verbs")
-            or s.word(place - 1) in _BEFORE_TO
-        )
-        return "ADP" if noun else "PART"
-    if kind == "unknown" and not word.endswith("s"):
-        return "PART" if s.kind(there + 1) in ("DET", "PRON", "this", "that") else "ADP"
-    return "ADP"
+        noun = s.word(at + 1) == "of" or after in ("NOUN", "be", "noun_verbs")
+        return "ADP" if noun or s.word_before in _BEFORE_TO else "PART"
+    bare = kind == "unknown" and not s.word(at).endswith("s")
+    return "PART" if bare and after in ("DET", "PRON", "this", "that") else "ADP"
 
 
-def _that(s: _Sentence, place: int) -> str:
+def _that(s: _Sentence) -> str:
     """A relative or a demonstrative pronoun, a determiner, or the mark of a clause."""
-    before, after = s.tag(place - 1), s.kind(place + 1)
-    if after in _FINITE_KINDS or s.kind(s.ahead(place)) in _FINITE_KINDS or after == "PUNCT":
+    before, after = s.tag_before, s.kind_after
+    if after in _FINITE_KINDS or s.kind(s.ahead(s.at)) in _FINITE_KINDS or after == "PUNCT":
         return "PRON"
-    if before in ("PUNCT", "ADP", "CCONJ", "PART") and not s.clause_follows(place):
-        return "DET" if s.noun_follows(place) else "PRON"
+    if before in ("PUNCT", "ADP", "CCONJ", "PART") and not s.clause_follows:
+        return "DET" if s.noun_follows else "PRON"
     if after in ("PRON", "DET", "PROPN", "there"):
-        return (
-            "PRON"
-            if before == "NOUN" and s.word(place - 1) not in _BEFORE_THAT_CLAUSES
-            else "SCONJ"
-        )
-    if (
-        before == "NOUN"
-        and after in ("noun_verb", "unknown")
-        and s.kind(place + 2) in _AFTER_VERBS | {"PUNCT"}
-    ):
+        relative = before == "NOUN" and s.word_before not in _BEFORE_THAT_CLAUSES
+        return "PRON" if relative else "SCONJ"
+    verb_like = before == "NOUN" and after in ("noun_verb", "unknown")
+    if verb_like and s.kind(s.at + 2) in _AFTER_VERBS | {"PUNCT"}:
         return "PRON"
-    if s.noun_follows(place) and not s.clause_follows(place):
+    if s.noun_follows and not s.clause_follows:
         return "DET"
     return "PRON" if before == "NOUN" and after in ("verb", "noun_verb", "ADV") else "SCONJ"
 
 
-def _this(s: _Sentence, place: int) -> str:
-    return "DET" if s.noun_follows(place) else "PRON"
-
-
-def _there(s: _Sentence, place: int) -> str:
-    after = s.kind(s.ahead(place))
-    exists = after in ("AUX", "be", "have") or s.word(s.ahead(place)) in ("seems", "seem", "exists")
+def _there(s: _Sentence) -> str:
+    """A pronoun before a verb of existence, else an adverb."""
+    at = s.ahead(s.at)
+    exists = s.kind(at) in ("AUX", "be", "have") or s.word(at) in ("seems", "seem", "exists")
     return "PRON" if exists else "ADV"
 
 
-def _what(s: _Sentence, place: int) -> str:
-    return (
-        "DET"
-        if s.kind(place + 1) in ("NOUN", "noun_verb") and s.tag(place - 1) != "NOUN"
-        else "PRON"
-    )
-
-
-def _both(s: _Sentence, place: int) -> str:
+def _both(s: _Sentence) -> str:
     """The first half of a conjunction if the second follows ("both ... and"), else a determiner."""
-    second = {"both": "and", "either": "or", "neither": "nor"}[s.lowers[place]]
-    if second in s.lowers[place + 2 : place + 6]:
+    word = s.word(s.at)
+    second = {"both": "and", "either": "or", "neither": "nor"}[word]
+    if second in s.lowers[s.at + 2 : s.at + 6]:
         return "CCONJ"
-    return "ADV" if s.lowers[place] == "either" and not s.noun_follows(place) else "DET"
+    return "ADV" if word == "either" and not s.noun_follows else "DET"
 
 
-def _no(s: _Sentence, place: int) -> str:
-    alone = s.tag(place - 1) == "PUNCT" and s.kind(place + 1) == "PUNCT"
-    return "INTJ" if alone else "ADV" if s.word(place + 1) in ("longer", "more", "less") else "DET"
+def _no(s: _Sentence) -> str:
+    """An interjection if it stands alone, an adverb before "longer", else a determiner."""
+    if s.tag_before == "PUNCT" and s.kind_after == "PUNCT":
+        return "INTJ"
+    return "ADV" if s.word_after in ("longer", "more", "less") else "DET"
 
 
-def _more(s: _Sentence, place: int) -> str:
+def _more(s: _Sentence) -> str:
     """An adverb before an adjective or adverb, else an adjective."""
-    after = s.kind(place + 1)
-    if (
-        after in _GRADED
-        or after in ("past", "ing")
-        or (after == "PUNCT" and s.lowers[place] == "much")
-    ):
+    after = s.kind_after
+    if after in _GRADED or after in ("past", "ing"):
         return "ADV"
-    noun = (
-        s.noun_follows(place)
-        or after == "ADP"
-        or s.tag(place - 1) in ("VERB", "DET", "ADP", "NUM", "ADV")
-    )
-    return "ADJ" if noun else "ADV"
+    if after == "PUNCT" and s.word(s.at) == "much":
+        return "ADV"
+    noun = s.noun_follows or after == "ADP"
+    return "ADJ" if noun or s.tag_before in ("VERB", "DET", "ADP", "NUM", "ADV") else "ADV"
 
 
-def _enough(s: _Sentence, place: int) -> str:
-    return (
-        "ADV" if s.tag(place - 1) in ("ADJ", "ADV", "VERB") and not s.noun_follows(place) else "ADJ"
-    )
-
-
-def _one(s: _Sentence, place: int) -> str:
+def _one(s: _Sentence) -> str:
     """A number, or the noun that stands for another ("the red one")."""
-    alone = not s.noun_follows(place) and s.word(place + 1) not in ("of", "-")
-    if alone and s.tag(place - 1) in ("DET", "ADJ", "PRON"):
+    if s.noun_follows or s.word_after in ("of", "-"):
+        return "NUM"
+    if s.tag_before in ("DET", "ADJ", "PRON"):
         return "NOUN"
-    return "PRON" if alone and s.kind(place + 1) in ("AUX", "have", "verb") else "NUM"
+    return "PRON" if s.kind_after in ("AUX", "have", "verb") else "NUM"
 
 
-def _as(s: _Sentence, place: int) -> str:
+def _as(s: _Sentence) -> str:
     """An adverb in the first half of "as ... as", the mark of a clause, else a preposition."""
-    after = s.kind(place + 1)
-    if "as" in s.lowers[place + 2 : place + 5] and (after in _GRADED or after == "more"):
+    graded = s.kind_after in _GRADED or s.kind_after == "more"
+    if graded and "as" in s.lowers[s.at + 2 : s.at + 5]:
         return "ADV"
-    return "SCONJ" if s.clause_follows(place) or after in ("past", "ing") else "ADP"
+    return "SCONJ" if s.clause_follows or s.kind_after in ("past", "ing") else "ADP"
 
 
-def _before(s: _Sentence, place: int) -> str:
+def _before(s: _Sentence) -> str:
     """The mark of a clause, else a preposition, or an adverb with nothing after it ("before")."""
-    after = s.kind(place + 1)
-    if after == "ing" or s.clause_follows(place):
+    if s.kind_after == "ing" or s.clause_follows:
         return "SCONJ"
-    return "ADV" if after == "PUNCT" and s.lowers[place] == "before" else "ADP"
+    return "ADV" if s.kind_after == "PUNCT" and s.word(s.at) == "before" else "ADP"
 
 
-def _while(s: _Sentence, place: int) -> str:
-    return "NOUN" if s.tag(place - 1) in ("DET", "ADJ") else "SCONJ"
+def _once(s: _Sentence) -> str:
+    """The mark of a clause, else an adverb."""
+    clause = s.tag_before == "PUNCT" and s.clause_follows
+    return "SCONJ" if clause or s.word_after in _SUBJECTS else "ADV"
 
 
-def _because(s: _Sentence, place: int) -> str:
-    return "ADP" if s.word(place + 1) == "of" else "SCONJ"
+def _like(s: _Sentence) -> str:
+    """A verb where one is due, else a preposition or the mark of a clause."""
+    return "VERB" if s.wants_verb else _than(s)
 
 
-def _though(s: _Sentence, place: int) -> str:
-    return "ADV" if s.kind(place + 1) == "PUNCT" else "SCONJ"
+def _than(s: _Sentence) -> str:
+    """The mark of a clause before a subject, else a preposition."""
+    return "SCONJ" if s.word_after in _SUBJECTS else "ADP"
 
 
-def _once(s: _Sentence, place: int) -> str:
-    clause = s.tag(place - 1) == "PUNCT" and s.clause_follows(place)
-    return "SCONJ" if clause or s.word(place + 1) in _SUBJECTS else "ADV"
+def _about(s: _Sentence) -> str:
+    """An adverb before a number, the mark of a clause before a participle, else a preposition."""
+    return {"NUM": "ADV", "ing": "SCONJ"}.get(s.kind_after, "ADP")
 
 
-def _like(s: _Sentence, place: int) -> str:
-    """A verb where one must stand, else a preposition or the mark of a clause."""
-    if s.wants_verb(place):
+def _back(s: _Sentence) -> str:
+    """A verb where one is due, a noun after a determiner or adjective, else an adverb."""
+    if s.wants_verb:
         return "VERB"
-    return "SCONJ" if s.word(place + 1) in _SUBJECTS else "ADP"
+    return "NOUN" if s.is_determined or s.tag_before == "ADJ" else "ADV"
 
 
-def _than(s: _Sentence, place: int) -> str:
-    return "SCONJ" if s.word(place + 1) in _SUBJECTS else "ADP"
-
-
-def _about(s: _Sentence, place: int) -> str:
-    after = s.kind(place + 1)
-    return "ADV" if after == "NUM" else "SCONJ" if after == "ing" else "ADP"
-
-
-def _for(s: _Sentence, place: int) -> str:
-    """A preposition, the mark of a clause before a participle."""
-    return "SCONJ" if s.kind(place + 1) == "ing" else "ADP"
-
-
-def _back(s: _Sentence, place: int) -> str:
-    if s.wants_verb(place):
-        return "VERB"
-    return (
-        "NOUN" if s.tag(place - 1) in ("DET", "ADJ") or s.word(place - 1) in _POSSESSIVES else "ADV"
-    )
-
-
-def _well(s: _Sentence, place: int) -> str:
-    return "INTJ" if s.tag(place - 1) == "PUNCT" and s.word(place + 1) in (",", "...") else "ADV"
-
-
-def _only(s: _Sentence, place: int) -> str:
-    return "ADJ" if s.tag(place - 1) == "DET" or s.word(place - 1) in _POSSESSIVES else "ADV"
-
-
-def _quite(s: _Sentence, place: int) -> str:
-    return "DET" if s.word(place + 1) in ("a", "an", "the") else "ADV"
-
-
-def _half(s: _Sentence, place: int) -> str:
-    return "DET" if s.word(place + 1) in ("a", "an", "the") else "NOUN"
-
-
-def _dash(s: _Sentence, place: int) -> str:
-    return "SYM" if s.tag(place - 1) == "NUM" and s.kind(place + 1) == "NUM" else "PUNCT"
-
-
-def _prime(s: _Sentence, place: int) -> str:
+def _prime(s: _Sentence) -> str:
     """A lone apostrophe: the genitive of a plural, else a quotation mark."""
-    owner = s.tag(place - 1) in ("NOUN", "PROPN") and s.word(place - 1).endswith("s")
-    return "PART" if owner and s.noun_follows(place) else "PUNCT"
+    owner = s.tag_before in ("NOUN", "PROPN") and s.word_before.endswith("s")
+    return "PART" if owner and s.noun_follows else "PUNCT"
 
 
-_Rule = Callable[[_Sentence, int], str]
+_Rule = Callable[[_Sentence], str]
 _WORD_RULES: dict[str, _Rule] = {  # rules for single words
     "have": _have,
     "do": _do,
     "to": _to,
     "that": _that,
-    "this": _this,
+    "this": lambda s: "DET" if s.noun_follows else "PRON",
     "there": _there,
-    "what": _what,
+    "what": lambda s: (
+        "DET" if s.kind_after in ("NOUN", "noun_verb") and s.tag_before != "NOUN" else "PRON"
+    ),
     "both": _both,
     "no": _no,
     "more": _more,
-    "enough": _enough,
+    "enough": lambda s: (
+        "ADV" if s.tag_before in ("ADJ", "ADV", "VERB") and not s.noun_follows else "ADJ"
+    ),
     "one": _one,
     "as": _as,
     "before": _before,
-    "while": _while,
-    "because": _because,
-    "though": _though,
+    "while": lambda s: "NOUN" if s.tag_before in ("DET", "ADJ") else "SCONJ",
+    "because": lambda s: "ADP" if s.word_after == "of" else "SCONJ",
+    "though": lambda s: "ADV" if s.kind_after == "PUNCT" else "SCONJ",
     "once": _once,
     "like": _like,
     "than": _than,
     "about": _about,
-    "for": _for,
+    "for": lambda s: "SCONJ" if s.kind_after == "ing" else "ADP",
     "back": _back,
-    "well": _well,
-    "only": _only,
-    "quite": _quite,
-    "half": _half,
-    "left": _left,
-    "pretty": _pretty,
-    "-": _dash,
+    "well": lambda s: "INTJ" if s.tag_before == "PUNCT" and s.word_after in (",", "...") else "ADV",
+    "only": lambda s: "ADJ" if s.is_determined else "ADV",
+    "quite": lambda s: "DET" if s.word_after in _ARTICLES else "ADV",
+    "half": lambda s: "DET" if s.word_after in _ARTICLES else "NOUN",
+    "left": lambda s: "ADJ" if s.is_determined else "VERB",
+    "pretty": lambda s: (  # "pretty good"
+        "ADV" if s.kind_after in ("ADJ", "ADV", "more", "adjective_adverb") else "ADJ"
+    ),
+    "-": lambda s: "SYM" if s.tag_before == s.kind_after == "NUM" else "PUNCT",
     "'": _prime,
 }
 _ALIKE: dict[str, str] = {  # words that follow the rule of another
@@ -631,7 +520,8 @@ _RULES: dict[str, _Rule] = _WORD_RULES | {
     "noun_verb": _noun_verb,
     "noun_verbs": _noun_verbs,
     "verb": _verb,
-    "verbs": _verbs,
+    "verbs": lambda s: "NOUN" if s.wants_noun else "VERB",  # "finds", rarely a plural
+    "past": lambda s: "VERB",  # a kind of its own for its neighbours
     "ing": _ing,
     "ing_noun": _ing_noun,
     "unknown": _unknown,
@@ -640,9 +530,6 @@ _RULES: dict[str, _Rule] = _WORD_RULES | {
     "adjective_adverb": _adjective_adverb,
     "people": _people,
 }
-_PLAIN = {
-    "past": "VERB"
-}  # kinds that are always of one tag, yet tell their neighbours more than it does
 _KINDS: dict[str, str] = dict(_pairs())
 _FUNCTION_WORDS = _BE.union(*_CLOSED.values(), _WORD_RULES, _ALIKE)
 
@@ -672,11 +559,8 @@ def _guess(lower: str) -> str:
 def _mark_or_number(word: str) -> str:
     if any(map(str.isnumeric, word)):
         return "NUM"
-    if word in _SYMBOLS:
-        return "SYM"
-    return (
-        "PUNCT" if all(unicodedata.category(character)[0] in "PZC" for character in word) else "SYM"
-    )
+    marks = all(unicodedata.category(character)[0] in "PZC" for character in word)
+    return "PUNCT" if marks and word not in _SYMBOLS else "SYM"
 
 
 def _kinds_of(words: Sequence[str], lowers: list[str]) -> list[str]:
@@ -685,16 +569,14 @@ def _kinds_of(words: Sequence[str], lowers: list[str]) -> list[str]:
     if _shouted(words):
         return kinds
     opening = True  # whether a capital here may be the sentence's own
-    for place, word in enumerate(words):
-        kind = kinds[place]
+    for at, word in enumerate(words):
+        kind = kinds[at]
         if word == "I":
-            kinds[place] = "PROPN" if _numeral(kinds, place) else kind
+            kinds[at] = "PROPN" if _numeral(kinds, at) else kind
+        elif word[:1].isupper() and opening:
+            kinds[at] = _opening(words, lowers, kinds, at)
         elif word[:1].isupper():
-            kinds[place] = (
-                _opening(words, lowers, kinds, place)
-                if opening
-                else _capital(word, lowers[place], kind)
-            )
+            kinds[at] = _capital(word, lowers[at], kind)
         if kind not in ("PUNCT", "SYM", "NUM", "-", "'"):
             opening = False
         elif word in _OPENERS:
@@ -702,16 +584,14 @@ def _kinds_of(words: Sequence[str], lowers: list[str]) -> list[str]:
     return kinds
 
 
-def _numeral(kinds: list[str], place: int) -> bool:
-    """Whether "I" is the number of the name before it ("World War I") and no subject."""
-    named = place > 0 and kinds[place - 1] == "PROPN"
-    return named and (
-        place + 1 == len(kinds) or kinds[place + 1] in ("PUNCT", "CCONJ", "for", "ADP")
-    )
+def _numeral(kinds: list[str], at: int) -> bool:
+    """Whether "I" is the number of the name before it ("World War I"), not a subject."""
+    ends = at + 1 == len(kinds) or kinds[at + 1] in ("PUNCT", "CCONJ", "for", "ADP")
+    return ends and at > 0 and kinds[at - 1] == "PROPN"
 
 
 def _shouted(words: Sequence[str]) -> bool:
-    """Whether most words are in capitals, so that capitals say nothing."""
+    """Whether most words are in capitals, so that capitals carry no information."""
     long = [word for word in words if len(word) > 1 and word.isalpha()]
     return len(long) > 2 and 2 * sum(map(str.isupper, long)) > len(long)
 
@@ -720,23 +600,19 @@ def _capital(word: str, lower: str, kind: str) -> str:
     """The kind of a capitalised word inside a sentence: a name unless listed otherwise."""
     if lower in _PEOPLES:
         return "people"
-    if (
-        lower in _FUNCTION_WORDS
-        and lower not in _NAME_WORDS
-        and (len(word) == 1 or not word.isupper())
-    ):
-        return kind
-    return "PROPN"
+    shouted = len(word) > 1 and word.isupper()
+    listed = lower in _FUNCTION_WORDS and lower not in _NAME_WORDS
+    return kind if listed and not shouted else "PROPN"
 
 
-def _opening(words: Sequence[str], lowers: list[str], kinds: list[str], place: int) -> str:
+def _opening(words: Sequence[str], lowers: list[str], kinds: list[str], at: int) -> str:
     """The kind of a capitalised word that opens a sentence.
 
     As in small letters if it is listed, else by its ending, else a name.
     """
-    word, lower, kind = words[place], lowers[place], kinds[place]
-    follower = words[place + 1] if place + 1 < len(words) else ""
-    named = follower[:1].isupper() and _capital(follower, lowers[place + 1], "") == "PROPN"
+    word, lower, kind = words[at], lowers[at], kinds[at]
+    follower = words[at + 1] if at + 1 < len(words) else ""
+    named = follower[:1].isupper() and _capital(follower, lowers[at + 1], "") == "PROPN"
     if lower in _PEOPLES:
         return "people"
     if lower in _FUNCTION_WORDS or kind in ("ADV", "ing", "past"):
@@ -745,12 +621,9 @@ def _opening(words: Sequence[str], lowers: list[str], kinds: list[str], place: i
         return "PROPN"
     if lower in _KINDS:
         return "PROPN" if named and kind in ("NOUN", "noun_verb", "ADJ", "adjective_noun") else kind
-    plural = (
-        lower.endswith("s")
-        and not lower.endswith(("ss", "us", "is", "'s"))
-        and follower[:1].islower()
-    )
-    return kind if not named and (kind != "unknown" or plural) else "PROPN"
+    plural = lower.endswith("s") and not lower.endswith(("ss", "us", "is", "'s"))
+    known = kind != "unknown" or (plural and follower[:1].islower())
+    return kind if known and not named else "PROPN"
 
 
 @dataclass(frozen=True)
@@ -770,10 +643,12 @@ def tag_words(words: Sequence[str]) -> list[str]:
     ['PRON', 'AUX', 'VERB', 'ADP', 'PROPN', 'CCONJ', 'VERB', 'ADJ', 'NOUN', 'PUNCT']
     """
     lowers = [word.lower().replace("’", "'") for word in words]
-    s = _Sentence(lowers, _kinds_of(words, lowers), [])
-    for place, kind in enumerate(s.kinds):
-        rule = _RULES.get(kind)
-        tag = _PLAIN.get(kind, kind) if rule is None else rule(s, place)
+    s = _Sentence(lowers, _kinds_of(words, lowers))
+    for at, kind in enumerate(s.kinds):
+        tag = kind
+        if kind in _RULES:
+            s.move_to(at)
+            tag = _RULES[kind](s)
         s.tags.append(tag)
         if tag in ("AUX", "VERB"):
             s.finite = s.finite or kind != "ing"

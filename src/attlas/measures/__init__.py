@@ -11,10 +11,7 @@ SUBJECT = Subject(
             "How much does each head attend to itself, its neighbours, [CLS], [SEP] "
             "and punctuation?",
         ),
-        "entropy": (
-            "entropy:Entropy",
-            "Does each head attend to few tokens or to many?",
-        ),
+        "entropy": ("entropy:Entropy", "Does each head attend to few tokens or to many?"),
         "positions": (
             "positions:Positions",
             "How far away, and on which side, does each head look?",
@@ -35,18 +32,12 @@ SUBJECT = Subject(
             "position_bias:PositionBias",
             "Do tokens receive attention for their position rather than their content?",
         ),
-        "head_distance": (
-            "head_distance:HeadDistance",
-            "Which heads attend to the same tokens?",
-        ),
+        "head_distance": ("head_distance:HeadDistance", "Which heads attend to the same tokens?"),
         "special_gradient": (
             "special_gradient:SpecialGradient",
             "Would the loss change if attention to [SEP], [CLS], punctuation or other tokens did?",
         ),
-        "importance": (
-            "importance:Importance",
-            "Which heads matter for the model's predictions?",
-        ),
+        "importance": ("importance:Importance", "Which heads matter for the model's predictions?"),
     },
     section="section",
 )

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from attlas.core.attention import Attention
-from attlas.core.measure import Measure, Shape, head_frame
+from attlas.core.measure import Measure, Shape, head_table
 from attlas.core.states import Histogram, Moments, State, TopList
 
 BINS = 20
 EXAMPLES = 3
+COLUMNS = ("entropy", "cls_entropy")
 
 
 def cls_rows(values: Tensor, cls: Tensor) -> Tensor:
@@ -24,23 +25,17 @@ def cls_rows(values: Tensor, cls: Tensor) -> Tensor:
     return torch.matmul(values, (rows / rows.sum(-1, keepdim=True))[..., None])[..., 0]
 
 
-def most_entropy(layer: Attention) -> tuple[Tensor, Tensor, Tensor]:
-    """The entropy of uniform attention: of each row, mean over rows, mean over [CLS] rows.
-
-    [text, head or 1, query], NaN where a row sees one token, and twice [text, head or 1].
-    """
-    most = layer.keys_seen.float().log().expand(layer.n_texts, -1, -1)
-    return most.where(most > 0, torch.nan), most.mean(-1), cls_rows(most, layer.batch.cls)
+def means(entropy: Tensor, cls: Tensor) -> Tensor:
+    """Mean over all rows, and over [CLS] rows: [text, head, query] -> [text, head, column]."""
+    return torch.stack([entropy.mean(-1), cls_rows(entropy, cls)], -1)
 
 
 @dataclass
 class EntropyState(State):
     """Means, spread and examples over texts."""
 
-    rows: Moments  # layer head
-    cls: Moments  # layer head
-    rows_uniform: Moments  # layer head
-    cls_uniform: Moments  # layer head
+    mean: Moments  # layer head column
+    uniform: Moments  # layer head column
     spread: Histogram  # layer head bin
     focused: TopList  # layer head rank
 
@@ -59,41 +54,27 @@ class Entropy(Measure[EntropyState]):
     name: ClassVar[str] = "entropy"
 
     def start(self, model: Shape) -> EntropyState:
-        layers, heads = model.n_layers, model.n_heads
+        shape = (model.n_layers, model.n_heads)
         return EntropyState(
-            Moments.zeros(layers, heads),
-            Moments.zeros(layers, heads),
-            Moments.zeros(layers, heads),
-            Moments.zeros(layers, heads),
-            Histogram.zeros(layers, heads, bins=BINS),
-            TopList.empty(layers, heads, size=EXAMPLES),
+            Moments.zeros(*shape, len(COLUMNS)),
+            Moments.zeros(*shape, len(COLUMNS)),
+            Histogram.zeros(*shape, bins=BINS),
+            TopList.empty(*shape, size=EXAMPLES),
         )
 
     def update(self, state: EntropyState, layer: Attention) -> None:
-        entropy = layer.row_entropy()  # text head query
-        mean = entropy.mean(-1)
-        most, mean_most, cls_most = layer.uniform.once("entropy", lambda: most_entropy(layer))
-        state.rows.add(layer.index, mean)
-        state.cls.add(layer.index, cls_rows(entropy, layer.batch.cls))
-        state.rows_uniform.add(layer.index, mean_most.expand_as(mean))
-        state.cls_uniform.add(layer.index, cls_most.expand_as(mean))
-        state.spread.add(layer.index, (entropy / most).transpose(0, 1).flatten(1))
-        state.focused.add(layer.index, mean_most - mean, layer.batch.places)
+        entropy, cls = layer.row_entropy(), layer.batch.cls  # text head query; text query
+        largest = layer.n_visible_keys.float().log().expand(layer.n_texts, -1, -1)  # of a row
+        uniform = layer.uniform.once("entropy", lambda: means(largest, cls))
+        mean = means(entropy, cls)
+        state.mean.add(layer.index, mean)
+        state.uniform.add(layer.index, uniform.expand_as(mean))
+        share = entropy / largest.where(largest > 0, torch.nan)
+        state.spread.add(layer.index, share.transpose(0, 1).flatten(1))
+        state.focused.add(layer.index, (uniform - mean)[..., 0], layer.batch.indices)
 
     def result(self, state: EntropyState) -> dict[str, pd.DataFrame]:
-        layers, heads = state.rows.mean.shape
-        table = head_frame(
-            layers,
-            heads,
-            {
-                "entropy": state.rows.average(),
-                "entropy_uniform": state.rows_uniform.average(),
-                "entropy_error": state.rows.error(),
-                "cls_entropy": state.cls.average(),
-                "cls_entropy_uniform": state.cls_uniform.average(),
-                "cls_entropy_error": state.cls.error(),
-            },
-        )
+        mean, uniform, error = state.mean.average(), state.uniform.average(), state.mean.error()
         edges = state.spread.edges()
         layer, head, cell = np.indices(state.spread.counts.shape).reshape(3, -1)
         histogram = pd.DataFrame(
@@ -105,18 +86,18 @@ class Entropy(Measure[EntropyState]):
                 "rows": state.spread.counts.reshape(-1),
             }
         )
-        layer, head, rank = np.indices(state.focused.places.shape).reshape(3, -1)
+        layer, head, rank = np.indices(state.focused.indices.shape).reshape(3, -1)
         examples = pd.DataFrame(
             {
                 "layer": layer,
                 "head": head,
                 "rank": rank,
-                "place": state.focused.places.reshape(-1),
+                "place": state.focused.indices.reshape(-1),
                 "below_uniform": state.focused.scores.reshape(-1),
             }
         )
         return {
-            "entropy": table,
+            "entropy": head_table(COLUMNS, mean, uniform=uniform, error=error),
             "entropy_histogram": histogram,
             "entropy_examples": examples[examples["place"] >= 0].reset_index(drop=True),
         }

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from attlas.core import kernels
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
 from attlas.core.measure import Measure, Outputs, Shape
-from attlas.core.states import Floats, State, Sums
+from attlas.core.states import State, Sums
 from attlas.measures.head_map import head_map, neighbours, within_layers
+from attlas.support.arrays import Floats, Floats32
 from attlas.support.options import CONVENTIONS, option, seed_option
 
 PUBLISHED_SMOOTHING = 0.001
@@ -32,43 +32,32 @@ def divergences(layers: Sequence[Attention], smoothing: float = 0.0) -> tuple[Fl
     between, from_uniform = np.zeros((len(layers) * heads,) * 2), np.zeros((len(layers) * heads, 1))
     blocks = [[_array(block) for block in layer.blocks(reach)] for layer in layers]  # layer block
     uniform = [[_array(block) for block in layer.uniform.blocks(reach)] for layer in layers]
-    share = np.float32(1 / layers[0].n_tokens)
+    scale = np.float32(smoothing), np.float32(1 / layers[0].n_tokens)
     for number in range(len(blocks[0])):
         for text in range(layers[0].n_texts):
             rows = np.concatenate([layer[number][text] for layer in blocks])  # head row cell
-            kernels.add_divergences(between, rows, rows, True, np.float32(smoothing), share)
+            kernels.add_divergences(between, rows, rows, True, *scale)
             for layer, flat in enumerate(uniform):
-                control = _of(flat[number], text)  # head or 1, row cell
+                block = flat[number]  # one for all texts, or one per text
+                control = block[text if len(block) > 1 else 0]  # head or 1, row cell
                 step = heads // len(control)  # heads that are compared with one control
-                for first, one in zip(
-                    range(layer * heads, (layer + 1) * heads, step), control, strict=True
-                ):
-                    mine = slice(first, first + step)
-                    kernels.add_divergences(
-                        from_uniform[mine],
-                        rows[mine],
-                        one[None],
-                        False,
-                        np.float32(smoothing),
-                        share,
-                    )
+                for head, one in enumerate(control):
+                    first = layer * heads + head * step
+                    own = slice(first, first + step)
+                    kernels.add_divergences(from_uniform[own], rows[own], one[None], False, *scale)
     return np.maximum(between + between.T, 0.0), np.maximum(from_uniform[:, 0], 0.0)
 
 
-def _array(block: Any) -> npt.NDArray[np.float32]:
+def _array(block: Any) -> Floats32:
     return np.ascontiguousarray(block.detach().float().cpu().numpy())
-
-
-def _of(block: npt.NDArray[np.float32], text: int) -> npt.NDArray[np.float32]:
-    return block[text if len(block) > 1 else 0]  # uniform keeps one for all texts
 
 
 @dataclass
 class DistanceState(State):
-    """Divergences summed over rows, and the batch that is under way."""
+    """Divergences summed over rows, and the current batch."""
 
     between: Sums  # head head, of all layers
-    even: Sums  # head
+    uniform: Sums  # head
     shape: tuple[int, int] = field(metadata={"parameter": True})
     layers: list[Attention] = field(default_factory=list, metadata={"parameter": True})
 
@@ -105,8 +94,8 @@ class HeadDistance(Measure[DistanceState]):
     def finish_batch(self, state: DistanceState, batch: Batch, outputs: Outputs) -> None:
         layers, state.layers = state.layers, []
         smoothing = PUBLISHED_SMOOTHING if self.convention == "published" else 0.0
-        between, even = divergences(layers, smoothing)
-        for sums, total in ((state.between, between), (state.even, even)):
+        between, uniform = divergences(layers, smoothing)
+        for sums, total in ((state.between, between), (state.uniform, uniform)):
             sums.total += total
             sums.count += batch.n_texts * batch.n_tokens  # rows
 
@@ -123,7 +112,7 @@ class HeadDistance(Measure[DistanceState]):
                     "other_head": other % heads,
                     "distance": total.reshape(-1),
                     "mean": total.reshape(-1) / rows,
-                    "mean_uniform": (state.even.total / rows)[one],
+                    "mean_uniform": (state.uniform.total / rows)[one],
                 }
             )
         }

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 from sklearn.manifold import smacof
 
-from attlas.core.states import Floats
 from attlas.stats.chance import TESTS, p_value, permutations
+from attlas.support.arrays import Floats, Ints
 
 HALF, MOST = 0.5, 0.6  # of a row's attention
-BROAD = 3.8 / np.log(
-    128
-)  # of the largest possible entropy: the paper's 3.8 nats, of texts of 128 tokens
+BROAD = 3.8 / np.log(128)  # of the largest entropy: 3.8 nats in Clark et al., for 128 tokens
 OTHER = "other"
 # column of `surface`: the share from which a head has that name; the last match wins
 BY_SHARE = (("next", "next", HALF), ("previous", "previous", HALF))
@@ -27,8 +24,7 @@ BY_TARGET = (("cls", "[CLS]", MOST), ("sep", "[SEP]", MOST), ("punctuation", "pu
 def square(table: pd.DataFrame, column: str = "mean") -> Floats:
     """The table `head_distance` as a matrix [head of all layers, head of all layers]."""
     size = int(np.sqrt(len(table)))
-    found: Floats = table[column].to_numpy(dtype=np.float64).reshape(size, size)
-    return found
+    return table[column].to_numpy(dtype=np.float64).reshape(size, size)
 
 
 def behaviours(surface: pd.DataFrame, entropy: pd.DataFrame | None = None) -> list[str]:
@@ -63,17 +59,16 @@ def head_map(
     overridden by `named` (a relation that a head finds, say).
     """
     means = square(distances)
-    heads = (
-        distances[["layer", "head", "mean_uniform"]]
-        .drop_duplicates(["layer", "head"])
-        .reset_index(drop=True)
-    )
+    heads = distances.drop_duplicates(["layer", "head"]).reset_index(drop=True)
     points, stress = _spread_out(means, seed)
     tree = linkage(squareform(means, checks=False), "average") if len(means) > 1 else None
     behaviour = behaviours(surface, entropy) if surface is not None else [""] * len(heads)
     for (layer, head), name in (named or {}).items():
         behaviour[heads.index[(heads["layer"] == layer) & (heads["head"] == head)][0]] = name
-    order = np.arange(len(means)) if tree is None else np.argsort(leaves_list(tree))
+    order, cluster = np.arange(len(means)), np.zeros(len(means), dtype=np.int64)
+    if tree is not None:
+        order = np.argsort(leaves_list(tree))
+        cluster = fcluster(tree, min(clusters, len(means)), "maxclust") - 1
     return pd.DataFrame(
         {
             "layer": heads["layer"],
@@ -81,9 +76,7 @@ def head_map(
             "x": points[:, 0],
             "y": points[:, 1],
             "stress": stress,
-            "cluster": 0
-            if tree is None
-            else fcluster(tree, min(clusters, len(means)), "maxclust") - 1,
+            "cluster": cluster,
             "order": order,
             "mean_uniform": heads["mean_uniform"],
             "behaviour": behaviour,
@@ -95,39 +88,23 @@ def _spread_out(means: Floats, seed: int) -> tuple[Floats, float]:
     """Metric MDS in two dimensions: [head, 2], and Kruskal's stress."""
     if len(means) < 3 or not means.any():
         return np.stack([np.arange(len(means)) * float(means.max()), np.zeros(len(means))], 1), 0.0
-    points, _ = smacof(
-        means,
-        n_components=2,
-        n_init=5,
-        max_iter=1000,
-        eps=1e-10,
-        random_state=seed,
-        normalized_stress=False,
-    )
+    settings = {"n_components": 2, "n_init": 5, "max_iter": 1000, "eps": 1e-10}
+    points, _ = smacof(means, random_state=seed, normalized_stress=False, **settings)
     points = points - points.mean(0)
     points = points @ np.linalg.svd(points, full_matrices=False)[2].T  # the longer side is x
     points = points * np.where(points[np.abs(points).argmax(0), [0, 1]] < 0, -1, 1)
-    distances = np.linalg.norm(points[:, None] - points, axis=-1)
-    return points, float(
-        np.sqrt(np.square(distances - means).sum() / max(np.square(means).sum(), 1e-30))
-    )
+    lost = np.square(np.linalg.norm(points[:, None] - points, axis=-1) - means).sum()
+    return points, float(np.sqrt(lost / max(np.square(means).sum(), 1e-30)))
 
 
 def neighbours(distances: pd.DataFrame, k: int = 3) -> pd.DataFrame:
     """The k nearest other heads of each head: `layer head rank other_layer other_head mean`."""
-    others = distances[
-        (distances["layer"] != distances["other_layer"])
-        | (distances["head"] != distances["other_head"])
-    ]
-    near = (
-        others.sort_values(["layer", "head", "mean"], kind="stable")
-        .groupby(["layer", "head"], sort=False)
-        .head(k)
-    )
-    rank = near.groupby(["layer", "head"], sort=False).cumcount()
-    return near.assign(rank=rank)[
-        ["layer", "head", "rank", "other_layer", "other_head", "mean"]
-    ].reset_index(drop=True)
+    head, columns = ["layer", "head"], ["rank", "other_layer", "other_head", "mean"]
+    own = (distances[["other_layer", "other_head"]].to_numpy() == distances[head].to_numpy()).all(1)
+    others = distances[~own].sort_values([*head, "mean"], kind="stable")
+    rank = others.groupby(head, sort=False).cumcount()
+    near = others.assign(rank=rank)[rank < k]
+    return near[[*head, *columns]].reset_index(drop=True)
 
 
 def within_layers(distances: pd.DataFrame, draws: int = TESTS, seed: int = 0) -> dict[str, float]:
@@ -135,24 +112,17 @@ def within_layers(distances: pd.DataFrame, draws: int = TESTS, seed: int = 0) ->
 
     The p-value is how often a random assignment of heads to layers gives as large a gap.
     """
-    means, layers = (
-        square(distances),
-        distances.drop_duplicates(["layer", "head"])["layer"].to_numpy(),
-    )
+    means = square(distances)
+    layers = distances.drop_duplicates(["layer", "head"])["layer"].to_numpy()
     pairs = np.triu_indices(len(means), 1)
 
-    def gap(of: npt.NDArray[np.int64]) -> tuple[float, float]:
-        same = of[pairs[0]] == of[pairs[1]]
+    def within_and_across(layers: Ints) -> tuple[float, float]:
+        same = layers[pairs[0]] == layers[pairs[1]]
         return float(means[pairs][same].mean()), float(means[pairs][~same].mean())
 
     if len(set(layers)) < 2 or len(layers) == len(set(layers)):
-        return {"within": float("nan"), "across": float("nan"), "p": float("nan")}
-    within, across = gap(layers)
-    permuted = [
-        np.subtract(*gap(layers[order])[::-1]) for order in permutations(len(layers), draws, seed)
-    ]
-    return {
-        "within": within,
-        "across": across,
-        "p": p_value(across - within, permuted),
-    }
+        return dict.fromkeys(("within", "across", "p"), float("nan"))
+    within, across = within_and_across(layers)
+    permuted = [within_and_across(layers[one]) for one in permutations(len(layers), draws, seed)]
+    gaps = [other_across - other_within for other_within, other_across in permuted]
+    return {"within": within, "across": across, "p": p_value(across - within, gaps)}

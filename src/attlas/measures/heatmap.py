@@ -10,7 +10,8 @@ import pandas as pd
 
 from attlas.core.attention import Attention, bin_edges
 from attlas.core.measure import Measure, Shape, check_bytes
-from attlas.core.states import Floats, Rows, State, Sums
+from attlas.core.states import Rows, State, Sums
+from attlas.support.arrays import Floats
 from attlas.support.errors import MeasureError
 from attlas.support.options import option
 
@@ -74,13 +75,14 @@ class Heatmap(Measure[HeatmapState]):
         texts = layer.n_texts
         there = bin_edges(layer.n_tokens, self.size, self.span)[:-1] < layer.n_tokens
         reached = texts * (there[:, None] & there).astype(np.float64)
-        self._add(state.grid, layer.index, layer.grid(self.size, self.span).cpu().numpy(), reached)
-        uniform = layer.uniform.once(
-            ("heatmap", self.size, self.span), lambda: self._uniform(layer)
-        )
-        self._add(state.uniform, layer.index, uniform, reached)
-        for number, place in enumerate(layer.batch.places):
-            if place < self.examples:
+        grid = layer.grid(self.size, self.span).cpu().numpy()
+        key = ("heatmap", self.size, self.span)
+        uniform = layer.uniform.once(key, lambda: self._uniform(layer))
+        for sums, total in ((state.grid, grid), (state.uniform, uniform)):
+            sums.total[layer.index] += total
+            sums.count[layer.index] += reached
+        for number, index in enumerate(layer.batch.indices):
+            if index < self.examples:
                 self._example(state, layer, number)
 
     def _uniform(self, layer: Attention) -> Floats:
@@ -89,19 +91,12 @@ class Heatmap(Measure[HeatmapState]):
         grid: Floats = uniform.grid(self.size, self.span).mean(0).cpu().numpy()  # over heads
         return grid * (layer.n_texts / len(uniform.received))
 
-    @staticmethod
-    def _add(sums: Sums, where: int, total: Floats, count: Floats) -> None:
-        sums.total[where] += total
-        sums.count[where] += count
-
     def _example(self, state: HeatmapState, layer: Attention, number: int) -> None:
         batch, size, heads = layer.batch, self.size, layer.n_heads
-        cells = (
-            layer.grid(size, self.span, number).float().cpu().numpy().reshape(heads * size, size)
-        )
         rows = heads * size
+        cells = layer.grid(size, self.span, number).float().cpu().numpy().reshape(rows, size)
         state.heatmap_texts.add(
-            np.full(rows, batch.places[number]),
+            np.full(rows, batch.indices[number]),
             {
                 "text": np.full(rows, batch.texts[number].id, dtype=object),
                 "layer": np.full(rows, layer.index, dtype=np.int32),
@@ -112,30 +107,22 @@ class Heatmap(Measure[HeatmapState]):
         )
 
     def result(self, state: HeatmapState) -> dict[str, pd.DataFrame]:
-        layers, heads, size = state.grid.total.shape[:3]
-        layer, head, row = np.indices((layers, heads, size)).reshape(3, -1)
-        cells = state.grid.mean().reshape(-1, size).astype(np.float32)
-        uniform = state.uniform.mean().reshape(-1, size).astype(np.float32)
-        names = list(cell_names(size))
         return {
-            "heatmap": pd.concat(
-                [
-                    pd.DataFrame({"layer": layer, "head": head, "row": row}),
-                    pd.DataFrame(cells, columns=names),
-                ],
-                axis=1,
-            ),
-            "heatmap_uniform": pd.concat(
-                [
-                    pd.DataFrame(
-                        {
-                            "layer": np.arange(layers).repeat(size),
-                            "row": np.tile(np.arange(size), layers),
-                        }
-                    ),
-                    pd.DataFrame(uniform, columns=names),
-                ],
-                axis=1,
-            ),
+            "heatmap": _grid_table(("layer", "head", "row"), state.grid.mean()),
+            "heatmap_uniform": _grid_table(("layer", "row"), state.uniform.mean()),
             "heatmap_texts": state.heatmap_texts.frame(),
         }
+
+
+def _grid_table(names: tuple[str, ...], cells: Floats) -> pd.DataFrame:
+    """One row per row of a grid, [..., row, cell]; `names` are those of all axes but the last."""
+    size = cells.shape[-1]
+    rows = np.indices(cells.shape[:-1]).reshape(len(names), -1)
+    wide = cells.reshape(-1, size).astype(np.float32)
+    return pd.concat(
+        [
+            pd.DataFrame(dict(zip(names, rows, strict=True))),
+            pd.DataFrame(wide, columns=list(cell_names(size))),
+        ],
+        axis=1,
+    )

@@ -10,7 +10,8 @@ import pandas as pd
 
 from attlas.core.batch import Batch
 from attlas.core.measure import Measure, Outputs, Shape, head_frame
-from attlas.core.states import Floats, Moments, State, Sums
+from attlas.core.states import Moments, State, Sums
+from attlas.support.arrays import Floats
 from attlas.support.options import option
 
 ACCUMULATIONS = ("score", "grad")
@@ -82,12 +83,12 @@ class Importance(Measure[ImportanceState]):
             if state.gradient.total.shape != gradients.shape:
                 state.gradient = _no_gradients(*gradients.shape)
             state.gradient.total += gradients
-            state.gradient.count += len(batch.places)
-        chosen = [number for number, place in enumerate(batch.places) if place < self.ablation]
+            state.gradient.count += len(batch.indices)
+        chosen = [number for number, index in enumerate(batch.indices) if index < self.ablation]
         if chosen:
-            grown = backward.ablated(chosen)
-            for layer in range(grown.shape[1]):
-                state.ablation.add(layer, grown[:, layer])
+            increase = backward.ablated(chosen)
+            for layer in range(increase.shape[1]):
+                state.ablation.add(layer, increase[:, layer])
 
     def merge(self, left: ImportanceState, right: ImportanceState) -> ImportanceState:
         """As any state; gradients of nothing yet take the others' shape."""
@@ -102,12 +103,12 @@ class Importance(Measure[ImportanceState]):
 
     def result(self, state: ImportanceState) -> dict[str, pd.DataFrame]:
         layers, heads = state.gate.mean.shape
-        taylor, gate = state.taylor.average(), state.gate.average()
+        taylor = state.taylor.average()
         columns = {
             "importance": taylor,
             "taylor": taylor,
             "taylor_error": state.taylor.error(),
-            "gate": gate,
+            "gate": state.gate.average(),
             "gate_error": state.gate.error(),
             "gate_signed": state.signed.average(),
             "gate_signed_error": state.signed.error(),
@@ -117,16 +118,10 @@ class Importance(Measure[ImportanceState]):
         if self.accumulate == "grad":
             mean = state.gradient.total / max(1.0, float(state.gradient.count.max(initial=0)))
             published = np.square(mean).sum(-1) if mean.size else np.full((layers, heads), np.nan)
-            columns = {**columns, "importance": published, "taylor_grad": published}
-        if not np.isfinite(
-            columns["importance"]
-        ).all():  # the model's parameters are not known by head
-            columns["importance"] = gate
-        return {
-            "importance": head_frame(
-                layers, heads, {**columns, "importance": from_0_to_1(columns["importance"])}
-            )
-        }
+            columns |= {"importance": published, "taylor_grad": published}
+        known = np.isfinite(columns["importance"]).all()  # parameters are known by head
+        columns["importance"] = from_0_to_1(columns["importance" if known else "gate"])
+        return {"importance": head_frame(layers, heads, columns)}
 
 
 def _no_gradients(*shape: int) -> Sums:
@@ -137,6 +132,6 @@ def _no_gradients(*shape: int) -> Sums:
 def from_0_to_1(values: Floats) -> Floats:
     """Scaled so that the least is 0 and the largest 1."""
     low, high = np.nanmin(values, initial=np.inf), np.nanmax(values, initial=-np.inf)
-    return (
-        (values - low) / (high - low) if high > low else np.where(np.isfinite(values), 1.0, np.nan)
-    )
+    if high > low:
+        return (values - low) / (high - low)
+    return np.where(np.isfinite(values), 1.0, np.nan)

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.masks import Keep
+from attlas.core.masks import TokenMask
 from attlas.core.measure import Measure, Shape, check_bytes, head_frame
-from attlas.core.states import Floats, State, Sums
+from attlas.core.states import State, Sums
+from attlas.support.arrays import Floats
 from attlas.support.options import option
 
-ORDINARY = Keep("ordinary")
+ORDINARY = TokenMask("ordinary")
 
 
 @dataclass
@@ -60,22 +61,18 @@ class PositionBias(Measure[PositionBiasState]):
     def update(self, state: PositionBiasState, layer: Attention) -> None:
         n = min(layer.n_tokens, self.span)
         kept = ORDINARY.mask(layer.batch)[:, :n].cpu().numpy()  # text position
-        count = kept.sum(0)
-        received = layer.received[..., :n].double().cpu().numpy()  # text head position
-        received = np.where(kept[:, None], received, 0.0).sum(0)  # head position
-        uniform = layer.uniform.received[..., :n].double().cpu().numpy()
-        uniform = np.where(kept[:, None], uniform, 0.0).sum(0)  # head or 1, position
-        index = layer.index
-        state.received.total[index, :n] += received.mean(0)
-        state.uniform.total[index, :n] += uniform.mean(0)
-        for sums in (state.received, state.uniform):
-            sums.count[index, :n] += count
         period = state.by_residue.total.shape[-1]
-        if period:
-            state.by_residue.total[index] += _by_residue(received, period)
-            state.by_residue.count[index] += _by_residue(count, period)
-            state.uniform_by_residue.total[index] += _by_residue(uniform, period)
-            state.uniform_by_residue.count[index] += _by_residue(count, period)
+        for attention, sums, by_residue in (
+            (layer, state.received, state.by_residue),
+            (layer.uniform, state.uniform, state.uniform_by_residue),
+        ):
+            received = attention.received[..., :n].double().cpu().numpy()  # text head position
+            received = np.where(kept[:, None], received, 0.0).sum(0)  # head or 1, position
+            sums.total[layer.index, :n] += received.mean(0)
+            sums.count[layer.index, :n] += kept.sum(0)
+            if period:
+                by_residue.total[layer.index] += _by_residue(received, period)
+                by_residue.count[layer.index] += _by_residue(kept.sum(0), period)
 
     def result(self, state: PositionBiasState) -> dict[str, pd.DataFrame]:
         layers, heads, period = state.by_residue.total.shape
@@ -84,14 +81,10 @@ class PositionBias(Measure[PositionBiasState]):
             both = (state.by_residue, state.uniform_by_residue)
             over_heads = [Sums(sums.total.mean(1), sums.count.mean(1)) for sums in both]
             out["position_bias_period"] = self._positions("residue", *over_heads)
-        later = slice(1, None)
+        received, uniform = state.by_residue.total, state.uniform_by_residue.total
         columns = {
-            "at_multiples": _over(
-                state.by_residue.total[..., :1], state.uniform_by_residue.total[..., :1]
-            ),
-            "elsewhere": _over(
-                state.by_residue.total[..., later], state.uniform_by_residue.total[..., later]
-            ),
+            "at_multiples": _over(received[..., :1], uniform[..., :1]),
+            "elsewhere": _over(received[..., 1:], uniform[..., 1:]),
         }
         return {**out, "position_bias_heads": head_frame(layers, heads, columns)}
 

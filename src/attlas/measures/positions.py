@@ -8,7 +8,7 @@ from typing import ClassVar
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.measure import Measure, Shape, head_frame
+from attlas.core.measure import Measure, Shape, head_table
 from attlas.core.states import Moments, State
 from attlas.support.options import option
 
@@ -56,9 +56,4 @@ class Positions(Measure[PositionsState]):
 
     def result(self, state: PositionsState) -> dict[str, pd.DataFrame]:
         mass, uniform = state.mass.average(), state.uniform.average()
-        layers, heads = mass.shape[:2]
-        columns = {}
-        for number, name in enumerate(offset_names(self.reach)):
-            columns[name] = mass[..., number]
-            columns[f"{name}_uniform"] = uniform[..., number]
-        return {"positions": head_frame(layers, heads, columns)}
+        return {"positions": head_table(offset_names(self.reach), mass, uniform=uniform)}

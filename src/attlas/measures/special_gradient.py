@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.measure import Measure, Outputs, Shape, head_frame
+from attlas.core.measure import Measure, Outputs, Shape, head_table
 from attlas.core.states import Moments, State
 
 COLUMNS = ("sep", "cls", "punctuation", "other", "all")
@@ -27,7 +28,7 @@ def special_gradient(layer: Attention, punctuation: frozenset[str] = frozenset("
     marks = batch.once(
         ("special_gradient", punctuation), lambda: _marks(batch, punctuation)
     )  # text key column
-    seen = layer.queries_seeing.to(sizes).expand(batch.n_texts, -1, -1)  # weights to each key
+    seen = layer.n_visible_queries.to(sizes).expand(batch.n_texts, -1, -1)  # weights to each key
     weights = torch.einsum("thk,tkc->thc", seen, marks.to(sizes))  # one head where all see the same
     total = torch.einsum("thk,tkc->thc", sizes, marks.to(sizes))
     return total / weights.where(weights > 0, torch.nan)
@@ -70,11 +71,6 @@ class SpecialGradient(Measure[GradientState]):
 
     def result(self, state: GradientState) -> dict[str, pd.DataFrame]:
         mean, error = state.size.average(), state.size.error()
-        layers, heads = mean.shape[:2]
-        columns = {}
-        for number, name in enumerate(COLUMNS):
-            columns[name] = mean[..., number]
-            if name != "all":
-                columns[f"{name}_all"] = mean[..., -1]
-            columns[f"{name}_error"] = error[..., number]
-        return {"special_gradient": head_frame(layers, heads, columns)}
+        control = np.broadcast_to(mean[..., -1:], mean.shape)
+        table = head_table(COLUMNS, mean, all=control, error=error)
+        return {"special_gradient": table.drop(columns="all_all")}

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attlas.core.attention import REACH, Attention
 from attlas.core.batch import Batch
-from attlas.core.measure import Measure, Shape, head_frame
+from attlas.core.measure import Measure, Shape, head_table
 from attlas.core.states import Moments, State
 
 COLUMNS = (
@@ -41,11 +41,7 @@ def surface(layer: Attention, punctuation: frozenset[str] = frozenset(".,")) -> 
     marked = torch.matmul(received, marks.to(received.dtype))  # text head mark: sums of columns
     sep_from_sep = layer.between(batch.sep, batch.sep)
     out = received.new_empty(batch.n_texts, layer.n_heads, len(COLUMNS))
-    out[..., 0], out[..., 1], out[..., 2] = (
-        near[..., REACH + 1],
-        near[..., REACH],
-        near[..., REACH + 2],
-    )
+    out[..., :3] = near[..., [REACH + 1, REACH, REACH + 2]]
     out[..., 3] = received[..., 0]
     out[..., 4:6] = marked[..., :2]
     out[..., 6] = sep_from_sep
@@ -63,21 +59,8 @@ def _marks_and_shares(batch: Batch, punctuation: frozenset[str]) -> tuple[Tensor
     n = torch.full((batch.n_texts,), float(batch.n_tokens), device=marks.device)
     n_sep = marks[..., 1].sum(-1)
     there = torch.where(n_sep > 0, 1.0, torch.nan)
-    rows = torch.stack(
-        [
-            n,
-            n,
-            n,
-            n,
-            n,
-            n * there,
-            n_sep * there,
-            (n - n_sep).where(n_sep < n, torch.nan) * there,
-            n,
-        ],
-        -1,
-    )
-    shares = 1 / rows
+    n_rest = (n - n_sep).where(n_sep < n, torch.nan)
+    shares = 1 / torch.stack([n, n, n, n, n, n * there, n_sep * there, n_rest * there, n], -1)
     shares[:, :3] = 1  # offsets are means already
     shares[:, 4] = shares[:, 4].where(batch.cls.any(-1), torch.nan)
     return marks, shares[:, None]
@@ -106,17 +89,11 @@ class Surface(Measure[SurfaceState]):
         return SurfaceState(Moments.zeros(*shape), Moments.zeros(*shape))
 
     def update(self, state: SurfaceState, layer: Attention) -> None:
-        marks, even = frozenset(self.punctuation), layer.uniform
+        marks, uniform = frozenset(self.punctuation), layer.uniform
         state.mean.add(layer.index, surface(layer, marks))
-        control = even.once(("surface", marks), lambda: surface(even, marks))
+        control = uniform.once(("surface", marks), lambda: surface(uniform, marks))
         state.uniform.add(layer.index, control.expand(-1, layer.n_heads, -1))
 
     def result(self, state: SurfaceState) -> dict[str, pd.DataFrame]:
-        mean, error, uniform = state.mean.average(), state.mean.error(), state.uniform.average()
-        layers, heads = mean.shape[:2]
-        columns = {}
-        for number, name in enumerate(COLUMNS):
-            columns[name] = mean[..., number]
-            columns[f"{name}_uniform"] = uniform[..., number]
-            columns[f"{name}_error"] = error[..., number]
-        return {"surface": head_frame(layers, heads, columns)}
+        mean, uniform, error = state.mean.average(), state.uniform.average(), state.mean.error()
+        return {"surface": head_table(COLUMNS, mean, uniform=uniform, error=error)}

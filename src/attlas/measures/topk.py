@@ -6,25 +6,23 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.attention import Attention, Sight
+from attlas.core.attention import Attention, VisibleRanges
 from attlas.core.batch import Batch
-from attlas.core.masks import Keep
+from attlas.core.masks import TokenMask
 from attlas.core.measure import Measure, Outputs, Shape, check_bytes
 from attlas.core.states import Rows, State, Tally
 from attlas.stats.jit import numba
+from attlas.support.arrays import Array, Bools, Floats, Ints
 from attlas.support.errors import MeasureError
 from attlas.support.options import option
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Sights = tuple[Sight, ...]  # one for all heads, or one per head
+HeadRanges = Sequence[VisibleRanges]  # one for all heads, or one per head
 DIRECTIONS = ("attended", "attending")
 CORPUS_ROWS = 100  # types of the whole corpus that are listed for each choice of layers
 
@@ -80,21 +78,21 @@ def chance_counts(
     counts as, -1 if it is not kept.
     """
     patterns, n, _ = ranges.shape
-    often = np.zeros(count, dtype=np.int64)
+    occurrences = np.zeros(count, dtype=np.int64)
     kept = 0
     for token in range(n):
         if classes[token] >= 0:
-            often[classes[token]] += 1
+            occurrences[classes[token]] += 1
             kept += 1
-    known = np.full((patterns, often.max() + 1, kept + 1), -1.0)  # chance to miss a class
+    known = np.full((patterns, occurrences.max() + 1, kept + 1), -1.0)  # chance to miss a class
     out = np.zeros(count)
     missed = np.ones(count)
     seen = np.zeros(count, dtype=np.int64)
     touched = np.empty(count, dtype=np.int64)  # classes that this token sees in this pattern
-    met = np.empty(count, dtype=np.int64)  # classes that it sees in any pattern
+    visible = np.empty(count, dtype=np.int64)  # classes that it sees in any pattern
     last = np.full(count, -1, dtype=np.int64)
     for token in range(n):
-        many = 0
+        n_visible = 0
         for pattern in range(patterns):
             low, high = ranges[pattern, token]
             total = number = 0
@@ -119,18 +117,18 @@ def chance_counts(
                 kind = touched[entry]
                 if known[pattern, seen[kind], total] < 0:
                     none = 1.0
-                    for drawn in range(min(k, total)):
-                        none *= max(0.0, (total - seen[kind] - drawn) / (total - drawn))
+                    for draw in range(min(k, total)):
+                        none *= max(0.0, (total - seen[kind] - draw) / (total - draw))
                     known[pattern, seen[kind], total] = none ** heads[pattern]
                 if last[kind] != token:
                     last[kind] = token
-                    met[many] = kind
-                    many += 1
+                    visible[n_visible] = kind
+                    n_visible += 1
                 missed[kind] *= known[pattern, seen[kind], total]
                 seen[kind] = 0
-        for entry in range(many):
-            out[met[entry]] += 1.0 - missed[met[entry]]
-            missed[met[entry]] = 1.0
+        for entry in range(n_visible):
+            out[visible[entry]] += 1.0 - missed[visible[entry]]
+            missed[visible[entry]] = 1.0
     return out
 
 
@@ -140,31 +138,21 @@ def type_of(token: str, surface: str) -> str:
     >>> type_of("##ions", "ions"), type_of("Ġimage", "image"), type_of("âĢĿ", "”")
     ('ions', 'image', '”')
     """
-    plain = token.removeprefix("##").lstrip("Ġ▁")
-    return (
-        plain if plain.lower() in (surface.lower(), _without_accents(surface.lower())) else surface
-    )
-
-
-def _without_accents(string: str) -> str:
-    """As uncased tokenizers have it: café is cafe."""
-    if string.isascii():
-        return string
-    return "".join(
-        letter
-        for letter in unicodedata.normalize("NFD", string)
-        if not unicodedata.combining(letter)
-    )
+    plain, lower = token.removeprefix("##").lstrip("Ġ▁"), surface.lower()
+    if plain.lower() == lower:
+        return plain
+    letters = unicodedata.normalize("NFD", lower)  # uncased tokenizers have cafe for café
+    bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return plain if plain.lower() == bare else surface
 
 
 @dataclass
 class Pending:
     """The layers of the current batch: members of every list, and what each token sees."""
 
-    keys: list[npt.NDArray[np.int32]] = field(default_factory=list)  # text head query rank
-    queries: list[npt.NDArray[np.int32]] = field(default_factory=list)
-    sights: list[tuple[Sights, Sights]] = field(default_factory=list)
-    keep: Bools = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))  # text token
+    members: list[tuple[Array, Array]] = field(default_factory=list)  # text head token rank
+    visible: list[tuple[HeadRanges, HeadRanges]] = field(default_factory=list)  # by direction, too
+    mask: Bools = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))  # text token
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,51 +161,40 @@ class TextLists:
 
     types: list[str]
     kinds: Ints  # token: its type, -1 if it is not kept
-    keep: Bools  # token
+    mask: Bools  # token
     counts: dict[tuple[str, str], Ints]  # direction, type or position: group class
     chances: dict[tuple[str, str], list[Floats]]  # the same: group, class
 
-    @property
-    def n_tokens(self) -> int:
-        return len(self.kinds)
-
-    def rows(self, names: list[str], shown: int) -> dict[str, npt.NDArray[Any]]:
+    def rows(self, names: list[str], shown: int) -> dict[str, Array]:
         """The first `shown` members by direction, by type and position, and by group of layers."""
         blocks = []
-        for by in ("type", "position"):
-            strings = self._strings(by)
+        by_position = [self.types[kind] if kind >= 0 else "" for kind in self.kinds]
+        for by, strings in (("type", self.types), ("position", by_position)):
             for group, name in enumerate(names):
                 counts = {way: self.counts[way, by][group, : len(strings)] for way in DIRECTIONS}
                 ranked = {way: _ranked(counts[way], shown) for way in DIRECTIONS}
                 both = np.intersect1d(ranked["attended"], ranked["attending"])
                 for way, best in ranked.items():
-                    columns = {"direction": way, "by": by, "layers": name}
+                    same = {"direction": way, "by": by, "layers": name}
                     block = {
-                        **{
-                            key: np.full(len(best), value, object) for key, value in columns.items()
-                        },
+                        **{key: np.full(len(best), value, object) for key, value in same.items()},
                         "rank": np.arange(len(best), dtype=np.int32),
                         "string": np.array([strings[number] for number in best], dtype=object),
                         "token": np.where(by == "type", -1, best).astype(np.int32),
                         "count": counts[way][best],
                         "chance": self.chances[way, by][group][best],
-                        "tokens": np.full(len(best), self.n_tokens, dtype=np.int32),
+                        "tokens": np.full(len(best), len(self.kinds), dtype=np.int32),
                         "both": np.isin(best, both),
                     }
                     blocks.append(block)
         return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-
-    def _strings(self, by: str) -> list[str]:
-        if by == "type":
-            return self.types
-        return [self.types[kind] if kind >= 0 else "" for kind in self.kinds]
 
     def totals(self) -> Floats:
         """Counts, chances, occurrences and texts of each type: [type, total]."""
         size = len(self.types)
         counts = [self.counts[way, "type"][:, :size] for way in DIRECTIONS]  # group type
         chances = [np.stack(self.chances[way, "type"]) for way in DIRECTIONS]
-        occurrences = np.bincount(self.kinds[self.keep], minlength=size)
+        occurrences = np.bincount(self.kinds[self.mask], minlength=size)
         return np.concatenate([*counts, *chances, np.stack([occurrences, np.ones(size)])]).T
 
 
@@ -246,7 +223,7 @@ class TopK(Measure[TopKState]):
 
     name: ClassVar[str] = "topk"
     k: int = option(10, "Number of tokens on each list.", at_least=1, at_most=1_000)
-    keep: str | Keep = "keywords"
+    keep: str | TokenMask = "keywords"
     layers: tuple[int, ...] | None = option(
         None, "Layers that count (None: all).", at_least=0, at_most=9_999
     )
@@ -256,7 +233,7 @@ class TopK(Measure[TopKState]):
     shown: int = option(10, "Number of rows for each text.", at_least=1, at_most=10_000)
 
     def __post_init__(self) -> None:
-        Keep.of(self.keep)
+        TokenMask.of(self.keep)
         for name in ("layers", "heads"):
             if isinstance(getattr(self, name), int):
                 object.__setattr__(self, name, (getattr(self, name),))
@@ -276,12 +253,15 @@ class TopK(Measure[TopKState]):
                 raise MeasureError(
                     f"there is no {name} {max(chosen)}; the model has {name}s 0 to {size - 1}"
                 )
-        return TopKState(
-            Rows.empty(), Tally(4 * (1 + len(self._layers(model.n_layers))) + 2), model.n_layers
-        )
+        width = 4 * len(self._groups(model.n_layers)) + 2
+        return TopKState(Rows.empty(), Tally(width), model.n_layers)
 
-    def _layers(self, count: int) -> tuple[int, ...]:
-        return tuple(range(count)) if self.layers is None else tuple(sorted(set(self.layers)))
+    def _layers(self, count: int) -> Sequence[int]:
+        return range(count) if self.layers is None else sorted(set(self.layers))
+
+    def _groups(self, count: int) -> list[str]:
+        """The groups of layers that are counted: all chosen ones, and each."""
+        return ["all", *(f"L{number}" for number in self._layers(count))]
 
     def update(self, state: TopKState, layer: Attention) -> None:
         chosen, k = self._layers(state.n_layers), min(self.k, layer.n_tokens)
@@ -290,93 +270,82 @@ class TopK(Measure[TopKState]):
         lists = 2 * len(chosen) * layer.n_texts * layer.n_heads * layer.n_tokens
         advice = f"lower k from {self.k}, or truncate texts (--max-length)"
         check_bytes(self.name, 4 * lists * k, advice)
-        pending, keep = state.pending, Keep.of(self.keep).mask(layer.batch)
-        heads = slice(None) if self.heads is None else sorted(set(self.heads))
-        for members, (_, where) in (
-            (pending.keys, layer.top_keys(k, keep)),
-            (pending.queries, layer.top_queries(k, keep)),
-        ):
-            members.append(where.int().cpu().numpy()[:, heads])
-        pending.sights.append(
-            (self._sights(layer.sight()), self._sights(layer.sight(of_keys=True)))
+        pending, mask = state.pending, TokenMask.of(self.keep).mask(layer.batch)
+        heads = sorted(set(range(layer.n_heads) if self.heads is None else self.heads))
+        tops = layer.top_keys(k, mask), layer.top_queries(k, mask)
+        keys, queries = (where.int().cpu().numpy()[:, heads] for _, where in tops)
+        attended, attending = (
+            visible if len(visible) == 1 else [visible[head] for head in heads]
+            for visible in (layer.visible_ranges(), layer.visible_ranges(of_keys=True))
         )
-        pending.keep = keep.cpu().numpy()
-
-    def _sights(self, sights: Sights) -> Sights:
-        """What the chosen heads see, where they differ."""
-        if self.heads is None or len(sights) == 1:
-            return sights
-        return tuple(sights[head] for head in sorted(set(self.heads)))
+        pending.members.append((keys, queries))
+        pending.visible.append((attended, attending))
+        pending.mask = mask.cpu().numpy()
 
     def finish_batch(self, state: TopKState, batch: Batch, outputs: Outputs) -> None:
         pending, state.pending = state.pending, Pending()
-        names = ["all", *(f"L{number}" for number in self._layers(state.n_layers))]
-        kinds, types = _types(batch, pending.keep)
+        names = self._groups(state.n_layers)
+        kinds, types = _types(batch, pending.mask)
         positions = np.tile(np.arange(batch.n_tokens), (batch.n_texts, 1))
         most = max(1, max(map(len, types), default=0))
         counts = {}
-        for way, members in zip(DIRECTIONS, (pending.keys, pending.queries), strict=True):
+        for way, members in zip(DIRECTIONS, zip(*pending.members, strict=True), strict=True):
             lists = np.stack(members)  # layer text head token rank
             counts[way, "type"] = member_counts(lists, kinds, most)
             counts[way, "position"] = member_counts(lists, positions, batch.n_tokens)
-        heads = pending.keys[0].shape[1]
+        heads = pending.members[0][0].shape[1]
         for text, strings in enumerate(types):
             if not strings:
                 continue
-            keep, own = pending.keep[text], {key: values[text] for key, values in counts.items()}
-            sights = [
-                [[sight.of(text) for sight in layer] for layer in side]
-                for side in zip(*pending.sights, strict=True)
+            mask, own = pending.mask[text], {key: values[text] for key, values in counts.items()}
+            visible = [
+                [[ranges.of(text) for ranges in layer] for layer in side]
+                for side in zip(*pending.visible, strict=True)
             ]
             classes = {
                 "type": (kinds[text], len(strings)),
-                "position": (np.where(keep, np.arange(batch.n_tokens), -1), batch.n_tokens),
+                "position": (np.where(mask, np.arange(batch.n_tokens), -1), batch.n_tokens),
             }
-            chances = _chances_by_direction(sights, classes, heads, self.k)
-            lists_of = TextLists(strings, kinds[text], keep, own, chances)
+            chances = _chances_by_direction(visible, classes, heads, self.k)
+            lists_of = TextLists(strings, kinds[text], mask, own, chances)
             columns = lists_of.rows(names, self.shown)
             rows = len(columns["rank"])
             ids = np.full(rows, batch.texts[text].id, dtype=object)
-            state.topk.add(np.full(rows, batch.places[text]), {"text": ids, **columns})
+            state.topk.add(np.full(rows, batch.indices[text]), {"text": ids, **columns})
             state.types.add(strings, lists_of.totals())
 
     def result(self, state: TopKState) -> dict[str, pd.DataFrame]:
         strings, totals = state.types.table()
-        names = np.array(strings, dtype=object)
-        groups = (state.types.width - 2) // 4
-        chosen = ["all", *(f"L{number}" for number in self._layers(state.n_layers))]
+        names, groups = np.array(strings, dtype=object), self._groups(state.n_layers)
+        counts, chances = totals[:, :-2].reshape(len(names), 2, 2, len(groups)).swapaxes(0, 1)
         parts = []
         for side, direction in enumerate(DIRECTIONS):
-            for group in range(groups):
-                counts = totals[:, side * groups + group]
-                best = _ranked(counts, CORPUS_ROWS)
-                others = _ranked(totals[:, (1 - side) * groups + group], self.shown)
-                parts.append(
-                    pd.DataFrame(
-                        {
-                            "direction": direction,
-                            "layers": chosen[group],
-                            "rank": np.arange(len(best), dtype=np.int32),
-                            "string": names[best],
-                            "count": counts[best].astype(np.int64),
-                            "chance": totals[best, (2 + side) * groups + group],
-                            "occurrences": totals[best, -2].astype(np.int64),
-                            "texts": totals[best, -1].astype(np.int64),
-                            "both": np.isin(best[: self.shown], others).tolist()
-                            + [False] * max(0, len(best) - self.shown),
-                        }
-                    )
-                )
+            for group, layers in enumerate(groups):
+                best = _ranked(counts[:, side, group], CORPUS_ROWS)
+                others = _ranked(counts[:, 1 - side, group], self.shown)
+                rank = np.arange(len(best), dtype=np.int32)
+                columns = {
+                    "direction": direction,
+                    "layers": layers,
+                    "rank": rank,
+                    "string": names[best],
+                    "count": counts[best, side, group].astype(np.int64),
+                    "chance": chances[best, side, group],
+                    "occurrences": totals[best, -2].astype(np.int64),
+                    "texts": totals[best, -1].astype(np.int64),
+                    "both": np.isin(best, others) & (rank < self.shown),
+                }
+                parts.append(pd.DataFrame(columns))
         return {"topk": state.topk.frame(), "topk_types": pd.concat(parts, ignore_index=True)}
 
 
-def _types(batch: Batch, keep: Bools) -> tuple[Ints, list[list[str]]]:
+def _types(batch: Batch, mask: Bools) -> tuple[Ints, list[list[str]]]:
     """The type of each kept token (-1 for others): [text, token]; and the strings of types."""
-    kinds = np.full(keep.shape, -1, dtype=np.int64)
+    kinds = np.full(mask.shape, -1, dtype=np.int64)
     types: list[list[str]] = []
     for text, (tokens, surfaces) in enumerate(zip(batch.tokens, batch.surfaces, strict=True)):
         known: dict[str, int] = {}
-        for token in np.nonzero(keep[text])[0]:
+        for token in np.nonzero(mask[text])[0]:
             kinds[text, token] = known.setdefault(
                 type_of(tokens[token], surfaces[token]), len(known)
             )
@@ -384,67 +353,64 @@ def _types(batch: Batch, keep: Bools) -> tuple[Ints, list[list[str]]]:
     return kinds, types
 
 
-def _ranked(counts: npt.NDArray[Any], size: int) -> Ints:
+def _ranked(counts: Array, size: int) -> Ints:
     """The entries with the largest counts above 0, the first among equals first."""
     order = np.argsort(-counts, kind="stable")[:size]
     return order[counts[order] > 0]
 
 
-def _same_sight(one: Sight, other: Sight) -> bool:
-    if one is other:
-        return True
-    return all(
+def _same_ranges(one: VisibleRanges, other: VisibleRanges) -> bool:
+    return one is other or all(
         mine is theirs or (mine is not None and theirs is not None and np.array_equal(mine, theirs))
         for mine, theirs in zip(one, other, strict=True)
     )
 
 
 def _chances_by_direction(
-    sights: Sequence[Sequence[Sequence[Sight]]],
+    visible: Sequence[Sequence[Sequence[VisibleRanges]]],
     classes: dict[str, tuple[Ints, int]],
     heads: int,
     k: int,
 ) -> dict[tuple[str, str], list[Floats]]:
     """The expected counts by direction, and by type and position; once if both see the same."""
     alike = all(
-        _same_sight(mine, theirs)
-        for layer, other in zip(*sights, strict=True)
+        _same_ranges(mine, theirs)
+        for layer, other in zip(*visible, strict=True)
         for mine, theirs in zip(layer, other, strict=True)
     )
     chances: dict[tuple[str, str], list[Floats]] = {}
+    attended, attending = DIRECTIONS
     for by, (kinds, size) in classes.items():
-        for way, side in zip(DIRECTIONS, sights, strict=True):
-            known = chances[DIRECTIONS[0], by] if alike and way != DIRECTIONS[0] else None
-            chances[way, by] = _chances(side, kinds, size, heads, k) if known is None else known
+        known = chances[attended, by] = _chances(visible[0], kinds, size, heads, k)
+        chances[attending, by] = known if alike else _chances(visible[1], kinds, size, heads, k)
     return chances
 
 
 def _chances(
-    side: Sequence[Sequence[Sight]], classes: Ints, size: int, heads: int, k: int
+    side: Sequence[Sequence[VisibleRanges]], classes: Ints, size: int, heads: int, k: int
 ) -> list[Floats]:
-    """The counts expected by chance: over all layers, then for each.
-
-    Layers that see the same share theirs.
-    """
-    patterns: list[Sight] = []
+    """Counts expected by chance, over all layers and for each; equal layers share theirs."""
+    patterns: list[VisibleRanges] = []
     members: list[Counter[int]] = []  # of each layer, how many heads see by which pattern
     for layer in side:
         members.append(Counter())
-        for sight in layer:
-            same = (number for number, known in enumerate(patterns) if _same_sight(sight, known))
+        for ranges in layer:
+            same = (number for number, known in enumerate(patterns) if _same_ranges(ranges, known))
             number = next(same, len(patterns))
-            patterns += [sight] if number == len(patterns) else []
+            patterns += [ranges] if number == len(patterns) else []
             members[-1][number] += heads // len(layer)
 
     def expected(counts: Counter[int]) -> Floats:
-        sights = [patterns[number] for number in counts]
-        always = [np.nonzero(sight.always & (classes >= 0))[0] for sight in sights]
+        visible = [patterns[number] for number in counts]
+        always = [np.nonzero(ranges.always & (classes >= 0))[0] for ranges in visible]
         n = len(classes)
         hidden = np.zeros((0, n, n), dtype=bool)
-        if any(sight.hidden is not None for sight in sights):
-            hidden = np.stack([_hidden(sight, n) for sight in sights])
-        found: Floats = chance_counts(
-            np.stack([np.stack([sight.first, sight.stop], -1) for sight in sights]),
+        if any(ranges.hidden is not None for ranges in visible):
+            hidden = np.zeros((len(visible), n, n), dtype=bool)
+            for number, ranges in enumerate(visible):
+                hidden[number] = False if ranges.hidden is None else ranges.hidden
+        counts_by_class: Floats = chance_counts(
+            np.stack([np.stack([ranges.first, ranges.stop], -1) for ranges in visible]),
             hidden,
             np.concatenate(always),
             np.cumsum([0, *map(len, always)]),
@@ -453,14 +419,8 @@ def _chances(
             size,
             k,
         )
-        return found
+        return counts_by_class
 
-    once = {tuple(sorted(counts.items())): expected(counts) for counts in members}
-    return [
-        expected(sum(members, Counter())),
-        *(once[tuple(sorted(counts.items()))] for counts in members),
-    ]
-
-
-def _hidden(sight: Sight, n: int) -> Bools:
-    return np.zeros((n, n), dtype=bool) if sight.hidden is None else sight.hidden
+    keys = [tuple(sorted(counts.items())) for counts in members]
+    once = {key: expected(counts) for key, counts in dict(zip(keys, members, strict=True)).items()}
+    return [expected(sum(members, Counter())), *(once[key] for key in keys)]

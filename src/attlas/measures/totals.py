@@ -6,31 +6,29 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
 from attlas.core.measure import Measure, Outputs, Shape
 from attlas.core.states import Rows, State
+from attlas.support.arrays import Floats32
 from attlas.support.options import option
-
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass
 class Pending:
     """The layers of the current batch, each [text, token]."""
 
-    by_head: list[Floats] = field(default_factory=list)  # example head token
-    received: list[Floats] = field(default_factory=list)
-    uniform: list[Floats] = field(default_factory=list)
-    seeing: list[Floats] = field(default_factory=list)
+    by_head: list[Floats32] = field(default_factory=list)  # example head token
+    received: list[Floats32] = field(default_factory=list)
+    uniform: list[Floats32] = field(default_factory=list)
+    seeing: list[Floats32] = field(default_factory=list)
 
 
 @dataclass
 class TotalsState(State):
-    """A row a token, and the batch that is under way."""
+    """One row per token, and the current batch."""
 
     totals: Rows
     totals_heads: Rows
@@ -59,29 +57,18 @@ class Totals(Measure[TotalsState]):
 
     def update(self, state: TotalsState, layer: Attention) -> None:
         pending = state.pending
-        uniform, seeing = layer.uniform.once("totals", lambda: self._control(layer))
         received = layer.received.float()  # text head token
         pending.received.append(received.mean(1).cpu().numpy())
         chosen = self._chosen(layer.batch)
         if chosen:
             pending.by_head.append(received[chosen].cpu().numpy())
+        uniform, seeing = layer.uniform.once("totals", lambda: _control(layer))
         pending.uniform.append(uniform)
         pending.seeing.append(seeing)
 
     def _chosen(self, batch: Batch) -> list[int]:
         """The texts of a batch that are examples."""
-        return [number for number, place in enumerate(batch.places) if place < self.examples]
-
-    def _control(self, layer: Attention) -> tuple[Floats, Floats]:
-        """Uniform attention received and number of queries that see it: each [text, token]."""
-        shape = (layer.n_texts, layer.n_tokens)
-        uniform, seeing = (
-            layer.uniform.received.float().mean(1),
-            layer.queries_seeing.float().mean(1),
-        )
-        return np.broadcast_to(uniform.cpu().numpy(), shape), np.broadcast_to(
-            seeing.cpu().numpy(), shape
-        )
+        return [number for number, index in enumerate(batch.indices) if index < self.examples]
 
     def finish_batch(self, state: TotalsState, batch: Batch, outputs: Outputs) -> None:
         pending, state.pending = state.pending, Pending()
@@ -100,7 +87,7 @@ class Totals(Measure[TotalsState]):
         columns |= {
             f"L{number}_per_query": values.reshape(-1) for number, values in enumerate(per_query)
         }
-        state.totals.add(np.repeat(np.array(batch.places), n), columns)
+        state.totals.add(np.repeat(np.array(batch.indices), n), columns)
         for row, text in enumerate(self._chosen(batch)):
             by_head = np.concatenate([heads[row] for heads in pending.by_head])  # head token
             names = {
@@ -108,8 +95,15 @@ class Totals(Measure[TotalsState]):
                 "token": np.arange(n, dtype=np.int32),
             }
             state.totals_heads.add(
-                np.full(n, batch.places[text]), names, np.ascontiguousarray(by_head.T)
+                np.full(n, batch.indices[text]), names, np.ascontiguousarray(by_head.T)
             )
 
     def result(self, state: TotalsState) -> dict[str, pd.DataFrame]:
         return {"totals": state.totals.frame(), "totals_heads": state.totals_heads.frame()}
+
+
+def _control(layer: Attention) -> list[Floats32]:
+    """Uniform attention received, and the number of queries that see it: each [text, token]."""
+    shape = (layer.n_texts, layer.n_tokens)
+    by_head = (layer.uniform.received, layer.n_visible_queries)
+    return [np.broadcast_to(one.float().mean(1).cpu().numpy(), shape) for one in by_head]

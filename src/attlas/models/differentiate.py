@@ -141,10 +141,6 @@ class Backward:
     answers: Tensor | None = None  # a classifier's logits
     layers: Sequence[Attention] = ()
 
-    @property
-    def places(self) -> tuple[int, ...]:
-        return self.batch.places
-
     def ablated(self, texts: Sequence[int]) -> Tensor:
         """The increase of the loss of some texts without each head: [text, layer, head]."""
         layers, heads = self.gates.shape[1:]

@@ -51,7 +51,7 @@ class Encoded:
     """One tokenised text."""
 
     text: Text
-    place: int
+    index: int
     ids: list[int]
     tokens: tuple[str, ...]
     offsets: list[tuple[int, int]]
@@ -97,11 +97,11 @@ class Encoder:
             for index, row in zip(long, truncated, strict=True):
                 rows[index] = row
         return [
-            self._encoded(place, text, row, length)
-            for (place, text), row, length in zip(texts, rows, lengths, strict=True)
+            self._encoded(index, text, row, length)
+            for (index, text), row, length in zip(texts, rows, lengths, strict=True)
         ]
 
-    def _encoded(self, place: int, text: Text, row: dict[str, Any], length: int) -> Encoded:
+    def _encoded(self, index: int, text: Text, row: dict[str, Any], length: int) -> Encoded:
         """One text from its row of the tokenizer's output; `length` is that before truncation."""
         ids = row["input_ids"]
         self._check_embedded(text, ids)
@@ -110,7 +110,7 @@ class Encoder:
         offsets = [tuple(span) for span in row["offset_mapping"]]
         return Encoded(
             text=text,
-            place=place,
+            index=index,
             ids=ids,
             tokens=tuple(self.tokenizer.convert_ids_to_tokens(ids)),
             offsets=offsets,
@@ -211,7 +211,7 @@ class Encoder:
             inputs["global_attention_mask"] = mask.scatter_(1, positions, 1)
         return Batch(
             texts=tuple(text.text for text in encoded),
-            places=tuple(text.place for text in encoded),
+            indices=tuple(text.index for text in encoded),
             ids=ids,
             tokens=tuple(text.tokens for text in encoded),
             offsets=np.array([text.offsets for text in encoded], np.int64).reshape(*ids.shape, 2),

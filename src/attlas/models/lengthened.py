@@ -50,9 +50,8 @@ def lengthened(short: Model, length: int = LENGTH, window: int = WINDOW, skip: i
     check_lengthened(short, length, window, skip)
     names = FAMILIES[short.network.config.model_type].longformer
     positions, offset = _positions(short.network)
-    network = _network(
-        _target(short), _config(short, length, window, 0 if skip else len(positions))
-    )
+    period = 0 if skip else len(positions)
+    network = _network(_target(short), _config(short, length, window, period))
     weights = {
         _renamed(name, names): tensor
         for name, tensor in short.network.state_dict().items()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import torch
 from torch import Tensor
@@ -17,6 +16,7 @@ from attlas.core.batch import Batch
 from attlas.core.importance import received_by
 from attlas.core.text import Text
 from attlas.models.model import Model
+from attlas.support.arrays import Floats, Floats32, Ints
 from attlas.support.errors import CorpusError, ModelError
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**30  # of all weights that are kept
 GRID = 64  # bins of the pictures of heads
 RANKS = 6  # words listed with each word
-Indices = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +41,11 @@ class TextAttention:
     model: str
     by_head: Tensor  # layer head key: attention received
     uniform: Tensor  # layer key: received from uniform attention over the visible tokens
-    tops: tuple[Indices, Floats]  # [attends to or attended by, word, rank]: words and weights
+    tops: tuple[Ints, Floats32]  # [attends to or attended by, word, rank]: words and weights
     grids: Tensor  # layer head bin bin: see Attention.grid
     uniform_grids: Tensor  # layer bin bin: of uniform attention
     square: Tensor | None = field(default=None, repr=False)
-    importance: npt.NDArray[np.float64] | None = field(default=None, repr=False)  # layer head
+    importance: Floats | None = field(default=None, repr=False)  # layer head
 
     @property
     def weights(self) -> Tensor:
@@ -204,9 +202,7 @@ class TextAttention:
         return write_text(self.numbers, path, layer, head, force=force)
 
 
-def attention(
-    model: Model, text: str | Text, importance: npt.NDArray[np.float64] | None = None
-) -> TextAttention:
+def attention(model: Model, text: str | Text, importance: Floats | None = None) -> TextAttention:
     """The attention of one text in all layers.
 
     All weights are kept if they take at most a gigabyte; otherwise attention received per token,
@@ -230,11 +226,10 @@ def attention(
     def keep(layer: Attention) -> None:
         nonlocal total
         received.append(layer.received[0].cpu())
-        uniform.append(layer.uniform.received[0].mean(0).cpu())
+        control = layer.uniform
+        uniform.append(control.received[0].mean(0).cpu())
         grids.append(layer.grid(GRID, None, 0).float().cpu())
-        uniform_grids.append(
-            layer.uniform.once("look", lambda: layer.uniform.grid(GRID).mean(0).float().cpu())
-        )
+        uniform_grids.append(control.once("look", lambda: control.grid(GRID).mean(0).float().cpu()))
         mean = layer.over_heads()
         total = mean if total is None else total.plus(mean)
         if small:
@@ -256,7 +251,7 @@ def attention(
     )
 
 
-def _tops(total: Attention, layers: int) -> tuple[Indices, Floats]:
+def _tops(total: Attention, layers: int) -> tuple[Ints, Floats32]:
     """For each word the words it attends to most and those that attend to it most."""
     words = total.to_words()[0]
     tops = [words.top_keys(RANKS), words.top_queries(RANKS)]
@@ -265,7 +260,7 @@ def _tops(total: Attention, layers: int) -> tuple[Indices, Floats]:
     return np.where(indices < 0, 0, indices), np.where(indices < 0, 0, weights).astype(np.float32)
 
 
-def _check_importance(importance: npt.NDArray[np.float64] | None, model: Model) -> None:
+def _check_importance(importance: Floats | None, model: Model) -> None:
     """Refuse the importance of a model of another shape."""
     shape = model.n_layers, model.n_heads
     if importance is not None and importance.shape != shape:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 from transformers import PreTrainedModel
@@ -15,9 +14,8 @@ from attlas.core.batch import Batch
 from attlas.core.text import Text
 from attlas.models.encode import FORWARD_CELLS, FORWARD_TOKENS
 from attlas.models.model import Model, forward_options
+from attlas.support.arrays import AnyFloats
 from attlas.support.errors import CorpusError, ModelError
-
-Floats = npt.NDArray[np.floating[Any]]
 
 
 def run_batches(
@@ -31,34 +29,35 @@ def run_batches(
     """Run texts in batches of one length, without padding, and `take` each batch and output.
 
     The whole network runs; without `head`, the part whose attention is read. With `states` the
-    output has `hidden_states`. `batch.places` are indices in `texts`. Texts without tokens are
+    output has `hidden_states`. `batch.indices` are indices in `texts`. Texts without tokens are
     skipped: their indices are returned.
     """
     network = model.network if head else model.part
     encoder = model.full_encoder if head else model.encoder
     options = forward_options(network, states)
     encoded = encoder.encode(list(enumerate(texts)))
-    groups = encoder.groups(
-        [one for one in encoded if len(one)], tokens=FORWARD_TOKENS, cells=FORWARD_CELLS
-    )
+    some = [one for one in encoded if len(one)]
+    groups = encoder.groups(some, tokens=FORWARD_TOKENS, cells=FORWARD_CELLS)
     with model.without_dropout(), model.fast_longformer(), torch.inference_mode():
         for group in groups:
             batch = encoder.batch(group, model.device)
             take(batch, network(input_ids=batch.ids, **batch.inputs, **options))
-    return [one.place for one in encoded if not len(one)]
+    return [one.index for one in encoded if not len(one)]
 
 
-def logits_of(model: Model, texts: Sequence[Text]) -> Floats:
+def logits_of(model: Model, texts: Sequence[Text]) -> AnyFloats:
     """The logits of a classifier for each text: [text, label]."""
-    out: dict[int, Floats] = {}
+    out: dict[int, AnyFloats] = {}
 
     def keep(batch: Batch, output: Any) -> None:
-        out.update(zip(batch.places, output.logits.float().cpu().numpy(), strict=True))
+        out.update(zip(batch.indices, output.logits.float().cpu().numpy(), strict=True))
 
     return _in_order(out, texts, run_batches(model, texts, keep))
 
 
-def _in_order(rows: Mapping[int, Floats], texts: Sequence[Text], empty: Sequence[int]) -> Floats:
+def _in_order(
+    rows: Mapping[int, AnyFloats], texts: Sequence[Text], empty: Sequence[int]
+) -> AnyFloats:
     """The rows of all texts in order; texts without tokens are refused."""
     if empty:
         text = texts[empty[0]]
@@ -85,11 +84,11 @@ def last_layer(network: PreTrainedModel) -> nn.Linear:
     return layers[-1]
 
 
-def head_inputs(model: Model, texts: Sequence[Text]) -> Floats:
+def head_inputs(model: Model, texts: Sequence[Text]) -> AnyFloats:
     """The inputs of the last layer of a classifier for each text: [text, feature]."""
     layer = last_layer(model.network)
     captured: list[torch.Tensor] = []
-    out: dict[int, Floats] = {}
+    out: dict[int, AnyFloats] = {}
     hook = layer.register_forward_pre_hook(lambda _, inputs: captured.append(inputs[0]))
 
     def keep(batch: Batch, output: Any) -> None:
@@ -98,7 +97,7 @@ def head_inputs(model: Model, texts: Sequence[Text]) -> Floats:
             every = nn.functional.linear(states, layer.weight, layer.bias)
             position = int((every - output.logits[:, None]).abs().sum((0, 2)).argmin())
             states = states[:, position]
-        out.update(zip(batch.places, states.double().cpu().numpy(), strict=True))
+        out.update(zip(batch.indices, states.double().cpu().numpy(), strict=True))
 
     try:
         empty = run_batches(model, texts, keep)

@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from attlas.core.text import Text
 from attlas.models import Model
+from attlas.support.arrays import Floats32, Ints
 from attlas.support.errors import CorpusError
 from attlas.support.fingerprint import Put, feed, fingerprint
 
-Floats = npt.NDArray[np.float32]
 CARRIER = "a"  # encoded before a word to find the word's tokens
 SMALLEST_SPREAD = 1e-6  # below, a dimension is taken as constant
 
@@ -42,11 +41,11 @@ class Vectors(Protocol):
     def digest(self) -> str:
         """The fingerprint of words and numbers."""
 
-    def of(self, words: Sequence[str]) -> Floats:
+    def of(self, words: Sequence[str]) -> Floats32:
         """The vector of each word: [word, size]."""
 
 
-def standardised(table: Floats) -> Floats:
+def standardised(table: Floats32) -> Floats32:
     """Each dimension with mean 0 and standard deviation 1 over the rows; 0 if it is constant.
 
     >>> standardised(np.array([[1, 5], [3, 5]], dtype=np.float32))
@@ -92,7 +91,7 @@ class ModelVectors:
     def digest(self) -> str:
         return fingerprint(self)
 
-    def of(self, words: Sequence[str]) -> Floats:
+    def of(self, words: Sequence[str]) -> Floats32:
         """The vector of each word, zeros if it has no tokens: [word, size]."""
         self._encode([word for word in dict.fromkeys(words) if word not in self._tokens])
         tokens = [self._tokens[word] for word in words]
@@ -106,9 +105,8 @@ class ModelVectors:
         """Store the tokens of new words."""
         pairs = (Text(str(index), words=(CARRIER, word)) for index, word in enumerate(words))
         for batch in self.model.batches(self.model.encode(list(enumerate(pairs)))):
-            for index, ids, split in zip(
-                batch.places, batch.ids.tolist(), batch.words, strict=True
-            ):
+            each = zip(batch.indices, batch.ids.tolist(), batch.words, strict=True)
+            for index, ids, split in each:
                 self._tokens[words[index]] = [
                     token
                     for token, word in zip(ids, split.of.tolist(), strict=True)
@@ -133,10 +131,10 @@ class GloveVectors:
         return self.path.name
 
     @cached_property
-    def _read(self) -> tuple[dict[str, int], Floats]:
+    def _read(self) -> tuple[dict[str, int], Floats32]:
         """Rows by word, and the standardised table whose last row is that of unknown words."""
         rows: dict[str, int] = {}
-        numbers: list[Floats] = []
+        numbers: list[Floats32] = []
         for word, vector in read_glove(self.path):
             rows.setdefault(word, len(numbers))
             numbers.append(vector)
@@ -157,7 +155,7 @@ class GloveVectors:
         words, table = self._read
         return fingerprint(("vectors of lower-cased words", *rows_content(words), table))
 
-    def of(self, words: Sequence[str]) -> Floats:
+    def of(self, words: Sequence[str]) -> Floats32:
         """The vector of each word, zeros if unknown: [word, size]."""
         rows, table = self._read
         return table[[rows.get(word.lower(), -1) for word in words]]
@@ -175,12 +173,12 @@ def _(vectors: GloveVectors, put: Put) -> None:
     feed(("vectors", vectors.digest), put)
 
 
-def rows_content(rows: Mapping[str, int]) -> tuple[list[str], npt.NDArray[np.int64]]:
+def rows_content(rows: Mapping[str, int]) -> tuple[list[str], Ints]:
     """Words, and the row of each, for a fingerprint."""
     return list(rows), np.array(list(rows.values()), dtype=np.int64)
 
 
-def read_glove(path: Path) -> Iterator[tuple[str, Floats]]:
+def read_glove(path: Path) -> Iterator[tuple[str, Floats32]]:
     """The words and vectors of a file, one per line; the first line sets the size of vectors."""
     size: int | None = None
     try:
@@ -195,7 +193,7 @@ def read_glove(path: Path) -> Iterator[tuple[str, Floats]]:
         raise CorpusError(f"{path} cannot be read as vectors: {reason}") from error
 
 
-def _split(line: str, size: int | None, where: str) -> tuple[str, Floats]:
+def _split(line: str, size: int | None, where: str) -> tuple[str, Floats32]:
     """The word and the numbers of one line; a word may contain blanks, as some of GloVe's do."""
     word, *fields = line.split(" ") if size is None else line.rsplit(" ", size)
     try:

@@ -8,11 +8,13 @@ control of every number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from attlas.core.text import Text
@@ -33,9 +35,10 @@ from attlas.measures.section import SECTIONS as MEASURED, profiles
 from attlas.measures.special_gradient import SpecialGradient
 from attlas.measures.surface import Surface
 from attlas.models import Model, load
-from attlas.papers.data import check_choice, data_folder, require_file
-from attlas.papers.markdown import header, row as table_row
-from attlas.papers.parts import Recipe, Reproduction, run_reproduction
+from attlas.papers import PAPERS
+from attlas.papers.data import check_inputs, published, require_file
+from attlas.papers.markdown import table
+from attlas.papers.parts import Recipe, Reproduction, run_recipe
 from attlas.studies import Study, study
 from attlas.studies.folder import STATES
 from attlas.syntax.examples import best_examples
@@ -49,46 +52,16 @@ from attlas.views.numbers import number
 from attlas.views.picture import write_picture
 
 SEED = 0
-PARTS = ("figures", "syntax", "coreference", "tree")
-ORDER = ("syntax", "coreference", "tree", "figures")  # the map names heads by what they find
+PARTS = PAPERS["bert"].parts
 SEGMENTS, TOKENS, RANDOM_SEGMENTS = 1000, 128, 200
 MEASURES = (Surface(), Entropy(), HeadDistance(), SpecialGradient())
-# UD relation -> Stanford relation, accuracy and best offset of the authors' notebook, or of Table 1
-PUBLISHED_RELATIONS = {
-    "all": ("all", 34.7, 26.7),
-    "det": ("det", 94.3, 51.7),
-    "amod": ("amod", 75.6, 68.3),
-    "compound": ("nn", 70.4, 70.2),
-    "nsubj": ("nsubj", 58.5, 45.5),
-    "obj": ("dobj", 86.8, 40.0),
-    "advmod": ("advmod", 48.8, 40.2),
-    "aux": ("aux", 81.1, 71.5),
-    "nummod": ("num", 67.4, 56.4),
-    "cc": ("cc", 47.8, 41.2),
-    "conj": ("conj", 53.3, 26.8),
-    "nmod:poss": ("poss", 80.5, 47.7),
-    "ccomp": ("ccomp", 48.8, 12.4),
-    "xcomp": ("xcomp", 57.3, 47.1),
-    "mark": ("mark", 50.7, 14.5),
-    "cop": ("cop", 72.2, 40.5),
-    "aux:pass": ("auxpass", 94.1, 82.5),
-    "compound:prt": ("prt", 99.1, 91.4),
-    "acl:relcl": ("rcmod", 40.9, 26.6),
-    "advcl": ("advcl", 29.5, 4.6),
-    "nsubj:pass": ("nsubjpass", 57.5, 43.7),
-}
-PUBLISHED_COREFERENCE = {
-    "head": (65, 64, 73, 58),
-    "nearest": (27, 29, 29, 19),
-    "head_match": (52, 47, 67, 40),
-    "rules": (69, 70, 77, 60),
-}
-PUBLISHED_PROBES = {
-    "right_branching": 26,
-    "distance_words": 58,
-    "random_attention_words": 30,
-    "attention": 61,
-    "attention_words": 77,
+PUBLISHED = {
+    # UD relation -> Stanford relation, accuracy and best offset of the authors' notebook or Table 1
+    "relations": {name: row for name, *row in published("bert_relations").itertuples(False, None)},
+    "coreference": {
+        who: row for who, *row in published("bert_coreference").itertuples(False, None)
+    },
+    "probes": dict(published("bert_probes").itertuples(False, None)),
 }
 TREEBANKS = {"ud_ewt": ("UD English-EWT", "en_ewt-ud"), "ud_gum": ("UD English-GUM", "en_gum-ud")}
 KINDS = ("all", "pronoun", "proper", "common")
@@ -100,28 +73,12 @@ def reproduce(
     *,
     model: Any = None,
     parts: Sequence[str] = PARTS,
-    workers: int | None = None,
-    fresh: bool = False,
-    progress: bool | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    **options: Any,
 ) -> Reproduction:
-    """Run the parts one by one; finished experiments are reused. `say` gets progress lines."""
-    check_choice("part", parts, PARTS)
-    root, loaded = data_folder(data_root), load(model)
-    published = {
-        "relations": PUBLISHED_RELATIONS,
-        "coreference": PUBLISHED_COREFERENCE,
-        "probes": PUBLISHED_PROBES,
-    }
-    run = _Run(
-        root=root,
-        reproduction=Reproduction(loaded.name, PARTS, published, Path(out).expanduser()),
-        model=loaded,
-        model_parts=loaded.identity(),
-        options={"workers": workers, "fresh": fresh, "progress": progress},
-        say=say,
-    )
-    return run_reproduction(run, [name for name in ORDER if name in parts], announce=False)
+    """Run the parts one by one; finished experiments are reused. Options: see `run_options`."""
+    root = check_inputs("bert", data_root, parts)
+    loaded = load(model)
+    return run_recipe(_Run, root, out, parts, PUBLISHED, loaded, options, model=loaded)
 
 
 @dataclass(kw_only=True)
@@ -129,6 +86,8 @@ class _Run(Recipe):
     """One reproduction under way."""
 
     name = "bert"
+    order = ("syntax", "coreference", "tree", "figures")  # the map names heads by what they find
+    announces = False
     model: Model
 
     def treebank(self, name: str, part: str) -> Path:
@@ -137,20 +96,19 @@ class _Run(Recipe):
     def syntax(self) -> None:
         """Table 1 and Figure 5, on two treebanks."""
         for name, (title, _) in TREEBANKS.items():
-            self.say(f"Table 1: {title}")
+            self.log(f"Table 1: {title}")
             train, test = read(self.treebank(name, "train")), read(self.treebank(name, "dev"))
             syntax = Syntax(train=train, test=test, model=self.model, seed=SEED)
-            found = self.run(syntax, f"syntax-{name}")
-            self.part.results[f"syntax {name}"] = found.result
-            self.part.lines += [f"### Table 1: relations, {title}", "", *_relation_lines(found), ""]
-            table = found.table("syntax")
-            self.draw(relations(table), f"table1-{name}")
+            study = self.run(syntax, f"syntax-{name}")
+            self.part.results[f"syntax {name}"] = study.result
+            self.show(f"Table 1: relations, {title}", *_relation_blocks(study))
+            heads = study.table("syntax")
+            self.draw(relations(heads), f"table1-{name}")
             if name == "ud_ewt":
-                self.part.named += [
-                    [row["layer"], row["head"], row["relation"]]
-                    for row in best_examples(table).to_dict("records")
-                ]
-                examples = reversed(study_lines(found))
+                self.part.named += (
+                    best_examples(heads)[["layer", "head", "relation"]].to_numpy().tolist()
+                )
+                examples = reversed(study_lines(study))
                 for one in {each.relation: each for each in examples}.values():
                     path = self.picture_path(f"figure5-{one.relation.replace(':', '-')}")
                     self.add_pictures(*write_picture(lines_svg(one, one.about), path, "png"))
@@ -178,31 +136,26 @@ class _Run(Recipe):
             ),
         }
         for name, (title, train, test) in sets.items():
-            self.say(f"Table 2: {title}")
+            self.log(f"Table 2: {title}")
             tokens = None if name == "gap" else TOKENS
             coreference = Coreference(
                 train=train, test=test, model=self.model, tokens=tokens, seed=SEED
             )
-            found = self.run(coreference, f"coreference-{name}")
+            study = self.run(coreference, f"coreference-{name}")
             self.part.results[f"coreference {name}"] = {
-                key: value for key, value in found.result.items() if key != "heads"
+                key: value for key, value in study.result.items() if key != "heads"
             }
-            self.part.lines += [
-                f"### Table 2: antecedents, {title}",
-                "",
-                *_coreference_lines(found),
-                "",
-            ]
-            self.draw(coreference_chart(found.table("coreference")), f"table2-{name}")
+            self.show(f"Table 2: antecedents, {title}", *_coreference_blocks(study))
+            self.draw(coreference_chart(study.table("coreference")), f"table2-{name}")
             if name == "ud_gum":
-                best = found.result["best"][0]
+                best = study.result["best"][0]
                 self.part.named.append([best["layer"], best["head"], "coreference"])
 
     def tree(self) -> None:
         """Table 3, in both conventions, with the model's own word vectors and GloVe's."""
         train, test = read(self.treebank("ud_ewt", "train")), read(self.treebank("ud_ewt", "dev"))
         glove = require_file(self.root, "glove50", "glove.6B.50d.top20k.txt")
-        ways = {
+        conventions = {
             "own": ("the model's own word vectors", None, "sound"),
             "glove": ("GloVe, 50 dimensions, 20,000 words", glove, "sound"),
             "published": (
@@ -211,65 +164,56 @@ class _Run(Recipe):
                 "published",
             ),
         }
-        found: dict[str, Study] = {}
+        probe = partial(Tree, train=train, test=test, model=self.model, seed=SEED)
+        studies: dict[str, Study] = {}
         cache = self.folder / STATES  # shared by the three; cleared when the part is published
-        for name, (title, vectors, convention) in ways.items():
-            self.say(f"Table 3: {title}")
-            tree = Tree(
-                train=train,
-                test=test,
-                model=self.model,
-                vectors=vectors,
-                convention=convention,
-                seed=SEED,
-            )
-            found[name] = self.run(tree, f"tree-{name}", cache)
-            self.part.results[f"tree {name}"] = found[name].result
-        self.part.lines += [
-            "### Table 3: probes, UD English-EWT (fitted on train, scored on dev)",
-            "",
-            *_tree_lines({ways[name][0]: one for name, one in found.items()}),
-            "",
-        ]
-        self.draw(probes(found["own"].table("tree")), "table3")
+        for name, (title, vectors, convention) in conventions.items():
+            self.log(f"Table 3: {title}")
+            tree = probe(vectors=vectors, convention=convention)
+            studies[title] = study = self.run(tree, f"tree-{name}", cache)
+            self.part.results[f"tree {name}"] = study.result
+            if name == "own":
+                self.draw(probes(study.table("tree")), "table3")
+        self.show(
+            "Table 3: probes, UD English-EWT (fitted on train, scored on dev)",
+            *_tree_blocks(studies),
+        )
 
     def figures(self) -> None:
         """Figures 2, 3, 4 and 6, over segments of EWT."""
-        self.say(f"Figures 2 to 4 and 6: {SEGMENTS} segments of at most {TOKENS} tokens")
+        self.log(f"Figures 2 to 4 and 6: {SEGMENTS} segments of at most {TOKENS} tokens")
         segments = self.segments()
         options = {"seed": SEED, **self.options}
-        done = study(self.model, segments, MEASURES, self.inside("segments"), **options)
-        self.say("the same with random weights")
+        trained = study(self.model, segments, MEASURES, self.inside("segments"), **options)
+        self.log("the same with random weights")
         random, some = self.model.randomized(SEED), segments[:RANDOM_SEGMENTS]
         control = study(random, some, MEASURES, self.inside("segments-random"), **options)
         surface, entropy, distances = (
-            done.table(name) for name in ("surface", "entropy", "head_distance")
+            trained.table(name) for name in ("surface", "entropy", "head_distance")
         )
         names: dict[tuple[int, int], list[str]] = {}
         naming = self.use("syntax", "coreference").values()
         for layer, head, name in (one for part in naming for one in part.named):
             names.setdefault((layer, head), []).append(name)
-        named = {head: profiles.named_by(found) for head, found in names.items()}
-        places = head_map(distances, surface, entropy, named, seed=SEED)
+        named = {head: profiles.named_by(given) for head, given in names.items()}
+        positions = head_map(distances, surface, entropy, named, seed=SEED)
         figures = {
             "figure2-surface": profiles.surface_by_layer(surface),
-            "figure3-gradient": profiles.gradient_by_layer(done.table("special_gradient")),
+            "figure3-gradient": profiles.gradient_by_layer(trained.table("special_gradient")),
             "figure4-entropy": profiles.entropy_by_layer(entropy),
-            "figure6-map": profiles.map_of_heads(places),
+            "figure6-map": profiles.map_of_heads(positions),
         }
         for name, chart in figures.items():
             self.draw(chart, name)
         self.part.results["figures"] = {
-            "findings": findings(done, MEASURED),
+            "findings": findings(trained, MEASURED),
             "random": findings(control, MEASURED),
         }
-        self.part.lines += [
-            f"### Figures 2 to 4 and 6: {len(segments):,} segments of EWT, "
+        self.show(
+            f"Figures 2 to 4 and 6: {len(segments):,} segments of EWT, "
             f"at most {TOKENS} tokens (random weights: the first {RANDOM_SEGMENTS})",
-            "",
-            *_figure_lines(done, control, places),
-            "",
-        ]
+            *_figure_blocks(trained, control, positions),
+        )
 
     def segments(self) -> list[Text]:
         """The first segments of EWT's documents: as many consecutive sentences as 128 tokens hold.
@@ -280,151 +224,141 @@ class _Run(Recipe):
         for _, row in conllu_documents(self.treebank("ud_ewt", "train")):
             if isinstance(row, BadRow):
                 raise row.error()
-            found = list(windows(self.model, [row], TOKENS))
+            texts = list(windows(self.model, [row], TOKENS))
             lengths = [
-                len(one) + one.truncated_by for one in self.model.encode(list(enumerate(found)))
+                len(one) + one.truncated_by for one in self.model.encode(list(enumerate(texts)))
             ]
-            out += [text for text, length in zip(found, lengths, strict=True) if length <= TOKENS]
+            out += [text for text, length in zip(texts, lengths, strict=True) if length <= TOKENS]
             if len(out) >= SEGMENTS:
                 break
         return out[:SEGMENTS]
 
     def run(self, experiment: Experiment, name: str, cache: Path | None = None) -> Study:
         """Run an experiment in a folder of its own, with its report."""
-        done = run(experiment, self.inside(name), cache=cache, say=self.say, **self.options)
-        done.report(done.folder / "report.html")
-        return done
+        study = run(experiment, self.inside(name), cache=cache, log=self.log, **self.options)
+        study.report(study.folder / "report.html")
+        return study
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None or share != share else f"{100 * share:.1f}"
+ACCURACY = "{accuracy:.1p} [{low:.1p}, {high:.1p}]"
 
 
-def _with_interval(row: Any, name: str) -> str:
-    return f"{_percent(row[name])} [{_percent(row['low'])}, {_percent(row['high'])}]"
-
-
-def _relation_lines(found: Study) -> list[str]:
+def _relation_blocks(study: Study) -> Iterator[str | list[str]]:
     """Table 1: ours with interval and controls; as published (same sentences); published."""
-    table, same = found.table("syntax"), found.table("syntax_published").set_index("relation")
-    same_texts = "ours, chosen and scored on the same"
-    out = header(
-        *("relation", "head", "ours [95% CI]", "best offset", "random weights", "n", same_texts),
-        *("its offset", "Stanford relation", "published", "its offset"),
+    heads, same = study.table("syntax"), study.table("syntax_published")
+    ahead = (heads["difference_low"] > 0) & (heads["relation"] != "all")
+    rows = (
+        heads.assign(mark=np.where(ahead, "**", ""))
+        .merge(same, on="relation", how="left", suffixes=("", "_same"))
+        .merge(published("bert_relations"), on="relation", how="left")
     )
-    for row in table.to_dict("records"):
-        other = same.loc[row["relation"]] if row["relation"] in same.index else None
-        known = PUBLISHED_RELATIONS.get(row["relation"], ("", None, None))
-        mark = "**" if row["difference_low"] > 0 and row["relation"] != "all" else ""
-        cells = [
-            f"{mark}{row['relation']}{mark}",
-            f"L{row['layer']}.H{row['head']}",
-            _with_interval(row, "accuracy"),
-            f"{_percent(row['baseline'])} ({row['offset']:+d})",
-            _percent(row["random_accuracy"]),
-            f"{row['n']:,}",
-            "-" if other is None else _percent(other["accuracy"]),
-            "-" if other is None else f"{_percent(other['baseline'])} ({int(other['offset']):+d})",
-            known[0] or "-",
-            *("-" if value is None else f"{value:.1f}" for value in known[1:]),
-        ]
-        out.append(table_row(*cells))
-    one = table[table["relation"] != "all"]
-    words = found.result["words"]
-    out += [
-        "",
-        f"{int((one['difference_low'] > 0).sum())} of {len(one)} relations (bold) have a head that "
+    yield table(
+        rows,
+        ("relation", "{mark}{relation}{mark}"),
+        ("head", "L{layer}.H{head}"),
+        ("ours [95% CI]", ACCURACY),
+        ("best offset", "{baseline:.1p} ({offset:+d})"),
+        ("random weights", "{random_accuracy:.1p}"),
+        ("n", "{n:,}"),
+        ("ours, chosen and scored on the same", "{accuracy_same:.1p}"),
+        ("its offset", "{baseline_same:.1p} ({offset_same:+.0f})"),
+        ("Stanford relation", "{stanford}"),
+        ("published", "{published:.1f}"),
+        ("its offset", "{published_offset:.1f}"),
+    )
+    yield (
+        f"{ahead.sum()} of {(heads['relation'] != 'all').sum()} relations (bold) have a head that "
         "is significantly better than the best offset. "
-        f"{words['unseen']:,} words or their heads were truncated, in "
-        f"{found.result['counts']['truncated']:,} sentences longer than the model's limit.",
-    ]
-    return out
-
-
-def _coreference_lines(found: Study) -> list[str]:
-    """Table 2: accuracy by kind of mention, ours and published."""
-    table = found.table("coreference")
-    out = header(
-        *("", "all [95% CI]", "pronoun", "proper", "common"),
-        "published (all, pronoun, proper, nominal)",
+        f"{study.result['words']['unseen']:,} words or their heads were truncated, in "
+        f"{study.result['counts']['truncated']:,} sentences longer than the model's limit."
     )
-    for who, title in WHO.items():
-        rows = table[table["who"] == who].set_index("kind")
-        if not len(rows):
-            continue
-        first = rows.loc["all"] if "all" in rows.index else None
-        shown = (
-            title
-            if first is None or first["layer"] != first["layer"]
-            else f"{title}, L{int(first['layer'])}.H{int(first['head'])}"
-        )
-        cells = ["-" if first is None else _with_interval(first, "accuracy")]
-        cells += [
-            _percent(rows.loc[kind, "accuracy"]) if kind in rows.index else "-"
-            for kind in KINDS[1:]
-        ]
-        known = PUBLISHED_COREFERENCE.get(who)
-        out.append(table_row(shown, *cells, ", ".join(map(str, known)) if known else "-"))
-    counts = table[table["who"] == "head"].set_index("kind")["n"]
+
+
+def _coreference_blocks(study: Study) -> Iterator[str | list[str]]:
+    """Table 2: accuracy by kind of mention, ours and published."""
+    scores = study.table("coreference")
+    by_kind = scores.pivot(index="who", columns="kind", values="accuracy").reindex(columns=KINDS)
+    rows = (
+        by_kind.reindex([who for who in WHO if who in by_kind.index])
+        .join(scores[scores["kind"] == "all"].set_index("who"))
+        .join(published("bert_coreference", "who"), rsuffix="_published")
+        .reset_index()
+    )
+    rows["head"] = [
+        WHO[row["who"]]
+        + ("" if pd.isna(row["layer"]) else ", L{layer:.0f}.H{head:.0f}").format(**row)
+        for row in rows.to_dict("records")
+    ]
+    yield table(
+        rows,
+        ("", "{head}"),
+        ("all [95% CI]", ACCURACY),
+        *((kind, f"{{{kind}:.1p}}") for kind in KINDS[1:]),
+        (
+            "published (all, pronoun, proper, nominal)",
+            ", ".join(f"{{{kind}_published:.0f}}" for kind in KINDS),
+        ),
+    )
+    counts = scores[scores["who"] == "head"].set_index("kind")["n"]
     sizes = ", ".join(f"{kind} {int(counts[kind]):,}" for kind in KINDS if kind in counts)
-    lost, mentions = found.result["windows"], found.result["mentions"]
-    out += [
-        "",
+    lost, mentions = study.result["windows"], study.result["mentions"]
+    yield (
         f"Mentions scored: {sizes}. Of {lost['scored']:,} mentions with an antecedent in their "
         f"document, {lost['out_of_reach']:,} have none in their window; "
-        f"{mentions['unseen']:,} were truncated.",
-    ]
-    return out
+        f"{mentions['unseen']:,} were truncated."
+    )
 
 
-def _tree_lines(found: dict[str, Study]) -> list[str]:
+def _tree_blocks(studies: Mapping[str, Study]) -> Iterator[str | list[str]]:
     """Table 3: UAS by probe, ours and published."""
-    titles = (f"{title}: UAS [95% CI], best tree" for title in found)
-    out = header("probe", "published", *titles)
-    for probe, title in PROBES.items():
-        cells = []
-        for one in found.values():
-            row = one.table("tree").set_index("probe").loc[probe]
-            cells.append(f"{_with_interval(row, 'uas')}, {_percent(row['tree_uas'])}")
-        out.append(table_row(title, PUBLISHED_PROBES.get(probe, "-"), *cells))
-    first = next(iter(found.values())).result["words"]
-    out += [
-        "",
-        f"{first['scored']:,} words scored, {first['punctuation']:,} excluded as punctuation; "
-        f"{first['unseen']:,} words were truncated and {first['headless']:,} lost their head by "
-        "that. The structural probe, which Clark et al. (2019) list with 80 UUAS, does not use "
-        "attention.",
+    scores = {title: one.table("tree").set_index("probe") for title, one in studies.items()}
+    rows: list[dict[str, Any]] = [
+        {"title": title, "published": PUBLISHED["probes"].get(probe)}
+        | {f"study{at}": one.loc[probe] for at, one in enumerate(scores.values())}
+        for probe, title in PROBES.items()
     ]
-    return out
+    cell = "{study[uas]:.1p} [{study[low]:.1p}, {study[high]:.1p}], {study[tree_uas]:.1p}"
+    yield table(
+        rows,
+        ("probe", "{title}"),
+        ("published", "{published}"),
+        *(
+            (f"{title}: UAS [95% CI], best tree", cell.replace("study", f"study{at}"))
+            for at, title in enumerate(scores)
+        ),
+    )
+    words = next(iter(studies.values())).result["words"]
+    yield (
+        f"{words['scored']:,} words scored, {words['punctuation']:,} excluded as punctuation; "
+        f"{words['unseen']:,} words were truncated and {words['headless']:,} lost their head by "
+        "that. The structural probe, which Clark et al. (2019) list with 80 UUAS, does not use "
+        "attention."
+    )
 
 
-def _figure_lines(done: Study, control: Study, places: pd.DataFrame) -> list[str]:
+def _figure_blocks(
+    trained: Study, control: Study, positions: pd.DataFrame
+) -> Iterator[str | list[str]]:
     """What the figures show, in numbers by layer, random weights in brackets."""
     names = {
         "surface": ("cls", "sep", "punctuation", "self", "previous", "next"),
         "entropy": ("entropy", "cls_entropy"),
         "special_gradient": ("sep", "cls", "punctuation", "other"),
     }
-    out = []
-    for table, columns in names.items():
-        mine, theirs = (
-            one.table(table).groupby("layer")[list(columns)].mean() for one in (done, control)
+    for name, columns in names.items():
+        ours, random = (
+            one.table(name).groupby("layer")[list(columns)].mean() for one in (trained, control)
         )
-        scale, unit = (1e5, " x 100,000") if table == "special_gradient" else (1, "")
-        out += [
-            f"Mean of heads by layer, `{table}`{unit} (random weights in brackets):",
-            "",
-            *header("layer", *columns),
-        ]
-        for layer in mine.index:
-            pairs = ((mine.loc[layer, name], theirs.loc[layer, name]) for name in columns)
-            cells = (f"{number(scale * one)} ({number(scale * other)})" for one, other in pairs)
-            out.append(table_row(layer, *cells))
-        out.append("")
-    kinds = places["behaviour"].value_counts()
-    out += [f"- {line}" for line in findings(done, MEASURED)]
-    out += [
+        scale, unit = (1e5, " x 100,000") if name == "special_gradient" else (1, "")
+        yield f"Mean of heads by layer, `{name}`{unit} (random weights in brackets):"
+        yield table(
+            ours.join(random, rsuffix="_random").mul(scale).reset_index(),
+            ("layer", "{layer}"),
+            *((one, f"{{{one}:.2z}} ({{{one}_random:.2z}})") for one in columns),
+        )
+    kinds = positions["behaviour"].value_counts()
+    yield [
+        *(f"- {line}" for line in findings(trained, MEASURED)),
         f"- Behaviours of heads: {', '.join(f'{name} {count}' for name, count in kinds.items())}; "
-        f"stress of the map in two dimensions: {number(float(places['stress'].iloc[0]))}"
+        f"stress of the map in two dimensions: {number(float(positions['stress'].iloc[0]))}",
     ]
-    return out

@@ -1,4 +1,4 @@
-"""The data sets of reproductions: one folder each, as their READMEs describe them."""
+"""What reproductions read: published values, and data sets as their READMEs describe them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,29 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+import pandas as pd
+
 from attlas.core.text import Text
 from attlas.corpora.corpus import BadRow
 from attlas.corpora.rows import Row, csv_rows, jsonl_rows
+from attlas.papers import PAPERS, data_folder
 from attlas.support.errors import AttlasError, CorpusError
 from attlas.support.files import file_sha256
 
+PUBLISHED = Path(__file__).parent / "published"
 _RECORD: ContextVar[dict[str, str] | None] = ContextVar("_RECORD", default=None)
 
 
-def data_folder(root: str | Path) -> Path:
-    """The folder of the data sets."""
-    folder = Path(root).expanduser()
-    if not folder.is_dir():
-        raise AttlasError(
-            f"there is no folder {folder}; give the folder of the data sets with --data-root"
-        )
-    return folder
+def published(name: str, *index: str) -> pd.DataFrame:
+    """A table of published values, with some of its columns as the index."""
+    frame = pd.read_csv(PUBLISHED / f"{name}.csv", float_precision="round_trip")
+    return frame.set_index(list(index)) if index else frame
+
+
+def check_inputs(paper: str, data_root: str | Path, chosen: Sequence[str]) -> Path:
+    """The folder of the data sets, once the parts that were chosen are known to exist."""
+    check_choice(PAPERS[paper].kind, chosen, PAPERS[paper].parts)
+    return data_folder(data_root)
 
 
 def check_choice(kind: str, given: Sequence[str], known: Sequence[str]) -> None:
@@ -80,11 +86,13 @@ def _find(root: Path, *names: str) -> Path:
     )
 
 
-def cola(root: Path, name: str) -> list[Text]:
-    """A file of CoLA: source, label, mark, sentence."""
-    path = require_file(root, "cola", f"{name}.tsv")
-    rows = fields_of(csv_rows(path, "\t", header=False), path, "1", "3")
-    return [Text(f"{name}-{number}", row["3"], row["1"]) for number, row in rows]
+def labelled_tsv(
+    root: Path, folder: str, name: str, prefix: str, label: str = "0", text: str = "1"
+) -> list[Text]:
+    """A file of a set with columns and no header, which `label` and `text` number."""
+    path = require_file(root, folder, f"{name}.tsv")
+    rows = fields_of(csv_rows(path, "\t", header=False), path, label, text)
+    return [Text(f"{prefix}-{number}", row[text], row[label]) for number, row in rows]
 
 
 def labelled_jsonl(root: Path, folder: str, name: str) -> list[Text]:
@@ -94,23 +102,14 @@ def labelled_jsonl(root: Path, folder: str, name: str) -> list[Text]:
     return [Text(str(row["id"]), str(row["text"]), str(row["label"])) for _, row in rows]
 
 
-def imdb(root: Path, name: str) -> list[Text]:
-    """A file of IMDB: id, label, text."""
-    return labelled_jsonl(root, "imdb", name)
+def cola(root: Path, name: str) -> list[Text]:
+    """A file of CoLA: source, label, mark, sentence."""
+    return labelled_tsv(root, "cola", name, name, label="1", text="3")
 
 
 def sst(root: Path, name: str) -> list[Text]:
     """A file of binary SST: label, sentence."""
-    path = require_file(root, "sst", f"{name}_binary.tsv")
-    rows = fields_of(csv_rows(path, "\t", header=False), path, "0", "1")
-    return [Text(f"sst-{name}-{number}", row["1"], row["0"]) for number, row in rows]
-
-
-def sms(root: Path) -> list[Text]:
-    """SMS Spam: label, message."""
-    path = require_file(root, "sms_spam", "train.tsv")
-    rows = fields_of(csv_rows(path, "\t", header=False), path, "0", "1")
-    return [Text(f"sms-{number}", row["1"], row["0"]) for number, row in rows]
+    return labelled_tsv(root, "sst", f"{name}_binary", f"sst-{name}")
 
 
 def exclude(texts: list[Text], others: list[Text]) -> list[Text]:

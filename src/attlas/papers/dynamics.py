@@ -10,8 +10,9 @@ proportions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,24 @@ from attlas.dynamics.scores import least_separation
 from attlas.dynamics.section import SECTIONS, tokens as token_charts
 from attlas.experiments.run import run
 from attlas.models import load
-from attlas.papers.data import check_choice, data_folder, fields_of, imdb, require_file, sst
-from attlas.papers.markdown import header, row as table_row
-from attlas.papers.parts import Recipe, Reproduction, run_reproduction
+from attlas.papers import PAPERS
+from attlas.papers.data import (
+    check_inputs,
+    fields_of,
+    labelled_jsonl,
+    published as published_values,
+    require_file,
+    sst,
+)
+from attlas.papers.markdown import table
+from attlas.papers.parts import Recipe, Reproduction, run_recipe
 from attlas.studies.opened import Study
 from attlas.views.report import write_charts
 
-SETS = ("sst", "news1", "imdb", "news2")
-PARTS = (*SETS, "differences", "flow", "penalty", "frozen", "synthetic")
+PARTS = PAPERS["dynamics"].parts
+SETS = PARTS[:4]
+Splits = tuple[list[Text], list[Text], list[Text]]  # train, dev, test
+Blocks = Iterator[str | list[str]]
 SCALES = (0.001, 1.0, 10.0, 20.0, 50.0, 100.0, 10000.0)
 MODELS = {
     ("dot", "none"): "DP",
@@ -51,45 +62,9 @@ TITLES = {
     "imdb": "IMDB",
     "news2": "20News II (motorcycles, medicine, guns)",
 }
-# test accuracy in %: DP, DP-L, DP-A, AD
-PUBLISHED: dict[str, dict[float, tuple[float, float, float, float]]] = {
-    "sst": {
-        0.001: (55.3, 79.8, 67.9, 62.8),
-        1: (74.4, 81.2, 73.4, 73.4),
-        10: (82.2, 81.7, 80.8, 80.3),
-        20: (81.4, 80.9, 81.0, 81.2),
-        50: (80.8, 82.0, 81.5, 79.9),
-        100: (81.2, 81.1, 80.7, 80.8),
-        10000: (79.6, 81.4, 79.3, 80.8),
-    },
-    "news1": {
-        0.001: (54.8, 88.6, 78.6, 49.4),
-        1: (88.4, 93.0, 85.3, 87.6),
-        10: (92.8, 91.2, 92.8, 92.0),
-        20: (93.5, 92.2, 93.5, 91.2),
-        50: (93.3, 92.3, 92.2, 91.7),
-        100: (92.8, 91.2, 92.8, 93.3),
-        10000: (92.8, 92.0, 93.0, 92.0),
-    },
-    "imdb": {
-        0.001: (55.5, 87.7, 73.3, 69.8),
-        1: (79.5, 88.2, 85.4, 83.7),
-        10: (89.2, 87.8, 89.6, 88.2),
-        20: (89.6, 88.1, 89.6, 89.6),
-        50: (89.8, 87.2, 89.1, 88.5),
-        100: (89.3, 88.3, 89.2, 88.8),
-        10000: (89.3, 88.4, 88.9, 88.9),
-    },
-    "news2": {
-        0.001: (31.8, 90.1, 64.6, 59.2),
-        1: (85.4, 92.3, 88.3, 86.7),
-        10: (93.4, 93.4, 91.7, 90.0),
-        20: (94.9, 94.2, 93.3, 92.1),
-        50: (94.9, 92.3, 92.9, 93.8),
-        100: (94.9, 93.1, 92.9, 92.9),
-        10000: (94.5, 93.8, 92.5, 92.9),
-    },
-}
+PUBLISHED: dict[str, dict[float, tuple[float, ...]]] = {}  # test accuracy in %, as in MODELS
+for _name, _scale, *_row in published_values("dynamics").itertuples(False, None):
+    PUBLISHED.setdefault(_name, {})[_scale] = tuple(_row)
 KINDS = {
     "sst": "265 negative, 1,384 neutral, 412 positive",
     "news1": "557 negative, 1,011 neutral, 957 positive",
@@ -126,31 +101,22 @@ def reproduce(
     *,
     parts: Sequence[str] = PARTS,
     seeds: int | None = None,
-    workers: int | None = None,
-    fresh: bool = False,
-    progress: bool | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    **options: Any,
 ) -> Reproduction:
-    """Run the parts one by one; finished experiments are reused. `say` gets progress lines."""
-    check_choice("part", parts, PARTS)
+    """Run the parts one by one; finished experiments are reused. Options: see `run_options`."""
+    root = check_inputs("dynamics", data_root, parts)
     published = {
         name: {
-            str(scale): dict(zip(MODELS.values(), row, strict=True)) for scale, row in table.items()
+            f"{scale:g}": dict(zip(MODELS.values(), row, strict=True))
+            for scale, row in rows.items()
         }
-        for name, table in PUBLISHED.items()
+        for name, rows in PUBLISHED.items()
     }
-    model = "attention classifiers from scratch"
-    run = _Run(
-        root=data_folder(data_root),
-        reproduction=Reproduction(model, PARTS, published, Path(out).expanduser()),
-        options={"workers": workers, "fresh": fresh, "progress": progress},
-        say=say,
-        seeds=seeds,
-    )
-    return run_reproduction(run, [name for name in PARTS if name in parts])
+    subject = "attention classifiers from scratch"
+    return run_recipe(_Run, root, out, parts, published, subject, options, seeds=seeds)
 
 
-def texts_of(root: Path, name: str) -> tuple[list[Text], list[Text], list[Text]]:
+def texts_of(root: Path, name: str) -> Splits:
     """The train, dev and test texts of a data set."""
     if name == "sst":
         train, dev = split([_spaced(one) for one in sst(root, "train")], 0.1)
@@ -158,7 +124,7 @@ def texts_of(root: Path, name: str) -> tuple[list[Text], list[Text], list[Text]]
     if name == "imdb":
         texts = [
             Text(one.id, one.text.replace("<br />", " "), one.label)
-            for one in imdb(root, "train_full")
+            for one in labelled_jsonl(root, "imdb", "train_full")
         ]
         texts = [one for one in texts if len(words_of(one.text)) <= LONGEST["imdb"]]
     else:
@@ -201,6 +167,15 @@ def own_words(body: str) -> str:
     return re.split(r"\n--+ *\n", "\n".join(kept))[0]
 
 
+def _sst(root: Path) -> Splits:
+    return texts_of(root, "sst")
+
+
+def _synthetic(options: Mapping[str, Any], _: Path) -> Splits:
+    rest, test = split(synthetic(**options), 0.2)
+    return *split(rest, 0.1), test
+
+
 def _spaced(text: Text) -> Text:
     """A text that is already tokenised, with its tokens as words."""
     return Text(text.id, label=text.label, words=tuple(text.text.split()))
@@ -219,28 +194,18 @@ class _Run(Recipe):
         seeds = self.seeds or SEEDS.get(part, SEEDS["sst"])
         return {"seeds": seeds, "model": load() if part == "frozen" else None}
 
-    def _run(self, name: str, texts: tuple[Any, Any, Any], **how: Any) -> Study:
+    def _run(self, name: str, texts: Splits, **how: Any) -> Study:
         """Run one grid; a finished one is reused."""
         train, dev, test = _named(name, texts)
         how["by_encoder"] = _plain(how.get("by_encoder", {}))
         grid = Dynamics(train=train, dev=dev, test=test, **how)
-        return run(grid, self.inside(name), say=self.say, **self.options)
+        return run(grid, self.inside(name), log=self.log, **self.options)
 
-    def sst(self) -> None:
-        """Its quarter of Table 2, and what the authors' notebook prints."""
-        self._table("sst")
-
-    def news1(self) -> None:
-        """Its quarter of Table 2."""
-        self._table("news1")
-
-    def imdb(self) -> None:
-        """Its quarter of Table 2."""
-        self._table("imdb")
-
-    def news2(self) -> None:
-        """Its quarter of Table 2."""
-        self._table("news2")
+    def run_part(self, name: str) -> None:
+        if name in SETS:
+            self._table(name)
+        else:
+            super().run_part(name)
 
     def _table(self, name: str) -> None:
         """A quarter of Table 2, with the separation of each cell, and figures of this data set."""
@@ -254,20 +219,16 @@ class _Run(Recipe):
         study.report(study.folder / "report.html")
         self.add_pictures(*write_charts(study, SECTIONS, self.picture_folder(name), "png"))
         self.part.results[name] = study.result
-        self.part.lines += table_lines(name, study)
+        self.show(TITLES[name], *table_blocks(name, study))
         if name == "sst":
             self._as_in_the_notebook(seeds)
         tokens = study.table("dynamics_tokens")
         for attention, encoder, scale in _figures(name):
-            cell = tokens[
-                (tokens["attention"] == attention)
-                & (tokens["encoder"] == encoder)
-                & (tokens["scale"] == scale)
-            ]
+            words = _of_cell(tokens, attention, encoder, scale)
             title = f"{name}-{attention}-{encoder}-{scale:g}"
-            self.draw(token_charts.tokens(cell), f"{title}-scores")
+            self.draw(token_charts.tokens(words), f"{title}-scores")
             if name == "sst":
-                self.draw(token_charts.weights(cell), f"{title}-weights")
+                self.draw(token_charts.weights(words), f"{title}-weights")
 
     def _as_in_the_notebook(self, seeds: int) -> None:
         """As in the authors' notebook: trained on all of train, epoch and accuracy on dev."""
@@ -296,101 +257,70 @@ class _Run(Recipe):
     def flow(self) -> None:
         """The terms of the gradient flow on SST, checked by automatic differentiation."""
         train, dev, _ = texts_of(self.root, "sst")
-        out = ["### What moves the scores: SST, scaled dot-product", ""]
+        blocks: list[str | list[str]] = []
         for scale in (1.0, 10.0, 100.0):
             classifier = AttentionClassifier(
                 scale=scale, epochs=20, record=1, progress=self.options["progress"]
             ).fit(train, dev=dev)
             ragged, _ = classifier.training_texts()
             worst = classifier.check_flow()
-            table = classifier.flow_
-            first = table[table["epoch"].isin([0, 1, 5, 20])]
-            out += [
+            terms = classifier.flow_[classifier.flow_["epoch"].isin([0, 1, 5, 20])]
+            blocks += [
                 f"scale {scale:g}: sums of terms and automatic differentiation differ by at most "
                 f"{worst:.1e} of the largest rate, over {len(ragged.words):,} words and "
                 f"{len(ragged):,} texts. Means over the words of each kind, times 10,000:",
-                "",
-                *_flow_lines(first),
-                "",
+                _flow_table(terms),
             ]
             self.part.results[f"flow-{scale:g}"] = {
                 "difference": worst,
-                "terms": first.to_dict("records"),
+                "terms": terms.to_dict("records"),
             }
-        self.part.lines += out
+        self.show("What moves the scores: SST, scaled dot-product", *blocks)
 
     def penalty(self) -> None:
         """What a penalty on |V.W| does where the scale is large."""
-        out = [
-            "### A penalty on |V.W|: SST, scaled dot-product, scale 100",
-            "",
-            *header("penalty", "accuracy", "size of V.W", "size of the gap", "separation", LEAST),
-        ]
-        for penalty in (0.0, 0.0001, 0.001, 0.01, 0.1):
-            rows = self._rows(
-                f"penalty-{penalty:g}",
-                texts_of(self.root, "sst"),
-                scales=(100.0,),
-                vw_penalty=penalty,
-                epochs=40,
-                patience=10,
-            )
-            sizes = (f"{rows[name].abs().mean():.2f}" for name in ("vw", "gap"))
-            spreads = (_spread(rows, name) for name in ("separation", "separation_least"))
-            out.append(table_row(f"{penalty:g}", _percent(rows), *sizes, *spreads))
-        self.part.lines += [
-            *out,
-            "",
-            f"Means over {self._seeds} seeds, with the lowest and the highest; V.W and gap are "
-            "absolute values, as their signs are random.",
-            "",
-        ]
+        how = {"scales": (100.0,), "epochs": 40, "patience": 10}
+        self._compare(
+            "A penalty on |V.W|: SST, scaled dot-product, scale 100",
+            {
+                f"{penalty:g}": (f"penalty-{penalty:g}", _sst, {**how, "vw_penalty": penalty})
+                for penalty in (0.0, 0.0001, 0.001, 0.01, 0.1)
+            },
+            ("penalty", "{run}"),
+            ("accuracy", "{accuracy}"),
+            ("size of V.W", "{vw[size]}"),
+            ("size of the gap", "{gap[size]}"),
+            ("separation", "{separation[spread]}"),
+            (LEAST, "{separation_least[spread]}"),
+            note=f"Means over {self._seeds} seeds, with the lowest and the highest; V.W and gap "
+            "are absolute values, as their signs are random.",
+        )
 
     def frozen(self) -> None:
         """Future work of Sun and Lu (2020): frozen word vectors and a frozen model."""
+        glove = require_file(self.root, "glove50", "glove.6B.50d.top20k.txt")
         given: dict[str, dict[str, Any]] = {
             "trained from scratch": {},
-            "GloVe's, frozen": {
-                "encoders": ("vectors",),
-                "vectors": require_file(self.root, "glove50", "glove.6B.50d.top20k.txt"),
-            },
+            "GloVe's, frozen": {"encoders": ("vectors",), "vectors": glove},
             "the embedded model's input embeddings, frozen": {"encoders": ("vectors",)},
             "the embedded model's hidden states, frozen": {"encoders": ("model",)},
         }
-        out = [
-            "### Frozen vectors: SST, scaled dot-product, scale 10",
-            "",
-            *header(
-                *("vectors", "accuracy", "separation", "before training", LEAST),
-                *("by scores in context", "polarity: positive against negative words"),
-            ),
-        ]
-        for number, (title, how) in enumerate(given.items()):
-            rows = self._rows(
-                f"frozen-{number}",
-                texts_of(self.root, "sst"),
-                scales=(10.0,),
-                epochs=40,
-                patience=10,
-                **how,
-            )
-            local = (
-                _spread(rows, "separation_local") if rows["separation_local"].notna().any() else "-"
-            )
-            cells = (
-                _spread(rows, "separation"),
-                f"{rows['separation_untrained'].mean():.2f}",
-                _spread(rows, "separation_least"),
-                local,
-                f"{rows['polarity_auc'].mean():.2f}",
-            )
-            out.append(table_row(title, _percent(rows), *cells))
-        self.part.lines += [
-            *out,
-            "",
-            f"Means over {self._seeds} seeds, with the lowest and the highest.",
-            "",
-        ]
+        how = {"scales": (10.0,), "epochs": 40, "patience": 10}
+        self._compare(
+            "Frozen vectors: SST, scaled dot-product, scale 10",
+            {
+                title: (f"frozen-{number}", _sst, {**how, **own})
+                for number, (title, own) in enumerate(given.items())
+            },
+            ("vectors", "{run}"),
+            ("accuracy", "{accuracy}"),
+            ("separation", "{separation[spread]}"),
+            ("before training", "{separation_untrained[mean]}"),
+            (LEAST, "{separation_least[spread]}"),
+            ("by scores in context", "{separation_local[spread]}"),
+            ("polarity: positive against negative words", "{polarity_auc[mean]}"),
+            note=f"Means over {self._seeds} seeds, with the lowest and the highest.",
+        )
 
     def synthetic(self) -> None:
         """Synthetic corpora: as published, with noise, unbalanced, and with three classes."""
@@ -403,41 +333,45 @@ class _Run(Recipe):
             "classes 2 : 5": {"ratio": (2, 5)},
             "three classes": {"classes": 3},
         }
-        out = [
-            "### Synthetic corpora, scaled dot-product",
-            "",
-            *header(
-                *("corpus", "scale", "accuracy", "separation", LEAST),
-                *("by frequency alone", "V.W", "gap"),
-            ),
-        ]
-        for number, (title, how) in enumerate(corpora.items()):
-            rest, test = split(synthetic(**how), 0.2)
-            train, dev = split(rest, 0.1)
-            table = self._rows(
-                f"synthetic-{number}",
-                (train, dev, test),
-                scales=(1.0, 10.0, 100.0),
-                epochs=10,
-                rule="balanced",
-            )
-            for scale, rows in table.groupby("scale"):
-                cells = (
-                    _spread(rows, "separation"),
-                    _spread(rows, "separation_least"),
-                    f"{rows['separation_count'].mean():.2f}",
-                    _spread(rows, "vw", "+"),
-                    _spread(rows, "gap", "+"),
-                )
-                out.append(table_row(title, f"{scale:g}", _percent(rows), *cells))
-        self.part.lines += [
-            *out,
-            "",
-            "12,000 texts each, a fifth of them for testing; Adagrad, up to ten epochs (Sun and Lu "
-            f"2020: SGD, 500 epochs, 4 starts); means over {self._seeds} seeds, with the lowest "
-            "and the highest. Kinds of words by the rule `balanced`.",
-            "",
-        ]
+        how = {"scales": (1.0, 10.0, 100.0), "epochs": 10, "rule": "balanced"}
+        self._compare(
+            "Synthetic corpora, scaled dot-product",
+            {
+                title: (f"synthetic-{number}", partial(_synthetic, options), how)
+                for number, (title, options) in enumerate(corpora.items())
+            },
+            ("corpus", "{run}"),
+            ("scale", "{scale:g}"),
+            ("accuracy", "{accuracy}"),
+            ("separation", "{separation[spread]}"),
+            (LEAST, "{separation_least[spread]}"),
+            ("by frequency alone", "{separation_count[mean]}"),
+            ("V.W", "{vw[signed]}"),
+            ("gap", "{gap[signed]}"),
+            note="12,000 texts each, a fifth of them for testing; Adagrad, up to ten epochs (Sun "
+            f"and Lu 2020: SGD, 500 epochs, 4 starts); means over {self._seeds} seeds, with the "
+            "lowest and the highest. Kinds of words by the rule `balanced`.",
+        )
+
+    def _compare(
+        self,
+        title: str,
+        runs: Mapping[str, tuple[str, Callable[[Path], Splits], dict[str, Any]]],
+        *columns: tuple[str, str],
+        note: str,
+    ) -> None:
+        """Run small grids, each with its name, texts and options: one row per grid and scale."""
+        rows = []
+        for run_title, (name, texts, how) in runs.items():
+            shown = {key: value for key, value in how.items() if key not in UNSAID}
+            self.log(f"{name}: {', '.join(f'{key} {value}' for key, value in shown.items())}")
+            study = self._run(name, texts(self.root), seeds=self._seeds, **how)
+            self.part.results[name] = study.result
+            for scale, cell in study.table("dynamics").groupby("scale"):
+                values = {one: _Values(cell[one]) for one in cell.select_dtypes("number")}
+                accuracy = _percent(cell["accuracy"])
+                rows.append({**values, "run": run_title, "scale": scale, "accuracy": accuracy})
+        self.show(title, table(rows, *columns), note)
 
     def differences(self) -> None:
         """How far the reproduced cells of Table 2 are from the published ones."""
@@ -446,27 +380,14 @@ class _Run(Recipe):
             apart += differences_of(name, pd.DataFrame(part.results[name]["cells"]))
         if apart:
             self.part.results["difference"] = float(np.mean(apart))
-            self.part.lines += [
-                "### All data sets",
-                "",
-                f"{_difference(apart)}.",
-                "",
-            ]
+            self.show("All data sets", f"{_difference(apart)}.")
 
     @property
     def _seeds(self) -> int:
         return self.seeds or SEEDS["sst"]
 
-    def _rows(self, name: str, texts: tuple[Any, Any, Any], **how: Any) -> pd.DataFrame:
-        """The rows of a small grid, one per classifier."""
-        shown = {key: value for key, value in how.items() if key not in UNSAID}
-        self.say(f"{name}: {', '.join(f'{key} {value}' for key, value in shown.items())}")
-        study = self._run(name, texts, seeds=self._seeds, **how)
-        self.part.results[name] = study.result
-        return study.table("dynamics")
 
-
-def _named(name: str, texts: tuple[Any, Any, Any]) -> tuple[Corpus, Corpus, Corpus]:
+def _named(name: str, texts: Splits) -> tuple[Corpus, Corpus, Corpus]:
     """Train, dev and test texts as corpora with a name."""
     title = TITLES.get(name, name)
     train, dev, test = texts
@@ -526,29 +447,20 @@ def _figures(name: str) -> list[tuple[str, str, float]]:
     return [*shown, ("dot", "none", 100.0), ("additive", "none", 10.0)] if name == "sst" else shown
 
 
-def table_lines(name: str, study: Study) -> list[str]:
+def table_blocks(name: str, study: Study) -> Blocks:
     """A data set in numbers, its quarter of Table 2, and the separation of each cell."""
     result, rows = study.manifest["dynamics"], study.table("dynamics")
-    summary = study.table("dynamics_summary")
     seeds = int(rows["seed"].nunique())
     sizes = ", ".join(f"{result['texts'][part]:,} {part}" for part in ("train", "dev", "test"))
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(result["kinds"].items()))
     over = f"Means of {seeds} seeds with their standard deviations" if seeds > 1 else "One seed"
-    about = (
+    yield (
         f"{sizes} texts; {result['vocabulary']:,} known words, "
         f"{100 * result['unknown']['test']:.1f}% of the test tokens are unknown. {over}; published "
         f"in brackets. Kinds of words: {kinds} (published: {KINDS[name]}). {_trained(name)}"
     )
-    return [
-        f"### {TITLES[name]}",
-        "",
-        about,
-        "",
-        *accuracy_lines(name, summary),
-        "",
-        *separation_lines(rows, study.table("dynamics_tokens")),
-        "",
-    ]
+    yield from accuracy_blocks(name, study.table("dynamics_summary"))
+    yield from separation_blocks(rows, study.table("dynamics_tokens"))
 
 
 def published_of(name: str) -> dict[tuple[str, str, float], float]:
@@ -570,23 +482,31 @@ def differences_of(name: str, summary: pd.DataFrame) -> list[float]:
     ]
 
 
-def accuracy_lines(name: str, summary: pd.DataFrame) -> list[str]:
-    """A quarter of Table 2, ours with published in brackets, and how far they differ."""
-    table = summary.set_index(["attention", "encoder", "scale"])
-    out = header("scale", *MODELS.values())
-    for scale, row in PUBLISHED[name].items():
-        cells = []
-        for (attention, encoder), known in zip(MODELS, row, strict=True):
-            ours = table.loc[(attention, encoder, scale)]
-            spread = "" if pd.isna(ours["accuracy_sd"]) else f" ± {100 * ours['accuracy_sd']:.1f}"
-            cells.append(f"{100 * ours['accuracy']:.1f}{spread} ({known:.1f})")
-        out.append(table_row(f"{scale:g}", *cells))
-    apart = differences_of(name, summary)
-    return [
-        *out,
-        "",
-        f"{_difference(apart)}; majority class: {100 * float(summary['majority'].iloc[0]):.1f}.",
+def _by_scale(scales: Iterable[float], cell: Callable[[str, str, float], str]) -> list[str]:
+    """A table of cells: one row per scale, one column per model."""
+    rows = [
+        {"scale": scale} | {title: cell(*model, scale) for model, title in MODELS.items()}
+        for scale in scales
     ]
+    return table(
+        rows, ("scale", "{scale:g}"), *((title, f"{{{title}}}") for title in MODELS.values())
+    )
+
+
+def accuracy_blocks(name: str, summary: pd.DataFrame) -> Blocks:
+    """A quarter of Table 2, ours with published in brackets, and how far they differ."""
+    ours, theirs = summary.set_index(["attention", "encoder", "scale"]), published_of(name)
+
+    def cell(*of: Any) -> str:
+        mean, spread = (100 * ours.loc[of, one] for one in ("accuracy", "accuracy_sd"))
+        deviation = "" if pd.isna(spread) else f" ± {spread:.1f}"
+        return f"{mean:.1f}{deviation} ({100 * theirs[of]:.1f})"
+
+    yield _by_scale(PUBLISHED[name], cell)
+    yield (
+        f"{_difference(differences_of(name, summary))}; majority class: "
+        f"{100 * float(summary['majority'].iloc[0]):.1f}."
+    )
 
 
 def _difference(points: Sequence[float]) -> str:
@@ -596,59 +516,62 @@ def _difference(points: Sequence[float]) -> str:
     )
 
 
-def separation_lines(rows: pd.DataFrame, tokens: pd.DataFrame) -> list[str]:
+def _of_cell(frame: pd.DataFrame, attention: str, encoder: str, scale: float) -> pd.DataFrame:
+    """The rows of one cell of a grid."""
+    model = (frame["attention"] == attention) & (frame["encoder"] == encoder)
+    return frame[model & (frame["scale"] == scale)]
+
+
+def separation_blocks(rows: pd.DataFrame, tokens: pd.DataFrame) -> Blocks:
     """How well attention separates polarity words from neutral ones, with controls, and the gap."""
-    out = header("scale", *MODELS.values())
-    for scale in dict.fromkeys(rows["scale"]):
-        cells = []
-        for attention, encoder in MODELS:
-            own, words = (
-                part[
-                    (part["attention"] == attention)
-                    & (part["encoder"] == encoder)
-                    & (part["scale"] == scale)
-                ]
-                for part in (rows, tokens)
-            )
-            least, distance = least_separation(words), own["gap"].abs().mean()
-            cells.append(f"{_spread(own, 'separation')}; {least:.2f}; {distance:.1f}")
-        out.append(table_row(f"{scale:g}", *cells))
-    plain = (rows["attention"] == "dot") & (rows["encoder"] == "none") & (rows["scale"] == 10)
-    frequent = rows[plain]["separation_frequent"].mean()
+
+    def cell(*of: Any) -> str:
+        own, least = _of_cell(rows, *of), least_separation(_of_cell(tokens, *of))
+        spread = _Values(own["separation"])["spread"]
+        return f"{spread}; {least:.2f}; {own['gap'].abs().mean():.1f}"
+
+    yield _by_scale(dict.fromkeys(rows["scale"]), cell)
+    frequent = _of_cell(rows, "dot", "none", 10)["separation_frequent"].mean()
     ends = ", with the lowest and the highest of the seeds" if rows["seed"].nunique() > 1 else ""
-    return [
-        *out,
-        "",
+    yield (
         "In each cell: separation (AUC of attention scores, polarity against neutral words; chance "
         f"0.5){ends}; {LEAST} (first seed); the absolute gap between classes, in standard "
         f"deviations. Controls: before training {rows['separation_untrained'].mean():.2f}, by "
         f"frequency alone {rows['separation_count'].iloc[0]:.2f}. With neutral words of more than "
-        f"five occurrences only, DP at scale 10 has {frequent:.2f}.",
-    ]
+        f"five occurrences only, DP at scale 10 has {frequent:.2f}."
+    )
 
 
-def _flow_lines(table: pd.DataFrame) -> list[str]:
-    terms = list(dict.fromkeys(zip(table["side"], table["term"], strict=True)))
-    named = [
-        f"{'ds' if side == 'polarity' else 'da'} {'in total' if term == 'sum' else term}"
-        for side, term in terms
-    ]
-    out = header("epoch", "words", *named)
-    wide = table.set_index(["epoch", "kind", "side", "term"])["mean"]
-    for epoch in dict.fromkeys(table["epoch"]):
-        for kind in dict.fromkeys(table["kind"]):
-            means = (wide.loc[(epoch, kind, side, term)] for side, term in terms)
-            out.append(table_row(epoch, kind, *(f"{1e4 * mean:.2f}" for mean in means)))
-    return out
+def _flow_table(terms: pd.DataFrame) -> list[str]:
+    sides = terms["side"].map({"polarity": "ds", "attention": "da"})
+    names = sides + " " + terms["term"].replace("sum", "in total")
+    named = terms.assign(name=names, mean=1e4 * terms["mean"])
+    return table(
+        named.pivot(index=["epoch", "kind"], columns="name", values="mean").reset_index(),
+        ("epoch", "{epoch}"),
+        ("words", "{kind}"),
+        *((name, f"{{{name}:.2f}}") for name in dict.fromkeys(names)),
+    )
 
 
-def _spread(rows: pd.DataFrame, name: str, sign: str = "") -> str:
-    """The mean of a column, and the lowest and the highest where there are several rows."""
-    values = rows[name]
-    ends = f" ({values.min():{sign}.2f} to {values.max():{sign}.2f})" if len(values) > 1 else ""
-    return f"{values.mean():{sign}.2f}{ends}"
+@dataclass(frozen=True)
+class _Values:
+    """A column of the classifiers of one cell, as it is shown."""
+
+    values: pd.Series[Any]
+
+    def __getitem__(self, form: str) -> str:
+        """`mean`; `size`, of absolute values; `spread` and `signed` add the range."""
+        values, sign = self.values, "+" if form == "signed" else ""
+        if values.isna().all():
+            return "-"
+        if form == "size":
+            return f"{values.abs().mean():.2f}"
+        ends = f" ({values.min():{sign}.2f} to {values.max():{sign}.2f})"
+        mean = f"{values.mean():{sign}.2f}"
+        return mean if form == "mean" or len(values) == 1 else mean + ends
 
 
-def _percent(rows: pd.DataFrame) -> str:
-    values = 100 * rows["accuracy"]
+def _percent(accuracies: pd.Series[Any]) -> str:
+    values = 100 * accuracies
     return f"{values.mean():.1f}" + (f" ± {values.std():.1f}" if len(values) > 1 else "")

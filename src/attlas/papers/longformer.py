@@ -6,7 +6,7 @@ and the embedded model, lengthened, replaces Longformer. The notes are the publi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -37,9 +37,9 @@ from attlas.measures.totals import Totals
 from attlas.models import Model, load
 from attlas.models.predict import head_inputs, logits_of
 from attlas.papers import longformer_tables
-from attlas.papers.data import check_choice, data_folder, labelled_jsonl, sst
-from attlas.papers.markdown import header
-from attlas.papers.parts import Recipe, Reproduction, run_reproduction
+from attlas.papers.data import check_inputs, labelled_jsonl, sst
+from attlas.papers.markdown import table
+from attlas.papers.parts import Recipe, Reproduction, run_recipe
 from attlas.stats.correlations import spearman
 from attlas.stats.intervals import wilson
 from attlas.stats.scores import majority_share, mcc_and_accuracy
@@ -61,59 +61,24 @@ MEASURES = (Totals(), TopK(), Heatmap(), PositionBias())
 ABLATION = {"arxiv_long": 2, "mock_notes": 0}  # texts on which every head is switched off in turn
 
 
-def _lines(name: str, found: dict[str, Any]) -> list[str]:
-    out = [f"### {TASKS[name]}", ""]
-    out += [f"- {what}: {value}" for what, value in found["said"].items()]
-    out += ["", *longformer_tables.lines(found["agreement"])]
-    for by in ("type", "position") if "lists" in found else ():
-        out += [
-            "",
-            f"Most often on lists by {by}, one text ({found['example']}), all layers and heads; "
-            "expected by chance in brackets:",
-            "",
-            *header("", "attended to", "attending"),
-        ]
-        pairs = zip(
-            found["lists"][f"attended {by}"], found["lists"][f"attending {by}"], strict=False
-        )
-        out += [f"| {rank + 1} | {left} | {right} |" for rank, (left, right) in enumerate(pairs)]
-        both = found["lists"][f"both {by}"]
-        out += ["", f"On both lists: {', '.join(both) if both else 'none'}."]
-    return [*out, ""]
-
-
 def reproduce(
     data_root: str | Path,
     out: str | Path = "runs/longformer",
     *,
     model: Any = None,
     tasks: Sequence[str] = tuple(TASKS),
-    workers: int | None = None,
-    fresh: bool = False,
-    progress: bool | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    **options: Any,
 ) -> Reproduction:
     """Lengthen, fine-tune, read attention and draw, task by task.
 
-    Finished experiments are reused. `say` gets progress lines.
+    Finished experiments are reused. Options: see `run_options`.
     """
-    check_choice("task", tasks, tuple(TASKS))
-    root = data_folder(data_root)
+    root = check_inputs("longformer", data_root, tasks)
     for name in tasks:
         _texts(root, name)  # a missing file is reported before an hour of work
-    loaded = load(model, task="auto")
-    short = loaded.name
-    named = f"{short}, lengthened to {LENGTH:,} tokens, window {WINDOW}; of SST {short} itself"
     published = {"accuracy": PUBLISHED_ACCURACY}
-    recipe = _Run(
-        root=root,
-        reproduction=Reproduction(named, tuple(TASKS), published, Path(out).expanduser()),
-        model=model,
-        model_parts=loaded.identity(),
-        options={"workers": workers, "fresh": fresh, "progress": progress},
-        say=say,
-    )
-    return run_reproduction(recipe, [name for name in TASKS if name in tasks], announce=False)
+    loaded = load(model, task="auto")
+    return run_recipe(_Run, root, out, tasks, published, loaded, options, model=model)
 
 
 NEW_HEAD = ("LABEL_0", "LABEL_1")
@@ -124,7 +89,13 @@ class _Run(Recipe):
     """One reproduction under way."""
 
     name = "longformer"
+    announces = False
     model: Any
+
+    @classmethod
+    def subject(cls, model: Model) -> str:
+        length = f"lengthened to {LENGTH:,} tokens, window {WINDOW}"
+        return f"{model.name}, {length}; of SST {model.name} itself"
 
     @cached_property
     def long_model(self) -> Path:
@@ -135,58 +106,40 @@ class _Run(Recipe):
         experiment = Lengthen(model=short, length=LENGTH, window=WINDOW)
         return run(experiment, self.inside("model-long"), fresh=self.options["fresh"]).folder
 
-    def arxiv_long(self) -> None:
-        self._long("arxiv_long", _papers)
-
-    def mock_notes(self) -> None:
-        self._long("mock_notes", _notes)
-
-    def _long(self, name: str, trained: Callable[..., tuple[Model, dict[str, str]]]) -> None:
-        """Accuracy, figures and tables of a task with long texts."""
-        self.say(TASKS[name])
+    def run_part(self, name: str) -> None:
+        """Accuracy, figures and tables of a task; short texts have no figures of long ones."""
+        self.log(TASKS[name])
         train, test = _texts(self.root, name)
-        place = self.inside(f"{name}-model")
-        classifier, said = trained(train, test, self.long_model, place, self.options)
-        example = _example(classifier, test)
-        ordered = [example, *(text for text in test if text.id != example.id)]
-        corpus, found = self._figures(name, classifier, ordered)
-        found["said"] = {**said, **found["said"]}
-        self._explained(name, classifier, ordered, importance_of(_importance(corpus)), found)
-
-    def sst(self) -> None:
-        """Accuracy and tables of a classifier of short texts, which is not lengthened."""
-        self.say(TASKS["sst"])
-        train, test = _texts(self.root, "sst")
-        place = self.inside("sst-model")
-        tuning = Finetune(texts=train, model=self.model, epochs=SHORT_EPOCHS, seed=SEED)
-        classifier, names = _tuned(tuning, place, self.options), label_names(train, test=test)
-        wanted = np.array([names.index(str(text.label)) for text in test])
-        ours = mcc_and_accuracy(wanted, logits_of(classifier, test))["accuracy"]
-        low, high = wilson(ours, len(test))
-        majority = majority_share(wanted)
-        said = {
-            "accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} sentences; "
-            f"majority class {majority:.3f}"
-        }
-        shuffled = [test[at] for at in np.random.default_rng(SEED).permutation(len(test))]
-        self._explained("sst", classifier, shuffled, None, {"said": said})
-
-    def _explained(
-        self,
-        name: str,
-        classifier: Model,
-        texts: list[Text],
-        importance: Any,
-        found: dict[str, Any],
-    ) -> None:
-        """Tables 1 to 4 and Figures 9 to 11 of a task, and its lines."""
-        place = self.inside(f"{name}-explained")
+        classifier, said = TRAINED[name](self, name, train, test)
+        importance = None
+        results: dict[str, Any] = {"said": said}
+        if name == "sst":
+            texts = [test[at] for at in np.random.default_rng(SEED).permutation(len(test))]
+        else:
+            example = _example(classifier, test)
+            texts = [example, *(text for text in test if text.id != example.id)]
+            corpus, results = self._figures(name, classifier, texts)
+            results["said"] = {**said, **results["said"]}
+            importance = importance_of(_importance(corpus))
+        folder = self.inside(f"{name}-explained")
         study = longformer_tables.explained(
-            classifier, texts, name, place, importance, self.options
+            classifier, texts, name, folder, importance, self.options
         )
         self.add_pictures(*longformer_tables.pictures(study, self.picture_folder(name)))
-        self.part.results[name] = {**found, "agreement": longformer_tables.tables(study, name)}
-        self.part.lines += _lines(name, self.part.results[name])
+        results["agreement"] = longformer_tables.tables(study, name)
+        self.part.results[name] = results
+        self.show(
+            TASKS[name],
+            [f"- {what}: {value}" for what, value in results["said"].items()],
+            *longformer_tables.blocks(results["agreement"]),
+            *_list_blocks(results),
+        )
+
+    def tuned(self, name: str, **tuning: Any) -> Model:
+        """The fine-tuned classifier of a task."""
+        finetune = Finetune(**tuning, seed=SEED)
+        study = run(finetune, self.inside(f"{name}-model"), **self.options)
+        return load(study.folder, task="classify")
 
     def _figures(
         self, name: str, classifier: Model, ordered: list[Text]
@@ -196,13 +149,15 @@ class _Run(Recipe):
         measures: list[Any] = [Importance(accumulate="grad", ablation=ABLATION[name]), *MEASURES]
         corpus = study(classifier, ordered, measures, self.inside(f"{name}-study"), **self.options)
         corpus.report(corpus.folder / "report.html")
-        whole, place = [TopK(shown=MAX_LENGTH)], self.inside(f"{name}-example")
-        lists = study(classifier, [example], whole, place, **self.options).table("topk")
+        whole, folder = [TopK(shown=MAX_LENGTH)], self.inside(f"{name}-example")
+        lists = study(classifier, [example], whole, folder, **self.options).table("topk")
         lists = lists[lists["layers"] == "all"]
         for title, chart in _charts(corpus, lists, example.id).items():
             self.draw(chart, f"{name}/{title}")
         self.add_pictures(*_overlays(corpus, example, self.picture_folder(name)))
-        said = {**_bias(corpus), **_heads(corpus)}
+        bias, said = position_bias_findings(corpus), _heads(corpus)
+        if bias:
+            said = {"position bias": bias[0], **said}
         return corpus, {"said": said, "example": example.id, "lists": _named_lists(lists)}
 
 
@@ -216,60 +171,47 @@ def _texts(root: Path, name: str) -> tuple[list[Text], list[Text]]:
     return labelled_jsonl(root, name, "train"), labelled_jsonl(root, name, "dev")
 
 
-def _tuned(tuning: Finetune, place: Path, options: dict[str, Any]) -> Model:
-    """The fine-tuned classifier."""
-    return load(run(tuning, place, **options).folder, task="classify")
-
-
 def _papers(
-    train: list[Text], test: list[Text], long: Path, place: Path, options: dict[str, Any]
+    recipe: _Run, name: str, train: list[Text], test: list[Text]
 ) -> tuple[Model, dict[str, str]]:
     """Fine-tune on the papers; accuracy compared with a bag of words."""
     fitted, dev = split(train, 0.1, SEED)
-    tuning = Finetune(
+    classifier = recipe.tuned(
+        name,
         texts=fitted,
         dev=dev,
-        model=long,
+        model=recipe.long_model,
         epochs=EPOCHS,
         batch_size=BATCH,
         learning_rate=LEARNING_RATE,
         max_length=MAX_LENGTH,
-        seed=SEED,
     )
-    classifier = _tuned(tuning, place, options)
-    names = label_names(train, test=test)
-    wanted = np.array([names.index(str(text.label)) for text in test])
-    ours = mcc_and_accuracy(wanted, logits_of(classifier, test))["accuracy"]
+    accuracy, majority = _accuracy(classifier, train, test)
     bag = make_pipeline(
         TfidfVectorizer(min_df=2, sublinear_tf=True), LogisticRegression(C=10, max_iter=1000)
     )
     bag.fit([text.text for text in train], [str(text.label) for text in train])
-    words = float(
-        np.mean(bag.predict([text.text for text in test]) == [str(text.label) for text in test])
-    )
-    low, high = wilson(ours, len(test))
+    words = bag.score([text.text for text in test], [str(text.label) for text in test])
     return classifier, {
-        "accuracy": f"{ours:.3f} [{low:.3f}, {high:.3f}] on {len(test)} papers (the first "
+        "accuracy": f"{accuracy} on {len(test)} papers (the first "
         f"{MAX_LENGTH:,} tokens of each); published {PUBLISHED_ACCURACY:.3f} on 1,070 papers of "
         "cs.AI and cs.PL by Longformer-base",
         "controls": f"a bag of words (TF-IDF, logistic regression, whole papers) {words:.3f}; "
-        f"majority class {majority_share(wanted):.3f}",
+        f"majority class {majority:.3f}",
     }
 
 
 def _notes(
-    train: list[Text], test: list[Text], long: Path, place: Path, options: dict[str, Any]
+    recipe: _Run, name: str, train: list[Text], test: list[Text]
 ) -> tuple[Model, dict[str, str]]:
     """Fit the last layer alone on twelve notes; each is scored by a layer fitted on the others."""
-    tuning = Finetune(
-        texts=train, dev=train, model=long, head_only=True, max_length=LENGTH, seed=SEED
+    classifier = recipe.tuned(
+        name, texts=train, dev=train, model=recipe.long_model, head_only=True, max_length=LENGTH
     )
-    classifier = _tuned(tuning, place, options)
     known = [str(text.label) for text in test]
-    inputs = head_inputs(classifier, test)
     predictions = cross_val_predict(
         make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-        inputs,
+        head_inputs(classifier, test),
         known,
         cv=LeaveOneOut(),
     )
@@ -281,6 +223,46 @@ def _notes(
         "controls": f"majority class {most} of {len(known)}; heads are ranked by the loss on the "
         "notes that the last layer was fitted on",
     }
+
+
+def _sentences(
+    recipe: _Run, name: str, train: list[Text], test: list[Text]
+) -> tuple[Model, dict[str, str]]:
+    """Fine-tune on sentences; the model is not lengthened."""
+    classifier = recipe.tuned(name, texts=train, model=recipe.model, epochs=SHORT_EPOCHS)
+    accuracy, majority = _accuracy(classifier, train, test)
+    said = f"{accuracy} on {len(test)} sentences; majority class {majority:.3f}"
+    return classifier, {"accuracy": said}
+
+
+TRAINED = {"arxiv_long": _papers, "mock_notes": _notes, "sst": _sentences}
+
+
+def _accuracy(classifier: Model, train: list[Text], test: list[Text]) -> tuple[str, float]:
+    """Accuracy with its interval, and the share of the majority class."""
+    names = label_names(train, test=test)
+    wanted = np.array([names.index(str(text.label)) for text in test])
+    accuracy = mcc_and_accuracy(wanted, logits_of(classifier, test))["accuracy"]
+    low, high = wilson(accuracy, len(test))
+    return f"{accuracy:.3f} [{low:.3f}, {high:.3f}]", majority_share(wanted)
+
+
+def _list_blocks(results: dict[str, Any]) -> Iterator[str | list[str]]:
+    """The lists of one text, and what is on both."""
+    for by in ("type", "position") if "lists" in results else ():
+        lists = results["lists"]
+        yield (
+            f"Most often on lists by {by}, one text ({results['example']}), all layers and heads; "
+            "expected by chance in brackets:"
+        )
+        pairs = zip(lists[f"attended {by}"], lists[f"attending {by}"], strict=False)
+        yield table(
+            [{"rank": rank, "pair": pair} for rank, pair in enumerate(pairs, 1)],
+            ("", "{rank}"),
+            ("attended to", "{pair[0]}"),
+            ("attending", "{pair[1]}"),
+        )
+        yield f"On both lists: {', '.join(lists[f'both {by}']) or 'none'}."
 
 
 def _example(classifier: Model, texts: list[Text]) -> Text:
@@ -299,6 +281,7 @@ def _example(classifier: Model, texts: list[Text]) -> Text:
 def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
     """Figures 4 to 7."""
     grids, uniform = corpus.table("heatmap_texts"), corpus.table("heatmap_uniform")
+    all_types = corpus.table("topk_types")
     types, positions = (lists[lists["by"] == by] for by in ("type", "position"))
     attending = types[types["direction"] == "attending"]
     often = attending["string"].iloc[0] if len(attending) else ""
@@ -312,7 +295,7 @@ def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
         "figure5ac-lists-by-type": token_charts.top_bars(types, "type"),
         "figure5bd-lists-by-position": token_charts.top_bars(positions, "position"),
         "figure5-corpus-by-type": token_charts.top_bars(
-            _all_layers(corpus.table("topk_types")), "type"
+            all_types[all_types["layers"] == "all"], "type"
         ),
         "figure6-instances": token_charts.instances(instances, often),
         "position-bias": token_charts.by_position(
@@ -331,11 +314,7 @@ def _charts(corpus: Study, lists: pd.DataFrame, example: str) -> dict[str, Any]:
     return out
 
 
-def _all_layers(types: pd.DataFrame) -> pd.DataFrame:
-    return types[types["layers"] == "all"]
-
-
-def _overlays(corpus: Study, example: Text, place: Path) -> list[Path]:
+def _overlays(corpus: Study, example: Text, folder: Path) -> list[Path]:
     """Figure 8: the example shaded by the last layer, all layers, and heads by importance."""
     ((group, row),) = corpus.first(1)
     tokens = corpus.tokens("totals", group, row["text"])
@@ -356,13 +335,8 @@ def _overlays(corpus: Study, example: Text, place: Path) -> list[Path]:
     }
     out = []
     for name, one in shown.items():
-        out += write_picture(text_svg(one, f"{name}: {example.id}"), place / name, "png")
+        out += write_picture(text_svg(one, f"{name}: {example.id}"), folder / name, "png")
     return out
-
-
-def _bias(corpus: Study) -> dict[str, str]:
-    found = position_bias_findings(corpus)
-    return {"position bias": found[0]} if found else {}
 
 
 def _heads(corpus: Study) -> dict[str, str]:

@@ -5,6 +5,8 @@ Published values, ours by the published and by the corrected procedure, and chan
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from attlas.explain.kinds import ANY
 from attlas.explain.section.texts import study_overlay
 from attlas.explain.tokens import by_position, by_type
 from attlas.models import Model
-from attlas.papers.markdown import header, row as table_row
+from attlas.papers.data import published
+from attlas.papers.markdown import table
 from attlas.studies import Study
 from attlas.views import charts
 from attlas.views.charts import Estimates
@@ -43,26 +46,6 @@ OTHERS = (
     "occlusion",
 )
 MASKS = {"keywords": "masked", "all": "unmasked"}
-# cosine, tau, rbo, jaccard; for the notes only ranges are published
-PUBLISHED: dict[str, dict[tuple[str, str], tuple[str, str, str, str]]] = {
-    "arxiv_long": {
-        ("attention_last_scaled", "keywords"): (".411", ".742", ".778", ".197"),
-        ("attention_last_scaled", "all"): (".227", ".168", ".594", ".183"),
-        ("attention_last", "keywords"): (".426", ".738", ".776", ".199"),
-        ("attention_last", "all"): (".120 (notebook .259)", ".157", ".589", ".186"),
-        ("attention_all_scaled", "keywords"): (".296", ".733", ".769", ".178"),
-        ("attention_all_scaled", "all"): (".120", ".134", ".581", ".188"),
-        ("attention_all", "keywords"): (".213", ".736", ".774", ".196"),
-        ("attention_all", "all"): (".170", ".131", ".581", ".198"),
-    },
-    "mock_notes": {
-        (method, keep): (".741-.788", ".795-.800", ".782-.785", ".077-.079")
-        if keep == "keywords"
-        else (".741-.788", ".026-.044", ".509-.516", ".027-.033")
-        for method in ROWS
-        for keep in MASKS
-    },
-}
 EXPLAINED = {"arxiv_long": 24, "mock_notes": 12, "sst": 200}  # texts, the first ones
 # as in Hou (2022); the scores of the other class are their negatives
 TARGET = "1"
@@ -72,7 +55,7 @@ def explained(
     classifier: Model,
     texts: list[Text],
     name: str,
-    place: Path,
+    folder: Path,
     importance: Any,
     options: dict[str, Any],
 ) -> Study:
@@ -87,46 +70,39 @@ def explained(
         target=None if short else TARGET,
         faithfulness=("remove", "mask") if short else (),
     )
-    study = run(experiment, place, **options)
-    study.report(place / "report.html")
+    study = run(experiment, folder, **options)
+    study.report(folder / "report.html")
     return study
 
 
 def tables(study: Study, name: str) -> dict[str, Any]:
     """Tables 1 to 4 of a task, one row per kind of attention, mask and metric; and the costs."""
-    table = study.table("agreement").set_index(["left", "keep", "convention", "metric"])
+    estimates = study.table("agreement").set_index(["left", "keep", "convention", "metric"])
+    theirs = published("longformer", "task", "method", "keep")  # of the notes only ranges
     explanations = study.table("explanations")
     explanations = explanations[explanations["method"] == METHOD]
     rows = []
-    for method, (layers, heads) in ROWS.items():
-        for keep, masked in MASKS.items():
-            for column, metric in enumerate(METRICS):
-                theirs = PUBLISHED.get(name, {}).get((method, keep))
-                row: dict[str, Any] = {
-                    "attention": f"{layers}, {heads}",
-                    "tokens": masked,
-                    "metric": metric,
-                    "published": theirs[column] if theirs else None,
-                }
-                for convention in ("published", "sound"):
-                    estimate = table.loc[(method, keep, convention, metric)]
-                    row |= {
-                        f"{convention}_{what}": float(estimate[what])
-                        for what in ("value", "chance", "low", "high")
-                    }
-                rows.append(row)
+    for method, keep, metric in product(ROWS, MASKS, METRICS):
+        row: dict[str, Any] = {
+            "attention": ", ".join(ROWS[method]),
+            "tokens": MASKS[keep],
+            "metric": metric,
+            "published": theirs[metric].get((name, method, keep)),
+        }
+        for convention in ("published", "sound"):
+            estimate = estimates.loc[(method, keep, convention, metric)]
+            row |= {
+                f"{convention}_{what}": float(estimate[what])
+                for what in ("value", "chance", "low", "high")
+            }
+        rows.append(row)
+    evaluations, gap = explanations["evaluations"], explanations["gap"]
     return {
         "rows": rows,
         "texts": len(explanations),
-        "p": float(table["p"].min()),
-        "evaluations": {
-            "median": float(explanations["evaluations"].median()),
-            "max": int(explanations["evaluations"].max()),
-        },
-        "gap": {
-            "median": float(explanations["gap"].median()),
-            "max": float(explanations["gap"].max()),
-        },
+        "p": float(estimates["p"].min()),
+        "evaluations": {"median": float(evaluations.median()), "max": int(evaluations.max())},
+        "gap": {"median": float(gap.median()), "max": float(gap.max())},
         "kept": _kept(study),
         "faithfulness": _overall(study, "faithfulness"),
     }
@@ -144,76 +120,70 @@ def _kept(study: Study) -> float:
 def _overall(study: Study, name: str) -> list[dict[str, Any]]:
     if not study.has(name):
         return []
-    table = study.table(name)
-    return table[table["bin"] == 0].drop(columns="bin").to_dict("records")
+    rows = study.table(name)
+    return rows[rows["bin"] == 0].drop(columns="bin").to_dict("records")
 
 
-def lines(found: dict[str, Any]) -> list[str]:
+def blocks(results: dict[str, Any]) -> Iterator[str | list[str]]:
     """The tables as they are printed."""
-    evaluations, gap = found["evaluations"], found["gap"]
-    out = [
-        f"Attention against integrated gradients, {found['texts']} texts (gradients each: median "
+    evaluations, gap = results["evaluations"], results["gap"]
+    yield (
+        f"Attention against integrated gradients, {results['texts']} texts (gradients each: median "
         f"{evaluations['median']:.0f}, at most {evaluations['max']}; gap: median "
-        f"{gap['median']:.2%}, at most {gap['max']:.2%}); the mask keeps {found['kept']:.0%} of "
-        f"tokens; rank-biased overlap has p = {number(found['p'])} in the corrected version, 1 in "
-        "the published one; 95% intervals over texts:",
-        "",
-        *header(
-            *("attention", "tokens", "", "published"),
-            *("ours, as published", "its chance", "ours, corrected", "its chance"),
-        ),
-    ]
-    for row in found["rows"]:
-        which = (row["attention"], row["tokens"], row["metric"], row["published"] or "-")
-        ours = (
-            cell for way in ("published", "sound") for cell in _estimate(row, f"{way}_", "chance")
-        )
-        out.append(table_row(*which, *ours))
-    return [*out, *_faithfulness_lines(found["faithfulness"]), ""]
-
-
-def _faithfulness_lines(records: list[dict[str, Any]]) -> list[str]:
-    if not records:
-        return []
-    out = [
-        "",
-        "Drop of the predicted probability (ERASER, mean over 1, 5, 10, 20, 50% of tokens):",
-        "",
-        *header(
-            *("tokens are", "method", "comprehensiveness", "random", "sufficiency", "random"),
-        ),
-    ]
-    for (how, method), rows in pd.DataFrame(records).groupby(["how", "method"], sort=False):
-        by = rows.set_index("measured")
-        cells = (
-            cell
-            for name in ("comprehensiveness", "sufficiency")
-            for cell in _estimate(by.loc[name], "", "random")
-        )
-        removed = "removed" if how == "remove" else "masked"
-        out.append(table_row(removed, str(method).replace("_", " "), *cells))
-    return out
-
-
-def _estimate(row: Any, prefix: str, control: str) -> tuple[str, str]:
-    """A value with its interval, and its control."""
-    value, low, high, chance = (
-        number(row[f"{prefix}{name}"]) for name in ("value", "low", "high", control)
+        f"{gap['median']:.2%}, at most {gap['max']:.2%}); the mask keeps {results['kept']:.0%} of "
+        f"tokens; rank-biased overlap has p = {number(results['p'])} in the corrected version, 1 "
+        "in the published one; 95% intervals over texts:"
     )
-    return f"{value} [{low}, {high}]", chance
+    yield table(
+        results["rows"],
+        ("attention", "{attention}"),
+        ("tokens", "{tokens}"),
+        ("", "{metric}"),
+        ("published", "{published}"),
+        *_estimate("ours, as published", "its chance", "published_{}", "chance"),
+        *_estimate("ours, corrected", "its chance", "sound_{}", "chance"),
+    )
+    if results["faithfulness"]:
+        yield "Drop of the predicted probability (ERASER, mean over 1, 5, 10, 20, 50% of tokens):"
+        yield table(
+            _faithfulness(results["faithfulness"]),
+            ("tokens are", "{removed}"),
+            ("method", "{method}"),
+            *_estimate("comprehensiveness", "random", "comprehensiveness[{}]", "random"),
+            *_estimate("sufficiency", "random", "sufficiency[{}]", "random"),
+        )
 
 
-def pictures(study: Study, place: Path) -> list[Path]:
+def _faithfulness(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """One row per way to remove tokens and method."""
+    for (how, method), rows in pd.DataFrame(records).groupby(["how", "method"], sort=False):
+        measured = rows.set_index("measured").to_dict("index")
+        yield {
+            "removed": "removed" if how == "remove" else "masked",
+            "method": str(method).replace("_", " "),
+            **measured,
+        }
+
+
+def _estimate(title: str, control: str, name: str, chance: str) -> list[tuple[str, str]]:
+    """A column of values with intervals, and one of their control; `{}` stands for a number."""
+    value, low, high, other = (
+        f"{{{name.format(one)}:.2z}}" for one in ("value", "low", "high", chance)
+    )
+    return [(title, f"{value} [{low}, {high}]"), (control, other)]
+
+
+def pictures(study: Study, folder: Path) -> list[Path]:
     """Tables 1 to 4 as a chart, and Figures 9 to 11, 16 and 17."""
-    table = study.table("agreement")
-    table = table[table["keep"] == "keywords"]
+    agreement = study.table("agreement")
     ((_, row),) = study.first(1)
     tokens = study.table("attributions", text=row["text"])
     types = study.table("attribution_types")
     every = types[(types["method"] == METHOD) & (types["predicted"] == ANY)]
     figures: dict[str, Any] = {
         "tables-agreement": charts.with_controls(
-            table, Estimates("left", "metric", "chance", series="convention")
+            agreement[agreement["keep"] == "keywords"],
+            Estimates("left", "metric", "chance", series="convention"),
         ),
         "figure10-11-one-text": alt.hconcat(
             charts.ends(by_position(tokens, METHOD), "score").properties(title="by position"),
@@ -227,6 +197,6 @@ def pictures(study: Study, place: Path) -> list[Path]:
         figures["faithfulness"] = charts.with_controls(
             rows, Estimates("method", "measured", "random", width=330)
         )
-    out = [charts.export(chart, place / f"{name}.png") for name, chart in figures.items()]
+    out = [charts.export(chart, folder / f"{name}.png") for name, chart in figures.items()]
     line, shown = study_overlay(study, row)
-    return [*out, *write_picture(text_svg(shown, line), place / "figure9-attribution", "png")]
+    return [*out, *write_picture(text_svg(shown, line), folder / "figure9-attribution", "png")]

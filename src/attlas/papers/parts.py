@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+from attlas.models import Model
+from attlas.papers import PAPERS
 from attlas.papers.data import present_sha256, recorded
 from attlas.studies.folder import PARTS, SOURCE, Folder, check_file, read_manifest
 from attlas.support.errors import StudyError
@@ -83,13 +85,20 @@ class Recipe:
     """A running reproduction, with one method per part, which fills `part`."""
 
     name: ClassVar[str]
+    order: ClassVar[tuple[str, ...]] = ()  # in which parts are run, if not as they are shown
+    announces: ClassVar[bool] = True  # whether it logs the name of each part
     root: Path  # of the data sets
     reproduction: Reproduction
     model_parts: Mapping[str, str] = field(default_factory=dict)  # of the model's fingerprint
     options: dict[str, Any] = field(default_factory=dict)  # workers, fresh, progress
-    say: Callable[[str], None] = lambda line: None
+    log: Callable[[str], None] = lambda line: None
     part: PaperTable = field(default_factory=PaperTable)
     stage: Path = Path()  # where pictures are drawn until the part is published
+
+    @classmethod
+    def subject(cls, model: Model) -> str:
+        """What the numbers are of."""
+        return model.name
 
     @property
     def folder(self) -> Path:
@@ -98,6 +107,10 @@ class Recipe:
     def inside(self, name: str) -> Path:
         """The folder of an experiment that is run inside the recipe."""
         return self.folder / PARTS / name
+
+    def run_part(self, name: str) -> None:
+        """Fill `part` with one part."""
+        getattr(self, name)()
 
     def depends_on(self, part: str) -> Any:
         """What a part depends on besides model, data and code: seeds, conventions, ..."""
@@ -119,6 +132,13 @@ class Recipe:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
+    def show(self, title: str, *blocks: str | Sequence[str]) -> None:
+        """Add a section to the Markdown: a heading, and paragraphs or tables."""
+        self.part.lines += [f"### {title}", ""]
+        for block in blocks:
+            if block:
+                self.part.lines += [*([block] if isinstance(block, str) else block), ""]
+
     def add_pictures(self, *paths: Path) -> None:
         self.part.pictures += [path.relative_to(self.stage).as_posix() for path in paths]
 
@@ -127,43 +147,69 @@ class Recipe:
 
 
 def run_options(
-    workers: int | None = None, fresh: bool = False, progress: bool | None = None
+    workers: int | None = None,
+    fresh: bool = False,
+    progress: bool | None = None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """How the experiments inside a recipe are run."""
-    return {"workers": workers, "fresh": fresh, "progress": progress}
+    """How a recipe and the experiments inside it are run; `log` gets progress lines."""
+    return {"options": {"workers": workers, "fresh": fresh, "progress": progress}, "log": log}
 
 
-def run_reproduction(recipe: Recipe, chosen: Sequence[str], announce: bool = True) -> Reproduction:
+def run_recipe(
+    recipe: type[Recipe],
+    root: Path,
+    out: str | Path,
+    chosen: Sequence[str],
+    published: Mapping[str, Any],
+    of: Model | str,
+    options: Mapping[str, Any],
+    **fields: Any,
+) -> Reproduction:
+    """Run the chosen parts of a recipe on a model, or on what is no model but has a name."""
+    named, identity = (of, {}) if isinstance(of, str) else (recipe.subject(of), of.identity())
+    parts, folder = PAPERS[recipe.name].parts, Path(out).expanduser()
+    made = recipe(
+        root=root,
+        reproduction=Reproduction(named, parts, published, folder),
+        model_parts=identity,
+        **run_options(**options),
+        **fields,
+    )
+    return run_reproduction(made, chosen)
+
+
+def run_reproduction(recipe: Recipe, chosen: Sequence[str]) -> Reproduction:
     """Run the chosen parts one by one and publish NAME.json, NAME.md and pictures after each.
 
-    Parts of earlier runs stay if their inputs are the same. `say` gets a line for each part that is
+    Parts of earlier runs stay if their inputs are the same. `log` gets a line for each part that is
     run or excluded.
     """
     reproduction = recipe.reproduction
-    place = Folder(reproduction.folder, f"reproduce {recipe.name}", grows=True)
+    results = Folder(reproduction.folder, f"reproduce {recipe.name}", grows=True)
     identity = {**_model(recipe), SOURCE: source_digest()}
     details = {"model": recipe.model_parts} if recipe.model_parts else None
     about = {"model": {"name": reproduction.model}, "versions": versions()}
-    with place.claim(identity, recipe.options.get("fresh", False), details, **about):
-        left_out = _restore(recipe, read_manifest(place.path) or {})
-        for name in chosen:
-            if announce:
-                recipe.say(f"part {name}")
-            with place.staging() as stage:
+    with results.claim(identity, recipe.options.get("fresh", False), details, **about):
+        excluded = _restore(recipe, read_manifest(results.path) or {})
+        for name in (part for part in recipe.order or reproduction.order if part in chosen):
+            if recipe.announces:
+                recipe.log(f"part {name}")
+            with results.staging() as stage:
                 recipe.part, recipe.stage = PaperTable(), stage
                 with recorded(recipe.root) as files:
-                    getattr(recipe, name)()
+                    recipe.run_part(name)
                 recipe.part.made_from, recipe.part.data = _made_from(recipe, name), files
                 reproduction.parts[name] = recipe.part
-                left_out |= _drop_outdated(reproduction)
-                _publish(recipe, place)
-        for name, reason in left_out.items():
+                excluded |= _drop_outdated(reproduction)
+                _publish(recipe, results)
+        for name, reason in excluded.items():
             if name not in chosen:
-                recipe.say(f"part {name} of an earlier run is excluded: {reason}; run it again")
+                recipe.log(f"part {name} of an earlier run is excluded: {reason}; run it again")
     return reproduction
 
 
-def _publish(recipe: Recipe, place: Folder) -> None:
+def _publish(recipe: Recipe, results: Folder) -> None:
     """Write the results of all parts; pictures of parts of earlier runs stay."""
     reproduction, stage = recipe.reproduction, recipe.stage
     write_json(stage / f"{recipe.name}.json", reproduction.to_dict())
@@ -171,14 +217,14 @@ def _publish(recipe: Recipe, place: Folder) -> None:
     others = [part for part in reproduction.parts.values() if part is not recipe.part]
     kept = [name for part in others for name in part.pictures]
     known = {name: reproduction.known_by(name) for name in reproduction.parts}
-    place.publish(stage, {"parts": known}, kept=kept)
+    results.publish(stage, {"parts": known}, kept=kept)
 
 
 def _restore(recipe: Recipe, manifest: Mapping[str, Any]) -> dict[str, str]:
     """Restore the parts of earlier runs; returns why others are excluded."""
     content = read_json(recipe.folder / f"{recipe.name}.json") or {}
     records, known = content.get("parts", {}), manifest.get("parts", {})
-    left_out: dict[str, str] = {}
+    excluded: dict[str, str] = {}
     sha256_of = cache(lambda name: present_sha256(recipe.root, name))
     for name in recipe.reproduction.order:
         if name not in known:
@@ -187,8 +233,8 @@ def _restore(recipe: Recipe, manifest: Mapping[str, Any]) -> dict[str, str]:
         if reason is None:
             recipe.reproduction.parts[name] = PaperTable(**records[name])
         else:
-            left_out[name] = reason
-    return left_out | _drop_outdated(recipe.reproduction)
+            excluded[name] = reason
+    return excluded | _drop_outdated(recipe.reproduction)
 
 
 def _reasons(
@@ -251,7 +297,13 @@ def _model(recipe: Recipe) -> dict[str, str]:
 def _recipe_digest() -> str:
     """Digest what turns results into lines and pictures, which `source_digest` does not cover."""
     package = Path(__file__).parents[1]
-    drawing = ("papers/*.py", "views/*.py", "*/section.py", "*/section/*.py")
+    drawing = (
+        "papers/*.py",
+        "papers/published/*.csv",
+        "views/*.py",
+        "*/section.py",
+        "*/section/*.py",
+    )
     sources = [path for pattern in drawing for path in package.glob(pattern)]
     names = {path.relative_to(package).as_posix(): fingerprint(File(path)) for path in sources}
     return fingerprint(names)

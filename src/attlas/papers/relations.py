@@ -8,7 +8,7 @@ additional data sets. Random weights and other controls come with every number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ import pandas as pd
 from attlas.corpora.splits import split
 from attlas.experiments.run import run
 from attlas.models import Model, load
-from attlas.papers.data import check_choice, data_folder, require_file
-from attlas.papers.markdown import header, row as table_row
-from attlas.papers.parts import Recipe, Reproduction, run_reproduction
+from attlas.papers import PAPERS
+from attlas.papers.data import check_inputs, published, require_file
+from attlas.papers.markdown import table
+from attlas.papers.parts import Recipe, Reproduction, run_recipe
 from attlas.relations.candidates import related_texts, relations_in
 from attlas.relations.experiment import FitRelations, ScoreRelations
 from attlas.relations.extractor import RelationExtractor
@@ -32,17 +33,11 @@ from attlas.support.progress import progress_bar
 from attlas.views.report import write_charts
 
 SEED = 0
-PARTS = ("trex", "published", "redocred", "fewrel", "semeval")
+PARTS = PAPERS["relations"].parts
 PUBLISHED: dict[str, Any] = {
-    "binary_accuracy": {"attention": 0.902, "random_model": 0.498},
-    "f1": {"attention": 0.863, "random_model": 0.018},
-    "precision": {"attention": 0.867, "random_model": 0.026},
-    "recall": {"attention": 0.861, "random_model": 0.024},
+    **published("relations", "features").to_dict(),
     "extraction": {
-        "T-REx": (0.220, 0.534, 0.312),
-        "T-REx, REBEL": (0.223, 0.375, 0.276),
-        "DocRED": (0.259, 0.175, 0.208),
-        "DocRED, REBEL": (0.594, 0.437, 0.503),
+        name: row for name, *row in published("relations_extraction").itertuples(False, None)
     },
 }
 POSTER = "means over relations, relation not compared"
@@ -64,23 +59,12 @@ def reproduce(
     *,
     model: Any = None,
     parts: Sequence[str] = PARTS,
-    workers: int | None = None,
-    fresh: bool = False,
-    progress: bool | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    **options: Any,
 ) -> Reproduction:
-    """Run the parts one by one; finished experiments are reused. `say` gets progress lines."""
-    check_choice("part", parts, PARTS)
-    root, loaded = data_folder(data_root), load(model)
-    recipe = _Run(
-        root=root,
-        reproduction=Reproduction(loaded.name, PARTS, PUBLISHED, Path(out).expanduser()),
-        model=loaded,
-        model_parts=loaded.identity(),
-        options={"workers": workers, "fresh": fresh, "progress": progress},
-        say=say,
-    )
-    return run_reproduction(recipe, [name for name in PARTS if name in parts])
+    """Run the parts one by one; finished experiments are reused. Options: see `run_options`."""
+    root = check_inputs("relations", data_root, parts)
+    loaded = load(model)
+    return run_recipe(_Run, root, out, parts, PUBLISHED, loaded, options, model=loaded)
 
 
 @dataclass(kw_only=True)
@@ -94,11 +78,11 @@ class _Run(Recipe):
         self, name: str, train: Any, test: Any, names: Path | None = None, **how: Any
     ) -> tuple[Study, Study]:
         """Fit on `train`, with a fifth of it as dev, and score on `test`."""
-        place, scoring = self.inside(name), self.inside(f"{name}-scored")
+        folder = self.inside(name)
         fit = FitRelations(train=train, model=self.model, names=names, seed=SEED, **how)
-        fitted = run(fit, place, say=self.say, **self.options)
-        score = ScoreRelations(extractor=place, test=test, model=self.model)
-        scored = run(score, scoring, say=self.say, **self.options)
+        fitted = run(fit, folder, log=self.log, **self.options)
+        score = ScoreRelations(extractor=folder, test=test, model=self.model)
+        scored = run(score, self.inside(f"{name}-scored"), log=self.log, **self.options)
         for one in (fitted, scored):
             one.report(one.folder / "report.html")
             pictures = self.picture_folder(one.folder.name)
@@ -106,45 +90,31 @@ class _Run(Recipe):
         self.part.results[name] = {"fitted": fitted.result, "scored": scored.result}
         return fitted, scored
 
-    def trex_files(self) -> tuple[Path, Path, Path]:
+    def trex_files(self) -> tuple[Path, ...]:
         """Train and test files, and the names of relations."""
-        root = self.root
-        return (
-            require_file(root, "trex95", "train.jsonl"),
-            require_file(root, "trex95", "dev.jsonl"),
-            require_file(root, "trex95", "relations.jsonl"),
-        )
+        names = ("train", "dev", "relations")
+        return tuple(require_file(self.root, "trex95", f"{name}.jsonl") for name in names)
 
     def trex(self) -> None:
         """The tables and figures of the poster on its own data, with controls."""
-        train, dev, names = self.trex_files()
-        fitted, scored = self.both("trex", train, dev, names, interpret=True)
-        self.part.lines += [
-            "### Related or not, and which relation: T-REx, 95 relations",
-            "",
-            *_score_lines(scored, published=True),
-            *_unseen_lines(scored),
-            "",
-            *_extraction_lines(scored),
-            "",
-            *_interpretation_lines(fitted),
-            "",
-            *_best_lines(scored),
-            "",
-        ]
+        fitted, scored = self.both("trex", *self.trex_files(), interpret=True)
+        self.show(
+            "Related or not, and which relation: T-REx, 95 relations",
+            *_score_blocks(scored, PUBLISHED_SCORES),
+            *_unseen_blocks(scored),
+            *_extraction_blocks(scored),
+            *_interpretation_blocks(fitted),
+            _best(scored),
+        )
 
     def published(self) -> None:
         """As published: unscaled sums, an unconverged solver, single words as negatives."""
-        train, dev, names = self.trex_files()
-        _, scored = self.both("trex-published", train, dev, names, convention="published")
-        self.part.lines += [
-            "### The same, as published",
-            "",
-            *_score_lines(scored, published=True),
-            "",
-            *_extraction_lines(scored),
-            "",
-        ]
+        _, scored = self.both("trex-published", *self.trex_files(), convention="published")
+        self.show(
+            "The same, as published",
+            *_score_blocks(scored, PUBLISHED_SCORES),
+            *_extraction_blocks(scored),
+        )
 
     def redocred(self) -> None:
         """The extractor of T-REx on the documents of Re-DocRED, sentence by sentence."""
@@ -154,10 +124,10 @@ class _Run(Recipe):
                 "part redocred uses the extractor of part trex; run both (--parts trex,redocred)"
             )
         train, _, names = self.trex_files()
-        place, how = self.inside("trex"), {**self.options, "fresh": False}
+        folder, how = self.inside("trex"), {**self.options, "fresh": False}
         fit = FitRelations(train=train, model=self.model, names=names, interpret=True, seed=SEED)
-        run(fit, place, **how)  # reuses it, and refuses another or a damaged one
-        fitted = RelationExtractor.load(place, self.model, workers=self.options["workers"])
+        run(fit, folder, **how)  # reuses it, and refuses another or a damaged one
+        fitted = RelationExtractor.load(folder, self.model, workers=self.options["workers"])
         known = set(fitted.classes_.tolist())
         predictions = []
         with progress_bar("extracting triples", wanted=self.options["progress"]) as report:
@@ -165,37 +135,28 @@ class _Run(Recipe):
                 predictions.append(triples)
                 report(len(predictions), len(texts))
         gold, strings = [relations_in(text) for text in texts], [text.text for text in texts]
-        rows = {
+        scores = {
             name: fact_scores(strings, predictions, gold, known, lenient)
             for name, lenient in (("exact spans", False), ("published match", True))
         }
-        self.part.results["redocred"] = rows
-        out = [
-            "### Documents: the extractor of T-REx on Re-DocRED",
-            "",
-            *header("", "precision", "recall", "F1", "predicted", "facts", "within a sentence"),
-        ]
-        out += [
-            table_row(
-                f"ours, {name}",
-                *_three(row),
-                *(f"{row[count]:,}" for count in ("predicted", "gold", "within")),
-            )
-            for name, row in rows.items()
-        ]
-        out += [
-            table_row(f"published, {name} ({POSTER})", *_published_extraction(name), "", "", "")
-            for name in ("DocRED", "DocRED, REBEL")
-        ]
-        out += [
-            "",
+        self.part.results["redocred"] = scores
+        rows = [{"title": f"ours, {name}", **row} for name, row in scores.items()]
+        self.show(
+            "Documents: the extractor of T-REx on Re-DocRED",
+            table(
+                pd.DataFrame([*rows, *_published_rows("DocRED", f" ({POSTER})")]),
+                ("", "{title}"),
+                *THREE,
+                ("predicted", "{predicted:,.0f}"),
+                ("facts", "{gold:,.0f}"),
+                ("within a sentence", "{within:,.0f}"),
+                missing="",
+            ),
             "Only relations that the extractor knows are counted, among predictions and facts; "
             f"{len(texts)} documents, ours over all facts and with the relation compared. "
             "Sentences are read one by one, so facts across sentences are missed. The published "
             "numbers are on DocRED before its revision, where many facts are not annotated.",
-            "",
-        ]
-        self.part.lines += out
+        )
 
     def fewrel(self) -> None:
         """Pairs of phrases, 64 relations, a fifth of the rows for testing."""
@@ -213,14 +174,11 @@ class _Run(Recipe):
             require_file(self.root, "semeval2010_task8", "train.jsonl"),
             None,
             "SemEval-2010 Task 8, 19 classes",
-        )
-        self.part.lines += [
             "F1 is the mean over 19 classes, including `Other`, which counts as related here; the "
             "official score of the task is over nine relations, without `Other`.",
-            "",
-        ]
+        )
 
-    def _pairs(self, name: str, path: Path, names: Path | None, title: str) -> None:
+    def _pairs(self, name: str, path: Path, names: Path | None, title: str, note: str = "") -> None:
         texts = [
             replace(text, label=relations_in(text).triples[0].relation)
             for text in related_texts(path)
@@ -228,190 +186,163 @@ class _Run(Recipe):
         ]
         first, second = split(texts, 0.2, SEED)
         _, scored = self.both(name, first, second, names)
-        self.part.lines += [
-            f"### {title}: attention between head and tail alone",
-            "",
-            *(line.replace("six directions", "both directions") for line in _score_lines(scored)),
-            "",
+        self.show(
+            f"{title}: attention between head and tail alone",
+            *_score_blocks(scored, attention="attention, both directions"),
             "Relation words are not annotated here: the bag of words has the words between head "
             "and tail, and which comes first. A random fifth of the rows is the test set.",
-            "",
-        ]
+            note,
+        )
 
 
-def _three(row: dict[str, Any], prefix: str = "") -> list[str]:
-    return [f"{row[f'{prefix}{name}']:.3f}" for name in ("precision", "recall", "f1")]
+Blocks = Iterator[str | list[str]]
+F1 = ("F1 [95% CI]", "{f1:.3f} [{f1_low:.3f}, {f1_high:.3f}]")
+THREE = (("precision", "{precision:.3f}"), ("recall", "{recall:.3f}"), ("F1", "{f1:.3f}"))
+PUBLISHED_SCORES = (
+    "published: accuracy, F1",
+    "{binary_accuracy_published:.3f}, {f1_published:.3f}",
+)
 
 
-def _published_extraction(name: str) -> list[str]:
-    return [f"{value:.3f}" for value in PUBLISHED["extraction"][name]]
+def _published_rows(data: str, suffix: str = "", prefix: str = "") -> list[dict[str, Any]]:
+    """Published precision, recall and F1 of triples from text, of the authors and of REBEL."""
+    scores = published("relations_extraction", "data").add_prefix(prefix)
+    return [
+        {"title": f"published, {name}{suffix}", **scores.loc[name]}
+        for name in (data, f"{data}, REBEL")
+    ]
 
 
-def _score_lines(scored: Study, published: bool = False) -> list[str]:
+def _score_blocks(scored: Study, *more: tuple[str, str], **titles: str) -> Blocks:
     """Binary accuracy and F1 of every kind of features, with intervals, and published ones."""
-    table = scored.table("relations")
-    out = header(
-        *("features", "related or not [95% CI]", "precision", "recall", "F1 [95% CI]"),
-        "attention is ahead by (F1)",
-        *(["published: accuracy, F1"] if published else []),
+    rows = scored.table("relations").merge(
+        published("relations"),
+        left_on="reader",
+        right_on="features",
+        how="left",
+        suffixes=("", "_published"),
     )
-    for row in table.to_dict("records"):
-        name = row["reader"]
-        ahead = "" if name == "attention" else _difference(row, "f1_ahead")
-        cells = [
-            READERS[name],
-            _with(row, "binary_accuracy"),
-            f"{row['precision']:.3f}",
-            f"{row['recall']:.3f}",
-            _with(row, "f1"),
-            ahead,
-        ]
-        if published:
-            known = PUBLISHED["binary_accuracy"].get(name)
-            cells.append("-" if known is None else f"{known:.3f}, {PUBLISHED['f1'][name]:.3f}")
-        out.append(table_row(*cells))
+    rows["ahead"] = [_difference(row, "f1_ahead") for row in rows.to_dict("records")]
+    rows.loc[rows["reader"] == "attention", "ahead"] = ""
+    yield table(
+        rows.assign(title=rows["reader"].map(READERS | titles)),
+        ("features", "{title}"),
+        (
+            "related or not [95% CI]",
+            "{binary_accuracy:.3f} [{binary_accuracy_low:.3f}, {binary_accuracy_high:.3f}]",
+        ),
+        *THREE[:2],
+        F1,
+        ("attention is ahead by (F1)", "{ahead}"),
+        *more,
+    )
     result = scored.result
     best = result["best_control"]
-    lost = (
-        ", ".join(f"{count} {reason}" for reason, count in result["lost"]["test"].items()) or "none"
-    )
+    lost = [f"{count} {reason}" for reason, count in result["lost"]["test"].items()]
     adds = result["controls"][best]
-    out += [
-        "",
+    yield (
         f"Attention minus the best control ({READERS[best]}): F1 {_difference(adds, 'f1_ahead')}. "
         "Attention and relation words together minus the best control: F1 "
         f"{_difference(adds, 'both_f1_ahead')}, related or not "
         f"{_difference(adds, 'both_binary_accuracy_ahead')}. "
         f"{result['triples']['test']:,} triples of {result['texts']['test']:,} texts; triples "
-        f"excluded: {lost}; texts also in the training data: {result['texts']['in_both']}.",
-    ]
-    return out
+        f"excluded: {', '.join(lost) or 'none'}; texts also in the training data: "
+        f"{result['texts']['in_both']}."
+    )
 
 
 def _difference(row: dict[str, Any], name: str) -> str:
-    value, low, high = (_signed(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    """A difference with its interval; dashes if it is missing."""
+    value, low, high = (
+        "-" if row[f"{name}{end}"] is None else f"{row[f'{name}{end}']:+.3f}"
+        for end in ("", "_low", "_high")
+    )
     return f"{value} [{low}, {high}]"
 
 
-def _with(row: dict[str, Any], name: str) -> str:
-    return f"{row[name]:.3f} [{row[f'{name}_low']:.3f}, {row[f'{name}_high']:.3f}]"
-
-
-def _unseen_lines(scored: Study) -> list[str]:
+def _unseen_blocks(scored: Study) -> Blocks:
     if "relations_unseen" not in scored.tables:
-        return []
-    table = scored.table("relations_unseen")
-    first = table.iloc[0]
-    out = [
-        "",
+        return
+    rows = scored.table("relations_unseen")
+    first = rows.iloc[0]
+    yield (
         f"Held-out relation phrases ({int(first['cases'])} triples, {int(first['phrases'])} "
-        f"phrases, {int(first['relations'])} relations):",
-        "",
-        *header("features", "F1 [95% CI]", "attention is ahead by", "accuracy"),
-    ]
-    return out + [
-        table_row(
-            READERS[row["reader"]],
-            _with(row, "f1"),
-            _difference(row, "f1_ahead"),
-            f"{row['accuracy']:.3f}",
-        )
-        for row in table.to_dict("records")
-    ]
+        f"phrases, {int(first['relations'])} relations):"
+    )
+    yield table(
+        rows.assign(title=rows["reader"].map(READERS)),
+        ("features", "{title}"),
+        F1,
+        ("attention is ahead by", "{f1_ahead:+.3f} [{f1_ahead_low:+.3f}, {f1_ahead_high:+.3f}]"),
+        ("accuracy", "{accuracy:.3f}"),
+    )
 
 
-def _extraction_lines(scored: Study) -> list[str]:
+def _extraction_blocks(scored: Study) -> Blocks:
     """Triples from plain text."""
     titles = {
         "exact": "exact spans, relation compared",
         "published": "the published match, relation compared",
         "published_any_relation": "the published match, relation not compared (as on the poster)",
     }
-    out = [
-        "Triples from plain text:",
-        "",
-        *header(
-            *("match", "precision", "recall", "F1", "macro precision", "macro recall", "macro F1"),
-            *("predicted", "triples"),
-        ),
-    ]
-    for row in scored.table("relations_extraction").to_dict("records"):
-        scores = [*_three(row), *_three(row, "macro_")]
-        counts = (f"{int(row[name]):,}" for name in ("predicted", "gold"))
-        out.append(table_row(titles[row["match"]], *scores, *counts))
-    for name in ("T-REx", "T-REx, REBEL"):
-        known = _published_extraction(name)
-        out.append(table_row(f"published, {name}", "", "", "", *known, "", ""))
-    return out
+    yield "Triples from plain text:"
+    rows = scored.table("relations_extraction")
+    theirs = pd.DataFrame(_published_rows("T-REx", prefix="macro_"))
+    yield table(
+        pd.concat([rows.assign(title=rows["match"].map(titles)), theirs]),
+        ("match", "{title}"),
+        *THREE,
+        *((f"macro {title}", template.replace("{", "{macro_")) for title, template in THREE),
+        ("predicted", "{predicted:,.0f}"),
+        ("triples", "{gold:,.0f}"),
+        missing="",
+    )
 
 
-def _interpretation_lines(fitted: Study) -> list[str]:
+def _interpretation_blocks(fitted: Study) -> Blocks:
     """Directions, layers, heads and merged classes, on the texts that penalties were tuned on."""
-    return [
+    yield (
         "These are on the fifth of the train file that penalties were tuned on, so slightly above "
-        "the test scores.",
-        "",
-        *_direction_lines(fitted),
-        *_layer_lines(fitted),
-        "F1 by number of heads (chosen by a group penalty; at random):",
-        "",
-        *_path_lines(fitted.table("relations_path"), "heads", "chosen"),
-        "F1 by number of classes (merged by the tree of coefficients; at random into groups of the "
-        "same sizes):",
-        "",
-        *_path_lines(fitted.table("relations_merged"), "classes", "by the tree"),
-        *_similarity_lines(fitted),
-    ]
-
-
-def _direction_lines(fitted: Study) -> list[str]:
-    columns = {
-        "weight_related": ("weight, related", ".4f"),
-        "weight_named": ("weight, named", ".3f"),
-        "binary_accuracy_alone": ("accuracy alone", ".3f"),
-        "f1_alone": ("F1 alone", ".3f"),
-        "f1_alone_random": ("F1 alone, random weights", ".3f"),
-        "f1_without": ("F1 without it", ".3f"),
-    }
-    out = [
-        "Directions (x-y: x attends to y; h head, t tail, r relation words):",
-        "",
-        *header("direction", *(title for title, _ in columns.values())),
-    ]
-    for row in fitted.table("relations_directions").to_dict("records"):
-        cells = (format(row[name], digits) for name, (_, digits) in columns.items())
-        out.append(table_row(row["direction"], *cells))
-    return [*out, ""]
-
-
-def _layer_lines(fitted: Study) -> list[str]:
-    readers = {
-        "attention": "attention",
-        "random_model": "attention, random weights",
-        "hidden_states": "hidden states",
-        "hidden_states_few": "hidden states, as many features",
-    }
+        "the test scores."
+    )
+    yield "Directions (x-y: x attends to y; h head, t tail, r relation words):"
+    yield table(
+        fitted.table("relations_directions"),
+        ("direction", "{direction}"),
+        ("weight, related", "{weight_related:.4f}"),
+        ("weight, named", "{weight_named:.3f}"),
+        ("accuracy alone", "{binary_accuracy_alone:.3f}"),
+        ("F1 alone", "{f1_alone:.3f}"),
+        ("F1 alone, random weights", "{f1_alone_random:.3f}"),
+        ("F1 without it", "{f1_without:.3f}"),
+    )
     layers = fitted.table("relations_layers").groupby(["layer", "reader"])["f1"].mean().unstack()
-    depth = fitted.table("relations_depth").set_index("layer")
-    out = [
-        "Macro F1 of the features of one layer, and the weight of the layer among all:",
-        "",
-        *header("layer", "weight, related", "weight, named", *readers.values()),
-    ]
-    for layer, row in layers.iterrows():
-        related, named = (depth.loc[layer, f"weight_{name}"] for name in ("related", "named"))
-        scores = (f"{row[name]:.3f}" for name in readers)
-        out.append(table_row(layer, f"{related:.4f}", f"{named:.3f}", *scores))
-    return [*out, ""]
+    yield "Macro F1 of the features of one layer, and the weight of the layer among all:"
+    yield table(
+        layers.join(fitted.table("relations_depth").set_index("layer")).reset_index(),
+        ("layer", "{layer}"),
+        ("weight, related", "{weight_related:.4f}"),
+        ("weight, named", "{weight_named:.3f}"),
+        ("attention", "{attention:.3f}"),
+        ("attention, random weights", "{random_model:.3f}"),
+        ("hidden states", "{hidden_states:.3f}"),
+        ("hidden states, as many features", "{hidden_states_few:.3f}"),
+    )
+    yield "F1 by number of heads (chosen by a group penalty; at random):"
+    yield _path(fitted.table("relations_path"), "heads", "chosen")
+    yield (
+        "F1 by number of classes (merged by the tree of coefficients; at random into groups of the "
+        "same sizes):"
+    )
+    yield _path(fitted.table("relations_merged"), "classes", "by the tree")
+    yield _similarity(fitted)
 
 
-def _path_lines(table: pd.DataFrame, of: str, title: str) -> list[str]:
-    rows = table.to_dict("records")
-    cells = ((int(row[of]), f"{row['f1']:.3f}", f"{row['f1_random']:.3f}") for row in rows)
-    return [*header(of, title, "at random"), *(table_row(*each) for each in cells), ""]
+def _path(rows: pd.DataFrame, of: str, title: str) -> list[str]:
+    return table(rows, (of, f"{{{of}:.0f}}"), (title, "{f1:.3f}"), ("at random", "{f1_random:.3f}"))
 
 
-def _similarity_lines(fitted: Study) -> list[str]:
+def _similarity(fitted: Study) -> list[str]:
     rows = fitted.table("relations_likeness").to_dict("records")
     correlations = (
         f"{READERS[row['reader']]} {row['correlation']:.2f} (p = {row['p']:.3f})" for row in rows
@@ -428,18 +359,11 @@ def _similarity_lines(fitted: Study) -> list[str]:
     ]
 
 
-def _best_lines(scored: Study) -> list[str]:
+def _best(scored: Study) -> str:
     """The relations with the highest and the lowest F1."""
-    table = scored.table("relations_each").sort_values("f1", ascending=False)
-    return [f"Highest F1: {_listed(table.head(8))}. Lowest F1: {_listed(table.tail(8))}."]
-
-
-def _listed(rows: pd.DataFrame) -> str:
-    return ", ".join(
-        f"{row['relation']} {row['name']} {row['f1']:.2f}" for row in rows.to_dict("records")
+    rows = scored.table("relations_each").sort_values("f1", ascending=False)
+    first, last = (
+        ", ".join(f"{row['relation']} {row['name']} {row['f1']:.2f}" for row in some)
+        for some in (rows.head(8).to_dict("records"), rows.tail(8).to_dict("records"))
     )
-
-
-def _signed(value: float | None) -> str:
-    """A difference with its sign; a dash if it is missing."""
-    return "-" if value is None else f"{value:+.3f}"
+    return f"Highest F1: {first}. Lowest F1: {last}."

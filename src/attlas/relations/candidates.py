@@ -12,16 +12,15 @@ import numpy as np
 
 from attlas.core.annotations import Relations, Triple, relations_of
 from attlas.core.text import Text
-from attlas.corpora.corpus import BadRow, Corpus
 from attlas.corpora.read import read
 from attlas.corpora.splits import HELD_OUT, split
-from attlas.language.phrases import Phrase, phrases
+from attlas.language.phrases import phrases
 from attlas.language.tagging import Word, tagged
 from attlas.language.words import Span
 from attlas.support.errors import CorpusError
 
 UNRELATED = ""  # the relation of a case that has none
-NOUNS = ("NOUN", "PROPN", "PRON")  # what the paper draws heads and tails from
+NOUNS = ("NOUN", "PROPN", "PRON")  # what Chizhikova et al. 2022 draw heads and tails from
 PREDICATES = ("NOUN", "PROPN", "VERB", "AUX")  # and relation words
 TRIES = 40  # for each negative
 
@@ -50,12 +49,8 @@ def related_texts(source: Any) -> list[Text]:
 
     A row that cannot be read is an error, and so is a corpus without any triple.
     """
-    corpus = read(source) if not isinstance(source, Corpus) else source
-    texts: list[Text] = []
-    for row in corpus.rows():
-        if isinstance(row, BadRow):
-            raise row.error()
-        texts.append(row)
+    corpus = read(source)
+    texts = list(corpus)
     if not any(relations_in(text).triples for text in texts):
         raise CorpusError(
             f"{corpus.name} has no triples; give rows with `text` and `triples` (head, tail, "
@@ -105,7 +100,8 @@ def draw_cases(
 def divided(train: list[Text], dev: list[Text] | None, seed: int) -> tuple[list[Text], list[Text]]:
     """Texts to fit on and texts to tune on; without `dev` a fifth of each relation's texts."""
     if dev is None:
-        labelled = [replace(text, label=_first_relation(text)) for text in train]
+        names = ([one.relation for one in relations_in(text).triples] or [""] for text in train)
+        labelled = [replace(text, label=own[0]) for text, own in zip(train, names, strict=True)]
         train, dev = split(labelled, HELD_OUT, seed)
     for part, name in ((train, "fit on"), (dev, "tune on")):
         if not any(relations_in(text).triples for text in part):
@@ -116,13 +112,8 @@ def divided(train: list[Text], dev: list[Text] | None, seed: int) -> tuple[list[
     return train, dev
 
 
-def _first_relation(text: Text) -> str:
-    triples = relations_in(text).triples
-    return triples[0].relation if triples else ""
-
-
 def first_occurrences(texts: Sequence[Text], cases: Sequence[Case]) -> list[Case]:
-    """Each phrase moved to the first occurrence of its string, as in the paper's code."""
+    """Each phrase moved to the first occurrence of its string, as in the authors' code."""
 
     def first(text: str, span: Span) -> Span:
         start = text.index(text[slice(*span)])
@@ -160,29 +151,34 @@ def same(one: Case, other: Case) -> bool:
 
 
 Pools = tuple[list[Span], list[Span]]  # candidate heads and tails, and relation words
+Gold = Sequence[Triple] | Sequence[Case]
 
 
-def pools(text: str, gold: Sequence[Triple] | Sequence[Case], parser: str = "rules") -> Pools:
-    """The phrases that negatives are drawn from: candidates, and those of the text's triples."""
-    return _phrase_pools(phrases(text, parser), gold)
+def pools(text: str, gold: Gold, parser: str = "rules", sentences: Sequence[int] = ()) -> Pools:
+    """The phrases that negatives are drawn from: candidates, and those of the text's triples.
+
+    Of a document, whose `sentences` begin at these characters, those with a gold phrase are read.
+    """
+    several = len(sentences) > 1
+    parts = pairwise([*sentences, len(text)]) if several else [(0, len(text))]
+    held = {span for one in gold for span in (one.head, one.tail, one.words) if span is not None}
+    by_kind: dict[str, set[Span]] = {"nominal": set(), "relational": set()}
+    for start, stop in parts:
+        if several and not any(start <= span[0] < stop for span in held):
+            continue
+        for phrase in phrases(text[start:stop], parser):
+            by_kind[phrase.kind].add((phrase.start + start, phrase.stop + start))
+    return _with_gold(by_kind["nominal"], by_kind["relational"], gold)
 
 
-def _phrase_pools(found: Sequence[Phrase], gold: Sequence[Triple] | Sequence[Case]) -> Pools:
-    nominal = {(phrase.start, phrase.stop) for phrase in found if phrase.kind == "nominal"}
-    relational = {(phrase.start, phrase.stop) for phrase in found if phrase.kind == "relational"}
-    return _with_gold(nominal, relational, gold)
-
-
-def _with_gold(
-    nominal: set[Span], relational: set[Span], gold: Sequence[Triple] | Sequence[Case]
-) -> Pools:
+def _with_gold(nominal: set[Span], relational: set[Span], gold: Gold) -> Pools:
     nominal = nominal | {span for triple in gold for span in (triple.head, triple.tail)}
     relational = relational | {triple.words for triple in gold if triple.words is not None}
     return sorted(nominal), sorted(relational)
 
 
 def unit_pools(words: Sequence[Word], gold: Sequence[Case]) -> Pools:
-    """The paper's units: words by part of speech, those of a gold phrase joined."""
+    """The published units: words by part of speech, those of a gold phrase joined."""
     taken = {span for case in gold for span in case.spans}
     free = [word for word in words if all(apart((word.start, word.stop), span) for span in taken)]
     nominal = {(word.start, word.stop) for word in free if word.tag in NOUNS}
@@ -204,7 +200,7 @@ def negatives(
     Nor do they differ from one in the boundaries of phrases alone. They are drawn without
     replacement, and depend on the text and the seed alone; a text may have fewer. As published,
     units are single words and gold phrases, the same may be drawn twice, and a triple of the text
-    may be drawn too: the paper's filter never fires.
+    may be drawn too: the filter in the authors' code never fires.
     """
     by_text: dict[int, list[Case]] = {}
     by_string: dict[str, list[Case]] = {}  # the same string may be several texts
@@ -214,32 +210,14 @@ def negatives(
     drawn: list[Case] = []
     for index, mine in by_text.items():
         text = texts[index]
-        spans = (
-            unit_pools(tagged(text.text), mine)
-            if published
-            else _sentence_pools(text, mine, parser)
-        )
+        if published:
+            spans = unit_pools(tagged(text.text), mine)
+        else:
+            spans = pools(text.text, mine, parser, relations_in(text).sentences)
         rng = np.random.default_rng([seed, text.number])
         every = by_string[text.text]
         drawn += _draw(index, every, spans, count * len(mine), rng, replacement=published)
     return drawn
-
-
-def _sentence_pools(text: Text, gold: Sequence[Case], parser: str) -> Pools:
-    """The pools of a text; in a document those of the sentences that hold a gold phrase."""
-    starts = relations_in(text).sentences
-    if len(starts) < 2:
-        return pools(text.text, gold, parser)
-    ends = [*starts[1:], len(text.text)]
-    held = {span for case in gold for span in case.spans}
-    found: list[Phrase] = []
-    for start, stop in zip(starts, ends, strict=True):
-        if any(start <= span[0] < stop for span in held):
-            found += [
-                replace(phrase, start=phrase.start + start, stop=phrase.stop + start)
-                for phrase in phrases(text.text[start:stop], parser)
-            ]
-    return _phrase_pools(found, gold)
 
 
 def _draw(

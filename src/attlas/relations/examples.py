@@ -47,7 +47,8 @@ def pictures(
     chosen = short[:shown]
     spans = {n: sorted({span for one in extracted[n] for span in _spans(one)}) for n in chosen}
     units = {one.index: one for one in read_units(model, [(n, texts[n]) for n in chosen], spans)}
-    heads = strongest_heads(reader, model.n_layers * model.n_heads)
+    strongest = reader.by_map(model.n_layers * model.n_heads).argmax(1).tolist()
+    heads = dict(zip(reader.classes, strongest, strict=True))  # of all layers, by relation
     triples: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
     for n in (n for n in chosen if n in units):
@@ -112,9 +113,3 @@ def _line_rows(
 
 def _spans(one: ExtractedTriple) -> list[Span]:
     return [span for span in (one.head, one.tail, one.words) if span is not None]
-
-
-def strongest_heads(reader: LinearReader, maps: int) -> dict[str, int]:
-    """The head, over all layers, with the highest weight for each relation."""
-    weights = reader.by_map(maps)
-    return {name: int(weights[number].argmax()) for number, name in enumerate(reader.classes)}

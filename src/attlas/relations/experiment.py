@@ -13,14 +13,14 @@ from attlas.support.fingerprint import fingerprint
 from attlas.support.options import (
     CONVENTIONS,
     FILE,
-    MODEL,
     MODEL_OR_NONE,
     ModelLike,
     TextsLike,
     given,
     max_length_opening,
-    opening,
+    model_input,
     option,
+    pickle_opening,
     seed_option,
 )
 
@@ -32,7 +32,7 @@ PARSERS = ("rules", "spacy")
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FitRelations(Experiment):
-    """Which semantic relations does attention show between the phrases of a text?
+    """Which semantic relations does attention encode between the phrases of a text?
 
     An extractor of triples is fitted to attention between phrases, and so is every control: random
     weights, the words alone, distances, parts of speech, word vectors (Chizhikova et al. 2022).
@@ -49,9 +49,7 @@ class FitRelations(Experiment):
     dev: TextsLike | None = given(
         "Texts to tune penalties and thresholds on (default: a fifth of train).", None
     )
-    model: ModelLike | None = given(
-        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
-    )
+    model: ModelLike | None = model_input()
     names: str | Path | None = given(
         "File with readable names of relations (columns relation and title).",
         None,
@@ -60,30 +58,31 @@ class FitRelations(Experiment):
     )
     convention: str = option(
         "sound",
-        "How features are made and fitted; published: as in the paper.",
+        "sound: corrected features and fits; published: as in Chizhikova et al. 2022.",
         choices=CONVENTIONS,
     )
     directions: tuple[str, ...] | None = option(
-        None, "Directions of attention to read (default: all).", choices=DIRECTIONS
+        None,
+        "Directions of attention to use; x-y: x attends to y (default: all).",
+        choices=DIRECTIONS,
     )
-    parser: str = option("rules", "What finds candidate phrases.", choices=PARSERS)
+    parser: str = option("rules", "How candidate phrases are found.", choices=PARSERS)
     interpret: bool = option(
         False,
-        "Also report which directions, layers and heads show relations: slower.",
+        "Also report which directions, layers and heads encode relations (slower).",
         flags=("--interpret/--no-interpret",),
     )
     seed: int = seed_option()
     max_length: int | None = max_length_opening()
-    allow_pickle: bool = opening(
-        False, "Also read pickled weights, which can run code: only if you trust them."
-    )
+    allow_pickle: bool = pickle_opening()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ScoreRelations(Experiment):
     """How well does an extractor of relations do on texts that it has not seen?
 
-    It is scored next to every control: related or not, which relation, and triples from plain text.
+    Scores the extractor and every control: related or not, which relation, and triples from plain
+    text.
     """
 
     name: ClassVar[str] = "relations_scored"
@@ -95,12 +94,10 @@ class ScoreRelations(Experiment):
     )
     test: TextsLike = given("Texts with triples that the extractor has not seen.")
     model: ModelLike | None = given(
-        "Its model, if moved (default: where it was at the fit).", None, of=MODEL_OR_NONE
+        "Model of the extractor, if it has moved since the fit.", None, of=MODEL_OR_NONE
     )
 
-    allow_pickle: bool = opening(
-        False, "Also read pickled weights, which can run code: only if you trust them."
-    )
+    allow_pickle: bool = pickle_opening()
 
     def completed(self) -> ScoreRelations:
         """With the folder of the extractor's own files, and the model that these name."""

@@ -58,8 +58,12 @@ class Extracted:
     unseen: int  # phrases beyond the tokens that the model reads of a sentence
 
     def above(self, thresholds: Thresholds) -> Extracted:
-        """The triples that both readers are sure of, by probability."""
-        return replace(self, triples=[likely(mine, thresholds) for mine in self.triples])
+        """The triples that reach both thresholds, by probability."""
+        triples = [
+            sorted(mine, key=lambda one: (-one.probability, one.head, one.tail))
+            for mine in reaching(self.triples, thresholds)
+        ]
+        return replace(self, triples=triples)
 
 
 def extract_triples(
@@ -72,7 +76,8 @@ def extract_triples(
 ) -> Extracted:
     """The triples of texts that are related with a probability of at least `least`."""
     common = (texts, model, readers, setup, least)
-    parts = work.map(extract_range, text_ranges(texts), common=common, what="extracting triples")
+    ranges = list(pairwise(accumulate(map(len, chunks(texts)), initial=0)))  # of each chunk
+    parts = work.map(extract_range, ranges, common=common, what="extracting triples")
     triples = [
         [ExtractedTriple.of_json(one) for one in mine] for part in parts for mine in part["triples"]
     ]
@@ -89,11 +94,6 @@ def tuned_extraction(
     if not setup.published:
         thresholds = best_thresholds(texts, extracted.triples)
     return thresholds, extracted.above(thresholds)
-
-
-def text_ranges(texts: Sequence[Text]) -> list[tuple[int, int]]:
-    """The texts of each chunk: from, up to."""
-    return list(pairwise(accumulate(map(len, chunks(texts)), initial=0)))
 
 
 def extract_range(
@@ -143,9 +143,9 @@ def extract_chunk(
 def sentences_of(index: int, text: str, setup: Setup) -> Iterator[Sentence]:
     """The sentences of a text with their candidates."""
     for start, stop in sentence_spans(text):
-        found = phrases(text[start:stop], setup.parser)
+        every = phrases(text[start:stop], setup.parser)
         nominal, relational = (
-            tuple((one.start, one.stop) for one in found if one.kind == kind)
+            tuple((one.start, one.stop) for one in every if one.kind == kind)
             for kind in ("nominal", "relational")
         )
         words = relational if setup.relation_words else ()
@@ -157,7 +157,7 @@ def best_triples(
 ) -> Iterator[ExtractedTriple]:
     """The candidates of a sentence that are most likely related, each with its relation.
 
-    One that overlaps a likelier one in both head and tail is excluded.
+    One that overlaps a more probable one in both head and tail is excluded.
     """
     triples, chances = candidates(sentence, units, readers, setup, least)
     kept = different(units.spans, triples, chances)
@@ -190,7 +190,7 @@ def candidates(
 ) -> tuple[list[tuple[int, ...]], Floats]:
     """Every head and tail of a sentence with the words that make them most likely related.
 
-    Phrases further apart than REACH are no candidates.
+    Phrases further apart than REACH are not candidates.
     """
     reader = readers.related
     triples, scores = _scored(
@@ -251,7 +251,7 @@ def _scored(
 def different(
     spans: Sequence[Span], triples: Sequence[Sequence[int]], chances: Floats
 ) -> list[int]:
-    """Candidates from the likeliest on, without those that join the same two phrases again.
+    """Candidates by probability, without those that join the same two phrases again.
 
     Parts of the phrases, and the other way round, are the same.
     """
@@ -279,11 +279,14 @@ def word_numbers(text: str, spans: Sequence[Span]) -> Ints:
     return np.searchsorted(starts, first, side="right")
 
 
-def likely(triples: Sequence[ExtractedTriple], thresholds: Thresholds) -> list[ExtractedTriple]:
-    """The triples that both readers are sure of, by probability."""
+def reaching(
+    triples: Iterable[Sequence[ExtractedTriple]], thresholds: Thresholds
+) -> list[list[ExtractedTriple]]:
+    """The triples of each text that reach both thresholds."""
     related, named = thresholds
-    kept = [one for one in triples if one.related >= related and one.named >= named]
-    return sorted(kept, key=lambda one: (-one.probability, one.head, one.tail))
+    return [
+        [one for one in mine if one.related >= related and one.named >= named] for mine in triples
+    ]
 
 
 def best_thresholds(
@@ -293,10 +296,7 @@ def best_thresholds(
     gold, strings = [relations_in(text).triples for text in texts], [text.text for text in texts]
     best: tuple[float, Thresholds] = (0.0, (0.5, 0.0))
     for related, named in product(THRESHOLDS, (0.0, *THRESHOLDS[1:18:4], *THRESHOLDS[-6:])):
-        kept = [
-            [one for one in mine if one.related >= related and one.named >= named]
-            for mine in triples
-        ]
+        kept = reaching(triples, (related, named))
         f1 = extraction_scores(strings, kept, gold, exact)["f1"]
         if f1 > best[0]:
             best = f1, (related, named)

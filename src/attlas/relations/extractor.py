@@ -15,10 +15,9 @@ from safetensors.numpy import save
 from attlas.core.text import Text
 from attlas.corpora.read import read
 from attlas.experiments.probe import ModelProbe
-from attlas.experiments.workspace import Workspace
 from attlas.models import Model, load
 from attlas.relations.answers import Answers
-from attlas.relations.candidates import Case, divided, has_words, related_texts
+from attlas.relations.candidates import divided, has_words, related_texts
 from attlas.relations.experiment import EXTRACTOR, extractor_folder, opened_with
 from attlas.relations.extraction import (
     PUBLISHED_THRESHOLDS,
@@ -48,14 +47,8 @@ ABOUT, ARRAYS = "extractor.json", "readers.safetensors"
 FORMAT = Saved("relation extractor", "attlas relation extractor 1", ABOUT, ARRAYS, key="kind")
 _ARRAYS = ("coef", "intercept", "scale")
 _NEEDED = (
-    "model",
-    "max_length",
-    "global_tokens",
-    "identity",
-    "parameters",
-    "worded",
-    "thresholds",
-    "shape",
+    *("model", "max_length", "global_tokens", "identity"),
+    *("parameters", "worded", "thresholds", "shape"),
 )
 _PARAMETERS = ("convention", "directions", "grid", "negatives", "parser", "seed")
 
@@ -68,7 +61,7 @@ class RelationExtractor(ModelProbe):
     triples (anything `attlas.read` reads as such) and tunes penalties and thresholds on `dev` (a
     fifth of the texts if None). If the triples do not say which words state the relation, only
     attention between head and tail is read. `negatives` are drawn for each triple from the phrases
-    of its own text. `convention="published"` follows the paper: sums over pieces, first
+    of its own text. `convention="published"` follows the authors' code: sums over pieces, first
     occurrences, unscaled weights, a solver that has not converged, negatives that may be triples,
     thresholds 0.7 and 0.2.
     """
@@ -87,20 +80,17 @@ class RelationExtractor(ModelProbe):
         train, held_out = divided(related_texts(texts), held_out, self.seed)
         setup = self._setup(has_words(train) and has_words(held_out))
         with self.workspace() as work:
-            parts = ((train, cases_of(train, setup)), (held_out, cases_of(held_out, setup, 1)))
-            sides = [self._labelled(work, part, cases, setup) for part, cases in parts]
+            sides = []
+            for part, count in ((train, None), (held_out, 1)):
+                cases = cases_of(part, setup, count)
+                sample = read_sample(work, self.model_, part, cases, published=setup.published)
+                sides.append(Labelled.of(sample, attention_features(sample.vectors, setup)))
             jobs = pair_of_jobs(*sides, grid=setup.grid, published=setup.published)
             readers = fit_pairs(work, {"attention": jobs})["attention"]
             thresholds = PUBLISHED_THRESHOLDS
             if not setup.published:
                 thresholds, _ = tuned_extraction(work, self.model_, held_out, readers, setup)
             return self.filled(setup, readers, thresholds, work.identity(self.model_))
-
-    def _labelled(
-        self, work: Workspace, texts: Sequence[Text], cases: Sequence[Case], setup: Setup
-    ) -> Labelled:
-        sample = read_sample(work, self.model_, texts, cases, published=setup.published)
-        return Labelled.of(sample, attention_features(sample.vectors, setup))
 
     def filled(
         self,
@@ -136,7 +126,7 @@ class RelationExtractor(ModelProbe):
         )
 
     def predict(self, texts: Any) -> list[list[ExtractedTriple]]:
-        """The triples of each text that both readers are sure of, by probability."""
+        """The triples of each text that reach both thresholds, by probability."""
         return [triples for _, triples in self.predict_iter(read(texts))]
 
     def predict_iter(self, texts: Iterable[Text]) -> Iterator[tuple[Text, list[ExtractedTriple]]]:
@@ -249,15 +239,8 @@ class RelationExtractor(ModelProbe):
         return extractor
 
     def _setup(self, relation_words: bool = True) -> Setup:
-        return Setup(
-            relation_words=relation_words,
-            directions=None if self.directions is None else tuple(self.directions),
-            convention=self.convention,
-            parser=self.parser,
-            negatives=self.negatives,
-            grid=tuple(float(one) for one in self.grid),
-            seed=self.seed,
-        )
+        grid = tuple(float(one) for one in self.grid)
+        return Setup.of(self, relation_words, negatives=self.negatives, grid=grid)
 
     def _fitted(self) -> None:
         if not hasattr(self, "readers_"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -51,11 +52,6 @@ class Part:
         return int(self.sample.related.sum())
 
 
-def _attention_and_words(part: Part) -> Floats:
-    kinds = (FEATURE_KINDS[name](part) for name in (ATTENTION, BAG))
-    return np.concatenate([*kinds], 1)
-
-
 FEATURE_KINDS: Mapping[str, Callable[[Part], Floats]] = {  # [case, feature]
     ATTENTION: lambda part: attention_features(part.sample.vectors, part.setup),
     RANDOM: lambda part: attention_features(part.random.vectors, part.setup),
@@ -64,7 +60,7 @@ FEATURE_KINDS: Mapping[str, Callable[[Part], Floats]] = {  # [case, feature]
     "distance": lambda part: part.surface.distance(part.sample.cases),
     "part_of_speech": lambda part: part.surface.tags(part.sample.cases),
     "word_embeddings": lambda part: part.surface.embeddings(part.sample.cases, part.model),
-    BOTH: _attention_and_words,
+    BOTH: lambda part: np.concatenate([FEATURE_KINDS[one](part) for one in (ATTENTION, BAG)], 1),
 }
 
 
@@ -85,47 +81,33 @@ def read_part(
 ) -> Part:
     """Draw cases from texts; compute their attention in a model and with random weights."""
     cases = cases_of(texts, setup, count)
-    spans = spans_by_text(texts, cases)
-    sample, random = (
-        read_sample(
-            work,
-            model,
-            texts,
-            cases,
-            published=setup.published,
-            states=states and model is models[0],
-            spans=spans,
-        )
-        for model in models
-    )
+    how: dict[str, Any] = {"published": setup.published, "spans": spans_by_text(texts, cases)}
+    sample = read_sample(work, models[0], texts, cases, states=states, **how)
+    random = read_sample(work, models[1], texts, cases, **how)
     surface = Surface(texts)
     known = surface.vocabulary(sample.cases) if vocabulary is None else vocabulary
     return Part(setup, sample, random, models[0], known, surface)
 
 
 def jobs_of(train: Part, dev: Part) -> dict[str, tuple[ReaderJob, ReaderJob]]:
-    """Fit jobs for each kind; if `published`, the kinds of the paper are fitted as it does."""
+    """Fit jobs for each kind; if `published`, the authors' own kinds are fitted as they do."""
     theirs = (ATTENTION, RANDOM, HEAD_TAIL) if train.setup.published else ()
     return {
         name: pair_of_jobs(
             train.features[name],
             dev.features[name],
-            grid=grid_of(name, train.setup),
-            n_unscaled=n_unscaled_of(name, train),
             published=name in theirs,
+            **fit_options(name, train),
         )
         for name in train.features
     }
 
 
-def grid_of(name: str, setup: Setup) -> tuple[float, ...]:
-    """The penalties that are tried for one kind."""
-    return WORD_GRID if name == BAG else setup.grid
+def fit_options(name: str, train: Part) -> dict[str, Any]:
+    """How readers of one kind are fitted: penalties to try, and the last features not whitened.
 
-
-def n_unscaled_of(name: str, train: Part) -> int:
-    """How many of a kind's features, the last ones, are not whitened: words alone.
-
-    Next to attention they are whitened with it, because one penalty serves both.
+    Words alone are not; next to attention they are, because one penalty serves both.
     """
-    return len(train.vocabulary) if name == BAG else 0
+    if name == BAG:
+        return {"grid": WORD_GRID, "n_unscaled": len(train.vocabulary)}
+    return {"grid": train.setup.grid, "n_unscaled": 0}

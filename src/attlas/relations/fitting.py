@@ -17,8 +17,8 @@ from attlas.experiments.workspace import Workspace
 from attlas.relations.reading import RELATED, Sample
 from attlas.stats.linear import (
     GRID,
-    Judge,
     LinearReader,
+    Scorer,
     by_balanced_accuracy,
     by_macro_f1,
     fit_published,
@@ -71,22 +71,22 @@ class ReaderJob:
 
     train: tuple[Floats, Sequence[str]]
     dev: tuple[Floats, Sequence[str]]
-    judge: Judge
+    scorer: Scorer  # what the penalty is chosen by
     grid: tuple[float, ...] = GRID
-    n_unscaled: int = 0  # features, the last ones, that are taken as they are
-    published: bool = False  # the paper's solver; nothing is tuned
+    n_unscaled: int = 0  # features, the last ones, that are not whitened
+    published: bool = False  # the authors' solver; nothing is tuned
 
 
 def fit_job(job: ReaderJob) -> dict[str, npt.NDArray[Any]]:
-    """Fit one reader; as arrays, so that it can be kept."""
+    """Fit one reader; as arrays, so that it can be cached."""
     return fitted(job).arrays()
 
 
 def fitted(job: ReaderJob) -> LinearReader:
     """Fit one reader."""
     if job.published:
-        return fit_published(*job.train, job.judge is by_macro_f1)
-    return fit_reader(*job.train, job.dev, job.judge, job.grid, plain=job.n_unscaled)
+        return fit_published(*job.train, job.scorer is by_macro_f1)
+    return fit_reader(*job.train, job.dev, job.scorer, job.grid, n_unscaled=job.n_unscaled)
 
 
 def pair_of_jobs(

@@ -7,21 +7,22 @@ run loses one of them at most.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import pdist, squareform
 from scipy.stats import hypergeom
 
 from attlas.experiments.workspace import Workspace
 from attlas.models import Model
 from attlas.relations.answers import Answers
 from attlas.relations.baselines import Surface
-from attlas.relations.features import ATTENTION, RANDOM
+from attlas.relations.features import ATTENTION, RANDOM, Part
 from attlas.relations.fitting import Labelled, Readers, fit_readers
 from attlas.relations.head_selection import heads_order
 from attlas.relations.reading import Sample
@@ -55,6 +56,37 @@ class Sides(NamedTuple):
         return Sides(self.train.some(columns), self.dev.some(columns))
 
 
+def interpreted(
+    work: Workspace,
+    train: Part,
+    dev: Part,
+    readers: Mapping[str, Readers],
+    names: Mapping[str, str],
+) -> dict[str, pd.DataFrame]:
+    """Directions, layers, heads, and which relations are similar."""
+    own, random = (Sides(train.features[name], dev.features[name]) for name in (ATTENTION, RANDOM))
+    each = (part.sample.vectors.states for part in (train, dev))
+    states = tuple(one for one in each if one is not None)
+    shape, seed = (train.model.n_layers, train.model.n_heads), train.setup.seed
+    pair = readers[ATTENTION]
+    path, entered = path_table(work, own, shape, seed)
+    heads, shared = heads_table(pair.named, shape, names)
+    by_reader = {name: readers[name].named for name in (ATTENTION, RANDOM)}
+    directions = train.setup.read_directions
+    return {
+        "relations_directions": directions_table(work, own, random, pair, directions),
+        "relations_layers": layers_table(work, own, random, states, shape),
+        "relations_depth": depth_table(pair, shape),
+        "relations_path": path,
+        "relations_entered": entered,
+        "relations_tree": merges_frame(pair.named, names),
+        "relations_merged": merged_table(work, own, pair.named, seed),
+        "relation_heads": heads,
+        "relations_shared": shared,
+        "relations_likeness": similarity_table(train.model, train.sample, by_reader),
+    }
+
+
 # directions
 
 
@@ -64,7 +96,7 @@ def directions_table(
     """The weight of each direction, and the scores of it alone and of the others without it.
 
     `weight` is the mean of |coefficient| on standardised features (for relations summed over the
-    classes), as the paper has it.
+    classes), as in Chizhikova et al. 2022.
     """
     numbers, common = list(range(len(directions))), (len(directions), own, random)
     scores = work.map(direction_scores, numbers, common=common, what="directions")
@@ -190,16 +222,13 @@ def path_table(
     maps = shape[0] * shape[1]
     order = work.cached(entry_order, *own.train.named, maps)
     counts = [*(count for count in COUNTS if count < maps), maps]
-    jobs = []
+    groups = []
     for count in counts:
         draws = REFITS if count < maps else 0
         random = permutations(maps, draws, (seed, count))[:, :count].tolist()
-        jobs += [(count, sorted(heads)) for heads in (order[:count], *random)]
-    reached = work.map(f1_of_heads, jobs, common=(own, maps), what="heads")
-    rows = []
-    for count in counts:
-        value, *random = (value for (n, _), value in zip(jobs, reached, strict=True) if n == count)
-        rows.append({"heads": count, **_with_random(value, random or [value])})
+        groups.append([sorted(heads) for heads in (order[:count], *random)])
+    scores = _against_random(work, f1_of_heads, groups, (own, maps), "heads")
+    rows = [{"heads": count, **row} for count, row in zip(counts, scores, strict=True)]
     entered = {"layer": np.array(order) // shape[1], "head": np.array(order) % shape[1]}
     return pd.DataFrame(rows), pd.DataFrame({**entered, "entered": np.arange(len(order))})
 
@@ -209,9 +238,9 @@ def entry_order(features: Floats, relations: list[str], maps: int) -> list[int]:
     return heads_order(features, relations, _head_of_feature(features, maps))
 
 
-def f1_of_heads(job: tuple[int, list[int]], own: Sides, maps: int) -> float:
+def f1_of_heads(heads: list[int], own: Sides, maps: int) -> float:
     """F1 of a reader of some heads."""
-    columns = np.isin(_head_of_feature(own.train.features, maps), job[1])
+    columns = np.isin(_head_of_feature(own.train.features, maps), heads)
     sides = own.some(columns)
     return _named_f1(sides.train.named, sides.dev.named, FEW)
 
@@ -227,13 +256,23 @@ def _named_f1(
     return by_macro_f1(reader, dev[0], np.array(dev[1]))
 
 
-def _with_random(value: float, random: Sequence[float]) -> dict[str, float]:
-    return {
-        "f1": value,
-        "f1_random": float(np.mean(random)),
-        "f1_random_low": min(random),
-        "f1_random_high": max(random),
-    }
+def _against_random(
+    work: Workspace,
+    score: Callable[..., float],
+    groups: Sequence[Sequence[list[int]]],
+    common: tuple[Any, ...],
+    what: str,
+) -> list[dict[str, float]]:
+    """The F1 of the first job of each group, compared with the others, which are random."""
+    jobs = [job for group in groups for job in group]
+    scores = iter(work.map(score, jobs, common=common, what=what))
+    rows = []
+    for group in groups:
+        own, *others = islice(scores, len(group))
+        random = others or [own]
+        row = {"f1": own, "f1_random": float(np.mean(random))}
+        rows.append(row | {"f1_random_low": min(random), "f1_random_high": max(random)})
+    return rows
 
 
 def heads_table(
@@ -343,27 +382,23 @@ def merged_table(work: Workspace, own: Sides, reader: LinearReader, seed: int = 
     count, tree = len(reader.classes), merges(reader)
     wanted = sorted({round(count * share) for share in CLASSES} - {0, 1, count}, reverse=True)
     groupings = [np.arange(count), *(fcluster(tree, classes, "maxclust") for classes in wanted)]
-    jobs: list[tuple[int, list[int]]] = []
+    merged = []
     for number, groups in enumerate(groupings):
-        if len(set(groups.tolist())) < 2:
-            continue
-        jobs.append((number, groups.tolist()))
-        if number:
-            orders = permutations(count, REFITS, (seed, wanted[number - 1]))
-            jobs += [(number, groups[order].tolist()) for order in orders]
+        if len(set(groups.tolist())) > 1:
+            draws = permutations(count, REFITS, (seed, wanted[number - 1])) if number else ()
+            merged.append([groups.tolist(), *(groups[order].tolist() for order in draws)])
     common = (own, list(reader.classes))
-    reached = work.map(f1_of_groups, jobs, common=common, what="merged relations")
-    rows = []
-    for number in dict.fromkeys(number for number, _ in jobs):
-        mine = [value for job, value in zip(jobs, reached, strict=True) if job[0] == number]
-        classes = len(set(groupings[number].tolist()))
-        rows.append({"classes": classes, **_with_random(mine[0], mine[1:] or mine)})
+    scores = _against_random(work, f1_of_groups, merged, common, "merged relations")
+    rows = [
+        {"classes": len(set(own_groups)), **row}
+        for (own_groups, *_), row in zip(merged, scores, strict=True)
+    ]
     return pd.DataFrame(rows)
 
 
-def f1_of_groups(job: tuple[int, list[int]], own: Sides, classes: list[str]) -> float:
+def f1_of_groups(groups: list[int], own: Sides, classes: list[str]) -> float:
     """F1 of a reader of merged classes."""
-    group = dict(zip(classes, map(str, job[1]), strict=True))
+    group = dict(zip(classes, map(str, groups), strict=True))
     rows, relations = own.train.named
     others, tuned = own.dev.named
     known = np.array([name in group for name in tuned], dtype=bool)
@@ -395,10 +430,7 @@ def similarity_table(
         if count < 4:
             continue
         mean = np.array([words[names == relation].mean(0) for relation in reader.classes])
-        square = np.zeros((count, count))
-        upper = np.triu_indices(count, 1)
-        square[upper] = pdist(reader.importance, "cosine")
-        square += square.T
+        square, upper = squareform(pdist(reader.importance, "cosine")), np.triu_indices(count, 1)
         by_words = pdist(mean, "cosine")
         correlation = spearman(square[upper], by_words)
         orders = permutations(count, draws, seed)

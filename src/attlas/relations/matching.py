@@ -1,14 +1,14 @@
 """Scoring of extraction: predicted triples against those of the data.
 
-They match by exact spans, or by the paper's lenient match.
+They match by exact spans, or by the lenient match of Chizhikova et al. 2022.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from attlas.core.annotations import Relations, Triple
@@ -77,7 +77,7 @@ def exact(text: str, one: ExtractedTriple, gold: Triple) -> bool:
 
 
 def lenient(text: str, one: ExtractedTriple, gold: Triple) -> bool:
-    """The paper's match: each part's string in the other's, or of nearly the same characters."""
+    """The published match: each part's string in the other's, or of nearly the same characters."""
     pairs = [(one.head, gold.head), (one.tail, gold.tail)]
     if one.words is not None and gold.words is not None:
         pairs.append((one.words, gold.words))
@@ -108,10 +108,10 @@ def extraction_scores(
     Without `relation` its id is not compared. By spans a triple of the data is found by one
     prediction at most, and a prediction finds one triple at most; by the lenient match several
     predictions may find the same triple, and each of them counts in recall too (right / (right +
-    missed)), as in the paper's code.
+    missed)), as in the authors' code.
     """
     once = match is exact
-    rows: dict[str, Matched] = defaultdict(Matched)
+    rows: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by relation
     for text, mine, theirs in zip(texts, predicted, gold, strict=True):
         hit: set[int] = set()
         for one in mine:
@@ -124,54 +124,51 @@ def extraction_scores(
             ]
             hit.update(free[:1] if once else free)
             counts = rows[one.relation if relation or not free else theirs[free[0]].relation]
-            counts.predicted += 1
-            counts.right += bool(free)
+            counts["predicted"] += 1
+            counts["right"] += bool(free)
         for n, triple in enumerate(theirs):
             counts = rows[triple.relation]
-            counts.gold += 1
-            counts.hit += n in hit
-    total = sum(rows.values(), start=Matched())
-    each = [counts.scores(once) for counts in rows.values() if counts.gold]
+            counts["gold"] += 1
+            counts["hit"] += n in hit
+    total = sum(rows.values(), start=Counter[str]())
+    each = [_scores(counts, once) for counts in rows.values() if counts["gold"]]
     names = ("precision", "recall", "f1")
     macro = {f"macro_{name}": sum(row[name] for row in each) / max(1, len(each)) for name in names}
-    return {**total.scores(once), **macro, "predicted": total.predicted, "gold": total.gold}
+    return {
+        **_scores(total, once),
+        **macro,
+        "predicted": total["predicted"],
+        "gold": total["gold"],
+    }
 
 
-@dataclass
-class Matched:
-    """Predictions, how many are right, triples of the data, how many were found."""
+def _scores(counts: Counter[str], once: bool) -> dict[str, float]:
+    """Precision, recall and F1 of predictions, `right` or not, and of gold triples, `hit` or not.
 
-    predicted: int = 0
-    right: int = 0
-    gold: int = 0
-    hit: int = 0
-
-    def __add__(self, other: Matched) -> Matched:
-        pairs = zip(astuple(self), astuple(other), strict=True)
-        return Matched(*(mine + theirs for mine, theirs in pairs))
-
-    def scores(self, once: bool) -> dict[str, float]:
-        """Precision, recall and F1; if not `once`, every right prediction counts in recall."""
-        if once:
-            return retrieval_scores(self.right, self.predicted, self.hit, self.gold)
-        wanted = self.right + self.gold - self.hit
-        return retrieval_scores(self.right, self.predicted, self.right, wanted)
+    If not `once`, every right prediction counts in recall.
+    """
+    right, predicted, hit, gold = (counts[name] for name in ("right", "predicted", "hit", "gold"))
+    if once:
+        return retrieval_scores(right, predicted, hit, gold)
+    return retrieval_scores(right, predicted, right, right + gold - hit)
 
 
 def scores_by_match(
     texts: Sequence[Text], predicted: Sequence[Sequence[ExtractedTriple]]
 ) -> dict[str, dict[str, Any]]:
-    """Extraction by exact spans and by the paper's lenient match, the relation compared.
+    """Extraction by exact spans and by the lenient match, the relation compared.
 
     Also by the lenient match without comparing the relation, as the poster counts.
     """
     strings, gold = [text.text for text in texts], [relations_in(text).triples for text in texts]
+    matches = {
+        "exact": (exact, True),
+        "published": (lenient, True),
+        "published_any_relation": (lenient, False),
+    }
     return {
-        "exact": extraction_scores(strings, predicted, gold, exact),
-        "published": extraction_scores(strings, predicted, gold, lenient),
-        "published_any_relation": extraction_scores(
-            strings, predicted, gold, lenient, relation=False
-        ),
+        name: extraction_scores(strings, predicted, gold, match, relation)
+        for name, (match, relation) in matches.items()
     }
 
 
@@ -184,7 +181,7 @@ def fact_scores(
 ) -> dict[str, Any]:
     """Precision, recall and F1 of the facts of documents, of the relations that are `known`.
 
-    Head and tail may be any mention of their entities, by spans, or by the paper's match of
+    Head and tail may be any mention of their entities, by spans, or by the lenient match of
     strings. A fact counts once however often it is found. `within` is how many facts have both
     entities in one sentence, which is all that reading sentence by sentence can find.
     """

@@ -65,7 +65,7 @@ def by_sentence(
 
 
 def _moved(triple: ExtractedTriple, by: int) -> ExtractedTriple:
-    """A triple with its spans moved by so many characters."""
+    """A triple with its spans moved by a number of characters."""
     spans = {name: getattr(triple, name) for name in ("head", "tail", "words")}
     moved: dict[str, Any] = {
         name: span and (span[0] + by, span[1] + by) for name, span in spans.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from attlas.support.errors import CorpusError, MeasureError
 from attlas.support.options import check_fields, option, same_option, seed_option
 
 FLOOR = 1e-6  # added to a weight before its logarithm is taken
+SHARED = ("directions", "convention", "parser", "seed")  # options of experiment and extractor
 NEGATIVES = 5  # drawn for each triple to fit on; one to score on
 RELATED = ("no", "yes")
 
@@ -35,6 +37,14 @@ class Setup:
     negatives: int = option(NEGATIVES, "Negatives for each triple.", at_least=1)
     grid: tuple[float, ...] = option(GRID, "Penalties C to try.", above=0)
     seed: int = seed_option()
+
+    @classmethod
+    def of(cls, options: Any, relation_words: bool = True, **others: Any) -> Setup:
+        """The setup of an experiment or extractor with the options SHARED."""
+        shared = {name: getattr(options, name) for name in SHARED}
+        if shared["directions"] is not None:
+            shared["directions"] = tuple(shared["directions"])
+        return cls(relation_words=relation_words, **shared, **others)
 
     def __post_init__(self) -> None:
         check_fields(self, MeasureError)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attlas.relations.answers import Answers, intervals
-from attlas.relations.features import ATTENTION, Part, grid_of, n_unscaled_of
+from attlas.relations.features import ATTENTION, Part, fit_options
 from attlas.relations.fitting import ReaderJob, Readers
 from attlas.relations.reading import Sample, phrases_of
 from attlas.stats.linear import LinearReader, by_macro_f1
@@ -70,13 +70,14 @@ def unseen_jobs(
     for name in train.features:
         rows, relations = train.features[name].named
         others, tuned = dev.features[name].named
-        grid = (readers[name].named.penalty,) if few else grid_of(name, train.setup)
+        options = fit_options(name, train)
+        if few:
+            options["grid"] = (readers[name].named.penalty,)
         jobs[name] = ReaderJob(
             (rows[kept], np.array(relations)[kept].tolist()),
             (others, tuned) if few else (others[chosen], np.array(tuned)[chosen].tolist()),
             by_macro_f1,
-            grid,
-            n_unscaled_of(name, train),
+            **options,
         )
     return jobs
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -110,18 +110,18 @@ def _units(
     with model.reading(take, states=states) as read:
         for group in model.encoder.groups(encoded):
             batch = model.encoder.batch(group, model.device)
-            mine = [tuple(spans[index]) for index in batch.places]
+            mine = [tuple(spans[index]) for index in batch.indices]
             inside = _members(batch, mine)
             if not inside.shape[1]:
                 blank = np.zeros(0, bool), np.zeros((0, 0, 0), np.float32)
-                yield from (Units(index, (), *blank) for index in batch.places)
+                yield from (Units(index, (), *blank) for index in batch.indices)
                 continue
             members = torch.from_numpy(inside).to(model.device)
             kept.clear()
             output = read(batch)
             weights = torch.cat(kept, -1).detach().float().cpu().numpy()  # text unit unit map
             hidden = _pooled_states(output.hidden_states, members) if states else None
-            for text, (index, parts) in enumerate(zip(batch.places, mine, strict=True)):
+            for text, (index, parts) in enumerate(zip(batch.indices, mine, strict=True)):
                 n = len(parts)
                 seen = np.asarray(inside[text, :n].any(-1))
                 own = None if hidden is None else hidden[text, :n]
@@ -286,45 +286,34 @@ def read_shard(
     mean: bool,
     states: bool,
 ) -> Shard:
-    """The vectors of the cases of some texts, by text and then by case; and each text's length."""
-    indices = range(*shard)
-    encoded = model.encode([(index, texts[index]) for index in indices])
-    lengths = np.zeros((2, len(indices)), dtype=np.int64)
+    """The vectors of the cases of some texts, by text and then by case; and each text's length.
+
+    Those of a case that was not seen whole are 0.
+    """
+    first, stop = shard
+    encoded = model.encode([(index, texts[index]) for index in range(first, stop)])
+    lengths = np.zeros((2, stop - first), dtype=np.int64)
     readable = [text for text in encoded if not all(text.special)]
     for text in readable:
-        lengths[:, text.place - shard[0]] = len(text), text.truncated_by
-    distinct = {index: sorted({one for case in spans[index] for one in case}) for index in indices}
-    with_cases = [text for text in readable if spans[text.place]]
-    by_text = {
-        units.index: _of_text(units, spans[units.index])
-        for units in _units(model, with_cases, distinct, mean, states)
-    }
-    parts = [by_text.get(index) or _blank(model, spans, index, states) for index in indices]
-    parts = parts or [_blank(model, [[]], 0, states)]
-    vectors = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return {**vectors, "tokens": lengths[0], "cut": lengths[1]}
-
-
-def _of_text(units: Units, cases: Sequence[tuple[Span, ...]]) -> Shard:
-    """The vectors of the cases of one text; those that were not seen whole are 0."""
-    index = {span: unit for unit, span in enumerate(units.spans)}
-    parts = np.array([[index[span] for span in case] for case in cases])
-    seen = units.seen[parts].all(1)
-    attention = case_vectors(units.weights, parts) * seen[:, None, None]
-    shard: Shard = {"attention": attention, "seen": seen}
-    if units.states is not None:
-        shard["states"] = (units.states[parts] * seen[:, None, None, None]).astype(np.float16)
-    return shard
-
-
-def _blank(model: Model, spans: CaseSpans, index: int, states: bool) -> Shard:
-    """The vectors of a text without a token, or without a case."""
-    count = len(spans[index])
-    parts = next((len(case) for mine in spans for case in mine), 0)
-    directions = len(directions_of(parts == 3)) if parts else 0
-    shape = count, directions, model.n_layers * model.n_heads
-    shard: Shard = {"attention": np.zeros(shape, np.float32), "seen": np.zeros(count, bool)}
+        lengths[:, text.index - first] = len(text), text.truncated_by
+    begins = [0, *accumulate(map(len, spans[first:stop]))]  # text: its first case
+    n_parts = next((len(case) for mine in spans for case in mine), 0)
+    directions = len(directions_of(n_parts == 3)) if n_parts else 0
+    shape = begins[-1], directions, model.n_layers * model.n_heads
+    attention, seen = np.zeros(shape, np.float32), np.zeros(begins[-1], bool)
+    vectors: Shard = {"attention": attention, "seen": seen}
     if states:
         size = int(model.network.config.get_text_config().hidden_size)
-        shard["states"] = np.zeros((count, parts, model.n_layers + 1, size), np.float16)
-    return shard
+        shape_of_states = begins[-1], n_parts, model.n_layers + 1, size
+        vectors["states"] = np.zeros(shape_of_states, np.float16)
+    with_cases = [text for text in readable if spans[text.index]]
+    distinct = {index: sorted(set(chain(*spans[index]))) for index in range(first, stop)}
+    for units in _units(model, with_cases, distinct, mean, states):
+        rows = slice(*begins[units.index - first : units.index - first + 2])
+        unit = {span: number for number, span in enumerate(units.spans)}
+        parts = np.array([[unit[span] for span in case] for case in spans[units.index]])
+        seen[rows] = units.seen[parts].all(1)
+        attention[rows] = case_vectors(units.weights, parts) * seen[rows, None, None]
+        if units.states is not None:
+            vectors["states"][rows] = units.states[parts] * seen[rows, None, None, None]
+    return {**vectors, "tokens": lengths[0], "cut": lengths[1]}

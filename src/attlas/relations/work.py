@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from attlas.core.text import Text
-from attlas.corpora.relation_names import relation_names
+from attlas.corpora.relation_names import relation_names as read_names
 from attlas.corpora.splits import overlap, text_digests
 from attlas.experiments.experiment import Outcome
 from attlas.experiments.workspace import Workspace
@@ -23,7 +23,7 @@ from attlas.relations.candidates import (
     count_unusable,
     divided,
     has_words,
-    related_texts,
+    related_texts as read,
     relations_in,
 )
 from attlas.relations.examples import pictures
@@ -41,19 +41,9 @@ from attlas.relations.features import (
     read_part,
 )
 from attlas.relations.fitting import Readers, fit_jobs, fit_pairs
-from attlas.relations.interpret import (
-    Sides,
-    depth_table,
-    directions_table,
-    heads_table,
-    layers_table,
-    merged_table,
-    merges_frame,
-    path_table,
-    similarity_table,
-)
+from attlas.relations.interpret import interpreted
 from attlas.relations.matching import scores_by_match
-from attlas.relations.reading import Setup
+from attlas.relations.reading import SHARED, Setup
 from attlas.relations.unseen import held_out_phrases, unseen_jobs, unseen_scores
 from attlas.stats.linear import LinearReader
 from attlas.studies.folder import QUARANTINE
@@ -62,17 +52,9 @@ from attlas.studies.store import write_quarantine
 from attlas.support.errors import StudyError
 from attlas.support.json import to_json
 
+__all__ = ["fit", "open_extractor", "read", "read_names", "resolve", "score"]
+
 Tables = dict[str, pd.DataFrame]
-
-
-def read(source: Any) -> list[Text]:
-    """Texts with triples."""
-    return related_texts(source)
-
-
-def read_names(path: str | Path) -> dict[str, str]:
-    """The names of relations."""
-    return relation_names(path)
 
 
 def open_extractor(folder: str | Path) -> SavedExtractor:
@@ -94,13 +76,7 @@ def resolve(experiment: FitRelations, opened: dict[str, Any]) -> dict[str, Any]:
 
 
 def _setup(experiment: FitRelations, train: Sequence[Text], dev: Sequence[Text]) -> Setup:
-    return Setup(
-        relation_words=has_words(train) and has_words(dev),
-        directions=experiment.directions,
-        convention=experiment.convention,
-        parser=experiment.parser,
-        seed=experiment.seed,
-    )
+    return Setup.of(experiment, has_words(train) and has_words(dev))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +116,8 @@ def fit(
         work.log("Relations 5/5: which directions, layers and heads show relations")
         tables |= interpreted(work, first, second, fits.readers, titles)
     result |= _fit_facts(first, second, fits, thresholds)
-    extractor = RelationExtractor(
-        model,
-        directions=experiment.directions,
-        convention=experiment.convention,
-        parser=experiment.parser,
-        seed=experiment.seed,
-    ).filled(setup, own, thresholds, work.identity(model))
+    extractor = RelationExtractor(model, **{name: getattr(experiment, name) for name in SHARED})
+    extractor.filled(setup, own, thresholds, work.identity(model))
     with_controls = ControlledExtractor(extractor, fits, _facts(first, second, fits, titles))
     return _outcome(work, second, tables, result, {EXTRACTOR: with_controls})
 
@@ -260,51 +231,17 @@ def _unseen_table(unseen: Mapping[str, Any]) -> Tables:
     return {"relations_unseen": pd.DataFrame(rows)}
 
 
-def interpreted(
-    work: Workspace,
-    train: Part,
-    dev: Part,
-    readers: Mapping[str, Readers],
-    names: Mapping[str, str],
-) -> Tables:
-    """Directions, layers, heads, and which relations are similar."""
-    own, random = (Sides(train.features[name], dev.features[name]) for name in (ATTENTION, RANDOM))
-    each = (part.sample.vectors.states for part in (train, dev))
-    states = tuple(one for one in each if one is not None)
-    shape, seed = (train.model.n_layers, train.model.n_heads), train.setup.seed
-    pair = readers[ATTENTION]
-    path, entered = path_table(work, own, shape, seed)
-    heads, shared = heads_table(pair.named, shape, names)
-    by_reader = {name: readers[name].named for name in (ATTENTION, RANDOM)}
-    directions = train.setup.read_directions
-    return {
-        "relations_directions": directions_table(work, own, random, pair, directions),
-        "relations_layers": layers_table(work, own, random, states, shape),
-        "relations_depth": depth_table(pair, shape),
-        "relations_path": path,
-        "relations_entered": entered,
-        "relations_tree": merges_frame(pair.named, names),
-        "relations_merged": merged_table(work, own, pair.named, seed),
-        "relation_heads": heads,
-        "relations_shared": shared,
-        "relations_likeness": similarity_table(train.model, train.sample, by_reader),
-    }
-
-
 def _fit_facts(train: Part, dev: Part, fits: Fits, thresholds: Thresholds) -> dict[str, Any]:
     """What the result of a fit reports in addition to its scores."""
     return {
         "thresholds": dict(zip(("related", "named"), thresholds, strict=True)),
         "penalties": {
-            name: {"related": pair.related.penalty, "named": pair.named.penalty}
+            name: {part: reader.penalty for part, reader in pair._asdict().items()}
             for name, pair in fits.readers.items()
         },
         "steps": {
-            name: {
-                "related": pair.related.steps,
-                "named": pair.named.steps,
-                "converged": pair.related.converged and pair.named.converged,
-            }
+            name: {part: reader.steps for part, reader in pair._asdict().items()}
+            | {"converged": all(reader.converged for reader in pair)}
             for name, pair in fits.readers.items()
         },
         "texts": {"train": len(train.texts), "dev": len(dev.texts)},
@@ -410,10 +347,5 @@ def _outcome(
             ),
         ],
         about={"relations": to_json(result)},
-        quarantine=work.files(write_excluded, excluded) / QUARANTINE,
+        quarantine=work.files(write_quarantine, excluded) / QUARANTINE,
     )
-
-
-def write_excluded(folder: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the texts that were excluded, each with its reason."""
-    write_quarantine(folder / QUARANTINE, rows)

@@ -121,6 +121,22 @@ class ClusteredProportions:
         half = z * float(np.sqrt(max(spread, size * (1 - size) / n)))
         return float(gap), float(max(-1.0, gap - half)), float(min(1.0, gap + half))
 
+    def row(self, answer: int, baseline: int) -> dict[str, float]:
+        """Columns of a table: an answer's share, its interval and its lead on a baseline."""
+        names = ("difference", "difference_low", "difference_high")
+        difference = dict(zip(names, self.difference(answer, baseline), strict=True))
+        share = self._share_row(float(self.answers[answer]), self.interval(answer))
+        return share | difference
+
+    def baseline_row(self, baseline: int) -> dict[str, float]:
+        """Columns of a table: a baseline's share and its interval."""
+        share = float(self.baselines[baseline])
+        return self._share_row(share, self.baseline_interval(baseline))
+
+    def _share_row(self, share: float, interval: tuple[float, float]) -> dict[str, float]:
+        low, high = interval
+        return {"accuracy": share, "low": low, "high": high, "n": self.cases, "texts": self.texts}
+
     @staticmethod
     def _spread(squares: float, with_n: float, share: float, nn: float, texts: float) -> float:
         """The sum over texts of (right - share x cases) squared, for a sample of texts."""

@@ -41,8 +41,7 @@ def mean_ranks(values: Floats) -> Floats:
     """
     _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(sizes)
-    ranks: Floats = ((2 * last - sizes + 1) / 2)[group]
-    return ranks
+    return ((2 * last - sizes + 1) / 2)[group]
 
 
 def _paired(left: Any, right: Any) -> tuple[Floats, Floats]:

@@ -51,8 +51,7 @@ class LinearReader:
 
     def decision(self, features: Array) -> Array:
         """Class scores: [case, feature] -> [case, class]."""
-        scores: Array = features @ self.coef.T + self.intercept
-        return scores
+        return features @ self.coef.T + self.intercept
 
     def probabilities(self, features: Array) -> Array:
         """Calibrated probabilities: [case, class]."""
@@ -64,8 +63,7 @@ class LinearReader:
         if self.offset:
             scores = scores + np.eye(len(self.classes))[-1] * self.offset
         powers = np.exp(scores - scores.max(-1, keepdims=True))
-        probabilities: Array = powers / powers.sum(-1, keepdims=True)
-        return probabilities
+        return powers / powers.sum(-1, keepdims=True)
 
     def predict(self, features: Array) -> Strings:
         """The most likely class of each case."""
@@ -91,8 +89,7 @@ class LinearReader:
     def by_map(self, maps: int) -> Array:
         """The norm of the coefficients of each attention map, over directions: [class, map]."""
         parts = self.importance.reshape(len(self.classes), -1, maps)
-        norms: Array = np.sqrt(np.square(parts).sum(1))
-        return norms
+        return np.sqrt(np.square(parts).sum(1))
 
 
 def balanced(classes: Ints) -> Array:
@@ -102,8 +99,7 @@ def balanced(classes: Ints) -> Array:
     array([0.167, 0.167, 0.167, 0.5  ])
     """
     counts = np.bincount(classes)
-    weights: Array = 1 / (counts[classes] * (counts > 0).sum())
-    return weights
+    return 1 / (counts[classes] * (counts > 0).sum())
 
 
 def whitening(features: Array, shrink: float = SHRINK) -> tuple[Array, Array, Array]:
@@ -191,7 +187,7 @@ def _objective(
     return loss
 
 
-Judge = Callable[[LinearReader, Array, Strings], float]
+Scorer = Callable[[LinearReader, Array, Strings], float]
 
 
 def by_macro_f1(reader: LinearReader, features: Array, names: Strings) -> float:
@@ -214,19 +210,19 @@ def fit_reader(
     features: Array,
     names: Sequence[str],
     dev: tuple[Array, Sequence[str]],
-    judge: Judge,
+    scorer: Scorer,
     grid: Sequence[float] = GRID,
     whiten: bool = True,
-    plain: int = 0,
+    n_unscaled: int = 0,
 ) -> LinearReader:
     """Fit a reader for each penalty; the best on `dev` is calibrated there and returned.
 
     Each fit starts where the one before ended; of equals, the stronger penalty wins. The last
-    `plain` features are used as they are, without whitening.
+    `n_unscaled` features are used as they are, without whitening.
     """
     known, classes = _classes(names)
     x, dev_names = np.asarray(features, dtype=np.float32), np.asarray(dev[1], dtype=np.str_)
-    n_whitened = x.shape[1] - plain if whiten else 0
+    n_whitened = x.shape[1] - n_unscaled if whiten else 0
     mean, scale = np.zeros(x.shape[1]), np.ones(x.shape[1])
     inner, axes = x, np.zeros((0, 0))
     if n_whitened:
@@ -251,7 +247,7 @@ def fit_reader(
             converged=solved.converged,
             whitened=whiten,
         )
-        value = judge(reader, dev[0], dev_names)
+        value = scorer(reader, dev[0], dev_names)
         worse = 0 if best is None or value > best[0] else worse + 1
         if worse == 0:
             best = value, reader

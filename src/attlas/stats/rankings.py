@@ -212,9 +212,9 @@ def overlap(
 
 @numba.njit(nogil=True, cache=True)
 def surplus(
-    places: Ints, left_stops: Ints, right_starts: Ints, right_stops: Ints, tree: Ints
+    positions: Ints, left_stops: Ints, right_starts: Ints, right_stops: Ints, tree: Ints
 ) -> int:
-    """Concordant minus discordant pairs; item i of the left is at `places[i]` on the right.
+    """Concordant minus discordant pairs; item i of the left is at `positions[i]` on the right.
 
     As fast as Knight's (1966) merge sort, n log n, but with a tree of running counts (Fenwick
     1994), in which ties need no second sort: the items of a group on the left are first all looked
@@ -222,17 +222,17 @@ def surplus(
     """
     pairs, start = 0, 0
     tree[:] = 0
-    while start < places.size:
+    while start < positions.size:
         stop = left_stops[start]
         for item in range(start, stop):
-            place = places[item]
-            better = _entered_before(tree, right_starts[place])
+            position = positions[item]
+            better = _entered_before(tree, right_starts[position])
             same = 0
-            if right_stops[place] - right_starts[place] > 1:
-                same = _entered_before(tree, right_stops[place]) - better
+            if right_stops[position] - right_starts[position] > 1:
+                same = _entered_before(tree, right_stops[position]) - better
             pairs += 2 * better + same - start
         for item in range(start, stop):
-            cell = right_starts[places[item]] + 1
+            cell = right_starts[positions[item]] + 1
             while cell < tree.size:
                 tree[cell] += 1
                 cell += cell & -cell
@@ -241,12 +241,12 @@ def surplus(
 
 
 @numba.njit(nogil=True, cache=True)
-def _entered_before(tree: Ints, place: int) -> int:
+def _entered_before(tree: Ints, position: int) -> int:
     """How many entries of a tree of running counts are before this position."""
     count = 0
-    while place > 0:
-        count += tree[place]
-        place &= place - 1
+    while position > 0:
+        count += tree[position]
+        position &= position - 1
     return count
 
 
@@ -265,19 +265,19 @@ def starts_of(stops: Ints) -> Ints:
     """Where the group of ties that holds each position begins."""
     starts = np.empty_like(stops)
     start = 0
-    for place in range(stops.size):
-        if place == stops[start]:
-            start = place
-        starts[place] = start
+    for position in range(stops.size):
+        if position == stops[start]:
+            start = position
+        starts[position] = start
     return starts
 
 
 @numba.njit(nogil=True, cache=True)
-def cosine(left: Floats, right: Floats, places: Ints) -> float:
-    """The cosine of values on the left with those at `places` on the right; NaN if all are 0."""
+def cosine(left: Floats, right: Floats, positions: Ints) -> float:
+    """The cosine of values on the left with those at `positions` on the right; NaN if all are 0."""
     product = left_square = right_square = 0.0
-    for item in range(places.size):
-        one, two = left[item], right[places[item]]
+    for item in range(positions.size):
+        one, two = left[item], right[positions[item]]
         product += one * two
         left_square += one * one
         right_square += two * two
@@ -286,11 +286,11 @@ def cosine(left: Floats, right: Floats, places: Ints) -> float:
 
 
 @numba.njit(nogil=True, cache=True)
-def jaccard(top_left: int, top_right: int, places: Ints) -> float:
+def jaccard(top_left: int, top_right: int, positions: Ints) -> float:
     """The share of the items in either top that is in both; NaN if both tops are empty."""
     both = 0
     for item in range(top_left):
-        both += places[item] < top_right
+        both += positions[item] < top_right
     return both / (top_left + top_right - both) if top_left + top_right > 0 else np.nan
 
 
@@ -315,12 +315,12 @@ def sound(
     starts = starts_of(right_stops)
     scale = np.sqrt(float(_untied_pairs(left_stops)) * float(_untied_pairs(right_stops)))
     for row in range(rows.shape[0]):
-        places = rows[row]
-        out[row, 0] = cosine(left, right, places)
-        pairs = surplus(places, left_stops, starts, right_stops, tree)
+        positions = rows[row]
+        out[row, 0] = cosine(left, right, positions)
+        pairs = surplus(positions, left_stops, starts, right_stops, tree)
         out[row, 1] = pairs / scale if scale > 0 else np.nan
-        out[row, 2] = overlap(numbers, left_stops, ranks_of(places), right_stops, n, p, _A)
-        out[row, 3] = jaccard(tops[0], tops[1], places)
+        out[row, 2] = overlap(numbers, left_stops, ranks_of(positions), right_stops, n, p, _A)
+        out[row, 3] = jaccard(tops[0], tops[1], positions)
     return out
 
 
@@ -328,6 +328,6 @@ def sound(
 def ranks_of(order: Ints) -> Ints:
     """The position of each item in an order."""
     ranks = np.empty_like(order)
-    for place in range(order.size):
-        ranks[order[place]] = place
+    for position in range(order.size):
+        ranks[order[position]] = position
     return ranks

@@ -10,13 +10,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Protocol, TypeVar
 
 import torch
 
 from attlas.support.errors import StudyError
-from attlas.support.machine import cores, one_thread
+from attlas.support.machine import cores, threads_of_one
 from attlas.support.options import WORKERS, checked
 
 Task = Callable[[threading.Event], None]  # part of a shard; it ends early when the event is set
@@ -36,9 +36,7 @@ class Engine(Protocol):
 
 def default_workers(device: torch.device) -> int:
     """One per core that this process may use; one for a GPU."""
-    if device.type != "cpu":
-        return 1
-    return cores()
+    return cores() if device.type == "cpu" else 1
 
 
 class LocalEngine:
@@ -51,12 +49,7 @@ class LocalEngine:
 
     def run(self, tasks: Iterable[Task]) -> None:
         stop = threading.Event()
-        with (
-            one_thread(),
-            ThreadPoolExecutor(
-                self.workers, initializer=torch.set_num_threads, initargs=(1,)
-            ) as pool,
-        ):
+        with threads_of_one(self.workers) as pool:
             waiting: set[Future[None]] = set()
             try:
                 for task in tasks:
@@ -74,12 +67,7 @@ class LocalEngine:
     def in_order(self, function: Callable[[Item], Value], items: Iterable[Item]) -> Iterator[Value]:
         """`function(item)` for each item, in order, computed a few items ahead."""
         waiting: deque[Future[Value]] = deque()
-        with (
-            one_thread(),
-            ThreadPoolExecutor(
-                self.workers, initializer=torch.set_num_threads, initargs=(1,)
-            ) as pool,
-        ):
+        with threads_of_one(self.workers) as pool:
             try:
                 for item in items:
                     waiting.append(pool.submit(function, item))

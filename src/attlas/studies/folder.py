@@ -36,13 +36,8 @@ from attlas.support.files import (
 from attlas.support.outputs import is_our_page
 
 FORMAT = 2
-MANIFEST, TABLES, STATES, PARTS, QUARANTINE = (
-    "manifest.json",
-    "tables",
-    "states",
-    "parts",
-    "quarantine.jsonl",
-)
+MANIFEST, QUARANTINE = "manifest.json", "quarantine.jsonl"
+TABLES, STATES, PARTS = "tables", "states", "parts"
 RESULT, FILES, REPORT, ENTRY = "result.json", "files", "report.html", "entry.json"
 LOG, LOG_MARK = "log.txt", "# what attlas did here, and when\n"  # the first line of a log of ours
 COMPLETE, RUNNING, FAILED = "complete", "running", "failed"
@@ -62,6 +57,8 @@ INPUTS = {  # what people call an input, where it is not the value of an option
     "features": "set of features",
     "thresholds": "set of thresholds",
 }
+Identity = Mapping[str, str]  # input -> fingerprint
+Details = Mapping[str, Identity]  # the parts of an input, by their names
 ELSEWHERE = "choose another folder (--out), or delete this one by hand"
 
 
@@ -354,9 +351,9 @@ class Folder:
     @contextmanager
     def claim(
         self,
-        identity: Mapping[str, str],
+        identity: Identity,
         fresh: bool = False,
-        details: Mapping[str, Mapping[str, str]] | None = None,
+        details: Details | None = None,
         **about: Any,
     ) -> Iterator[dict[str, Any] | None]:
         """Hold the folder for what is made from `identity`: input -> fingerprint.
@@ -381,8 +378,7 @@ class Folder:
                 refuse_link(self.path / name)
             if manifest is not None and manifest.get(PUBLISHED) and not (fresh or self.grows):
                 remove_leftovers(self.path)
-                content = {k: v for k, v in manifest.items() if k not in _OWN_KEYS}
-                self._complete(content, listed_files(manifest), keep_states=False)
+                self._complete(_content(manifest), listed_files(manifest), keep_states=False)
                 yield self._finished(identity, details, fresh)
                 return
             remove_leftovers(self.path)
@@ -390,13 +386,10 @@ class Folder:
             kept = {} if manifest is None or fresh else listed_files(manifest)
             if manifest is not None and fresh:
                 self._clear(manifest)
-            content = {
-                "identity": dict(identity),
-                **({"details": details} if details else {}),
-                **about,
-            }
+            named = {"details": details} if details else {}
+            content = {"identity": dict(identity), **named, **about}
             if self.grows and manifest is not None and not fresh:
-                content = {k: v for k, v in manifest.items() if k not in _OWN_KEYS} | content
+                content = _content(manifest) | content
             self._write(RUNNING, content, kept)
             try:
                 yield None
@@ -417,10 +410,7 @@ class Folder:
                 self._write(FAILED, {"identity": {}, "reason": "cleared to be run again"}, {})
 
     def _finished(
-        self,
-        identity: Mapping[str, str],
-        details: Mapping[str, Mapping[str, str]] | None,
-        fresh: bool,
+        self, identity: Identity, details: Details | None, fresh: bool
     ) -> dict[str, Any] | None:
         """The manifest of this very result if it is complete; anything else in there is refused."""
         with write_errors(self.path):
@@ -446,10 +436,7 @@ class Folder:
             file.write(line + "\n")
 
     def _check(
-        self,
-        identity: Mapping[str, str],
-        details: Mapping[str, Mapping[str, str]] | None,
-        fresh: bool,
+        self, identity: Identity, details: Details | None, fresh: bool
     ) -> dict[str, Any] | None:
         """Read the manifest; refuse a folder that holds anything but this very result."""
         manifest = read_manifest(self.path)
@@ -479,8 +466,7 @@ class Folder:
 
     def _clear(self, manifest: Mapping[str, Any]) -> None:
         """Remove everything that is listed; the manifest stays, with the status `running`."""
-        content = {name: value for name, value in manifest.items() if name not in _OWN_KEYS}
-        self._write(RUNNING, content, listed_files(manifest))
+        self._write(RUNNING, _content(manifest), listed_files(manifest))
         self.states.clear()
         for part in sorted(path for path in (self.path / PARTS).glob("*") if _is_ours(path)):
             if not part.is_symlink():
@@ -522,7 +508,7 @@ class Folder:
         with write_errors(self.path):
             for name in files:
                 self._refuse_overwriting(name, before)
-            about = {k: v for k, v in manifest.items() if k not in _OWN_KEYS} | dict(content)
+            about = _content(manifest) | dict(content)
             for name, table in about.get("tables", {}).items():
                 table["sha256"] = files[f"{TABLES}/{name}.parquet"]
             self._write(RUNNING, about, {**before, **files})
@@ -553,7 +539,10 @@ class Folder:
             )
 
 
-_OWN_KEYS = ("attlas", "kind", "status", "files", PUBLISHED)
+def _content(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest says of its result, without what a folder adds."""
+    own = ("attlas", "kind", "status", "files", PUBLISHED)
+    return {name: value for name, value in manifest.items() if name not in own}
 
 
 def clear(path: Path) -> None:
@@ -587,10 +576,7 @@ def _is_our_log(path: Path) -> bool:
 
 
 def refuse_other(
-    path: Path,
-    manifest: Mapping[str, Any],
-    identity: Mapping[str, str],
-    details: Mapping[str, Mapping[str, str]],
+    path: Path, manifest: Mapping[str, Any], identity: Identity, details: Details
 ) -> None:
     """Refuse a folder that was made from other inputs, and say which of them changed."""
     theirs = manifest["identity"]

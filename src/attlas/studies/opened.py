@@ -83,7 +83,7 @@ class Study:
                     "a report is of one model"
                 )
             if not other._same_texts(out):  # ids are row numbers, so they would clash
-                known = out.holding("texts")
+                known = out.study_with_table("texts")
                 theirs, own = (one.manifest["corpus"]["name"] for one in (other, known))
                 raise StudyError(
                     f"{other.folder} is of other texts ({theirs}) than {known.folder} ({own}); "
@@ -121,13 +121,13 @@ class Study:
         own = [name for name in tables if name != "texts" and tables[name]["rows"]]
         if set(own) & set(other.tables):
             return False
-        known = other.has("texts") and other.holding("texts")._corpus != self._corpus
+        known = other.has("texts") and other.study_with_table("texts")._corpus != self._corpus
         return not known or not any("text" in self._columns(name) for name in own)
 
     def _same_texts(self, other: Study) -> bool:
         """Whether rows per text of both, if both have them, are of the same corpus."""
-        both = self._reads_texts and other.has("texts")
-        return not both or self._corpus == other.holding("texts")._corpus
+        both = "texts" in self.manifest["tables"] and other.has("texts")
+        return not both or self._corpus == other.study_with_table("texts")._corpus
 
     def _columns(self, name: str) -> list[str]:
         import pyarrow.parquet as pq
@@ -139,31 +139,24 @@ class Study:
         return (self.manifest.get("model") or {}).get("state_sha256")
 
     @property
-    def _reads_texts(self) -> bool:
-        """Whether it has a row per text, by its id."""
-        return "texts" in self.manifest["tables"]
-
-    @property
     def _corpus(self) -> str | None:
-        digest: str | None = self.manifest["corpus"].get("fingerprint")
-        return digest
+        return self.manifest["corpus"].get("fingerprint")
 
     @property
     def tables(self) -> list[str]:
         """The names of the tables."""
-        return list(
-            dict.fromkeys(name for one in (self, *self.others) for name in one.manifest["tables"])
-        )
+        studies = (self, *self.others)
+        return list(dict.fromkeys(name for one in studies for name in one.manifest["tables"]))
 
     def has(self, name: str) -> bool:
-        return any(name in one.manifest["tables"] for one in (self, *self.others))
+        return name in self.tables
 
-    def holding(self, name: str) -> Study:
+    def study_with_table(self, name: str) -> Study:
         """This study, or the one joined to it, that has the table."""
         return next(one for one in (self, *self.others) if name in one.manifest["tables"])
 
     def _file(self, name: str) -> Path:
-        study = self.holding(name)
+        study = self.study_with_table(name)
         if name not in study._checked:
             check_file(study.folder, f"{TABLES}/{name}.parquet", study.manifest)
             study._checked.add(name)
@@ -180,33 +173,25 @@ class Study:
         import pyarrow.parquet as pq
 
         filters = None if text is None else [("text", "==", text)]
-        frame: pd.DataFrame = pq.read_table(
-            self._file(name), columns=columns, filters=filters
-        ).to_pandas()
-        return frame
+        rows = pq.read_table(self._file(name), columns=columns, filters=filters)
+        return rows.to_pandas()
 
     def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
         """Rows of `texts` spread over the corpus, each with its row group."""
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self._file("texts")) as file:
-            sizes = [
-                file.metadata.row_group(group).num_rows
-                for group in range(file.metadata.num_row_groups)
-            ]
-            starts = [sum(sizes[:group]) for group in range(len(sizes))]
-            step = max(1, sum(sizes) // count)
-            out = []
-            for group, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+            step = max(1, file.metadata.num_rows // count)
+            out, start = [], 0
+            for group in range(file.metadata.num_row_groups):
+                stop = start + file.metadata.row_group(group).num_rows
                 wanted = [
-                    row - start
-                    for row in range(0, step * count, step)
-                    if start <= row < start + size
+                    row - start for row in range(0, step * count, step) if start <= row < stop
                 ]
                 if wanted:
-                    out += [
-                        (group, row) for row in file.read_row_group(group).take(wanted).to_pylist()
-                    ]
+                    rows = file.read_row_group(group).take(wanted).to_pylist()
+                    out += [(group, row) for row in rows]
+                start = stop
         return out[:count]
 
     def first(self, count: int) -> list[tuple[int, dict[str, Any]]]:
@@ -217,10 +202,8 @@ class Study:
             out: list[tuple[int, dict[str, Any]]] = []
             for group in range(file.metadata.num_row_groups):
                 if len(out) < count:
-                    out += [
-                        (group, row)
-                        for row in file.read_row_group(group).slice(0, count - len(out)).to_pylist()
-                    ]
+                    rows = file.read_row_group(group).slice(0, count - len(out))
+                    out += [(group, row) for row in rows.to_pylist()]
         return out
 
     def tokens(self, name: str, group: int, text: str) -> pd.DataFrame:
@@ -228,12 +211,12 @@ class Study:
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        if self.holding(name) is not self.holding("texts"):  # another pass, with other shards
+        texts = self.study_with_table("texts")
+        if self.study_with_table(name) is not texts:  # another pass, with other shards
             return self.table(name, text=text)
         with pq.ParquetFile(self._file(name)) as file:
             rows = file.read_row_group(group)
-        frame: pd.DataFrame = rows.filter(pc.equal(rows["text"], text)).to_pandas()
-        return frame
+        return rows.filter(pc.equal(rows["text"], text)).to_pandas()
 
     @property
     def n_layers(self) -> int:
@@ -265,20 +248,12 @@ class Study:
                 continue
             frame = self.table(name)
             prefix = name.removesuffix("_heads")  # of a measure with one row per text
-            frame = frame.rename(
-                columns={
-                    column: column
-                    if column == name or column.startswith(f"{name}_")
-                    else f"{prefix}.{column}"
-                    for column in frame.columns
-                    if column not in ("layer", "head")
-                }
-            )
-            out = (
-                frame
-                if out is None
-                else out.merge(frame, on=["layer", "head"], validate="one_to_one")
-            )
+            named = ("layer", "head", name)
+            others = [one for one in frame if one not in named and not one.startswith(f"{name}_")]
+            frame = frame.rename(columns={one: f"{prefix}.{one}" for one in others})
+            if out is not None:
+                frame = out.merge(frame, on=["layer", "head"], validate="one_to_one")
+            out = frame
         if out is None:
             raise StudyError(
                 f"this study has no head-level table; its tables are {', '.join(self.tables)}"
@@ -312,14 +287,10 @@ class Study:
         return self.atlas()
 
     def __repr__(self) -> str:
-        model, analysed = (
-            self.manifest.get("model") or {},
-            self.manifest["counts"].get("analysed", 0),
-        )
+        model, tables = self.manifest.get("model") or {}, ", ".join(self.tables)
         name = f"{model['name']}, " if model else ""
-        return (
-            f"Study({str(self.folder)!r}: {name}{analysed} texts, tables {', '.join(self.tables)})"
-        )
+        analysed = self.manifest["counts"].get("analysed", 0)
+        return f"Study({str(self.folder)!r}: {name}{analysed} texts, tables {tables})"
 
     def _repr_html_(self) -> str:
         return self.pages.notebook(self)

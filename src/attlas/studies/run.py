@@ -15,14 +15,14 @@ import pandas as pd
 
 from attlas.core.annotations import WHERE
 from attlas.core.measure import BACKWARD, Measure, union_of_needs
-from attlas.core.states import State
+from attlas.core.states import State, below
 from attlas.core.text import Text
 from attlas.corpora import Corpus, read
 from attlas.models import Model, load
 from attlas.models.differentiate import check_loss
 from attlas.models.encode import BUDGET_CELLS, BUDGET_TOKENS
 from attlas.studies.engines import Engine, Task, engine_of
-from attlas.studies.folder import QUARANTINE, SOURCE, TABLES, Folder
+from attlas.studies.folder import SOURCE, TABLES, Folder
 from attlas.studies.opened import Study, in_folder
 from attlas.studies.shard_job import LANES, ShardJob
 from attlas.studies.shards import (
@@ -121,13 +121,11 @@ def pass_over(
 ) -> Study:
     """A study of a model and texts whose fingerprints are known."""
     check_measures(inputs.model, measures, inputs.survey.labels)
-    in_memory = not isinstance(inputs.texts, Corpus)
-    corpus = (
-        inputs.texts if isinstance(inputs.texts, Corpus) else Corpus("texts", lambda: inputs.texts)
-    )
+    texts = inputs.texts
+    corpus = texts if isinstance(texts, Corpus) else Corpus("texts", lambda: texts)
     chosen = engine_of(engine, workers, inputs.model.device)
     with progress_bar("reading attention", wanted=progress) as report:
-        known = _Known(inputs.parts, in_memory)
+        known = _Known(inputs.parts, texts=corpus is not texts)
         run = _Run(inputs.model, corpus, list(measures), folder, inputs.survey, 0, False, known)
         return run.go(chosen, False, report)
 
@@ -215,9 +213,8 @@ class _Run:
                 if self.shards.find(shard.index, key):
                     on_progress(shard.n_rows)
                 else:
-                    yield from ShardJob(
-                        self.model, self.measures, self.shards, shard, key, on_progress
-                    ).tasks()
+                    inputs = (self.model, self.measures, self.shards)
+                    yield from ShardJob(*inputs, shard, key, on_progress).tasks()
 
         on_progress(0)
         engine.run(tasks())
@@ -247,7 +244,7 @@ class _Run:
             excluded = (
                 row for index in range(count) for row in self.shards.record(index)["quarantine"]
             )
-            write_quarantine(stage / QUARANTINE, excluded)
+            write_quarantine(stage, excluded)
             end = {
                 "counts": dict(counts),
                 "tables": about,
@@ -270,21 +267,12 @@ class _Run:
 
     def _merged(self, count: int) -> list[tuple[Measure[Any], State]]:
         """The states of all measures over all shards, merged in order."""
-        merged: dict[str, State] = {
-            measure.name: measure.start(self.model) for measure in self.measures
-        }
+        merged: dict[str, State] = {one.name: one.start(self.model) for one in self.measures}
         for index in range(count):
             arrays = self.shards.arrays(index)
             for measure in self.measures:
-                start = f"{measure.name}/"
-                own = {
-                    name.removeprefix(start): array
-                    for name, array in arrays.items()
-                    if name.startswith(start)
-                }
-                merged[measure.name] = measure.merge(
-                    merged[measure.name], measure.start(self.model).restored(own)
-                )
+                own = measure.start(self.model).restored(below(f"{measure.name}/", arrays))
+                merged[measure.name] = measure.merge(merged[measure.name], own)
         return [(measure, merged[measure.name]) for measure in self.measures]
 
 

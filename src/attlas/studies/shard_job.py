@@ -124,27 +124,26 @@ class ShardJob:
         """Merge the lanes in order and write states, rows of streamed tables and excluded texts."""
         states = self.states[0]
         for lane in range(1, len(self.lanes)):
-            states = {
-                m.name: m.merge(states[m.name], self.states[lane][m.name]) for m in self.measures
-            }
+            both = ((one, states[one.name], self.states[lane][one.name]) for one in self.measures)
+            states = {one.name: one.merge(left, right) for one, left, right in both}
         quarantine: list[dict[str, Any]] = [
-            {"place": place, "id": row.id, "where": row.where, "reason": row.reason}
-            for place, row in self.shard.bad
+            {"place": index, "id": row.id, "where": row.where, "reason": row.reason}
+            for index, row in self.shard.bad
         ]
-        quarantine += [excluded_row(text.place, text.text) for text in self.empty]
+        quarantine += [excluded_row(text.index, text.text) for text in self.empty]
         counts = pass_counts(self.shard.n_rows, self.kept, len(quarantine))
-        texts = {text.place: text.text for text in self.kept}
+        texts = {text.index: text.text for text in self.kept}
         for name, report in self.reports.items():
             counts |= {what: report.counts[what] for what in sorted(report.counts)}
             quarantine += [
                 {
-                    "place": place,
-                    "id": texts[place].id,
-                    "where": _where(texts[place]),
+                    "place": index,
+                    "id": texts[index].id,
+                    "where": _where(texts[index]),
                     "measure": name,
                     "reason": reason,
                 }
-                for place, reason in report.excluded
+                for index, reason in report.excluded
             ]
         arrays = {
             f"{name}/{key}": array
@@ -168,7 +167,7 @@ class ShardJob:
         return pd.DataFrame(
             {
                 "text": [text.text.id for text in texts],
-                "place": np.array([text.place for text in texts], dtype=np.int64),
+                "place": np.array([text.index for text in texts], dtype=np.int64),
                 "label": np.array([text.text.label for text in texts], dtype=object),
                 "tokens": np.array([len(text) for text in texts], dtype=np.int64),
                 "cut": np.array([text.truncated_by for text in texts], dtype=np.int64),
@@ -212,10 +211,10 @@ def pass_counts(read: int, kept: Sequence[Encoded], quarantined: int) -> dict[st
     }
 
 
-def excluded_row(place: int, text: Text) -> dict[str, Any]:
+def excluded_row(index: int, text: Text) -> dict[str, Any]:
     """The row of `quarantine.jsonl` for a text without a token."""
     reason = "the tokenizer makes no token of it"
-    return {"place": place, "id": text.id, "where": _where(text), "reason": reason}
+    return {"place": index, "id": text.id, "where": _where(text), "reason": reason}
 
 
 def _where(text: Text) -> str:

@@ -43,15 +43,15 @@ def shards(
     index, characters, rows = 0, 0, Fingerprint()
     texts: list[tuple[int, Text]] = []
     bad: list[tuple[int, BadRow]] = []
-    for place, row in enumerate(corpus.rows()):
+    for text_index, row in enumerate(corpus.rows()):
         if whole is not None:
             content = content_of(row)
             rows.update(content)
             whole.update(content)
         if isinstance(row, BadRow):
-            bad.append((place, row))
+            bad.append((text_index, row))
         else:
-            texts.append((place, row))
+            texts.append((text_index, row))
             characters += len(row.text)
         if len(texts) + len(bad) >= n_texts or characters >= n_characters:
             yield Shard(index, tuple(texts), tuple(bad), str(rows))
@@ -93,11 +93,8 @@ def survey(corpus: Corpus, bad: str = "quarantine") -> Survey:
         elif row.label is not None and (row.label in surveyed.labels or len(surveyed.labels) < 100):
             surveyed.labels[row.label] = surveyed.labels.get(row.label, 0) + 1
     if surveyed.rows == surveyed.bad:
-        reason = (
-            f"; the first row: {surveyed.first_bad.where}: {surveyed.first_bad.reason}"
-            if surveyed.first_bad
-            else ""
-        )
+        first = surveyed.first_bad
+        reason = f"; the first row: {first.where}: {first.reason}" if first else ""
         raise CorpusError(
             f"{corpus.name} holds no text that can be analysed ({surveyed.rows} rows read){reason}"
         )

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors.numpy import load_file, save
 
-from attlas.studies.folder import States
+from attlas.studies.folder import QUARANTINE, States
+from attlas.support.arrays import Array
 from attlas.support.files import atomic_write, write_bytes, write_errors, write_json
-
-Array = npt.NDArray[Any]
 
 
 def arrow(frame: pd.DataFrame) -> pa.Table:
@@ -51,9 +49,9 @@ def write_parquet(path: Path, parts: Iterable[pa.Table]) -> int:
     return rows
 
 
-def write_quarantine(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_quarantine(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write the rows that a pass excluded, each with its reason, as lines of JSON."""
-    with atomic_write(path) as file:
+    with atomic_write(folder / QUARANTINE) as file:
         for row in rows:
             line = json.dumps(row, ensure_ascii=False) + "\n"
             file.write(line.encode("utf-8", "backslashreplace"))
@@ -83,10 +81,8 @@ class ShardStore:
     ) -> None:
         """Write the results of a shard under the fingerprint of its inputs."""
         with self.states.make(key, shard=index) as folder:
-            write_bytes(
-                folder / "state.safetensors",
-                save({name: np.ascontiguousarray(array) for name, array in arrays.items()}),
-            )
+            state = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+            write_bytes(folder / "state.safetensors", state)
             for name, frame in rows.items():
                 if len(frame):
                     write_parquet(folder / f"{name}.parquet", [arrow(frame)])

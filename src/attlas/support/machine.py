@@ -37,6 +37,16 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(before)
 
 
+@contextmanager
+def threads_of_one(workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Worker threads, each of which computes with one thread: see `one_thread`."""
+    import torch
+
+    start = torch.set_num_threads
+    with one_thread(), ThreadPoolExecutor(workers, initializer=start, initargs=(1,)) as pool:
+        yield pool
+
+
 def in_kept_threads(function: Callable[[Any], T], jobs: Iterable[Any]) -> list[T]:
     """The result of each job, in order, by threads that are kept: one per core.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from attlas.support.errors import AttlasError, MeasureError
@@ -154,6 +154,18 @@ def max_length_opening() -> Any:
     return opening(None, about.help, at_least=about.at_least, at_most=about.at_most)
 
 
+def model_input() -> Any:
+    """Declare the model of an experiment."""
+    help = "Folder, Hub ID or embedded:long (default: the embedded model)."
+    return given(help, None, of=MODEL)
+
+
+def pickle_opening() -> Any:
+    """Declare whether pickled weights may be opened."""
+    help = "Also read pickled weights, which can run code: only if you trust them."
+    return opening(False, help)
+
+
 def declared(experiment: Any) -> dict[str, Given | Option]:
     """The declaration of every field of an experiment, by name."""
     declarations: dict[str, Any] = {one.name: one.metadata.get(_KEY) for one in fields(experiment)}
@@ -186,11 +198,6 @@ def option_fields(record: Any) -> dict[str, Option]:
     """The options among the fields of a dataclass, by name; other fields need no declaration."""
     metadata = {one.name: one.metadata.get(_KEY) for one in fields(record)}
     return {name: about for name, about in metadata.items() if isinstance(about, Option)}
-
-
-def is_required(one: Field[Any]) -> bool:
-    """Whether a field has no default."""
-    return one.default is MISSING and one.default_factory is MISSING
 
 
 def types_of(experiment: type) -> Mapping[str, Any]:

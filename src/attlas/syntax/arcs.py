@@ -76,14 +76,10 @@ def arc_targets(
     chosen = np.flatnonzero(wanted & both_seen)
     asking = chosen.copy()
     if published:
-        for case, word in enumerate(chosen):
-            follows = (
-                word + 1 < len(words)
-                and words[word + 1].casefold() in _POSSESSIVE
-                and seen[word + 1]
-            )
-            if follows and tree.relations[word].endswith("poss"):
-                asking[case] = word + 1
+        mark = np.array([word.casefold() in _POSSESSIVE for word in words[1:]] + [False])
+        mark &= np.append(seen[1:], False)
+        owner = np.array([relation.endswith("poss") for relation in tree.relations], dtype=bool)
+        asking += (mark & owner)[chosen]
     at_offset = asking[:, None] + np.array(offsets)
     if published:  # clamped to the sentence, with ROOT before it
         at_offset = np.clip(at_offset, ROOT, len(words) - 1)
@@ -103,12 +99,12 @@ class ArcState(State):
     sums: Tally
     counted: Tally
     shape: tuple[int, int] = field(metadata={"parameter": True})
-    found: list[list[npt.NDArray[np.bool_]]] = field(
+    # layer text: direction head case
+    hits: list[list[npt.NDArray[np.bool_]]] = field(
         default_factory=list, metadata={"parameter": True}
-    )  # layer text: direction head case
-    asked: list[ArcTargets | None] = field(
-        default_factory=list, metadata={"parameter": True}
-    )  # text
+    )
+    # text
+    targets: list[ArcTargets | None] = field(default_factory=list, metadata={"parameter": True})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +113,7 @@ class ArcCounts(Measure[ArcState]):
 
     Fixed offsets are the baseline. Attention to a word is the sum over its tokens, from a word the
     mean; special tokens and the word itself are not candidates. A word that was truncated, or whose
-    head was, is counted as unseen and not scored. `convention="published"` is the paper's code:
+    head was, is counted as unseen and not scored. `convention="published"` is the authors' code:
     offsets -3 to 2, roots and punctuation among `all`, a possessor read from its 's.
     """
 
@@ -139,24 +135,23 @@ class ArcCounts(Measure[ArcState]):
 
     def update(self, state: ArcState, layer: Attention) -> None:
         batch = layer.batch
-        asked = batch.once(
+        texts = batch.once(
             ("arcs", self.convention),
-            lambda: [self._asked(batch, text) for text in range(batch.n_texts)],
+            lambda: [self._targets(batch, text) for text in range(batch.n_texts)],
         )
         weights = layer.dense().weights.detach().float().cpu().numpy()
-        found = []
-        for (of, cases), square in zip(asked, weights, strict=True):
-            if cases is None:
-                found.append(np.zeros((0, 0, 0), dtype=bool))
+        hits = []
+        for (of, targets), square in zip(texts, weights, strict=True):
+            if targets is None:
+                hits.append(np.zeros((0, 0, 0), dtype=bool))
                 continue
-            most = np.stack(
-                kernels.most_attended(np.ascontiguousarray(square), of, int(of.max(initial=-1)) + 1)
-            )
-            found.append(most[:, :, cases.asking] == cases.right)  # direction head case
-        state.found.append(found)
-        state.asked = [cases for _, cases in asked]
+            count = int(of.max(initial=-1)) + 1
+            most = np.stack(kernels.most_attended(np.ascontiguousarray(square), of, count))
+            hits.append(most[:, :, targets.asking] == targets.right)  # direction head case
+        state.hits.append(hits)
+        state.targets = [targets for _, targets in texts]
 
-    def _asked(self, batch: Batch, text: int) -> tuple[npt.NDArray[np.int64], ArcTargets | None]:
+    def _targets(self, batch: Batch, text: int) -> tuple[npt.NDArray[np.int64], ArcTargets | None]:
         """The word of each token of a text (-1 for a special token), and its cases, if any."""
         words, own = batch.words[text], batch.texts[text].words
         of = np.array(words.source, dtype=np.int64)[words.of]
@@ -168,29 +163,35 @@ class ArcCounts(Measure[ArcState]):
         return of, arc_targets(tree, own, seen, self.convention, self.offsets)
 
     def finish_batch(self, state: ArcState, batch: Batch, outputs: Outputs) -> None:
-        layers, asked = state.found, state.asked
-        state.found, state.asked = [], []
-        there = [text for text, cases in enumerate(asked) if cases is not None and len(cases.right)]
+        layers, every = state.hits, state.targets
+        state.hits, state.targets = [], []
         counted = np.zeros((1, len(COUNTED)))
-        for cases in asked:
-            counted += [1, 0, 0, 1] if cases is None else [1, len(cases.right), cases.unseen, 0]
+        for targets in every:
+            counted += (
+                [1, 0, 0, 1] if targets is None else [1, len(targets.right), targets.unseen, 0]
+            )
         state.counted.add(["counted"], counted)
-        if not there:
+        scored = [
+            (text, targets)
+            for text, targets in enumerate(every)
+            if targets is not None and len(targets.right)
+        ]
+        if not scored:
             return
-        chosen: list[Any] = [asked[text] for text in there]
         answers = np.concatenate(
             [
-                np.stack([layer[text] for layer in layers], 1).reshape(-1, len(cases.right)).T
-                for text, cases in zip(there, chosen, strict=True)
+                np.stack([layer[text] for layer in layers], 1).reshape(-1, len(targets.right)).T
+                for text, targets in scored
             ]
         )  # case, direction x layer x head
-        offsets = np.concatenate([cases.offsets for cases in chosen])
-        kinds = [relation for cases in chosen for relation in cases.relations]
-        places = np.repeat(
-            [batch.places[text] for text in there], [len(cases.right) for cases in chosen]
+        offsets = np.concatenate([targets.offsets for _, targets in scored])
+        relations = [relation for _, targets in scored for relation in targets.relations]
+        indices = np.repeat(
+            [batch.indices[text] for text, _ in scored],
+            [len(targets.right) for _, targets in scored],
         )
-        add_cases(state.sums, kinds, places, answers, offsets)
-        add_cases(state.sums, [ALL] * len(kinds), places, answers, offsets)
+        for kinds in (relations, [ALL] * len(relations)):
+            add_cases(state.sums, kinds, indices, answers, offsets)
 
     def result(self, state: ArcState) -> dict[str, pd.DataFrame]:
         layers, heads = state.shape
@@ -246,13 +247,11 @@ def choose_heads(
             continue
         answer = best(shares.answers.reshape(len(DIRECTIONS), *shape))
         offset = first_best(shares.baselines.tolist())
-        direction, layer, head = (
-            int(part) for part in np.unravel_index(answer, (len(DIRECTIONS), *shape))
-        )
+        direction, layer, head = np.unravel_index(answer, (len(DIRECTIONS), *shape))
         rows.append(
             {
-                "layer": layer,
-                "head": head,
+                "layer": int(layer),
+                "head": int(head),
                 "relation": name,
                 "direction": DIRECTIONS[direction],
                 "offset": measure.offsets[offset],
@@ -279,11 +278,10 @@ def score_heads(
     One row per relation, by frequency, after one for `all`.
     """
     shares = _shares(sums, shape, measure)
-    records = chosen.to_dict("records")
     rows = [
-        row
-        for one in records
-        if (row := _scored(one, shares.get(one["relation"]), min_cases)) is not None
+        _scored(one, shares[one["relation"]])
+        for one in chosen.to_dict("records")
+        if one["relation"] in shares and shares[one["relation"]].cases >= min_cases
     ]
     if not any(row["relation"] != ALL for row in rows):
         raise CorpusError(
@@ -302,26 +300,13 @@ def _shares(
     return proportions_of(sums, "relation", answers, len(measure.offsets))
 
 
-def _scored(
-    chosen: dict[str, Any], shares: ClusteredProportions | None, min_cases: int
-) -> dict[str, Any] | None:
-    """A chosen head and offset on the cases of its relation; None if there are too few."""
-    if shares is None or shares.cases < min_cases:
-        return None
+def _scored(chosen: dict[Any, Any], shares: ClusteredProportions) -> dict[str, Any]:
+    """A chosen head and offset on the cases of its relation."""
     answer, offset = chosen["answer"], chosen["baseline"]
-    low, high = shares.interval(answer)
-    gap, gap_low, gap_high = shares.difference(answer, offset)
     return {
         **{name: chosen[name] for name in ("layer", "head", "relation", "direction", "offset")},
-        "accuracy": float(shares.answers[answer]),
-        "low": low,
-        "high": high,
+        **shares.row(answer, offset),
         "baseline": float(shares.baselines[offset]),
-        "difference": gap,
-        "difference_low": gap_low,
-        "difference_high": gap_high,
-        "n": shares.cases,
-        "texts": shares.texts,
         "chosen_accuracy": chosen["accuracy"],
         "chosen_n": chosen["n"],
     }

@@ -100,7 +100,7 @@ def _relations(text: Text) -> tuple[str, ...]:
 
 def _best(model: Model, texts: Iterable[Text], row: dict[str, Any]) -> list[Example]:
     """The sentences in which the head gives most weight to the relation's arcs, best first."""
-    found: list[Example] = []
+    examples: list[Example] = []
     for batch in model.batches(model.encode(list(enumerate(texts)))):
         layers: list[Attention] = []
         model.forward(batch, layers.append)
@@ -119,5 +119,5 @@ def _best(model: Model, texts: Iterable[Text], row: dict[str, Any]) -> list[Exam
             if pairs:
                 gold = {pair if row["direction"] == DIRECTIONS[0] else pair[::-1] for pair in pairs}
                 weights = square.dense().weights[0, row["head"]].float().cpu().numpy()
-                found.append(Example(batch.texts[number], weights, words.strings, gold))
-    return sorted(found, key=lambda one: (-one.mean_weight, one.text.id))
+                examples.append(Example(batch.texts[number], weights, words.strings, gold))
+    return sorted(examples, key=lambda one: (-one.mean_weight, one.text.id))

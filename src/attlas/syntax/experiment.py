@@ -7,13 +7,13 @@ from typing import ClassVar
 
 from attlas.experiments.experiment import Experiment
 from attlas.support.options import (
-    MODEL,
     ModelLike,
     TextsLike,
     given,
     max_length_opening,
-    opening,
+    model_input,
     option,
+    pickle_opening,
     seed_option,
 )
 
@@ -31,14 +31,10 @@ class Syntax(Experiment):
 
     train: TextsLike = given("Treebank to choose heads on (.conllu).", flags=("--train", "--data"))
     test: TextsLike | None = given("Treebank to score them on (default: a fifth of train).", None)
-    model: ModelLike | None = given(
-        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
-    )
+    model: ModelLike | None = model_input()
     min_cases: int = option(
-        100, "Skip relations with fewer cases.", at_least=1, at_most=1_000_000_000
+        100, "Skip relations with fewer words.", at_least=1, at_most=1_000_000_000
     )
     seed: int = seed_option()
     max_length: int | None = max_length_opening()
-    allow_pickle: bool = opening(
-        False, "Also read pickled weights, which can run code: only if you trust them."
-    )
+    allow_pickle: bool = pickle_opening()

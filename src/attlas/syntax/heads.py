@@ -22,7 +22,7 @@ class SyntaxHeads(ModelProbe):
     is the other word it attends to most (or that attends to it most). The baseline is the best
     fixed offset, chosen in `fit` too. Only relations with at least `min_cases` cases in both are
     listed. `convention="published"` chooses head and offset on the very sentences they are scored
-    on, as the paper did, and needs no `fit`.
+    on, as the authors did, and needs no `fit`.
 
     >>> heads = SyntaxHeads(min_cases=20, progress=False).fit("embedded:sentences")
     >>> heads.chosen_[heads.chosen_["relation"] == "det"][["direction", "offset"]].values.tolist()

@@ -110,7 +110,7 @@ def _findings(study: Tables) -> list[str]:
         claim = f"The best single head over all relations is {head_name(row)}"
         effect = estimate(row["accuracy"], row["low"], row["high"])
         out.append(finding(claim, effect, offset, n=row["n"]))
-    return out + excluded(study.holding("syntax").manifest)
+    return out + excluded(study.study_with_table("syntax").manifest)
 
 
 def _named(above: pd.DataFrame) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from attlas.core.text import Text
-from attlas.corpora.annotated import sentences
+from attlas.corpora.annotated import sentences as read
 from attlas.corpora.splits import overlap
 from attlas.experiments.experiment import Outcome
 from attlas.experiments.inputs import held_out as resolve
@@ -20,11 +20,6 @@ from attlas.syntax.examples import best_examples, examples
 from attlas.syntax.experiment import Syntax
 
 __all__ = ["read", "resolve", "run"]
-
-
-def read(source: Any) -> list[Text]:
-    """Sentences with dependency trees."""
-    return sentences(source)
 
 
 def run(

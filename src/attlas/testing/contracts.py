@@ -77,18 +77,14 @@ def check_measure(
         assert_same(measure.result(measure.merge(left, right)), whole, tolerance)
     singles = [run([batch]) for batch in batches]
     assert_same(measure.result(reduce(measure.merge, singles)), whole, tolerance)
-    assert_same(
-        measure.result(reduce(lambda right, left: measure.merge(left, right), reversed(singles))),
-        whole,
-        tolerance,
-    )
+    from_the_right = reduce(lambda right, left: measure.merge(left, right), reversed(singles))
+    assert_same(measure.result(from_the_right), whole, tolerance)
     kept = {name: np.array(array) for name, array in state.arrays().items()}
     first, again = measure.result(state), measure.result(state)
     assert_same(again, first, 0)
     for name, array in state.arrays().items():
-        np.testing.assert_array_equal(
-            array, kept[name], err_msg=f"result changed {name} of the state"
-        )
+        message = f"result changed {name} of the state"
+        np.testing.assert_array_equal(array, kept[name], err_msg=message)
     restored = measure.start(model).restored(kept)
     streamed = state.streamed()
     assert_same(

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def experiment_checks(case: Case) -> Iterator[tuple[str, Callable[[], None]]]:
         check_a_part_is_the_experiment_alone,
     )
     for law in laws:
-        yield law.__name__.removeprefix("check_"), lambda law=law: law(case)  # type: ignore[misc]
+        yield law.__name__.removeprefix("check_"), partial(law, case)
 
 
 def check_same_inputs_give_the_same_bytes(case: Case) -> None:
@@ -65,10 +65,9 @@ def check_same_inputs_give_the_same_bytes(case: Case) -> None:
 def check_every_field_counts(case: Case) -> None:
     """Law 2: another value of any input or option gives another identity."""
     experiment = case.make()
-    fields = {
-        name for name, about in declared(experiment).items() if not isinstance(about, Opening)
-    }
-    missing = fields - set(case.changes)
+    fields = declared(experiment).items()
+    counted = {name for name, about in fields if not isinstance(about, Opening)}
+    missing = counted - set(case.changes)
     assert not missing, f"no other value is given for {', '.join(sorted(missing))}"
     before = identity_of(experiment)
     for name, value in case.changes.items():
@@ -144,10 +143,8 @@ def check_every_control_is_there(case: Case) -> None:
 
 def check_counts_add_up(case: Case) -> None:
     """Law 20: every text that was read is analysed or excluded."""
-    experiment = case.make()
-    if not any(
-        isinstance(about, Given) and about.of == TEXTS for about in declared(experiment).values()
-    ):
+    fields = declared(case.make()).values()
+    if not any(isinstance(about, Given) and about.of == TEXTS for about in fields):
         return
     counts = _finished(case).manifest["counts"]
     assert counts["read"] == counts["analysed"] + counts["quarantined"], counts
@@ -230,11 +227,11 @@ def _inputs_and_random_states(experiment: Experiment) -> dict[str, Any]:
         name: value.identity() if isinstance(value, Model) else value
         for name, value in experiment.inputs.items()
     }
-    kind, keys, place, *_ = np.random.get_state()
+    kind, keys, position, *_ = np.random.get_state()
     return {
         "inputs": fingerprint(given),
         "torch": torch.get_rng_state().numpy().tobytes(),
-        "numpy": (kind, np.asarray(keys).tobytes(), place),
+        "numpy": (kind, np.asarray(keys).tobytes(), position),
         "python": random.getstate(),
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -52,121 +54,75 @@ _BERT = {
 }
 _LLAMA = _BERT | {"num_key_value_heads": 2, "head_dim": 8, "tie_word_embeddings": False}
 
-# name -> (config class, its options, model class by task, whether the tokenizer adds [CLS], [SEP])
-FAMILIES: dict[str, tuple[str, dict[str, Any], dict[str, str], bool]] = {
-    "bert": (
-        "BertConfig",
-        _BERT,
-        {
-            "base": "BertModel",
-            "classify": "BertForSequenceClassification",
-            "mlm": "BertForMaskedLM",
-        },
-        True,
+_CLASSES = {"base": "Model", "classify": "ForSequenceClassification", "mlm": "ForMaskedLM"}
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of transformers: how its classes are named, and the options of its tiny model."""
+
+    prefix: str  # of the names of its classes
+    options: Mapping[str, Any]
+    tasks: tuple[str, ...] = ("base",)
+    marks: bool = True  # whether the tokenizer adds [CLS] and [SEP]
+    lm: str = "ForCausalLM"
+
+    def model_class(self, task: str) -> Any:
+        """The class of transformers for one of its tasks."""
+        classes = {**_CLASSES, "lm": self.lm}
+        return getattr(transformers, self.prefix + {one: classes[one] for one in self.tasks}[task])
+
+
+_MARKED = {"bos_token_id": 2, "eos_token_id": 3}  # [CLS] and [SEP]
+_UNMARKED = {"bos_token_id": 0, "eos_token_id": 0}
+_MODERN = {"global_attn_every_n_layers": 3, "local_attention": 4}
+_BART = {
+    "d_model": 32,
+    "encoder_layers": 3,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 37,
+    "decoder_ffn_dim": 37,
+}
+_DEBERTA = {
+    "relative_attention": True,
+    "pos_att_type": ["c2p", "p2c"],
+    "position_buckets": 16,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+}
+_T5 = {"d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 3, "num_heads": 4}
+_CLASSIFIER, _LM = ("base", "classify"), ("base", "lm")
+
+FAMILIES = {
+    "bert": Family("Bert", _BERT, (*_CLASSIFIER, "mlm")),
+    "roberta": Family("Roberta", _BERT, _CLASSIFIER),
+    "distilbert": Family(
+        "DistilBert", {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 37}, _CLASSIFIER
     ),
-    "roberta": (
-        "RobertaConfig",
-        _BERT,
-        {"base": "RobertaModel", "classify": "RobertaForSequenceClassification"},
-        True,
+    "electra": Family("Electra", _BERT | {"embedding_size": 16}),
+    "albert": Family("Albert", _BERT | {"embedding_size": 16}),
+    "modernbert": Family(
+        "ModernBert", _BERT | _MODERN | _MARKED | {"cls_token_id": 2, "sep_token_id": 3}
     ),
-    "distilbert": (
-        "DistilBertConfig",
-        {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 37},
-        {"base": "DistilBertModel", "classify": "DistilBertForSequenceClassification"},
-        True,
+    "gpt2": Family(
+        "GPT2", {"n_embd": 32, "n_layer": 3, "n_head": 4} | _UNMARKED, _LM, False, "LMHeadModel"
     ),
-    "electra": ("ElectraConfig", _BERT | {"embedding_size": 16}, {"base": "ElectraModel"}, True),
-    "albert": ("AlbertConfig", _BERT | {"embedding_size": 16}, {"base": "AlbertModel"}, True),
-    "modernbert": (
-        "ModernBertConfig",
-        _BERT
-        | {
-            "global_attn_every_n_layers": 3,
-            "local_attention": 4,
-            "cls_token_id": 2,
-            "sep_token_id": 3,
-            "bos_token_id": 2,
-            "eos_token_id": 3,
-        },
-        {"base": "ModernBertModel"},
-        True,
+    "gpt_neox": Family("GPTNeoX", _BERT | _UNMARKED, marks=False),
+    "llama": Family("Llama", _LLAMA, _LM, marks=False),
+    "qwen3": Family("Qwen3", _LLAMA, _LM, marks=False),
+    "gemma2": Family(
+        "Gemma2", _LLAMA | {"sliding_window": 4, "query_pre_attn_scalar": 8}, marks=False
     ),
-    "gpt2": (
-        "GPT2Config",
-        {"n_embd": 32, "n_layer": 3, "n_head": 4, "bos_token_id": 0, "eos_token_id": 0},
-        {"base": "GPT2Model", "lm": "GPT2LMHeadModel"},
-        False,
+    "t5": Family("T5", _T5 | {"decoder_start_token_id": 0}),
+    "bart": Family("Bart", _BART | _MARKED, _CLASSIFIER),
+    "longformer": Family(
+        "Longformer", _BERT | {"attention_window": [4, 8, 4], "sep_token_id": 3}, _CLASSIFIER
     ),
-    "gpt_neox": (
-        "GPTNeoXConfig",
-        _BERT | {"bos_token_id": 0, "eos_token_id": 0},
-        {"base": "GPTNeoXModel"},
-        False,
-    ),
-    "llama": ("LlamaConfig", _LLAMA, {"base": "LlamaModel", "lm": "LlamaForCausalLM"}, False),
-    "qwen3": ("Qwen3Config", _LLAMA, {"base": "Qwen3Model", "lm": "Qwen3ForCausalLM"}, False),
-    "gemma2": (
-        "Gemma2Config",
-        _LLAMA | {"sliding_window": 4, "query_pre_attn_scalar": 8},
-        {"base": "Gemma2Model"},
-        False,
-    ),
-    "t5": (
-        "T5Config",
-        {
-            "d_model": 32,
-            "d_kv": 8,
-            "d_ff": 37,
-            "num_layers": 3,
-            "num_heads": 4,
-            "decoder_start_token_id": 0,
-        },
-        {"base": "T5Model"},
-        True,
-    ),
-    "bart": (
-        "BartConfig",
-        {
-            "d_model": 32,
-            "encoder_layers": 3,
-            "decoder_layers": 2,
-            "encoder_attention_heads": 4,
-            "decoder_attention_heads": 4,
-            "encoder_ffn_dim": 37,
-            "decoder_ffn_dim": 37,
-            "eos_token_id": 3,
-            "bos_token_id": 2,
-        },
-        {"base": "BartModel", "classify": "BartForSequenceClassification"},
-        True,
-    ),
-    "longformer": (
-        "LongformerConfig",
-        _BERT | {"attention_window": [4, 8, 4], "sep_token_id": 3},
-        {"base": "LongformerModel", "classify": "LongformerForSequenceClassification"},
-        True,
-    ),
-    "mpnet": ("MPNetConfig", _BERT, {"base": "MPNetModel"}, True),
-    "deberta_v2": (
-        "DebertaV2Config",
-        _BERT
-        | {
-            "relative_attention": True,
-            "pos_att_type": ["c2p", "p2c"],
-            "position_buckets": 16,
-            "norm_rel_ebd": "layer_norm",
-            "share_att_key": True,
-        },
-        {"base": "DebertaV2Model"},
-        True,
-    ),
-    "big_bird": (
-        "BigBirdConfig",
-        _BERT | {"block_size": 4, "num_random_blocks": 1},
-        {"base": "BigBirdModel"},
-        True,
-    ),
+    "mpnet": Family("MPNet", _BERT),
+    "deberta_v2": Family("DebertaV2", _BERT | _DEBERTA),
+    "big_bird": Family("BigBird", _BERT | {"block_size": 4, "num_random_blocks": 1}),
 }
 
 
@@ -175,14 +131,13 @@ def tiny(family: str = "bert", task: str = "base", seed: int = 0, **options: Any
 
     Its weights are drawn wider than usual, so that its attention is far from uniform.
     """
-    config_class, defaults, classes, marks = FAMILIES[family]
-    tokenizer = tiny_tokenizer(marks)
-    config = getattr(transformers, config_class)(
-        **{"vocab_size": len(tokenizer), "pad_token_id": 0, **defaults, **options}
-    )
+    chosen = FAMILIES[family]
+    tokenizer = tiny_tokenizer(chosen.marks)
+    defaults = {"vocab_size": len(tokenizer), "pad_token_id": 0, **chosen.options}
+    config = getattr(transformers, f"{chosen.prefix}Config")(**{**defaults, **options})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = getattr(transformers, classes[task])(config)
+        network = chosen.model_class(task)(config)
         with torch.no_grad():
             for parameter in network.parameters():
                 if parameter.dim() > 1:

@@ -28,13 +28,7 @@ from attlas.views.terminal import print_tables
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "numba")  # not imported to draw
 HOSTILE = "<attlas-hostile onload='x'>&amp;\"'</script></p>{{ 7 }}\u2028\u202e if"
 CODES = ("", "all", "(any)")  # values that sections know by name
-KEYS = (
-    "layer",
-    "head",
-    "other_layer",
-    "other_head",
-    "n",
-)  # numbers that name or count, not measure
+KEYS = ("layer", "head", "other_layer", "other_head", "n")  # numbers that name or count
 FREE = (  # columns of words that come from a user's texts and labels
     "text",
     "content",
@@ -85,7 +79,7 @@ class Frames:
     @classmethod
     def of(cls, study: Study) -> Frames:
         """All tables of a study, and of those next to it."""
-        manifests = {name: study.holding(name).manifest for name in study.tables}
+        manifests = {name: study.study_with_table(name).manifest for name in study.tables}
         return cls(Lazy(study.tables, study.table), study.manifest, manifests)
 
     def changed(self, change: Change) -> Frames:
@@ -107,7 +101,7 @@ class Frames:
     def has(self, name: str) -> bool:
         return name in self.frames
 
-    def holding(self, name: str) -> Frames:
+    def study_with_table(self, name: str) -> Frames:
         return replace(self, manifest=self.manifests[name])
 
     def table(
@@ -147,7 +141,7 @@ def section_checks(section: Section, study: Study) -> Iterator[tuple[str, Callab
         check_unknown_words,
     )
     for law in laws:
-        yield law.__name__.removeprefix("check_"), lambda law=law: law(section, study)  # type: ignore[misc]
+        yield law.__name__.removeprefix("check_"), partial(law, section, study)
 
 
 def check_it_says_what_it_is(section: Section, study: Study) -> None:
@@ -173,7 +167,7 @@ def check_every_control_is_there(section: Section, study: Study) -> None:
     """Law 19: the control of every score is finite wherever the score is."""
     for table in section.needs:
         frame = study.table(table)
-        noted = study.holding(table).manifest.get("controls", [])
+        noted = study.study_with_table(table).manifest.get("controls", [])
         pairs = [(score, control) for name, score, control in noted if name == table]
         pairs += [
             (str(column), f"{column}{end}")
@@ -192,7 +186,6 @@ def check_empty_tables(section: Section, study: Study) -> None:
 
 def check_tables_without_a_number(section: Section, study: Study) -> None:
     """Law 21: tables in which every number that was measured is missing."""
-
     _draw(section, Frames.of(study).changed(lambda name, frame: _unknown(frame)))
 
 
@@ -241,11 +234,8 @@ def check_one_text(section: Section, study: Study) -> None:
     def first(name: str, frame: pd.DataFrame) -> pd.DataFrame:
         if "text" not in frame or frame.empty:
             return frame
-        one = (
-            ids.iloc[0]
-            if len(ids) and (frame["text"] == ids.iloc[0]).any()
-            else frame["text"].iloc[0]
-        )
+        known = len(ids) and (frame["text"] == ids.iloc[0]).any()
+        one = (ids if known else frame["text"]).iloc[0]
         return frame[frame["text"] == one].reset_index(drop=True)
 
     _draw(section, tables.changed(first))

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -85,7 +86,7 @@ def verb_checks(case: VerbCase) -> Iterator[tuple[str, Callable[[], None]]]:
         check_the_verbs_folder_is_the_functions,
     )
     for law in laws:
-        yield law.__name__.removeprefix("check_"), lambda law=law: law(case)  # type: ignore[misc]
+        yield law.__name__.removeprefix("check_"), partial(law, case)
 
 
 def check_options_are_the_fields(case: VerbCase) -> None:
@@ -148,11 +149,8 @@ def check_wrong_columns_are_light_and_one_line(case: VerbCase) -> None:
         (folder / "texts.csv").write_text("text,label\na cat,1\na dog,0\n")
         texts = [one for one, about in declared(case.experiment).items() if _is_texts(about)]
         for column in columns:
-            words = flags(
-                case,
-                **{one: "texts.csv" for one in texts if one in case.options},
-                **{column: "nothing"},
-            )
+            files = {one: "texts.csv" for one in texts if one in case.options}
+            words = flags(case, **files, **{column: "nothing"})
             result = command(folder, *case.verb.split(), *words, "--out", "out")
             assert (result.code, result.out) == (2, ""), result
             assert "has no column 'nothing'; its columns are text, label" in result.error

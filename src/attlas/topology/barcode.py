@@ -8,17 +8,16 @@ from importlib.util import find_spec
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.attention import Attention
-from attlas.core.states import Rows
+from attlas.support.arrays import Array
 from attlas.support.errors import MeasureError
 from attlas.support.options import option
 from attlas.topology.betti import BettiNumbers
+from attlas.topology.experiment import check_thresholds
 from attlas.topology.graphs import (
     band_parts,
-    check_thresholds,
     check_weights,
     in_precision,
     over_graphs,
@@ -29,8 +28,7 @@ from attlas.topology.graphs import (
 from attlas.topology.head_features import FeaturesState, HeadFeatures
 from attlas.topology.kernels import trees
 
-Array = npt.NDArray[Any]
-FLOOR = 1e-3  # weights up to here are no edge, as in the code of Kushnareva et al.
+FLOOR = 1e-3  # weights up to here are not edges, as in the code of Kushnareva et al.
 H1_TOKENS = 64  # H1 is computed for texts up to this length: its cost is cubic
 H0_FEATURES = (
     "h0_sum",
@@ -82,18 +80,14 @@ class Barcode:
         return BettiNumbers(self.n - joined, closed)
 
     def curve(self) -> pd.DataFrame:
-        """The full Betti curves of one graph: `threshold beta0 beta1` at every change.
-
-        From high thresholds to low.
-        """
+        """The Betti curves of one graph: `threshold beta0 beta1` at every change, highest first."""
         if self.h0.ndim > 1:
             raise MeasureError("curve() is for one graph; take the barcode of one matrix [n, n]")
         weights = np.concatenate([self.h0, self.h1])
         levels = np.unique(weights[weights > 0])[::-1]
         # both lists fall: the number of entries at or above a level is a rank in the reversed list
         joined, closed = (
-            len(bars) - np.searchsorted(bars[::-1], levels, side="left")
-            for bars in (self.h0, self.h1)
+            len(bars) - np.searchsorted(bars[::-1], levels, side="left") for bars in self
         )
         return pd.DataFrame({"threshold": levels, "beta0": self.n - joined, "beta1": closed})
 
@@ -108,33 +102,19 @@ def barcode(weights: Any, loops: bool = True) -> Barcode:
     >>> bars.h0, bars.h1
     (array([0.8, 0.1]), array([0.9, 0.5, 0.2, 0. ]))
     """
-    array = check_weights(weights)
-    n, lead = array.shape[-1], array.shape[:-2]
-    graphs = array.reshape(int(np.prod(lead)), n, n)
-    _refuse_wrong(graphs)
-    if n == 0 or len(graphs) == 0:
-        sizes = max(0, n - 1), (max(0, (n - 1) * (n - 2) // 2) if n else 0) + (n if loops else 0)
-        return Barcode(
-            np.zeros((*lead, sizes[0]), array.dtype),
-            np.zeros((*lead, sizes[1]), array.dtype),
-            n,
-            precision_of(weights),
-        )
-    parts = over_graphs(graphs, lambda part, _: _bars(part, loops))
-    h0, h1 = (np.concatenate(values) for values in zip(*parts, strict=True))
-    return Barcode(h0.reshape(*lead, -1), h1.reshape(*lead, -1), n, precision_of(weights))
+    h0, h1 = over_graphs(weights, lambda part, first: _bars(part, loops, first))
+    return Barcode(h0, h1, np.shape(weights)[-1], precision_of(weights))
 
 
-def _refuse_wrong(graphs: Array) -> None:
-    wrong = ~np.isfinite(graphs).all((-1, -2)) | (graphs < 0).any((-1, -2))
-    refuse(int(wrong.argmax()) if wrong.any() else -1)
-
-
-def _bars(graphs: Array, loops: bool) -> tuple[Array, Array]:
+def _bars(graphs: Array, loops: bool, first: int) -> tuple[Array, Array]:
+    _refuse_wrong(graphs, first)
     parent, joined = trees.dense_tree(graphs)
-    return _falling(joined[:, 1:] if graphs.shape[-1] > 1 else joined[:, :0]), _falling(
-        trees.other_edges(graphs, parent, loops)
-    )
+    return _falling(joined[:, 1:]), _falling(trees.other_edges(graphs, parent, loops))
+
+
+def _refuse_wrong(graphs: Array, first: int = 0) -> None:
+    wrong = ~np.isfinite(graphs).all((-1, -2)) | (graphs < 0).any((-1, -2))
+    refuse(int(wrong.argmax()) if wrong.any() else -1, first)
 
 
 def _falling(values: Array) -> Array:
@@ -156,14 +136,15 @@ def rips_features(weights: Any, holes: bool = True) -> Array:
     n, lead = array.shape[-1], array.shape[:-2]
     graphs = array.reshape(int(np.prod(lead)), n, n)
     _refuse_wrong(graphs)
-    joined = (
-        trees.dense_tree(graphs)[1][:, 1:] if n > 1 else np.zeros((len(graphs), 0), array.dtype)
-    )
-    first = h0_features(joined)
-    second = h1_features(graphs) if holes else np.full((len(graphs), len(H1_FEATURES)), np.nan)
-    return np.concatenate([first, second], axis=-1).reshape(
-        *lead, len(H0_FEATURES) + len(H1_FEATURES)
-    )
+    features = _features(trees.dense_tree(graphs)[1], graphs if holes else None)
+    return features.reshape(*lead, features.shape[-1])
+
+
+def _features(joined: Array, graphs: Array | None) -> Array:
+    """All features from spanning trees [graph, n] and, for those of H1, matrices [graph, n, n]."""
+    missing = np.full((len(joined), len(H1_FEATURES)), np.nan)
+    holes = missing if graphs is None else h1_features(graphs)
+    return np.concatenate([h0_features(joined[:, 1:]), holes], axis=-1)
 
 
 def h0_features(joined: Array) -> Array:
@@ -253,15 +234,8 @@ def _gudhi() -> Any:
     return gudhi
 
 
-@dataclass(kw_only=True)
-class BarcodeState(FeaturesState):
-    """One row per text, and means."""
-
-    barcode: Rows
-
-
 @dataclass(frozen=True, kw_only=True)
-class BarcodeMeasure(HeadFeatures[BarcodeState]):
+class BarcodeMeasure(HeadFeatures):
     """The 14 Rips barcode features of every head of every text: `L3.H7.h0_sum`, ...
 
     See `rips_features`. The eight of H1 need gudhi and are computed for texts of at most
@@ -270,7 +244,6 @@ class BarcodeMeasure(HeadFeatures[BarcodeState]):
     """
 
     name: ClassVar[str] = "barcode"
-    state: ClassVar[type[FeaturesState]] = BarcodeState
     h1_tokens: int | None = option(
         None, "Longest text for which H1 is computed, in tokens.", at_least=0, at_most=256
     )
@@ -295,16 +268,11 @@ class BarcodeMeasure(HeadFeatures[BarcodeState]):
             dense=lambda layer: trees.dense_tree(stacked(layer.weights))[1],
             banded=lambda layer: trees.band_tree(*band_parts(layer)),
         )
-        first = h0_features(joined[:, 1:])
-        if layer.n_tokens <= (self.h1_tokens or 0):
-            second = h1_features(stacked(layer.dense().weights))
-        else:
-            second = np.full((len(first), len(H1_FEATURES)), np.nan)
-        return np.concatenate([first, second], axis=-1).reshape(
-            -1, layer.n_heads, len(self.features)
-        )
+        holes = layer.n_tokens <= (self.h1_tokens or 0)
+        features = _features(joined, stacked(layer.dense().weights) if holes else None)
+        return features.reshape(-1, layer.n_heads, len(self.features))
 
-    def result(self, state: BarcodeState) -> dict[str, pd.DataFrame]:
+    def result(self, state: FeaturesState) -> dict[str, pd.DataFrame]:
         tables = super().result(state)
         counts = state.heads.count.reshape(-1, len(self.features))
         tables["barcode_heads"] = tables["barcode_heads"].assign(

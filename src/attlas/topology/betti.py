@@ -7,32 +7,20 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from attlas.core.attention import Attention
-from attlas.core.states import Rows
+from attlas.support.arrays import Ints
 from attlas.support.options import same_option
-from attlas.topology.experiment import Topology
-from attlas.topology.graphs import (
-    THRESHOLDS,
-    betti_of,
-    betti_of_layer,
-    check_thresholds,
-    check_weights,
-    in_precision,
-    over_graphs,
-    precision_of,
-)
-from attlas.topology.head_features import FeaturesState, HeadFeatures, at_thresholds
-
-Integers = npt.NDArray[np.int64]
+from attlas.topology.experiment import THRESHOLDS, Topology, check_thresholds
+from attlas.topology.graphs import betti_of, in_precision, over_graphs, precision_of, weights_of
+from attlas.topology.head_features import HeadFeatures, at_thresholds
 
 
 class BettiNumbers(NamedTuple):
     """Components and independent cycles at each threshold: two arrays [..., threshold]."""
 
-    beta0: Integers
-    beta1: Integers
+    beta0: Ints
+    beta1: Ints
 
 
 def betti(
@@ -50,33 +38,15 @@ def betti(
     BettiNumbers(beta0=array([1, 2]), beta1=array([3, 2]))
     """
     levels = in_precision(check_thresholds(thresholds), precision_of(weights))
-    array = check_weights(weights)
-    n, lead = array.shape[-1], array.shape[:-2]
-    graphs = array.reshape(int(np.prod(lead)), n, n)
-    shape = (*lead, len(levels))
-    if n == 0 or len(graphs) == 0:
-        return BettiNumbers(np.zeros(shape, np.int64), np.zeros(shape, np.int64))
-    parts = over_graphs(graphs, lambda part, first: betti_of(part, levels, loops, first))
-    beta0, beta1 = (np.concatenate(values).reshape(shape) for values in zip(*parts, strict=True))
-    return BettiNumbers(beta0, beta1)
-
-
-@dataclass(kw_only=True)
-class BettiState(FeaturesState):
-    """One row per text, and means."""
-
-    betti: Rows
+    numbers = over_graphs(weights, lambda part, first: betti_of(part, levels, loops, first))
+    return BettiNumbers(*numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Betti(HeadFeatures[BettiState]):
-    """Betti numbers of every head's attention graph of every text, at each threshold.
-
-    Columns are `L3.H7.b0@0.1`, `L3.H7.b1@0.1`, ... See `betti`.
-    """
+class Betti(HeadFeatures):
+    """Betti numbers of every head of every text: `L3.H7.b0@0.1`, `L3.H7.b1@0.1`, ..."""
 
     name: ClassVar[str] = "betti"
-    state: ClassVar[type[FeaturesState]] = BettiState
     kind: ClassVar[type] = np.int32
     thresholds: tuple[float, ...] = same_option(Topology, "thresholds", THRESHOLDS)
     loops: bool = True
@@ -89,6 +59,7 @@ class Betti(HeadFeatures[BettiState]):
     def features(self) -> tuple[str, ...]:
         return at_thresholds(("b0", "b1"), self.thresholds)
 
-    def values(self, layer: Attention) -> Integers:
-        numbers = betti_of_layer(layer, self.thresholds, self.loops)
+    def values(self, layer: Attention) -> Ints:
+        weights, precision = weights_of(layer)
+        numbers = betti_of(weights, in_precision(self.thresholds, precision), self.loops)
         return np.concatenate(numbers, axis=-1).reshape(-1, layer.n_heads, len(self.features))

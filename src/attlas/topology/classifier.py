@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from safetensors.numpy import save
 from scipy.optimize import minimize
@@ -19,17 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from attlas.corpora.splits import check_labels_known, label_codes, ordered_labels, split_indices
 from attlas.models import load as load_model
 from attlas.stats.scores import accuracy, confusion, mcc
+from attlas.support.arrays import Array
 from attlas.support.errors import AttlasError, MeasureError, ModelError
 from attlas.support.machine import one_thread
-from attlas.support.saving import (
-    Saved,
-    check_shapes,
-    differing_parts,
-    fitted_identity,
-)
+from attlas.support.saving import Saved, check_shapes, differing_parts, fitted_identity
 from attlas.topology.features import TopologyFeatures
 
-Array = npt.NDArray[Any]
 Coded = tuple[Array, Array]  # features [text, feature], numbers of classes [text]
 
 # the grids of Kushnareva et al. 2022; stopping early regularises
@@ -38,6 +32,7 @@ ITERATIONS = (1, 2, 3, 5, 10, 25, 50, 100, 500, 1000, 2000)  # max_iter
 ARRAYS = ("coef", "intercept", "mean", "scale")  # what is fitted, each with an underscore
 HELD_OUT = 0.2  # share of texts to choose on, if no dev is given
 FEWEST = 5  # with fewer texts, all of them
+ROUNDING = 64 * np.finfo(float).eps  # relative change of the loss at which the solver stops
 SLOW = 100  # iterations after which a path without any success is abandoned too
 Visit = Callable[[int, Array], bool]  # gets iterations and weights; returns whether to stop
 Loss = Callable[[Array], tuple[float, Array]]
@@ -117,11 +112,8 @@ class TopologyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_grids(self) -> None:
         for name, values in (("C", self.C), ("max_iter", self.max_iter)):
-            if (
-                isinstance(values, int | float | str)
-                or not list(values)
-                or not all(value > 0 for value in values)
-            ):
+            several = not isinstance(values, int | float | str) and len(list(values))
+            if not several or not all(value > 0 for value in values):
                 raise MeasureError(
                     f"{name} is {values!r}; give a list of numbers above 0 to choose from"
                 )
@@ -339,11 +331,7 @@ def _path(train: Coded, classes: int, strength: float, stops: Sequence[int], vis
     """
     features, codes = train
     width = 1 if classes == 2 else classes
-    loss = (
-        _two(features, codes, strength)
-        if classes == 2
-        else _many(features, codes, classes, strength)
-    )
+    loss = _two if classes == 2 else _many
     stops, iterations, visited = sorted(stops), 0, 0
 
     def after(intermediate_result: Any) -> None:
@@ -355,17 +343,12 @@ def _path(train: Coded, classes: int, strength: float, stops: Sequence[int], vis
                 raise StopIteration
 
     end = minimize(
-        loss,
+        loss(features, codes, strength),
         np.zeros((features.shape[1] + 1) * width),
         jac=True,
         method="L-BFGS-B",
         callback=after,
-        options={
-            "maxiter": stops[-1],
-            "maxls": 50,
-            "gtol": 1e-4,
-            "ftol": 64 * np.finfo(float).eps,
-        },
+        options={"maxiter": stops[-1], "maxls": 50, "gtol": 1e-4, "ftol": ROUNDING},
     )
     later = [stop for stop in stops if stop >= end.nit]
     if visited < end.nit and later:
@@ -387,12 +370,12 @@ def _two(features: Array, codes: Array, strength: float) -> Loss:
     return loss
 
 
-def _many(features: Array, codes: Array, classes: int, strength: float) -> Loss:
+def _many(features: Array, codes: Array, strength: float) -> Loss:
     """Mean cross-entropy with its penalty, and the gradient; weights [(feature + 1) * class]."""
     penalty, rows = 1 / (strength * len(features)), np.arange(len(features))
 
     def loss(flat: Array) -> tuple[float, Array]:
-        weights = flat.reshape(-1, classes)
+        weights = flat.reshape(features.shape[1] + 1, -1)
         logits = features @ weights[:-1] + weights[-1]
         entropy = (logsumexp(logits, axis=1) - logits[rows, codes]).mean()
         value = entropy + 0.5 * penalty * (weights[:-1] ** 2).sum()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -56,7 +57,10 @@ class Topology(Experiment):
         ("betti",), f"Kinds of features: some of {', '.join(KINDS)}."
     )
     thresholds: tuple[float, ...] = option(
-        THRESHOLDS, "Attention weights from which graphs have an edge.", above=0, below=math.inf
+        THRESHOLDS,
+        "Thresholds: tokens are joined at or above this attention weight.",
+        above=0,
+        below=math.inf,
     )
     controls: bool = option(
         True, "Also score the model before fine-tuning, random weights, and length alone."
@@ -74,36 +78,48 @@ class Topology(Experiment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = [
-            kind if isinstance(kind, str) else getattr(kind, "name", "") for kind in self.features
-        ]
-        unknown = [
-            str(kind) for kind, name in zip(self.features, names, strict=True) if name not in KINDS
-        ]
-        if unknown or not names:
-            raise MeasureError(
-                f"features are some of {', '.join(KINDS)}, not {', '.join(unknown) or 'none'}"
-            )
-        if len(set(names)) < len(names):
-            raise MeasureError(
-                f"a kind of features occurs twice in {', '.join(names)}; name each once"
-            )
-        if not self.thresholds or not all(map(math.isfinite, self.thresholds)):
-            raise MeasureError(
-                f"thresholds is {self.thresholds}; give at least one number, such as 0.1"
-            )
-        if len(set(self.thresholds)) < len(self.thresholds):
-            raise MeasureError(
-                f"a threshold occurs twice in {', '.join(map(str, self.thresholds))}"
-            )
+        check_kinds(self.features)
+        check_thresholds(self.thresholds)
 
     def completed(self) -> Topology:
         """With the base model that `attlas finetune` recorded as `frozen`, if none is given."""
-        if (
-            self.frozen is not None
-            or not self.controls
-            or not isinstance(self.model, str | os.PathLike)
-        ):
+        wanted = self.frozen is None and self.controls
+        if not wanted or not isinstance(self.model, str | os.PathLike):
             return self
         base = base_model_of(self.model)
         return self if base is None else replace(self, frozen=base)
+
+
+def check_kinds(features: Sequence[Any]) -> None:
+    """Refuse what is not a kind of features (by name, or as a measure), and none or one twice."""
+    names = [kind if isinstance(kind, str) else getattr(kind, "name", "") for kind in features]
+    pairs = zip(features, names, strict=True)
+    unknown = [str(kind) for kind, name in pairs if name not in KINDS]
+    if unknown or not names:
+        raise MeasureError(
+            f"features are some of {', '.join(KINDS)}, not {', '.join(unknown) or 'none'}"
+        )
+    if len(set(names)) < len(names):
+        raise MeasureError(f"a kind of features occurs twice in {', '.join(names)}; name each once")
+
+
+def check_thresholds(thresholds: Any) -> tuple[float, ...]:
+    """Thresholds as a tuple of distinct numbers above 0."""
+    several = isinstance(thresholds, Iterable) and not isinstance(thresholds, str)
+    try:
+        levels = tuple(map(float, thresholds if several else [thresholds]))
+    except (TypeError, ValueError):
+        raise MeasureError(
+            f"the thresholds are {thresholds!r}; give a list of numbers above 0, such as 0.1"
+        ) from None
+    if not levels:
+        raise MeasureError("there are no thresholds; give at least one number, such as 0.1")
+    wrong = [level for level in levels if not 0 < level < math.inf]
+    if wrong:
+        raise MeasureError(
+            f"a threshold is {wrong[0]}; thresholds are numbers above 0, such as 0.1"
+        )
+    if len(set(levels)) < len(levels):
+        shown = ", ".join(f"{level:g}" for level in levels)
+        raise MeasureError(f"a threshold occurs twice in {shown}; give each once")
+    return levels

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,25 +17,24 @@ from attlas.corpora import Corpus
 from attlas.models import Model, load
 from attlas.studies import Study, study
 from attlas.studies.folder import COMPLETE, MANIFEST, check_file, listed_files
+from attlas.support.arrays import Array
 from attlas.support.errors import CorpusError, MeasureError, StudyError
 from attlas.support.files import read_json
 from attlas.support.fingerprint import fingerprint, source_digest
 from attlas.topology.barcode import BarcodeMeasure
 from attlas.topology.betti import Betti
 from attlas.topology.directed import DigraphMeasure
-from attlas.topology.experiment import KINDS, THRESHOLDS
-from attlas.topology.graphs import check_thresholds
+from attlas.topology.experiment import THRESHOLDS, check_kinds, check_thresholds
 from attlas.topology.head_features import HeadFeatures, column_names
 from attlas.topology.templates import Templates
 
 Head = tuple[int, int]
-Array = npt.NDArray[Any]
 WHAT = "topology features"
-MEASURES: dict[str, Callable[..., HeadFeatures[Any]]] = {
-    "betti": Betti,
-    "digraph": DigraphMeasure,
-    "barcode": BarcodeMeasure,
-    "templates": Templates,
+MEASURES: dict[str, Callable[[tuple[float, ...]], HeadFeatures]] = {  # by thresholds
+    "betti": lambda thresholds: Betti(thresholds=thresholds),
+    "digraph": lambda thresholds: DigraphMeasure(thresholds=thresholds),
+    "barcode": lambda _: BarcodeMeasure(),
+    "templates": lambda _: Templates(),
 }
 
 
@@ -52,7 +50,7 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     model: Any = field(default=None, kw_only=False)
-    features: Sequence[str | HeadFeatures[Any]] = ("betti",)
+    features: Sequence[str | HeadFeatures] = ("betti",)
     thresholds: Sequence[float] = THRESHOLDS
     heads: Sequence[Head] | None = None
     cache: str | Path | None = None
@@ -96,7 +94,7 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "feature_names_out_")
         return self.feature_names_out_
 
-    def measures(self) -> list[HeadFeatures[Any]]:
+    def measures(self) -> list[HeadFeatures]:
         """The measures that give the features."""
         return measures_of(self.features, self.thresholds)
 
@@ -132,33 +130,22 @@ class TopologyFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def measures_of(
-    features: Sequence[str | HeadFeatures[Any]], thresholds: Sequence[float]
-) -> list[HeadFeatures[Any]]:
+    features: Sequence[str | HeadFeatures], thresholds: Sequence[float]
+) -> list[HeadFeatures]:
     """The measures behind names of features; measures stay as they are."""
     kinds = [features] if isinstance(features, str | HeadFeatures) else list(features)
-    unknown = [kind for kind in kinds if not isinstance(kind, HeadFeatures) and kind not in KINDS]
-    if unknown or not kinds:
-        raise MeasureError(
-            f"features are some of {', '.join(KINDS)}, not {', '.join(map(str, unknown)) or 'none'}"
-        )
+    check_kinds(kinds)
     levels = check_thresholds(thresholds)
-    return [
-        kind
-        if isinstance(kind, HeadFeatures)
-        else MEASURES[kind](**({"thresholds": levels} if kind in ("betti", "digraph") else {}))
-        for kind in kinds
-    ]
+    return [MEASURES[kind](levels) if isinstance(kind, str) else kind for kind in kinds]
 
 
-def feature_names(model: Model, measures: Sequence[HeadFeatures[Any]]) -> list[str]:
+def feature_names(model: Model, measures: Sequence[HeadFeatures]) -> list[str]:
     """The names of all features, measure by measure."""
     shape = model.n_layers, model.n_heads
     return [name for measure in measures for name in column_names(*shape, measure.features)]
 
 
-def feature_matrix(
-    study: Study, texts: Sequence[Text], measures: Sequence[HeadFeatures[Any]]
-) -> Array:
+def feature_matrix(study: Study, texts: Sequence[Text], measures: Sequence[HeadFeatures]) -> Array:
     """The features of each text from a study of these texts: [text, feature]."""
     frames = [study.table(measure.name) for measure in measures if study.has(measure.name)]
     ids = frames[0]["text"].tolist() if frames and "text" in frames[0] else []
@@ -196,9 +183,10 @@ def _checked_heads(heads: Sequence[Head], model: Model) -> set[Head]:
         if not (0 <= layer < model.n_layers and 0 <= head < model.n_heads)
     ]
     if unknown or not wanted:
+        problem = f"there is no head {', '.join(unknown)}" if unknown else "heads is empty"
         raise MeasureError(
-            f"there is no head {', '.join(unknown) or 'given'}; the model has layers 0 to "
-            f"{model.n_layers - 1} and heads 0 to {model.n_heads - 1}"
+            f"{problem}; the model has layers 0 to {model.n_layers - 1} and heads 0 to "
+            f"{model.n_heads - 1}"
         )
     return wanted
 
@@ -211,16 +199,14 @@ def _numbered(X: Any) -> list[Text]:  # noqa: N803
         raise CorpusError(
             f"the texts are a {type(X).__name__}; pass a list of texts, such as one of its columns"
         )
-    return [_numbered_text(number, one) for number, one in enumerate(X)]
-
-
-def _numbered_text(number: int, one: Any) -> Text:
-    """All of a text but its id: words, label and every annotation, such as `global` spans."""
-    if isinstance(one, Text):
-        return replace(one, id=str(number))
-    if not isinstance(one, str):
-        raise CorpusError(f"a text is a {type(one).__name__}; pass strings or Texts")
-    return Text(str(number), one)
+    texts = list(X)
+    for one in texts:
+        if not isinstance(one, str | Text):
+            raise CorpusError(f"a text is a {type(one).__name__}; pass strings or Texts")
+    return [
+        replace(one, id=str(number)) if isinstance(one, Text) else Text(str(number), one)
+        for number, one in enumerate(texts)
+    ]
 
 
 def _damaged(folder: Path) -> bool:

@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from attlas.core.attention import Attention
+from attlas.core.attention import Attention, DenseAttention
 from attlas.core.banded import BandedAttention
+from attlas.support.arrays import Array
 from attlas.support.errors import MeasureError
 from attlas.support.machine import cores, in_kept_threads
-from attlas.topology.experiment import THRESHOLDS as THRESHOLDS
 from attlas.topology.kernels import digraphs, graphs
 
-Array = npt.NDArray[Any]
-Band = tuple[Array, Array, Array, Array]  # band, columns, rows, places
-T = TypeVar("T")
+Band = tuple[Array, Array, Array, Array]  # band, columns, rows, positions of global tokens
+Weights = Array | Band  # square matrices [graph, n, n], or a band
 
 CELLS = 2**21  # cells processed at a time, which bounds memory
 WORTH = 2**18  # cells from which more than one thread is worth it
-
-
-def check_thresholds(thresholds: Sequence[float]) -> tuple[float, ...]:
-    """Thresholds as a tuple of distinct numbers above 0."""
-    try:
-        out = tuple(map(float, np.atleast_1d(np.asarray(thresholds, dtype=np.float64))))
-    except (TypeError, ValueError):
-        raise MeasureError(
-            f"the thresholds are {thresholds!r}; give a list of numbers above 0, such as 0.1"
-        ) from None
-    if not out:
-        raise MeasureError("there are no thresholds; give at least one, such as 0.1")
-    wrong = [threshold for threshold in out if not (np.isfinite(threshold) and threshold > 0)]
-    if wrong:
-        raise MeasureError(
-            f"a threshold is {wrong[0]}; thresholds are numbers above 0, such as 0.1"
-        )
-    if len(set(out)) < len(out):
-        shown = ", ".join(f"{threshold:g}" for threshold in out)
-        raise MeasureError(f"a threshold occurs twice in {shown}; give each once")
-    return out
 
 
 def check_weights(weights: Any) -> Array:
@@ -85,58 +62,45 @@ def in_precision(thresholds: tuple[float, ...], precision: str) -> tuple[float, 
     )
 
 
-@dataclass(frozen=True)
-class Graphs:
-    """A stack of directed graphs of `n` tokens, each at several thresholds."""
+def weights_of(layer: Attention) -> tuple[Weights, str]:
+    """The weights of every head of every text, [graph, ...], and their precision."""
 
-    start: Array
-    key: Array
-    level: Array
-    n: int
-    order: Array  # the thresholds, lowest first
+    def dense(layer: DenseAttention) -> tuple[Weights, str]:
+        return stacked(layer.weights), precision_of(layer.weights)
 
-    def invariants(self, cap: int) -> Array:
-        """Strong components, edges, pairs, simple cycles: [4, graph, threshold]."""
-        counts = digraphs.digraph_counts(
-            self.start, self.key, self.level, self.n, len(self.order), cap
-        )
-        return _in_given_order(counts, self.order)
+    def banded(layer: BandedAttention) -> tuple[Weights, str]:
+        return band_parts(layer), precision_of(layer.band)
+
+    return layer.by_form(dense=dense, banded=banded)
 
 
 def betti_of(
-    weights: Array, thresholds: tuple[float, ...], loops: bool, first: int = 0
+    weights: Weights, thresholds: tuple[float, ...], loops: bool, first: int = 0
 ) -> tuple[Array, Array]:
-    """Betti numbers of square matrices [graph, n, n]: two arrays [graph, threshold].
-
-    `first` is the number of the first graph, for errors.
-    """
+    """Betti numbers of graphs, of which `first` is the first: two arrays [graph, threshold]."""
     bits, steps, order, marks = _comparable(weights, thresholds)
-    betti = np.zeros((2, len(weights), len(thresholds)), np.int64)
-    refuse(graphs.dense_betti(bits, steps, marks, loops, betti), first)
+    betti = np.zeros((2, len(main_part(weights)), len(thresholds)), np.int64)
+    count = graphs.band_betti if isinstance(bits, tuple) else graphs.dense_betti
+    refuse(count(bits, steps, marks, loops, betti), first)
     beta0, beta1 = _in_given_order(betti, order)
     return beta0, beta1
 
 
-def betti_of_layer(
-    layer: Attention, thresholds: tuple[float, ...], loops: bool
-) -> tuple[Array, Array]:
-    """Betti numbers of all heads of all texts of a layer, from the band if there is one."""
-    return layer.by_form(
-        dense=lambda layer: betti_of(
-            stacked(layer.weights), in_precision(thresholds, precision_of(layer.weights)), loops
-        ),
-        banded=lambda layer: _betti_of_band(layer, thresholds, loops),
-    )
+def digraph_of(weights: Weights, thresholds: tuple[float, ...], cap: int, first: int = 0) -> Array:
+    """Strong components, edges, pairs and simple cycles: [4, graph, threshold]."""
+    bits, steps, order, marks = _comparable(weights, thresholds)
+    entries = graphs.band_entries if isinstance(bits, tuple) else graphs.dense_entries
+    start, key, level, bad = entries(bits, steps, marks)
+    refuse(bad, first)
+    n_graphs, n = main_part(weights).shape[:2]
+    counts = np.zeros((4, n_graphs, len(thresholds)), np.int64)
+    digraphs.add_digraph_counts(start, key, level, n, cap, counts)
+    return _in_given_order(counts, order)
 
 
-def _betti_of_band(
-    layer: BandedAttention, thresholds: tuple[float, ...], loops: bool
-) -> tuple[Array, Array]:
-    parts, steps, order, marks = _comparable_band(layer, thresholds)
-    betti = np.zeros((2, len(parts[0]), len(thresholds)), np.int64)
-    refuse(graphs.band_betti(parts, steps, marks, loops, betti))
-    beta0, beta1 = _in_given_order(betti, order)
-    return beta0, beta1
+def main_part(weights: Weights) -> Array:
+    """The square matrices, or the band: [graph, n, ...]."""
+    return weights[0] if isinstance(weights, tuple) else weights
 
 
 def _in_given_order(values: Array, order: Array) -> Array:
@@ -154,31 +118,6 @@ def refuse(bad: int, first: int = 0) -> None:
         )
 
 
-def graphs_of(weights: Array, thresholds: tuple[float, ...], first: int = 0) -> Graphs:
-    """Graphs of square matrices [graph, n, n]; `first` is the number of the first, for errors."""
-    bits, steps, order, marks = _comparable(weights, thresholds)
-    start, key, level, bad = graphs.dense_entries(bits, steps, marks)
-    refuse(bad, first)
-    return Graphs(start, key, level, weights.shape[-1], order)
-
-
-def graphs_of_layer(layer: Attention, thresholds: tuple[float, ...]) -> Graphs:
-    """Graphs of all heads of all texts of a layer, from the band if there is one."""
-    return layer.by_form(
-        dense=lambda layer: graphs_of(
-            stacked(layer.weights), in_precision(thresholds, precision_of(layer.weights))
-        ),
-        banded=lambda layer: _graphs_of_band(layer, thresholds),
-    )
-
-
-def _graphs_of_band(layer: BandedAttention, thresholds: tuple[float, ...]) -> Graphs:
-    parts, steps, order, marks = _comparable_band(layer, thresholds)
-    start, key, level, bad = graphs.band_entries(parts, steps, marks)
-    refuse(bad)
-    return Graphs(start, key, level, layer.n_tokens, order)
-
-
 def stacked(tensor: torch.Tensor) -> Array:
     """[text, head, ...] as a contiguous array [text * head, ...] of float32 (or float64)."""
     return as_floats(tensor.flatten(0, 1))
@@ -193,52 +132,52 @@ def as_floats(tensor: torch.Tensor) -> Array:
 
 
 def band_parts(layer: BandedAttention) -> Band:
-    """Band, columns, rows and places of every head of every text, [graph, ...]."""
-    heads = layer.band.shape[1]
-    places = layer.places.cpu().numpy().repeat(heads, axis=0)
-    return (
-        stacked(layer.band),
-        stacked(layer.columns),
-        stacked(layer.rows),
-        np.ascontiguousarray(places),
-    )
+    """Band, columns, rows and global positions of every head of every text, [graph, ...]."""
+    positions = layer.global_positions.cpu().numpy().repeat(layer.band.shape[1], axis=0)
+    band, columns, rows = map(stacked, (layer.band, layer.columns, layer.rows))
+    return band, columns, rows, np.ascontiguousarray(positions)
 
 
 def _comparable(
-    weights: Array, thresholds: tuple[float, ...]
-) -> tuple[Array, Array, Array, tuple[Any, Any]]:
+    weights: Weights, thresholds: tuple[float, ...]
+) -> tuple[Weights, Array, Array, tuple[Any, Any]]:
     """Weights and sorted thresholds as ordered integers; the order; infinity and minus zero.
 
     Thresholds are rounded to the weights' precision, as numpy and torch do when they compare an
     array with a number: a float32 weight of 0.7 passes the threshold 0.7.
     """
-    integer = np.int32 if weights.dtype == np.float32 else np.int64
+    kind = main_part(weights).dtype
+    integer = np.int32 if kind == np.float32 else np.int64
     order = np.argsort(thresholds, kind="stable")
     with np.errstate(over="ignore"):  # a threshold above all floats is infinity
-        steps = np.asarray(thresholds, dtype=weights.dtype)[order].view(integer)
-    marks = np.array([np.inf, -0.0], dtype=weights.dtype).view(integer)
-    return weights.view(integer), np.maximum(steps, 1).astype(integer), order, (marks[0], marks[1])
+        steps = np.asarray(thresholds, dtype=kind)[order].view(integer)
+    marks = np.array([np.inf, -0.0], dtype=kind).view(integer)
+    bits: Weights
+    if isinstance(weights, tuple):
+        band, columns, rows, positions = weights
+        bits = band.view(integer), columns.view(integer), rows.view(integer), positions
+    else:
+        bits = weights.view(integer)
+    return bits, np.maximum(steps, 1).astype(integer), order, (marks[0], marks[1])
 
 
-def _comparable_band(
-    layer: BandedAttention, thresholds: tuple[float, ...]
-) -> tuple[Band, Array, Array, tuple[Any, Any]]:
-    """What `_comparable` gives, for the parts of a band."""
-    band, columns, rows, places = band_parts(layer)
-    levels = in_precision(thresholds, precision_of(layer.band))
-    bits, steps, order, marks = _comparable(band, levels)
-    return (bits, columns.view(bits.dtype), rows.view(bits.dtype), places), steps, order, marks
+def over_graphs(weights: Any, work: Callable[[Array, int], Sequence[Array]]) -> list[Array]:
+    """Arrays [..., value] from weights [..., n, n], threaded if there are many.
 
+    `work(graphs, number of the first)` gives each array for a stack of graphs: [graph, value].
+    """
+    array = check_weights(weights)
+    n, lead = array.shape[-1], array.shape[:-2]
+    stack = array.reshape(math.prod(lead), n, n)
+    size, threads = max(1, min(CELLS // max(1, n * n), len(stack))), cores()
+    threaded = threads > 1 and stack.size >= WORTH
+    if threaded:
+        size = min(size, -(-len(stack) // (2 * threads)))
 
-def over_graphs(weights: Array, work: Callable[[Array, int], T]) -> list[T]:
-    """`work(graphs, number of the first)` on stacks of graphs, in order; threaded if large."""
-    cells = weights.shape[-1] ** 2
-    size = max(1, min(CELLS // max(1, cells), len(weights)))
-    threads = cores()
-    if threads > 1 and weights.size >= WORTH:
-        size = min(size, -(-len(weights) // (2 * threads)))
-        firsts = range(0, len(weights), size)
-        return in_kept_threads(lambda first: work(weights[first : first + size], first), firsts)
-    return [
-        work(weights[first : first + size], first) for first in range(0, max(1, len(weights)), size)
-    ]
+    def part(first: int) -> Sequence[Array]:
+        return work(stack[first : first + size], first)
+
+    firsts = range(0, max(1, len(stack)), size)
+    parts = in_kept_threads(part, firsts) if threaded else list(map(part, firsts))
+    joined = (np.concatenate(values) for values in zip(*parts, strict=True))
+    return [values.reshape(*lead, values.shape[-1]) for values in joined]

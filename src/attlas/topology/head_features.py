@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.attention import Attention
 from attlas.core.batch import Batch
-from attlas.core.measure import Measure, Outputs, Shape, head_frame
+from attlas.core.measure import Measure, Outputs, Shape, head_table
 from attlas.core.states import Moments, Rows, State
-
-Array = npt.NDArray[Any]
+from attlas.support.arrays import Array
 
 
 def column_names(n_layers: int, n_heads: int, features: tuple[str, ...]) -> tuple[str, ...]:
@@ -45,21 +43,23 @@ def at_thresholds(names: tuple[str, ...], thresholds: tuple[float, ...]) -> tupl
     return tuple(f"{name}@{threshold}" for name in names for threshold in short)
 
 
-@dataclass(kw_only=True)
+@dataclass
 class FeaturesState(State):
-    """Each head's means over texts; subclasses add the rows, named as their table."""
+    """One row per text, and each head's means over texts."""
 
+    rows: Rows
     heads: Moments  # layer head feature
     uniform: Moments  # layer head feature
+    table: str = field(metadata={"parameter": True})  # of the rows
     pending: list[Array] = field(  # the layers of the current batch
         default_factory=list, metadata={"parameter": True}
     )
 
+    def streamed(self) -> dict[str, Rows]:
+        return {self.table: self.rows}
 
-F = TypeVar("F", bound=FeaturesState)
 
-
-class HeadFeatures(Measure[F]):
+class HeadFeatures(Measure[FeaturesState]):
     """A measure with features of every head of every text.
 
     The table of its name has one row per text: `text`, then columns such as `L3.H7.b0@0.1`. The
@@ -67,7 +67,6 @@ class HeadFeatures(Measure[F]):
     (`_uniform`), and the standard error of the mean (`_error`).
     """
 
-    state: ClassVar[type[FeaturesState]]
     kind: ClassVar[type] = np.float32
 
     @property
@@ -79,39 +78,29 @@ class HeadFeatures(Measure[F]):
     def values(self, layer: Attention) -> Array:
         """The features of every text and head: [text, head, feature]."""
 
-    def start(self, model: Shape) -> F:
-        size = len(self.features)
-        rows = Rows.empty(column_names(model.n_layers, model.n_heads, self.features))
-        heads = Moments.zeros(model.n_layers, model.n_heads, size)
-        parts: dict[str, Any] = {
-            "heads": heads,
-            "uniform": Moments.zeros(model.n_layers, model.n_heads, size),
-            self.name: rows,
-        }
-        return self.state(**parts)  # type: ignore[return-value]
+    def start(self, model: Shape) -> FeaturesState:
+        shape = (model.n_layers, model.n_heads)
+        return FeaturesState(
+            Rows.empty(column_names(*shape, self.features)),
+            Moments.zeros(*shape, len(self.features)),
+            Moments.zeros(*shape, len(self.features)),
+            self.name,
+        )
 
-    def update(self, state: F, layer: Attention) -> None:
+    def update(self, state: FeaturesState, layer: Attention) -> None:
         values = self.values(layer)
         uniform = layer.uniform.once(("features", self), lambda: self.values(layer.uniform))
         state.heads.add(layer.index, values)
         state.uniform.add(layer.index, np.broadcast_to(uniform, values.shape))
         state.pending.append(values.astype(self.kind, copy=False))
 
-    def finish_batch(self, state: F, batch: Batch, outputs: Outputs) -> None:
+    def finish_batch(self, state: FeaturesState, batch: Batch, outputs: Outputs) -> None:
         layers, state.pending = state.pending, []
         wide = np.stack(layers, axis=1).reshape(batch.n_texts, -1)  # text, layer head feature
         ids = np.array([text.id for text in batch.texts], dtype=object)
-        getattr(state, self.name).add(np.array(batch.places), {"text": ids}, wide)
+        state.rows.add(np.array(batch.indices), {"text": ids}, wide)
 
-    def result(self, state: F) -> dict[str, pd.DataFrame]:
-        mean, error, uniform = state.heads.average(), state.heads.error(), state.uniform.average()
-        layers, heads = mean.shape[:2]
-        columns = {}
-        for number, name in enumerate(self.features):
-            columns[name] = mean[..., number]
-            columns[f"{name}_uniform"] = uniform[..., number]
-            columns[f"{name}_error"] = error[..., number]
-        return {
-            self.name: getattr(state, self.name).frame(),
-            f"{self.name}_heads": head_frame(layers, heads, columns),
-        }
+    def result(self, state: FeaturesState) -> dict[str, pd.DataFrame]:
+        mean, uniform, error = state.heads.average(), state.uniform.average(), state.heads.error()
+        heads = head_table(self.features, mean, uniform=uniform, error=error)
+        return {self.name: state.rows.frame(), f"{self.name}_heads": heads}

@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from attlas.corpora.splits import check_labels_known, label_codes
 from attlas.stats.choose import best_first
 from attlas.stats.correlations import pearson, spearman
 from attlas.stats.scores import confusion, mcc
+from attlas.support.arrays import Array
 from attlas.topology.classifier import TopologyClassifier
 from attlas.topology.features import Head, head_of
 
-Array = npt.NDArray[Any]
 Labelled = tuple[Array, Array]  # features [text, feature], labels [text]
 
 
@@ -38,15 +37,10 @@ def score_heads(
 
     Ranking by `train`, as in Kushnareva et al. 2022, needs no test labels.
     """
-    for name, other in (("dev", dev), ("test", test)):
-        if other is not None:
-            check_labels_known(name, other[1], train[1])
+    parts = {"train": train, "dev": dev, **({} if test is None else {"test": test})}
+    for name, (_, labels) in parts.items():
+        check_labels_known(name, labels, train[1])
     heads, own = heads_of(names), classifier or TopologyClassifier()
-    parts = {
-        name: part
-        for name, part in (("train", train), ("dev", dev), ("test", test))
-        if part is not None
-    }
     rows = []
     for number, head in enumerate(heads):
         rows.append(score_head(head, names, parts, own.get_params()))
@@ -83,10 +77,8 @@ def score_head(
 def best_heads(scores: pd.DataFrame, count: int, by: str = "train") -> list[Head]:
     """The heads with the highest score, best first; the lower layer and head first among equals."""
     rows = best_first(*(scores[name].to_numpy() for name in (by, "layer", "head")))[:count]
-    order = scores.iloc[rows]
-    return [
-        (int(layer), int(head)) for layer, head in zip(order["layer"], order["head"], strict=True)
-    ]
+    best = scores.iloc[rows]
+    return list(zip(best["layer"].astype(int), best["head"].astype(int), strict=True))
 
 
 def likeness(scores: pd.DataFrame, one: str = "train", two: str = "test") -> dict[str, float]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from attlas.core.attention import Attention
-from attlas.core.states import Rows
+from attlas.support.arrays import Array
 from attlas.topology.graphs import band_parts, stacked
-from attlas.topology.head_features import FeaturesState, HeadFeatures
+from attlas.topology.head_features import HeadFeatures
 from attlas.topology.kernels import sums
 
-Array = npt.NDArray[Any]
 TEMPLATES = ("self", "first", "previous", "next", "comma", "full_stop", "separator")
 
 
@@ -49,22 +47,11 @@ def template_distances(layer: Attention) -> Array:
     return np.sqrt(np.maximum(whole - 2 * common, 0) / whole)
 
 
-@dataclass(kw_only=True)
-class TemplatesState(FeaturesState):
-    """One row per text, and means."""
-
-    templates: Rows
-
-
 @dataclass(frozen=True, kw_only=True)
-class Templates(HeadFeatures[TemplatesState]):
-    """The distance of every head of every text from seven templates: `L3.H7.previous`, ...
-
-    See `template_distances`.
-    """
+class Templates(HeadFeatures):
+    """The `template_distances` of every head of every text: `L3.H7.previous`, ..."""
 
     name: ClassVar[str] = "templates"
-    state: ClassVar[type[FeaturesState]] = TemplatesState
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.text import Text
@@ -21,6 +20,7 @@ from attlas.stats.bootstrap import difference, score
 from attlas.stats.scores import majority_share
 from attlas.studies import Study
 from attlas.studies.folder import FILES
+from attlas.support.arrays import Array, Strings
 from attlas.support.errors import CorpusError, MeasureError
 from attlas.support.json import to_json
 from attlas.support.saving import fitted_identity
@@ -30,9 +30,8 @@ from attlas.topology.features import Head, feature_matrix, feature_names, measur
 from attlas.topology.head_features import HeadFeatures
 from attlas.topology.heads import best_heads, columns_of, heads_of, likeness, score_head
 
-Array = npt.NDArray[Any]
 Part = tuple[Array, tuple[str, ...]]  # features [text, feature], labels
-Measures = Sequence[HeadFeatures[Any]]
+Measures = Sequence[HeadFeatures]
 Texts = Mapping[str, list[Text]]  # train, dev, test
 Row = dict[str, Any]
 
@@ -101,8 +100,7 @@ def run(
     texts = dict(zip(PARTS, (train, dev, test), strict=True))
     measures = measures_of(topology.features, topology.thresholds)
     work.log("Topology 1/4: reading the features of all texts")
-    studies = passes(work, model, texts, measures)
-    features = features_of(model, studies, texts, measures)
+    features, studies = features_of(work, model, texts, measures)
     work.log("Topology 2/4: predictions of the model itself")
     own = own_predictions(work, model, texts)
     work.log("Topology 3/4: classifiers on all heads, on each head and on the best heads")
@@ -115,14 +113,20 @@ def run(
             "random_model": model.randomized(topology.seed),
         }
         for name, other in others.items():
-            controls[name] = model_control(topology, work, other, texts)
-        controls["length_only"] = length_control(topology, work, studies, texts)
+            controls[name] = None
+            if other is not None:
+                control, _ = features_of(work, other, texts, measures)
+                controls[name] = fit(work, control, topology.seed)["row"]
+        lengths = length_features(studies, texts)
+        controls["length_only"] = fit(work, lengths, topology.seed)["row"]
     scores = scores_of(features, fits, own, topology.seed)
     result = {
         **scores,
         "controls": controls,
         **({"no_frozen_model": NO_BASE} if controls and controls["frozen_model"] is None else {}),
-        **about_texts(texts, studies),
+        "texts": {part: len(some) for part, some in texts.items()},
+        "truncated": {part: one.manifest["counts"]["truncated"] for part, one in studies.items()},
+        "test_texts_in_train": overlap(train, test),
         "features": {
             "kinds": [str(kind) for kind in topology.features],
             "thresholds": list(topology.thresholds),
@@ -135,18 +139,11 @@ def run(
     return outcome(result, rows, fits, studies["test"], about_model(work, model))
 
 
-def passes(work: Workspace, model: Model, texts: Texts, measures: Measures) -> dict[str, Study]:
-    """The studies that have the features of each part."""
-    return {part: work.study(model, some, measures) for part, some in texts.items()}
-
-
 def features_of(
-    model: Model,
-    studies: Mapping[str, Study],
-    texts: Texts,
-    measures: Measures,
-) -> Features:
-    """The features that all texts have, with the labels of the texts."""
+    work: Workspace, model: Model, texts: Texts, measures: Measures
+) -> tuple[Features, dict[str, Study]]:
+    """The features that all texts of each part have, with their labels; and the studies."""
+    studies = {part: work.study(model, some, measures) for part, some in texts.items()}
     matrices = [feature_matrix(studies[part], some, measures) for part, some in texts.items()]
     whole = np.all([np.isfinite(matrix).all(0) for matrix in matrices], axis=0)
     names = tuple(np.array(feature_names(model, measures), dtype=object)[whole])
@@ -155,10 +152,10 @@ def features_of(
             "no feature is defined for all texts; H1 of `barcode` needs texts within its token "
             "limit"
         )
-    parts = zip((matrix[:, whole] for matrix in matrices), texts.values(), strict=True)
-    return Features(
-        names, tuple((matrix, labels_of(some)) for matrix, some in parts), int((~whole).sum())
+    parts = zip(
+        (matrix[:, whole] for matrix in matrices), map(labels_of, texts.values()), strict=True
     )
+    return Features(names, tuple(parts), int((~whole).sum())), studies
 
 
 def labels_of(texts: Sequence[Text]) -> tuple[str, ...]:
@@ -179,14 +176,11 @@ def fit_heads(work: Workspace, features: Features, seed: int) -> Fits:
         common=(*common, seed),
         what="fitting the best heads",
     )
-    return Fits(
-        whole,
-        scores,
-        {
-            str(count): {**one["row"], "chosen": [list(head) for head in chosen[count]]}
-            for count, one in zip(BEST, best, strict=True)
-        },
-    )
+    rows = {
+        str(count): {**one["row"], "chosen": [list(head) for head in chosen[count]]}
+        for count, one in zip(BEST, best, strict=True)
+    }
+    return Fits(whole, scores, rows)
 
 
 def fit(work: Workspace, features: Features, seed: int) -> Row:
@@ -221,31 +215,13 @@ def fit_head(head: Head, names: Sequence[str], parts: Sequence[Part]) -> dict[st
     return score_head(head, names, dict(zip(PARTS, parts, strict=True)), {})
 
 
-def model_control(
-    topology: Topology, work: Workspace, model: Model | None, texts: Texts
-) -> Row | None:
-    """The score of a classifier on the features of another model; None if there is no model."""
-    if model is None:
-        return None
-    measures = measures_of(topology.features, topology.thresholds)
-    studies = passes(work, model, texts, measures)
-    row: Row = fit(work, features_of(model, studies, texts, measures), topology.seed)["row"]
-    return row
-
-
-def length_control(
-    topology: Topology,
-    work: Workspace,
-    studies: Mapping[str, Study],
-    texts: Texts,
-) -> Row:
-    """The score of a classifier that sees only the lengths of texts."""
+def length_features(studies: Mapping[str, Study], texts: Texts) -> Features:
+    """The lengths of texts, as features of a control that sees nothing else."""
     parts = []
     for part, some in texts.items():
         tokens = studies[part].table("texts", ["tokens"])["tokens"].to_numpy(dtype=np.float64)
         parts.append((np.stack([tokens, tokens**2, np.log(tokens)], axis=-1), labels_of(some)))
-    row: Row = fit(work, Features(LENGTHS, tuple(parts)), topology.seed)["row"]
-    return row
+    return Features(LENGTHS, tuple(parts))
 
 
 def has_head(model: Model) -> bool:
@@ -264,7 +240,7 @@ def base_model(
     return None
 
 
-def own_predictions(work: Workspace, model: Model, texts: Texts) -> npt.NDArray[np.str_] | None:
+def own_predictions(work: Workspace, model: Model, texts: Texts) -> Strings | None:
     """What the model's own head predicts for test; None if it has none or knows other labels."""
     names = head_labels(model, texts) if has_head(model) else None
     if names is None:
@@ -296,24 +272,14 @@ def scores_of(features: Features, fits: Fits, own: Array | None, seed: int) -> d
     """The scores of the classifiers and of the model itself, compared."""
     labels = np.array(features.parts[-1][1])
     predictions = np.array(fits.whole["predictions"])
+    compared = None if own is None else difference(labels, predictions, own, seed)
     return {
         **fits.whole["row"],
         "model": None if own is None else score(labels, own, seed).to_dict(),
-        "difference_from_model": None
-        if own is None
-        else difference(labels, predictions, own, seed),
+        "difference_from_model": compared,
         "heads": fits.best,
         "majority_accuracy": majority_share(labels),
         "maps": to_json(likeness(fits.heads)),
-    }
-
-
-def about_texts(texts: Texts, studies: Mapping[str, Study]) -> dict[str, Any]:
-    """How many texts there are, were truncated, and are on both sides."""
-    return {
-        "texts": {part: len(some) for part, some in texts.items()},
-        "truncated": {part: one.manifest["counts"]["truncated"] for part, one in studies.items()},
-        "test_texts_in_train": overlap(texts["train"], texts["test"]),
     }
 
 

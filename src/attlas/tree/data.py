@@ -20,7 +20,7 @@ from attlas.tree.word_attention import WordAttention
 
 Array = npt.NDArray[Any]
 IGNORED = -100  # the head of a word that is neither learned nor scored
-BATCH_TEXTS, BATCH_PAIRS = 16, 2**14  # at most so many sentences, or pairs of words
+BATCH_TEXTS, BATCH_PAIRS = 16, 2**14  # at most this many sentences, or pairs of words
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from attlas.experiments.experiment import Experiment
 from attlas.support.options import (
     CONVENTIONS,
     FILE,
-    MODEL,
     ModelLike,
     TextsLike,
     given,
     max_length_opening,
-    opening,
+    model_input,
     option,
+    pickle_opening,
     seed_option,
 )
 
@@ -34,9 +34,7 @@ class Tree(Experiment):
 
     train: TextsLike = given("Treebank to fit probes on (.conllu).", flags=("--train", "--data"))
     test: TextsLike | None = given("Treebank to score them on (default: a fifth of train).", None)
-    model: ModelLike | None = given(
-        "Folder, Hub ID or embedded:long (default: the embedded model).", None, of=MODEL
-    )
+    model: ModelLike | None = model_input()
     vectors: Any = given(
         "Word vectors in GloVe's text format (default: the model's own input embeddings).",
         None,
@@ -45,11 +43,9 @@ class Tree(Experiment):
     )
     convention: str = option(
         "sound",
-        "With published, each candidate has the word vector of its right neighbour.",
+        "sound: corrected; published: word vectors shifted by one word, as in Clark et al. 2019.",
         choices=CONVENTIONS,
     )
     seed: int = seed_option()
     max_length: int | None = max_length_opening()
-    allow_pickle: bool = opening(
-        False, "Also read pickled weights, which can run code: only if you trust them."
-    )
+    allow_pickle: bool = pickle_opening()

@@ -34,20 +34,9 @@ from attlas.support.fingerprint import sha256
 from attlas.support.machine import one_thread
 from attlas.support.progress import progress_bar
 from attlas.support.saving import Saved, differing_parts, fitted_identity
+from attlas.tree import training
 from attlas.tree.data import Array, Sentence, Sentences, sentence_of
 from attlas.tree.scorers import BASELINES, FROM_ATTENTION, FROM_WORDS, Scorer
-from attlas.tree.training import (
-    DECODERS,
-    NO_WORDS,
-    Heads,
-    ProbeOptions,
-    TreeScores,
-    baseline_heads,
-    fit,
-    heads_of,
-    new_scorer,
-    score_heads,
-)
 from attlas.tree.word_attention import (
     WordAttention,
     check_words,
@@ -55,7 +44,7 @@ from attlas.tree.word_attention import (
     read_word_attention,
 )
 
-UNSEEN = -2  # in a prediction: the model never saw this word, so there is no head to give
+UNSEEN = -2  # in a prediction: the head of a word that the model did not see
 FORMAT = Saved("tree probe", "attlas tree probe 1", "probe.json", "probe.safetensors")
 SAVED = ("features", "convention", "epochs", "learning_rate", "seed")  # parameters of a saved probe
 FITTED = ("epoch_", "history_", "unseen_", "headless_")
@@ -65,7 +54,7 @@ FITTED = ("epoch_", "history_", "unseen_", "headless_")
 class TreeProbe(ModelProbe):
     """Predicts the head of each word from attention, for texts with words and dependency trees.
 
-    `features` is one of attention, attention_words, distance_words (the paper's baseline without
+    `features` is one of attention, attention_words, distance_words (the authors' baseline without
     attention), or right_branching and previous_word, which are not trained. `vectors` are static
     word vectors, the model's own input embeddings if None; so the control is
     `TreeProbe(model.randomized(0), vectors=ModelVectors(model))`. `epochs` and `learning_rate` None
@@ -93,22 +82,26 @@ class TreeProbe(ModelProbe):
             return self
         data = self._sentences(given)
         with one_thread(), progress_bar("fitting", "epochs", wanted=self.progress) as report:
-            fitted = fit(data, self._options(), report)
+            fitted = training.fit(data, self._options(), report)
         self.unseen_ = sum(sentence.unseen for sentence in data.all)
         self.headless_ = sum(sentence.headless for sentence in data.all)
         self.scorer_, self.epoch_, self.history_ = fitted.scorer, fitted.epoch, fitted.history
         self.fitted_on_ = self._sources()
         return self
 
-    def _options(self) -> ProbeOptions:
-        return ProbeOptions(**{name: getattr(self, name) for name in SAVED})
+    def _options(self) -> training.ProbeOptions:
+        return training.ProbeOptions(**{name: getattr(self, name) for name in SAVED})
 
     def _scorer(self) -> Scorer:
         """A scorer before training."""
-        model = self.model_ if self.features in FROM_ATTENTION else None
+        model, vectors = self._inputs()
         heads = 0 if model is None else model.n_layers * model.n_heads
-        size = self._vectors().size if self.features in FROM_WORDS else 0
-        return new_scorer(self._options(), heads, size)
+        return training.new_scorer(self._options(), heads, 0 if vectors is None else vectors.size)
+
+    def _inputs(self) -> tuple[Model | None, Vectors | None]:
+        """The model and the word vectors that the features need; None where they need none."""
+        model = self.model_ if self.features in FROM_ATTENTION else None
+        return model, self._vectors() if self.features in FROM_WORDS else None
 
     def predict(self, texts: Iterable[Text], decode: str = "argmax") -> list[tuple[int, ...]]:
         """The head of each word of each text, -1 for ROOT.
@@ -117,31 +110,31 @@ class TreeProbe(ModelProbe):
         word on ROOT. A word that the model did not see (truncated, or dropped by the tokenizer)
         gets UNSEEN, -2.
         """
-        if decode not in DECODERS:
-            raise MeasureError(f"decode is {decode!r}; it must be {' or '.join(DECODERS)}")
+        if decode not in training.DECODERS:
+            raise MeasureError(f"decode is {decode!r}; it must be {' or '.join(training.DECODERS)}")
         data = self._sentences(self._checked(texts, trees=False))
         heads = self._heads(data, (decode,))
         return [
-            _in_text(sentence, heads.get(number, NO_WORDS)[0])
+            _in_text(sentence, heads.get(number, training.NO_WORDS)[0])
             for number, sentence in enumerate(data.all)
         ]
 
-    def evaluate(self, texts: Iterable[Text]) -> TreeScores:
+    def evaluate(self, texts: Iterable[Text]) -> training.TreeScores:
         """Unlabelled attachment on texts with trees: hits and counts of each text, exclusions."""
         data = self._sentences(self._checked(texts, trees=True))
-        return score_heads(self._heads(data, DECODERS), data)
+        return training.score_heads(self._heads(data, training.DECODERS), data)
 
     def score(self, texts: Iterable[Text], y: Any = None) -> float:
         """UAS: the share of words, punctuation excluded, whose best candidate is their head."""
         return self.evaluate(texts).uas
 
-    def _heads(self, data: Sentences, decoders: Sequence[str]) -> Heads:
+    def _heads(self, data: Sentences, decoders: Sequence[str]) -> training.Heads:
         """The heads of each sentence that has words, by each decoder."""
         if self.features in BASELINES:
-            return baseline_heads(self.features, data, decoders)
+            return training.baseline_heads(self.features, data, decoders)
         check_is_fitted(self, "scorer_")
         with one_thread():
-            return heads_of(self.scorer_, data, decoders=decoders)
+            return training.heads_of(self.scorer_, data, decoders=decoders)
 
     def _checked(self, texts: Iterable[Text], trees: bool) -> list[Text]:
         """The texts, if they and this probe's own parameters can be used."""
@@ -158,8 +151,8 @@ class TreeProbe(ModelProbe):
 
     def _sentences(self, texts: list[Text]) -> Sentences:
         """The texts as the features need them."""
-        attention = self._attention(texts) if self.features in FROM_ATTENTION else None
-        vectors = self._vectors() if self.features in FROM_WORDS else None
+        model, vectors = self._inputs()
+        attention = None if model is None else self._attention(texts)
         missing = missing_words(self.model_, texts) if attention is None else attention.missing
         sentences = [sentence_of(text, n, missing[n]) for n, text in enumerate(texts)]
         return Sentences(sentences, attention, vectors)
@@ -202,8 +195,7 @@ class TreeProbe(ModelProbe):
 
     def _sources(self) -> dict[str, Any]:
         """What the weights belong to: the model whose attention they read, and the vectors."""
-        model = self.model_ if self.features in FROM_ATTENTION else None
-        vectors = self._vectors() if self.features in FROM_WORDS else None
+        model, vectors = self._inputs()
         return {
             "model": None if model is None else _record(model),
             "vectors": None if vectors is None else _record(vectors),

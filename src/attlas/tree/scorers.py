@@ -177,7 +177,7 @@ def without_self(scores: Tensor) -> Tensor:
 
 
 def published_ends(ends: Tensor, scalars: Tensor) -> Tensor:
-    """What stands for attention between ROOT and each word in the released code.
+    """Attention between ROOT and each word as the released code has it.
 
     [text, word, 4, head] -> [text, word, 2*head], from ROOT, then to it.
     """

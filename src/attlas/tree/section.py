@@ -70,7 +70,7 @@ def _figures(study: Tables) -> list[Figure]:
 
 def _findings(study: Tables) -> list[str]:
     table = study.table("tree").set_index("probe")
-    manifest = study.holding("tree").manifest
+    manifest = study.study_with_table("tree").manifest
     if not set(PROBES) <= set(table.index) or not table["uas"].notna().any():
         return excluded(manifest)
 

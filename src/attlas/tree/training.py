@@ -97,7 +97,7 @@ class TreeScores:
 
 
 def new_scorer(options: ProbeOptions, heads: int, size: int) -> Scorer:
-    """A scorer before training, for so many attention heads and dimensions of word vectors."""
+    """A scorer before training, for this many attention heads and dimensions of word vectors."""
     with _SEEDING, torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
         return SCORERS[options.features](heads, size, options.convention == "published")

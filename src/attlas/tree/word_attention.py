@@ -33,8 +33,8 @@ from attlas.support.fingerprint import Put, feed
 
 Array = npt.NDArray[Any]
 SPECIAL_COLUMNS = ("to [CLS]", "to [SEP]", "from [CLS]", "from [SEP]")
-SHARD_TEXTS, SHARD_CELLS = 512, 2**20  # a shard ends at so many texts, or pairs of words
-FEW_HEADS = 144  # of all layers: up to so many, shards are as large as that
+SHARD_TEXTS, SHARD_CELLS = 512, 2**20  # a shard has at most this many texts, or pairs of words
+FEW_HEADS = 144  # of all layers: with more, shards are smaller
 WEIGHTS, INDEX = "words.f16", "words.json"  # of an entry: blocks one after the other; their sizes
 
 
@@ -139,7 +139,7 @@ def read_word_attention(work: Workspace, model: Model, texts: list[Text]) -> Wor
     check_words(texts)
     heads = model.n_layers * model.n_heads
     folders = work.map_files(
-        write_blocks, _cuts(texts, heads), common=(model, texts), what="reading attention"
+        write_blocks, _shards(texts, heads), common=(model, texts), what="reading attention"
     )
     return WordAttention.open(folders, heads)
 
@@ -154,7 +154,7 @@ def missing_words(model: Model, texts: Sequence[Text]) -> tuple[tuple[int, ...],
         indices = range(start, min(start + SHARD_TEXTS, len(texts)))
         encoded = model.encode([(index, texts[index]) for index in indices])
         for batch in model.batches(text for text in encoded if not all(text.special)):
-            words = zip(batch.places, batch.words, strict=True)
+            words = zip(batch.indices, batch.words, strict=True)
             missing |= {index: one.missing for index, one in words}
     return tuple(missing[index] for index in range(len(texts)))
 
@@ -164,12 +164,12 @@ def check_words(texts: Sequence[Text]) -> None:
     for text in texts:
         if not text.words:
             raise CorpusError(f"text {text.id!r} has no words; give Text(id, words=(...))")
-        defect = text.problem()
-        if defect:
-            raise CorpusError(f"text {text.id!r}: {defect}")
+        problem = text.problem()
+        if problem:
+            raise CorpusError(f"text {text.id!r}: {problem}")
 
 
-def _cuts(texts: Sequence[Text], heads: int) -> Iterator[tuple[int, int]]:
+def _shards(texts: Sequence[Text], heads: int) -> Iterator[tuple[int, int]]:
     """The first text of each shard and the one after its last.
 
     A worker holds one shard in memory, so that many heads make smaller ones.
@@ -185,9 +185,9 @@ def _cuts(texts: Sequence[Text], heads: int) -> Iterator[tuple[int, int]]:
         yield first, len(texts)
 
 
-def write_blocks(folder: Path, cut: tuple[int, int], model: Model, texts: Sequence[Text]) -> None:
+def write_blocks(folder: Path, shard: tuple[int, int], model: Model, texts: Sequence[Text]) -> None:
     """Run the texts of a shard and write their blocks and the index of these."""
-    indices = range(*cut)
+    indices = range(*shard)
     encoded = model.encode([(index, texts[index]) for index in indices])
     kept = [text for text in encoded if not all(text.special)]
     blocks: dict[int, Array] = {}
@@ -198,14 +198,14 @@ def write_blocks(folder: Path, cut: tuple[int, int], model: Model, texts: Sequen
             layers.clear()
             batch = model.encoder.batch(group, model.device)
             read(batch)
-            for number, (index, words) in enumerate(zip(batch.places, batch.words, strict=True)):
+            for number, (index, words) in enumerate(zip(batch.indices, batch.words, strict=True)):
                 block = word_block([layer[number] for layer in layers], words)
                 blocks[index] = block.half().cpu().contiguous().numpy()
                 missing[index] = words.missing
     with atomic_write(folder / WEIGHTS) as file:
         for index in sorted(blocks):
             file.write(blocks[index].tobytes())
-    excluded = [excluded_row(text.place, text.text) for text in encoded if all(text.special)]
+    excluded = [excluded_row(text.index, text.text) for text in encoded if all(text.special)]
     about = {
         "words": [len(blocks[index]) if index in blocks else 0 for index in indices],
         "missing": [missing[index] for index in indices],

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from attlas.core.text import Text
-from attlas.corpora.annotated import sentences
+from attlas.corpora.annotated import sentences as read
 from attlas.corpora.splits import overlap
 from attlas.experiments.experiment import Outcome
 from attlas.experiments.inputs import held_out as resolve
@@ -53,12 +53,11 @@ PROBES: dict[str, tuple[float | None, ...]] = {
 RANDOM = "random_"
 SCORES = ("uas", "tree_uas")
 CONTROLS = ("right_branching", "random_attention", "random_attention_words")
+COLUMNS = [
+    *("probe", "tree_low", "tree_high", "uas", "low", "high", "tree_uas"),
+    *("difference", "difference_low", "difference_high", "words", "texts"),
+]
 Read = tuple[WordAttention, WordAttention]  # of train, of test
-
-
-def read(source: Any) -> list[Text]:
-    """Sentences with dependency trees."""
-    return sentences(source)
 
 
 def read_vectors(source: Any) -> Vectors:
@@ -115,7 +114,7 @@ def run(
         counts=counts,
         controls=[("tree", score, {"probe": control}) for score in SCORES for control in CONTROLS],
         about={"probe": {"kind": tree.name, "texts": texts, "lost": result["lost"]}},
-        quarantine=work.files(_write_quarantine, list(own[1].quarantine)) / QUARANTINE,
+        quarantine=work.files(write_quarantine, list(own[1].quarantine)) / QUARANTINE,
     )
 
 
@@ -203,28 +202,11 @@ def score_table(scores: Mapping[str, TreeScores]) -> pd.DataFrame:
     rows = []
     for probe, one in scores.items():
         shares = ClusteredProportions.of(one.hits, scores["right_branching"].hits, one.counts)
-        low, high = shares.interval(0)
-        difference, difference_low, difference_high = shares.difference(0, 0)
-        tree_low, tree_high = ClusteredProportions.of(one.tree_hits, one.hits, one.counts).interval(
-            0
-        )
-        rows.append(
-            {
-                "probe": probe,
-                "tree_low": tree_low,
-                "tree_high": tree_high,
-                "uas": one.uas,
-                "low": low,
-                "high": high,
-                "tree_uas": one.tree_uas,
-                "difference": difference,
-                "difference_low": difference_low,
-                "difference_high": difference_high,
-                "words": one.scored,
-                "texts": shares.texts,
-            }
-        )
-    return pd.DataFrame(rows)
+        by_tree = ClusteredProportions.of(one.tree_hits, one.hits, one.counts)
+        own = {"probe": probe, "uas": one.uas, "tree_uas": one.tree_uas, "words": one.scored}
+        of_tree = dict(zip(("tree_low", "tree_high"), by_tree.interval(0), strict=True))
+        rows.append(own | of_tree | shares.row(0, 0))
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _result(
@@ -248,7 +230,3 @@ def _result(
             "sentences to fit on that were cut": truncated,
         },
     }
-
-
-def _write_quarantine(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    write_quarantine(folder / QUARANTINE, rows)

@@ -330,9 +330,9 @@ def in_order(data: pd.DataFrame, name: str) -> tuple[pd.DataFrame, alt.EncodingS
 
     A list of strings would be read as code where one of them is a word such as “if”.
     """
-    places = {string: place for place, string in enumerate(dict.fromkeys(data[name]))}
+    positions = {string: position for position, string in enumerate(dict.fromkeys(data[name]))}
     order = alt.EncodingSortField("order", op="min", order="ascending")
-    return data.assign(order=data[name].map(places)), order
+    return data.assign(order=data[name].map(positions)), order
 
 
 @dataclass(frozen=True)
@@ -476,7 +476,7 @@ def chart_spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
 
 
 def _one_line(value: Any) -> Any:
-    """The same specification with spaces in place of line separators, also in names."""
+    """The same specification with spaces in position of line separators, also in names."""
     if isinstance(value, str):
         return value.replace("\u2028", " ").replace("\u2029", " ")
     if isinstance(value, list):

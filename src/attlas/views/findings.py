@@ -33,7 +33,7 @@ def findings_by_origin(
 
 def source(study: Tables, section: Section) -> Tables:
     """The tables that a section draws: those of one of the results that stand together."""
-    return study.holding(section.needs[0])
+    return study.study_with_table(section.needs[0])
 
 
 def origin(manifest: Mapping[str, Any]) -> str:

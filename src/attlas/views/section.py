@@ -38,7 +38,7 @@ class Tables(Protocol):
     def has(self, name: str) -> bool:
         """Whether there is a table of this name."""
 
-    def holding(self, name: str) -> Tables:
+    def study_with_table(self, name: str) -> Tables:
         """Those of these tables that have one manifest with the named one."""
 
     def table(

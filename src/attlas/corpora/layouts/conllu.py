@@ -231,41 +231,25 @@ def _document(path: Path, id_: str, paragraphs: list[list[Line]]) -> TextRow:
     try:
         for lines in paragraphs:
             _check_entities(lines)
-        sentences = [_sentence(lines) for lines in paragraphs]
+        sentences: list[_Sentence] = []
         starts = [0]
-        for sentence in sentences:
-            starts.append(starts[-1] + len(sentence.words))
-        spans = bracketed(_shifted_marks(sentences, starts))
+        for lines in paragraphs:
+            sentences.append(_sentence(lines, starts[-1]))
+            starts.append(starts[-1] + len(sentences[-1].words))
+        spans = bracketed(mark for sentence in sentences for mark in sentence.marks)
     except BrokenLineError as broken:
         return broken.row(path, id_)
     where = f"{path}, line {sentences[0].line}"
-    tree = _joined(sentences, starts)
+    tree = Dependencies(
+        tuple(head for sentence in sentences for head in sentence.tree.heads),
+        tuple(relation for sentence in sentences for relation in sentence.tree.relations),
+        tuple(tag for sentence in sentences for tag in sentence.tree.tags),
+    )
     mentions = tuple(_mention(*span, tree) for span in spans)
     coreference = Coreference(mentions, tuple(starts[:-1]))
     notes = {WHERE: where, DEPENDENCIES: tree, COREFERENCE: coreference}
     words = tuple(word for sentence in sentences for word in sentence.words)
     return where, Text(id_, words=words, annotations=notes)
-
-
-def _shifted_marks(sentences: list[_Sentence], starts: list[int]) -> Iterator[Marks]:
-    """The brackets of a document, with words counted from its beginning."""
-    for sentence, first in zip(sentences, starts[:-1], strict=True):
-        for mark in sentence.marks:
-            yield Marks(mark.line, first + mark.start, first + mark.stop, mark.brackets)
-
-
-def _joined(sentences: list[_Sentence], starts: list[int]) -> Dependencies:
-    """The trees of a document's sentences as one forest over its words."""
-    heads = [
-        head if head == ROOT else first + head
-        for sentence, first in zip(sentences, starts[:-1], strict=True)
-        for head in sentence.tree.heads
-    ]
-    return Dependencies(
-        tuple(heads),
-        tuple(relation for sentence in sentences for relation in sentence.tree.relations),
-        tuple(tag for sentence in sentences for tag in sentence.tree.tags),
-    )
 
 
 def _mention(start: int, stop: int, chain: str, tree: Dependencies) -> Mention:
@@ -300,8 +284,8 @@ def _brackets(mark: Marks) -> Iterator[tuple[bool, str, bool]]:
         position = match.end()
 
 
-def _sentence(lines: list[Line]) -> _Sentence:
-    """The words, tree and brackets of one sentence."""
+def _sentence(lines: list[Line], first: int = 0) -> _Sentence:
+    """The words, tree and brackets of one sentence, whose first word has this index."""
     for number, text in lines:
         check_unicode(number, text)
     rows = [(number, _cells(number, text)) for number, text in lines if not text.startswith("#")]
@@ -321,8 +305,10 @@ def _sentence(lines: list[Line]) -> _Sentence:
             "a word must not be above itself",
         )
     tags = tuple("" if cells[3] == "_" else cells[3] for _, cells in words)
-    tree = Dependencies(heads, tuple(cells[7] for _, cells in words), tags)
-    return _Sentence(words[0][0], tuple(cells[1] for _, cells in words), tree, tuple(_marks(rows)))
+    indices = tuple(head if head == ROOT else first + head for head in heads)
+    tree = Dependencies(indices, tuple(cells[7] for _, cells in words), tags)
+    forms, marks = tuple(cells[1] for _, cells in words), tuple(_marks(rows, first))
+    return _Sentence(words[0][0], forms, tree, marks)
 
 
 def _cells(line: int, text: str) -> list[str]:
@@ -388,12 +374,12 @@ def _head(line: int, cells: list[str], words: int) -> int:
     return int(head) - 1
 
 
-def _marks(rows: list[tuple[int, list[str]]]) -> Iterator[Marks]:
+def _marks(rows: list[tuple[int, list[str]]], first: int) -> Iterator[Marks]:
     """The brackets in MISC; those of an empty node are between two words."""
-    count = 0
+    count = first
     for line, cells in rows:
-        first, _, last = cells[0].partition("-")
-        stop = int(last or first) if "." not in first else count
+        start, _, last = cells[0].partition("-")
+        stop = first + int(last or start) if "." not in start else count
         entities = [part[7:] for part in cells[9].split("|") if part.startswith("Entity=")]
         if entities:
             yield Marks(line, count, stop, entities[0])

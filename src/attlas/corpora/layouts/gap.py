@@ -15,19 +15,8 @@ from attlas.corpora.layouts.mentions import is_read, name_head
 from attlas.language.words import Span, word_spans
 from attlas.support.errors import CorpusError
 
-GAP_COLUMNS = (
-    "ID",
-    "Text",
-    "Pronoun",
-    "Pronoun-offset",
-    "A",
-    "A-offset",
-    "A-coref",
-    "B",
-    "B-offset",
-    "B-coref",
-    "URL",
-)
+_NAMED = ("A", "A-offset", "A-coref", "B", "B-offset", "B-coref")
+GAP_COLUMNS = ("ID", "Text", "Pronoun", "Pronoun-offset", *_NAMED, "URL")
 
 
 def gap_rows(path: Path) -> Iterator[TextRow]:

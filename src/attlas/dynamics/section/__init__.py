@@ -65,7 +65,7 @@ def _separation(study: Tables, bars: str) -> Figure:
 
 def _gap(study: Tables, over: str) -> Figure:
     rows, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
-    positive = study.holding("dynamics").manifest["dynamics"].get("positive")
+    positive = study.study_with_table("dynamics").manifest["dynamics"].get("positive")
     between = "the class with the largest mean minus that with the smallest, so never below 0"
     if positive is not None:
         name = "" if positive == "positive" else f" (those of {positive})"
@@ -79,7 +79,7 @@ def _tokens(study: Tables) -> list[Figure]:
     if table.empty:
         return []
     count, first = tokens.drawn_tokens(table), chosen_cells(table)["cell"].iloc[0]
-    positive = study.holding("dynamics_tokens").manifest["dynamics"].get("positive")
+    positive = study.study_with_table("dynamics_tokens").manifest["dynamics"].get("positive")
     named = positive not in (None, "positive")
     words = TEXT["dynamics_tokens"]
     note = f" Positive tokens are those of {positive}." if named else ""

@@ -81,8 +81,8 @@ def kinds_of(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
         return names, [colours[kind] for kind in names]
     names = sorted(kind for kind in kinds if kind != NEUTRAL) + [NEUTRAL] * (NEUTRAL in kinds)
     return names, [
-        charts.GREY if kind == NEUTRAL else charts.COLOURS[place % len(charts.COLOURS)]
-        for place, kind in enumerate(names)
+        charts.GREY if kind == NEUTRAL else charts.COLOURS[index % len(charts.COLOURS)]
+        for index, kind in enumerate(names)
     ]
 
 

@@ -26,7 +26,7 @@ def trained(study: Tables, name: str) -> pd.DataFrame:
 def dynamics_findings(study: Tables) -> list[str]:
     """What the best classifier reaches, and what scale and V·W do to the two polarities."""
     rows, summary = trained(study, "dynamics"), trained(study, "dynamics_summary")
-    about = study.holding("dynamics").manifest["dynamics"]
+    about = study.study_with_table("dynamics").manifest["dynamics"]
     out = [*_best_classifier(rows, summary), *_warnings(about)]
     if summary["separation"].notna().any():
         out += [_separation(rows, summary), where_it_breaks(rows)]

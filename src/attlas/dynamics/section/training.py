@@ -169,9 +169,9 @@ def shades(count: int) -> list[str]:
     (['#2f6fd0', '#8457c5'], 12)
     """
     anchors = np.array([[int(one[at : at + 2], 16) for at in (1, 3, 5)] for one in SHADES])
-    places = np.linspace(0, len(SHADES) - 1, count) if count > 1 else np.zeros(1)
+    steps = np.linspace(0, len(SHADES) - 1, count) if count > 1 else np.zeros(1)
     mixed = np.stack(
-        [np.interp(places, np.arange(len(SHADES)), anchors[:, channel]) for channel in range(3)],
+        [np.interp(steps, np.arange(len(SHADES)), anchors[:, channel]) for channel in range(3)],
         axis=1,
     )
     return [

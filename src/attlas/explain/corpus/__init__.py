@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import pandas as pd
 
-from attlas.core.states import State
+from attlas.core.states import Accumulator, Moments, Rows, State, Tally
 from attlas.explain.methods import Explained
 from attlas.models import Model
+
+
+@dataclass
+class ExplanationsState(State):
+    """Rows for each text, token, pair or method, and what is summed over texts."""
+
+    explanations: Rows
+    attributions: Rows
+    types: Tally  # answer and string: texts, occurrences, a total for each method
+    answers: Tally  # answer: texts
+    agreement_texts: Rows
+    agreement: Moments  # pair: value, chance, difference; metric
+    faithfulness_texts: Rows
+    faithfulness: Moments  # way and method: value, random, difference; measured; bin, mean of bins
+    plausibility_texts: Rows
+    plausibility: Moments  # method: value, random, difference; metric
 
 
 class Part(Protocol):
     """Some tables of the measure: attributions, agreement, faithfulness or plausibility."""
 
-    def start(self) -> State:
-        """The empty state of this part."""
+    def start(self) -> dict[str, Accumulator]:
+        """This part of an empty state."""
 
-    def add(self, state: Any, model: Model, explained: Explained) -> Counter[str]:
+    def add(self, state: ExplanationsState, model: Model, explained: Explained) -> Counter[str]:
         """Add an explained batch to the state; counts for the manifest."""
 
-    def tables(self, state: Any) -> dict[str, pd.DataFrame]:
+    def tables(self, state: ExplanationsState) -> dict[str, pd.DataFrame]:
         """The tables over all texts; rows per text or token are in the state."""

@@ -8,30 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.alignment import word_sums
-from attlas.core.states import Rows, State, Tally
+from attlas.core.states import Accumulator, Rows, Tally
+from attlas.explain.corpus import ExplanationsState
 from attlas.explain.kinds import ANY
 from attlas.explain.methods import Explained
 from attlas.models import Model
+from attlas.support.arrays import Array, Floats
 
-Floats = npt.NDArray[np.float64]
 Totals = dict[str, tuple[float, dict[str, Floats]]]  # answer: number of texts, totals by string
 SHOWN = 500  # strings at each end of a table
 SEPARATOR = "\x1f"  # between an answer and a string
 FIRST = 2  # column of the first method in the totals, after texts and occurrences
-
-
-@dataclass
-class AttributionsState(State):
-    """Rows for each text and token, and totals by string."""
-
-    explanations: Rows
-    attributions: Rows
-    types: Tally  # answer and string: texts, occurrences, a total for each method
-    answers: Tally  # answer: texts
 
 
 @dataclass(frozen=True)
@@ -41,28 +31,33 @@ class Attributions:
     methods: tuple[str, ...]
     tolerance: float
 
-    def start(self) -> AttributionsState:
-        return AttributionsState(
-            Rows.empty(), Rows.empty(), Tally(FIRST + len(self.methods)), Tally(1)
-        )
+    def start(self) -> dict[str, Accumulator]:
+        return {
+            "explanations": Rows.empty(),
+            "attributions": Rows.empty(),
+            "types": Tally(FIRST + len(self.methods)),
+            "answers": Tally(1),
+        }
 
-    def add(self, state: AttributionsState, model: Model, explained: Explained) -> Counter[str]:
+    def add(self, state: ExplanationsState, model: Model, explained: Explained) -> Counter[str]:
         self._add_texts(state, explained)
         self._add_tokens(state, explained)
         self._add_types(state, explained)
         integrated = explained.scores.get("integrated_gradients")
-        late = 0 if integrated is None else int((~integrated.converged(self.tolerance)).sum())
-        return Counter(explained=explained.batch.n_texts, not_converged=late)
+        not_converged = (
+            0 if integrated is None else int((~integrated.converged(self.tolerance)).sum())
+        )
+        return Counter(explained=explained.batch.n_texts, not_converged=not_converged)
 
-    def _add_texts(self, state: AttributionsState, explained: Explained) -> None:
+    def _add_texts(self, state: ExplanationsState, explained: Explained) -> None:
         """One row per text and method."""
         batch, target, count = explained.batch, explained.target, len(self.methods)
         scores = [explained.scores[method] for method in self.methods]
 
-        def each(values: Iterable[Any], kind: Any = object) -> npt.NDArray[Any]:
+        def each(values: Iterable[Any], kind: Any = object) -> Array:
             return np.repeat(np.array(list(values), dtype=kind), count)
 
-        def stacked(parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        def stacked(parts: Iterable[Array]) -> Array:
             return np.stack(list(parts), 1).reshape(-1)
 
         columns = {
@@ -81,19 +76,19 @@ class Attributions:
             "evaluations": stacked(one.evaluations for one in scores).astype(np.int64),
             "converged": stacked(one.converged(self.tolerance) for one in scores),
         }
-        state.explanations.add(np.repeat(np.array(batch.places), count), columns)
+        state.explanations.add(np.repeat(np.array(batch.indices), count), columns)
 
-    def _add_tokens(self, state: AttributionsState, explained: Explained) -> None:
+    def _add_tokens(self, state: ExplanationsState, explained: Explained) -> None:
         """One row per token."""
         batch = explained.batch
         scores = {
             method: explained.scores[method].scores.astype(np.float32).reshape(-1)
             for method in self.methods
         }
-        indices = np.repeat(np.array(batch.places), batch.n_tokens)
+        indices = np.repeat(np.array(batch.indices), batch.n_tokens)
         state.attributions.add(indices, {**batch.token_columns(), **scores})
 
-    def _add_types(self, state: AttributionsState, explained: Explained) -> None:
+    def _add_types(self, state: ExplanationsState, explained: Explained) -> None:
         """Each text's scores summed by string, under what the model predicted."""
         batch = explained.batch
         for text in range(batch.n_texts):
@@ -107,7 +102,7 @@ class Attributions:
             state.types.add([f"{answer}{SEPARATOR}{string}" for string in known], rows)
             state.answers.add([answer], np.ones((1, 1)))
 
-    def tables(self, state: AttributionsState) -> dict[str, pd.DataFrame]:
+    def tables(self, state: ExplanationsState) -> dict[str, pd.DataFrame]:
         totals = _totals(state)
         tables = {"attribution_types": self._types(totals)}
         counts = {answer: texts for answer, (texts, _) in totals.items() if answer != ANY}
@@ -117,10 +112,7 @@ class Attributions:
         return tables
 
     def _types(self, totals: Totals) -> pd.DataFrame:
-        """The highest and lowest strings by method and answer.
-
-        Means are over texts (absent is zero) and per occurrence.
-        """
+        """The highest and lowest strings by method and answer, per text and per occurrence."""
         frames = []
         for answer, (texts, by_string) in totals.items():
             strings = np.array(sorted(by_string), dtype=object)
@@ -168,7 +160,7 @@ class Attributions:
         return pd.concat(frames, ignore_index=True)
 
 
-def _totals(state: AttributionsState) -> Totals:
+def _totals(state: ExplanationsState) -> Totals:
     """For any answer and for each: the number of texts, and the totals of each string."""
     answers, counts = state.answers.table()
     totals: Totals = {ANY: (float(counts.sum()), {})}

@@ -6,30 +6,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from attlas.core.states import Moments, Rows, State
-from attlas.explain.estimate import estimate_at
-from attlas.explain.faithfulness import (
-    MEASURED,
-    Perturbation,
-    order_of,
-    output_drop,
-    random_orders,
-)
+from attlas.core.states import Accumulator, Moments, Rows
+from attlas.explain.corpus import ExplanationsState
+from attlas.explain.estimate import estimate_at, number_columns, with_difference
+from attlas.explain.faithfulness import MEASURED, Perturbation, order_of, output_drop, random_orders
 from attlas.explain.methods import Explained
 from attlas.models import Model
-
-Floats = npt.NDArray[np.float64]
-
-
-@dataclass
-class FaithfulnessState(State):
-    """Rows for each text, way and method, and means over texts."""
-
-    faithfulness_texts: Rows
-    faithfulness: Moments  # way and method: value, random, difference; measured; bin, mean of bins
 
 
 @dataclass(frozen=True)
@@ -40,12 +24,12 @@ class FaithfulnessOverTexts:
     bins: tuple[float, ...]
     perturbations: tuple[Perturbation, ...]
 
-    def start(self) -> FaithfulnessState:
+    def start(self) -> dict[str, Accumulator]:
         ways = len(self.perturbations) * len(self.methods)
         moments = Moments.zeros(ways, 3, len(MEASURED), len(self.bins) + 1)
-        return FaithfulnessState(Rows.empty(), moments)
+        return {"faithfulness_texts": Rows.empty(), "faithfulness": moments}
 
-    def add(self, state: FaithfulnessState, model: Model, explained: Explained) -> Counter[str]:
+    def add(self, state: ExplanationsState, model: Model, explained: Explained) -> Counter[str]:
         batch, count = explained.batch, len(self.methods)
         for way, perturbation in enumerate(self.perturbations):
             orders = [
@@ -58,34 +42,18 @@ class FaithfulnessOverTexts:
             random = drops[:, count:].mean(1)
             for number, method in enumerate(self.methods):
                 own = drops[:, number]
-                state.faithfulness.add(
-                    way * count + number, np.stack([own, random, own - random], 1)
-                )
-                self._add_rows(state, explained, (perturbation.how, method), own, random)
+                state.faithfulness.add(way * count + number, with_difference(own, random, axis=1))
+                means = np.stack([own, random], 1)[..., -1]  # text, value or control, measured
+                columns = {
+                    "text": np.array([text.id for text in batch.texts], dtype=object),
+                    "how": np.full(batch.n_texts, perturbation.how, dtype=object),
+                    "method": np.full(batch.n_texts, method, dtype=object),
+                    **number_columns(MEASURED, means, "random"),
+                }
+                state.faithfulness_texts.add(np.array(batch.indices), columns)
         return Counter()
 
-    def _add_rows(
-        self,
-        state: FaithfulnessState,
-        explained: Explained,
-        names: tuple[str, str],
-        own: Floats,
-        random: Floats,
-    ) -> None:
-        batch = explained.batch
-        numbers = {
-            f"{measured}{end}": drops[:, column, -1]
-            for column, measured in enumerate(MEASURED)
-            for end, drops in (("", own), ("_random", random))
-        }
-        columns = {
-            "text": np.array([text.id for text in batch.texts], dtype=object),
-            "how": np.full(batch.n_texts, names[0], dtype=object),
-            "method": np.full(batch.n_texts, names[1], dtype=object),
-        }
-        state.faithfulness_texts.add(np.array(batch.places), {**columns, **numbers})
-
-    def tables(self, state: FaithfulnessState) -> dict[str, pd.DataFrame]:
+    def tables(self, state: ExplanationsState) -> dict[str, pd.DataFrame]:
         """One row per way, method and number, over all bins (bin 0) and in each."""
         ways = [(one.how, method) for one in self.perturbations for method in self.methods]
         rows = [

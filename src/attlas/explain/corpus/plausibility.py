@@ -6,25 +6,18 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from attlas.core.alignment import word_sums
 from attlas.core.annotations import RATIONALE
 from attlas.core.batch import Batch
-from attlas.core.states import Moments, Rows, State
-from attlas.explain.estimate import estimate_at
+from attlas.core.states import Accumulator, Moments, Rows
+from attlas.explain.corpus import ExplanationsState
+from attlas.explain.estimate import estimate_at, number_columns, with_difference
 from attlas.explain.methods import Explained
 from attlas.explain.plausibility import METRICS, rationale_words, scores_of
 from attlas.models import Model
-
-
-@dataclass
-class PlausibilityState(State):
-    """Rows for each text and method, and means over texts."""
-
-    plausibility_texts: Rows
-    plausibility: Moments  # method: value, random, difference; metric
+from attlas.support.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -35,10 +28,11 @@ class PlausibilityOverTexts:
     share: float | None
     seed: int
 
-    def start(self) -> PlausibilityState:
-        return PlausibilityState(Rows.empty(), Moments.zeros(len(self.methods), 3, len(METRICS)))
+    def start(self) -> dict[str, Accumulator]:
+        moments = Moments.zeros(len(self.methods), 3, len(METRICS))
+        return {"plausibility_texts": Rows.empty(), "plausibility": moments}
 
-    def add(self, state: PlausibilityState, model: Model, explained: Explained) -> Counter[str]:
+    def add(self, state: ExplanationsState, model: Model, explained: Explained) -> Counter[str]:
         batch = explained.batch
         for text, one in enumerate(batch.texts):
             if RATIONALE not in one.annotations:
@@ -53,23 +47,19 @@ class PlausibilityOverTexts:
                 ]
             )  # method, value or control, metric
             for number, (value, control) in enumerate(values):
-                state.plausibility.add(number, np.stack([value, control, value - control])[None])
+                state.plausibility.add(number, with_difference(value, control)[None])
             count = len(self.methods)
             columns = {
                 "text": np.full(count, one.id, dtype=object),
                 "method": np.array(self.methods, dtype=object),
                 "words": np.full(count, len(marked)),
                 "marked": np.full(count, int(marked.sum())),
+                **number_columns(METRICS, values, "random"),
             }
-            numbers = {
-                f"{metric}{end}": values[:, side, column]
-                for column, metric in enumerate(METRICS)
-                for side, end in enumerate(("", "_random"))
-            }
-            state.plausibility_texts.add(np.full(count, batch.places[text]), {**columns, **numbers})
+            state.plausibility_texts.add(np.full(count, batch.indices[text]), columns)
         return Counter()
 
-    def _word_scores(self, explained: Explained, text: int) -> list[npt.NDArray[np.float64]]:
+    def _word_scores(self, explained: Explained, text: int) -> list[Floats]:
         """Each method's scores of all words of a text, the sums of their tokens'."""
         words = explained.batch.words[text]
         return [
@@ -79,7 +69,7 @@ class PlausibilityOverTexts:
             for method in self.methods
         ]
 
-    def tables(self, state: PlausibilityState) -> dict[str, pd.DataFrame]:
+    def tables(self, state: ExplanationsState) -> dict[str, pd.DataFrame]:
         if not state.plausibility.count.any():
             return {}
         rows = [
@@ -94,7 +84,7 @@ class PlausibilityOverTexts:
         return {"plausibility": pd.DataFrame(rows)}
 
 
-def _marked_words(batch: Batch, text: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+def _marked_words(batch: Batch, text: int) -> tuple[Bools, Ints]:
     """Which of the words that the model read people marked, and which of all words those are."""
     alone = batch.by_word(text)
     words = np.flatnonzero(~alone.special[0])

@@ -200,8 +200,8 @@ def map_of_heads(frame: pd.DataFrame) -> alt.HConcatChart:
     kinds = sorted(set(data["behaviour"]), key=lambda name: (name in UNKNOWN, name))
     colours = charts.COLOURS
     greyed = [
-        charts.GREY if name in UNKNOWN else colours[place % len(colours)]
-        for place, name in enumerate(kinds)
+        charts.GREY if name in UNKNOWN else colours[index % len(colours)]
+        for index, name in enumerate(kinds)
     ]
     dots = base.mark_point(filled=True, size=75, opacity=0.85)
 
@@ -222,7 +222,7 @@ def map_of_heads(frame: pd.DataFrame) -> alt.HConcatChart:
 
 
 def _on_the_map(data: pd.DataFrame) -> alt.Chart:
-    """A chart of the heads at their places, as wide as it is high."""
+    """A chart of the heads at their coordinates, as wide as it is high."""
     low, high = data[["x", "y"]].min(), data[["x", "y"]].max()
     middle = (high + low) / 2
     half = float((high - low).max()) * 0.55 or 1.0
@@ -253,7 +253,7 @@ def named_by(relations: Iterable[str]) -> str:
     return some(dict.fromkeys(relations), FEW)
 
 
-def label_heads(places: pd.DataFrame, syntax: pd.DataFrame) -> pd.DataFrame:
+def label_heads(coordinates: pd.DataFrame, syntax: pd.DataFrame) -> pd.DataFrame:
     """The map with heads named by the relations they find, from the table `syntax`.
 
     A head is named where its interval excludes the best fixed offset.
@@ -261,23 +261,23 @@ def label_heads(places: pd.DataFrame, syntax: pd.DataFrame) -> pd.DataFrame:
     above = syntax[(syntax["relation"] != "all") & (syntax["difference_low"] > 0)]
     above = above.sort_values("difference", ascending=False, kind="stable")
     names = above.groupby(["layer", "head"])["relation"].agg(named_by)
-    keys = pd.MultiIndex.from_frame(places[["layer", "head"]])
+    keys = pd.MultiIndex.from_frame(coordinates[["layer", "head"]])
     named = names.reindex(keys).to_numpy()
-    return places.assign(behaviour=places["behaviour"].where(pd.isna(named), named))
+    return coordinates.assign(behaviour=coordinates["behaviour"].where(pd.isna(named), named))
 
 
-def add_neighbours(places: pd.DataFrame, near: pd.DataFrame) -> pd.DataFrame:
+def add_neighbours(coordinates: pd.DataFrame, near: pd.DataFrame) -> pd.DataFrame:
     """The map with the nearest heads of each; a model of one head has none."""
     if near.empty:
-        return places
+        return coordinates
     names = head_names(near, "other_layer", "other_head") + " " + near["mean"].map(number)
     nearest = near.assign(nearest=names).groupby(["layer", "head"])["nearest"].agg(", ".join)
-    return places.join(nearest, on=["layer", "head"])
+    return coordinates.join(nearest, on=["layer", "head"])
 
 
-def distance_matrix(distances: pd.DataFrame, places: pd.DataFrame) -> alt.Chart:
+def distance_matrix(distances: pd.DataFrame, coordinates: pd.DataFrame) -> alt.Chart:
     """All divergences between heads, heads in the order of the hierarchical clusters."""
-    order = places.set_index(["layer", "head"])["order"]
+    order = coordinates.set_index(["layer", "head"])["order"]
     ends = (["layer", "head"], ["other_layer", "other_head"])
     one, other = (pd.MultiIndex.from_frame(distances[columns]) for columns in ends)
 
@@ -290,7 +290,7 @@ def distance_matrix(distances: pd.DataFrame, places: pd.DataFrame) -> alt.Chart:
             "other": head_names(distances, "other_layer", "other_head"),
         }
     )
-    cell = max(2, min(7, 520 // max(1, len(places))))
+    cell = max(2, min(7, 520 // max(1, len(coordinates))))
     scale = alt.Scale(interpolate="rgb", reverse=True)
     return (
         alt.Chart(data)
@@ -305,5 +305,5 @@ def distance_matrix(distances: pd.DataFrame, places: pd.DataFrame) -> alt.Chart:
                 alt.Tooltip("mean:Q", title="divergence (nats)"),
             ],
         )
-        .properties(width=cell * len(places), height=cell * len(places))
+        .properties(width=cell * len(coordinates), height=cell * len(coordinates))
     )

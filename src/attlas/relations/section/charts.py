@@ -36,8 +36,8 @@ def _dots(frame: pd.DataFrame, panels: Mapping[str, str]) -> alt.HConcatChart:
     kinds = frame["reader"].where(own, "control")
     data = frame.assign(name=reader_names(frame), kind=kinds).round(4)
     drawn = [
-        _reader_panel(data, what, title, place == 0)
-        for place, (what, title) in enumerate(panels.items())
+        _reader_panel(data, what, title, index == 0)
+        for index, (what, title) in enumerate(panels.items())
     ]
     return alt.hconcat(*drawn, spacing=22)
 

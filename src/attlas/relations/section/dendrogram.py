@@ -40,9 +40,9 @@ def tree(frame: pd.DataFrame) -> tuple[list[str], list[Join]]:
     count = len(frame) + 1
     sides = {int(row.node): (int(row.left), int(row.right)) for row in frame.itertuples()}
     name = {
-        int(node): str(said)
+        int(node): str(label)
         for nodes, names in (("left", "left_name"), ("right", "right_name"))
-        for node, said in zip(frame[nodes], frame[names], strict=True)
+        for node, label in zip(frame[nodes], frame[names], strict=True)
         if node < count
     }
     order: list[int] = []
@@ -53,7 +53,7 @@ def tree(frame: pd.DataFrame) -> tuple[list[str], list[Join]]:
             order.append(node)
         else:
             ahead += reversed(sides[node])
-    height = {node: float(place) for place, node in enumerate(order)}
+    height = {node: float(index) for index, node in enumerate(order)}
     distance, under = dict.fromkeys(order, 0.0), {node: [name[node]] for node in order}
     joins = []
     for row in frame.itertuples():
@@ -82,9 +82,9 @@ def dendrogram(frame: pd.DataFrame) -> alt.HConcatChart:
     options = [str(name) for name in dict.fromkeys(frame["linkage"])]
     trees = {linkage: tree(frame[frame["linkage"] == linkage]) for linkage in options}
     leaves = [
-        {"linkage": linkage, "place": place, "name": name}
+        {"linkage": linkage, "place": index, "name": name}
         for linkage, (names, _) in trees.items()
-        for place, name in enumerate(names)
+        for index, name in enumerate(names)
     ]
     pieces = [
         {"linkage": linkage, **piece}

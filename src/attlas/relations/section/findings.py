@@ -15,7 +15,7 @@ from attlas.views.section import Tables, largest
 
 def relation_findings(study: Tables) -> list[str]:
     """What attention adds to every control, on unseen phrases, and from plain text."""
-    about = study.holding("relations").manifest["relations"]
+    about = study.study_with_table("relations").manifest["relations"]
     table = study.table("relations").set_index("reader", drop=False)
     if ATTENTION not in table.index or table["f1"].isna().all():
         return _lost(about)

@@ -52,8 +52,8 @@ def graph(one: TripleText) -> Graph:
     xs, label_xs = _columns(names, relations, ends, depth)
     nodes = {name: Box(name, xs[depth[name]], at[name], _width(_cut(name)) + 18) for name in names}
     boxes = [
-        Box(relation, label_xs[depth[left]], label_at[place], _width(_cut(relation)) + 8)
-        for place, (relation, (left, _)) in enumerate(zip(relations, ends, strict=True))
+        Box(relation, label_xs[depth[left]], label_at[index], _width(_cut(relation)) + 8)
+        for index, (relation, (left, _)) in enumerate(zip(relations, ends, strict=True))
     ]
     edges = tuple(
         (box, *pair, triple.status)
@@ -88,14 +88,14 @@ def _heights(
             wish = {name: _mean(_arriving(name, column, ends, depth, label_at)) for name in mine}
             mine.sort(key=wish.__getitem__)
             at |= dict(zip(mine, _stacked([wish[name] for name in mine], NODE), strict=True))
-        labels = [place for place, (left, _) in enumerate(ends) if depth[left] == column]
-        labels.sort(key=lambda place: (at[ends[place][0]], place))
+        labels = [index for index, (left, _) in enumerate(ends) if depth[left] == column]
+        labels.sort(key=lambda index: (at[ends[index][0]], index))
         wishes = []
-        for place in labels:
-            same = [other for other in labels if ends[other][0] == ends[place][0]]
-            wishes.append(at[ends[place][0]] + EDGE * (same.index(place) - (len(same) - 1) / 2))
-        for place, y in zip(labels, _stacked(wishes, EDGE), strict=True):
-            label_at[place] = y
+        for index in labels:
+            same = [other for other in labels if ends[other][0] == ends[index][0]]
+            wishes.append(at[ends[index][0]] + EDGE * (same.index(index) - (len(same) - 1) / 2))
+        for index, y in zip(labels, _stacked(wishes, EDGE), strict=True):
+            label_at[index] = y
     return at, label_at
 
 
@@ -108,8 +108,8 @@ def _arriving(
 ) -> list[float]:
     """How far down the relations are that come to a phrase from the left."""
     return [
-        label_at[place]
-        for place, (left, right) in enumerate(ends)
+        label_at[index]
+        for index, (left, right) in enumerate(ends)
         if right == name and depth[left] < column
     ]
 

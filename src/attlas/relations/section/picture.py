@@ -30,9 +30,9 @@ STYLE = (
 
 def text_picture(one: TripleText) -> str:
     """The picture as SVG."""
-    words, places, lines = _laid_out(one.string)
+    words, letters, lines = _laid_out(one.string)
     first = one.triples[0] if one.triples else None
-    boxes = {role: _boxes(places, span) for role, span in first.spans.items()} if first else {}
+    boxes = {role: _boxes(letters, span) for role, span in first.spans.items()} if first else {}
     parts = [f'<text class="soft" x="0" y="12">{xml_text(one.title[:COLUMNS])}</text>']
     parts += [
         (
@@ -77,8 +77,8 @@ def text_picture(one: TripleText) -> str:
 def _laid_out(
     string: str,
 ) -> tuple[list[tuple[str, float, float, float]], list[tuple[float, float, float]], int]:
-    """Words with their places, the place and width of each letter, and how many lines there are."""
-    words, places = [], []
+    """Words with their positions, position and width of each letter, and the number of lines."""
+    words, letters = [], []
     column, line = 0, 0
     for run in re.findall(r"\n|[^\S\n]+|\S+", string):
         for start in range(0, len(run), COLUMNS):
@@ -90,17 +90,17 @@ def _laid_out(
             if not part.isspace():
                 words.append((part, column * CHARACTER, y, sum(wide) * CHARACTER))
             for cell in wide:
-                places.append((column * CHARACTER, y, 0.0 if run == "\n" else cell * CHARACTER))
+                letters.append((column * CHARACTER, y, 0.0 if run == "\n" else cell * CHARACTER))
                 column += 0 if run == "\n" else cell
-    return words, places, line + 1
+    return words, letters, line + 1
 
 
 def _boxes(
-    places: Sequence[tuple[float, float, float]], span: Span
+    letters: Sequence[tuple[float, float, float]], span: Span
 ) -> list[tuple[float, float, float]]:
     """The boxes of a phrase, one for each line it stands on: left, base line, width."""
     rows: dict[float, list[tuple[float, float]]] = {}
-    for x, y, wide in places[slice(*span)]:
+    for x, y, wide in letters[slice(*span)]:
         rows.setdefault(y, []).append((x, x + wide))
     return [
         (min(x for x, _ in row), y, max(stop for _, stop in row) - min(x for x, _ in row))

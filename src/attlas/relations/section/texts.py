@@ -62,8 +62,8 @@ class TripleText:
     def pieces(self) -> list[tuple[Span, tuple[tuple[int, str], ...]]]:
         """The text cut wherever a phrase begins or ends; each piece with its triples and roles."""
         spans = [
-            (span, place, role)
-            for place, one in enumerate(self.triples)
+            (span, index, role)
+            for index, one in enumerate(self.triples)
             for role, span in one.spans.items()
         ]
         cuts = sorted({0, len(self.string), *(end for span, _, _ in spans for end in span)})
@@ -71,8 +71,8 @@ class TripleText:
             (
                 (start, stop),
                 tuple(
-                    (place, role)
-                    for span, place, role in spans
+                    (index, role)
+                    for span, index, role in spans
                     if span[0] <= start and stop <= span[1]
                 ),
             )
@@ -86,7 +86,7 @@ class TripleText:
         return [
             {
                 "marks": {
-                    role: [mark for mark, roles in enumerate(marked) if (place, role) in roles]
+                    role: [mark for mark, roles in enumerate(marked) if (index, role) in roles]
                     for role in one.spans
                 },
                 "lines": [
@@ -95,7 +95,7 @@ class TripleText:
                 ],
                 "strongest": one.strongest,
             }
-            for place, one in enumerate(self.triples)
+            for index, one in enumerate(self.triples)
         ]
 
     @property

@@ -41,10 +41,10 @@ def text_html(one: TripleText) -> str:
     parts = []
     for (start, stop), roles in one.pieces:
         string = escape(one.string[start:stop])
-        first = next((role for place, role in roles if place == 0), "")
+        first = next((role for index, role in roles if index == 0), "")
         parts.append(f'<mark class="{first}">{string}</mark>' if roles else string)
     status = "<th></th>" if one.judged else ""
-    rows = "".join(_row_html(one, place) for place in range(len(one.triples)))
+    rows = "".join(_row_html(one, index) for index in range(len(one.triples)))
     head = f"<tr><th>triple</th><th>relation</th><th>probability</th>{status}</tr>"
     table = f'<table class="lists">{head}{rows}</table>'
     if not rows:
@@ -56,17 +56,17 @@ def text_html(one: TripleText) -> str:
     )
 
 
-def _row_html(one: TripleText, place: int) -> str:
-    triple = one.triples[place]
+def _row_html(one: TripleText, index: int) -> str:
+    triple = one.triples[index]
     parts = " ".join(
         f'<b class="{role}" dir="auto">{escape(one.phrase(triple.spans[role]))}</b>'
         for role in ("h", "r", "t")
         if role in triple.spans
     )
     status = f'<td class="{triple.status}">{STATUS[triple.status]}</td>' if one.judged else ""
-    pressed = "true" if place == 0 else "false"
+    pressed = "true" if index == 0 else "false"
     return (
-        f'<tr><td><button type="button" data-triple="{place}" aria-pressed="{pressed}">{parts}'
+        f'<tr><td><button type="button" data-triple="{index}" aria-pressed="{pressed}">{parts}'
         f'</button></td><td dir="auto">{escape(triple.relation)}</td>'
         f"<td>{number(triple.probability)}</td>{status}</tr>"
     )
@@ -80,9 +80,9 @@ def triples_html(texts: Sequence[TripleText], first: int = 1) -> str:
             "begins": one.string[:BEGIN] + ("..." if len(one.string) > BEGIN else ""),
             "summary": one.summary,
             "html": Markup(text_html(one)),
-            "open": place < first,
+            "open": index < first,
         }
-        for place, one in enumerate(texts)
+        for index, one in enumerate(texts)
     ]
     page = templates(PACKAGE).get_template("triples_part.html")
     judged = any(one.judged for one in texts)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from attlas.stats.jit import numba
-
-Array = npt.NDArray[Any]
+from attlas.support.arrays import Array
 
 
 @numba.njit(nogil=True, cache=True)
-def digraph_counts(start: Array, key: Array, level: Array, n: int, steps: int, cap: int) -> Array:
-    """Strong components, edges with loops, mutual pairs, simple cycles: [4, graph, threshold].
-
-    Cycles are counted up to `cap`.
-    """
-    graphs = (start.shape[0] - 1) // n if n else 0
-    out = np.zeros((4, graphs, steps), np.int64)
+def add_digraph_counts(
+    start: Array, key: Array, level: Array, n: int, cap: int, out: Array
+) -> None:
+    """Strong components, edges, mutual pairs, simple cycles up to `cap`: [4, graph, threshold]."""
+    _, graphs, steps = out.shape
     begin = np.zeros(n + 1, np.int64)
     for graph in range(graphs):
         first, last = start[graph * n], start[(graph + 1) * n]
@@ -37,7 +31,6 @@ def digraph_counts(start: Array, key: Array, level: Array, n: int, steps: int, c
             out[0, graph, step], out[1, graph, step] = parts, used
             out[2, graph, step] = _pairs(begin, heads, n)
             out[3, graph, step] = simple_cycles(begin, heads, n, members, parts, cap)
-    return out
 
 
 @numba.njit(nogil=True, cache=True)

@@ -5,7 +5,7 @@ the order of the floats: comparing integers is exact and vectorises. `marks` are
 infinity and minus zero. Digraphs are sparse rows: `start` [graph * n + 1] is where the entries of a
 row begin, `key` the token attended to, `level` how many thresholds the weight reaches (at least
 one). A band is (band [graph, n, 2 reach + 1], columns [graph, n, global], rows [graph, global, n],
-places [graph, global]).
+positions [graph, global]).
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from attlas.stats.jit import numba
+from attlas.support.arrays import Array
 
-Array = npt.NDArray[Any]
 BLOCK = 32
 
 
@@ -94,7 +93,7 @@ def band_entries(
     parts: tuple[Array, Array, Array, Array], steps: Array, marks: tuple[Any, Any]
 ) -> tuple[Array, Array, Array, int]:
     """What `dense_entries` gives, for a band with global tokens."""
-    band, columns, rows, places = parts
+    band, columns, rows, positions = parts
     graphs, n, width = band.shape
     reach, n_global = width // 2, columns.shape[2]
     start = np.zeros(graphs * n + 1, np.int64)
@@ -105,7 +104,7 @@ def band_entries(
             entries = _with_room(entries, used, n)
             own, count = -1, 0
             for number in range(n_global):
-                if places[graph, number] == query:
+                if positions[graph, number] == query:
                     own = number
             if own >= 0:
                 row[:] = rows[graph, own]
@@ -119,7 +118,7 @@ def band_entries(
                     cells[count] = cell
                     count += 1
                 for number in range(n_global):
-                    cell = places[graph, number]
+                    cell = positions[graph, number]
                     row[cell] = columns[graph, query, number]
                     if not left <= cell < right:
                         cells[count] = cell
@@ -255,7 +254,7 @@ def band_betti(
     betti: Array,
 ) -> int:
     """What `dense_betti` gives, for a band with global tokens."""
-    band, columns, rows, places = parts
+    band, columns, rows, positions = parts
     graphs, n, _ = band.shape
     floor = steps[0]
     loop = np.zeros(steps.shape[0] + 1, np.int64)
@@ -265,8 +264,8 @@ def band_betti(
         used = 0
         loop[:] = 0
         number_of[:] = -1
-        for number in range(places.shape[1]):
-            number_of[places[graph, number]] = number
+        for number in range(positions.shape[1]):
+            number_of[positions[graph, number]] = number
         for query in range(n):
             edges = _with_room(edges, used, n)
             own = number_of[query]
@@ -275,7 +274,7 @@ def band_betti(
                 if used < 0:
                     return graph
                 loop[level] += loops  # of level 0 none are counted
-                for number in range(places.shape[1]):
+                for number in range(positions.shape[1]):
                     if _is_bad(columns[graph, query, number], marks):
                         return graph
                 continue

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from attlas.stats.jit import numba
-
-Array = npt.NDArray[Any]
+from attlas.support.arrays import Array
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc"})
@@ -38,34 +36,30 @@ def dense_sums(weights: Array) -> tuple[Array, Array, Array]:
 
 
 @numba.njit(nogil=True, cache=True)
+def _add(sums: tuple[Array, Array, Array], graph: int, query: int, key: int, cell: Any) -> None:
+    squares, near, received = sums
+    value = np.float64(cell)
+    squares[graph] += value * value
+    received[graph, key] += value
+    if -1 <= key - query <= 1:
+        near[graph, key - query + 1] += value
+
+
+@numba.njit(nogil=True, cache=True)
 def band_sums(
-    band: Array, columns: Array, rows: Array, places: Array
+    band: Array, columns: Array, rows: Array, positions: Array
 ) -> tuple[Array, Array, Array]:
     """The sums of `dense_sums` for a band with global columns and rows."""
     graphs, n, width = band.shape
     reach = width // 2
-    squares, near, received = np.zeros(graphs), np.zeros((graphs, 3)), np.zeros((graphs, n))
+    sums = np.zeros(graphs), np.zeros((graphs, 3)), np.zeros((graphs, n))
     for graph in range(graphs):
         for query in range(n):
             for key in range(max(0, query - reach), min(n, query + reach + 1)):
-                value = np.float64(band[graph, query, key - query + reach])
-                squares[graph] += value * value
-                received[graph, key] += value
-                if -1 <= key - query <= 1:
-                    near[graph, key - query + 1] += value
-            for number in range(places.shape[1]):
-                key = places[graph, number]
-                value = np.float64(columns[graph, query, number])
-                squares[graph] += value * value
-                received[graph, key] += value
-                if -1 <= key - query <= 1:
-                    near[graph, key - query + 1] += value
-        for number in range(places.shape[1]):
-            query = places[graph, number]
+                _add(sums, graph, query, key, band[graph, query, key - query + reach])
+            for number in range(positions.shape[1]):
+                _add(sums, graph, query, positions[graph, number], columns[graph, query, number])
+        for number in range(positions.shape[1]):
             for key in range(n):
-                value = np.float64(rows[graph, number, key])
-                squares[graph] += value * value
-                received[graph, key] += value
-                if -1 <= key - query <= 1:
-                    near[graph, key - query + 1] += value
-    return squares, near, received
+                _add(sums, graph, positions[graph, number], key, rows[graph, number, key])
+    return sums

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from attlas.stats.jit import numba
-
-Array = npt.NDArray[Any]
+from attlas.support.arrays import Array
 
 
 @numba.njit(nogil=True, cache=True)
@@ -41,18 +37,15 @@ def dense_tree(weights: Array) -> tuple[Array, Array]:
 
 
 @numba.njit(nogil=True, cache=True)
-def band_tree(band: Array, columns: Array, rows: Array, places: Array) -> Array:
-    """The weights that `dense_tree` gives, for a band with global tokens.
-
-    Tokens that do not see each other have weight 0.
-    """
+def band_tree(band: Array, columns: Array, rows: Array, positions: Array) -> Array:
+    """The weights that `dense_tree` gives, for a band; tokens that do not see each other have 0."""
     graphs, n, width = band.shape
     reach = width // 2
     joined = np.zeros((graphs, n), band.dtype)
     for graph in range(graphs):
         number_of = np.full(n, -1, np.int64)
-        for number in range(places.shape[1]):
-            number_of[places[graph, number]] = number
+        for number in range(positions.shape[1]):
+            number_of[positions[graph, number]] = number
         in_tree, best = np.zeros(n, np.bool_), np.zeros(n, band.dtype)
         vertex = 0
         for _ in range(n - 1):
@@ -73,8 +66,8 @@ def band_tree(band: Array, columns: Array, rows: Array, places: Array) -> Array:
                             band[graph, other, vertex - other + reach],
                         )
                         best[other] = max(best[other], weight)
-                for number in range(places.shape[1]):
-                    other = places[graph, number]
+                for number in range(positions.shape[1]):
+                    other = positions[graph, number]
                     weight = max(columns[graph, vertex, number], rows[graph, number, vertex])
                     best[other] = max(best[other], weight)
             following, highest = -1, -1.0
@@ -90,7 +83,8 @@ def band_tree(band: Array, columns: Array, rows: Array, places: Array) -> Array:
 def other_edges(weights: Array, parent: Array, loops: bool) -> Array:
     """The weights of all edges of max(W, W^T) outside the tree, and of loops: [graph, edge]."""
     graphs, n = weights.shape[0], weights.shape[1]
-    out = np.empty((graphs, max(0, (n - 1) * (n - 2) // 2) + (n if loops else 0)), weights.dtype)
+    size = n * (n - 1) // 2 - max(0, n - 1) + (n if loops else 0)
+    out = np.empty((graphs, size), weights.dtype)
     for graph in range(graphs):
         used = 0
         for one in range(n):

@@ -142,7 +142,7 @@ def _topology_findings(study: Tables) -> list[str]:
     table = study.table("topology").set_index("classifier")
     if "all" not in table.index or not table["mcc"].notna().any():
         return []
-    about = study.holding("topology").manifest["topology"]
+    about = study.study_with_table("topology").manifest["topology"]
     controls = [
         f"{name} {interval(table.loc[key], 'mcc')}"
         for key, name in CONTROLS.items()
